@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/request.h"
+
+namespace pagedinfer {
+
+// What `run` was asked to do: every flag, its default, and when to change it. A field that is
+// an optional was not given; run_job() derives the value and the summary reports it.
+struct Config {
+  // job
+  std::string input = {};   // a JSONL file, or - for standard input
+  std::string output = {};  // "" = NAME.completions.jsonl beside the input; - = standard output
+  std::string stats = {};   // "" = NAME.stats.jsonl beside the input; none if that has no name
+  std::string trace = {};   // a line of JSON per step; "" = none
+  bool completion_order = false;  // records as they finish, not in the order of the input
+  bool overwrite = false;
+  bool token_ids = false;      // put the completion's token ids into the records
+  bool record_timing = false;  // put times into the records: they then differ from run to run
+  bool quiet = false;          // neither progress nor the closing table
+  enum class Progress : uint8_t { kAuto, kOn, kOff } progress = Progress::kAuto;
+
+  // model
+  std::string model = "story-llama";  // a directory, or the short name of a bundled model
+  std::string dtype = "auto";         // auto, float32, bfloat16, float16
+  std::optional<int> max_model_len = {};
+
+  // device
+  std::string device = "auto";  // auto, cpu
+  std::optional<int> threads = {};
+  std::string cpu_isa = "auto";  // auto, amx, avx512, avx2, portable
+
+  // cache
+  enum class Kv : uint8_t { kPaged, kContiguous };
+  std::optional<Kv> kv = {};  // paged; contiguous with static batching
+  std::optional<int> block_size = {};
+  std::optional<int64_t> num_blocks = {};
+  std::optional<int64_t> kv_memory = {};  // bytes
+
+  // scheduling
+  bool static_batching = false;
+  int max_batch_size = 256;
+  std::optional<bool> chunked_prefill = {};
+  std::optional<int> prefill_chunk_size = {};
+  std::optional<int> max_prefill_chunks = {};
+  std::optional<int> max_step_tokens = {};
+  double admission_reserve = 0.2;
+
+  // Sampling defaults: given flags only. A line overrides them, they override
+  // generation_config.json.
+  struct Sampling {
+    std::optional<int> max_tokens = {}, min_tokens = {}, top_k = {};
+    std::optional<float> temperature = {}, top_p = {}, min_p = {};
+    std::optional<float> repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {};
+    std::optional<uint64_t> seed = {};
+    std::optional<bool> ignore_eos = {};
+    std::vector<std::string> stop = {};
+    std::vector<TokenId> stop_token_ids = {};
+  } sampling = {};
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pagedinfer {
+
+using TokenId = int32_t;
+
+struct TokenBias {
+  TokenId token;
+  float bias;  // added to the logit
+};
+
+// How a request's tokens are drawn and where it ends. The defaults are greedy.
+struct SamplingParams {
+  float temperature = 0.0f;         // 0 = greedy
+  int top_k = 0;                    // 0 = off
+  float top_p = 1.0f;               // 1 = off
+  float min_p = 0.0f;               // 0 = off
+  float repetition_penalty = 1.0f;  // of prompt and completion tokens; 1 = off
+  float presence_penalty = 0.0f;    // of completion tokens; 0 = off
+  float frequency_penalty = 0.0f;   // of completion tokens, times their count; 0 = off
+  uint64_t seed = 0;
+  std::vector<TokenBias> logit_bias = {};
+
+  int max_tokens = 256;
+  int min_tokens = 0;       // no end before that many
+  bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
+  std::vector<std::string> stop = {};
+  std::vector<TokenId> stop_token_ids = {};
+};
+
+// The form of an input line; it is answered in the same form.
+enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion };
+
+// Where a record came from, carried unchanged from the input line to the output record.
+struct RecordHead {
+  int64_t index = 0;         // of the record, from 0; blank lines do not count
+  int64_t line = 0;          // of the input file, from 1
+  std::string id_json = {};  // the line's id as JSON text, or "" if it has none
+  RecordForm form = RecordForm::kPlain;
+};
+
+// One line of the input file, tokenized and with every default filled in.
+struct Request {
+  RecordHead head = {};
+  std::vector<TokenId> prompt = {};
+  SamplingParams sampling = {};
+  uint64_t random_key = 0;  // of its draws: from the seed, the id (or line) and the prompt
+};
+
+enum class FinishReason : uint8_t { kStop, kLength, kError };
+
+// Why a line has no completion. `code` is stable and documented; `message` is a sentence.
+struct RequestError {
+  std::string code, message;
+};
+
+// Times of one request in seconds on the run's clock; 0 where it did not get that far.
+struct RequestTiming {
+  double submitted = 0, admitted = 0, first_token = 0, finished = 0;
+};
+
+// The answer to one line: a completion, or the reason why there is none.
+struct Completion {
+  RecordHead head = {};
+  int num_prompt_tokens = 0;
+  std::vector<TokenId> tokens = {};
+  std::string text = {};
+  FinishReason reason = FinishReason::kLength;
+  RequestError error = {};  // set when reason is kError
+  RequestTiming timing = {};
+
+  bool failed() const { return reason == FinishReason::kError; }
+};
+
+}  // namespace pagedinfer

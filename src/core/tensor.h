@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pagedinfer {
+
+enum class DType : uint8_t { kF32, kBF16, kF16, kI32 };
+
+constexpr int64_t size_of(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kI32 ? 4 : 2;
+}
+
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return "float32";
+    case DType::kBF16: return "bfloat16";
+    case DType::kF16: return "float16";
+    case DType::kI32: return "int32";
+  }
+  return "";
+}
+
+// A non-owning matrix view. Rows are `stride` elements apart, so a block of columns of a
+// wider matrix is a view too. Where the memory lives is known to the Ops that made it, not
+// to the view.
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t rows = 0, cols = 0, stride = 0;
+
+  bool empty() const { return data == nullptr; }
+  int64_t bytes() const { return rows * cols * size_of(dtype); }
+
+  // REQUIRES: T is the type that dtype names, and the memory is the host's.
+  template <class T>
+  T* row(int64_t i) const {
+    return static_cast<T*>(data) + i * stride;
+  }
+};
+
+}  // namespace pagedinfer
