@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pagedinfer {
+
+// One step's work as flat arrays, ready to copy to a device. Prefill chunks and decode
+// tokens are the same thing here: a sequence contributes `count` tokens.
+//
+//   tokens, positions         one entry per token      (num_tokens)
+//   slot_mapping              where in the cache the token's keys and values go
+//                                                      (num_tokens)
+//   query_starts              first token of each seq  (num_seqs + 1)
+//   context_lens              tokens visible to the seq's last query (num_seqs)
+//   block_table               first cache position of each block, -1 padded
+//                                                      (num_seqs, max_blocks)
+//   logit_tokens              the token behind each row of logits (num_logits)
+struct Batch {
+  std::vector<int32_t> tokens = {}, positions = {}, slot_mapping = {};
+  std::vector<int32_t> query_starts = {}, context_lens = {}, block_table = {}, logit_tokens = {};
+  int max_blocks = 0;
+  int block_size = 0;  // positions per block
+
+  int num_tokens() const { return static_cast<int>(tokens.size()); }
+  int num_seqs() const { return static_cast<int>(context_lens.size()); }
+  int num_logits() const { return static_cast<int>(logit_tokens.size()); }
+};
+
+}  // namespace pagedinfer

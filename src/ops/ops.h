@@ -1,0 +1,102 @@
+// Everything the engine asks of a device. A model is written once against this; a backend is
+// one class that implements it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/request.h"
+#include "core/tensor.h"
+
+namespace pagedinfer {
+
+// A Batch copied to where the backend can read it; int32 columns.
+struct BatchView {
+  Tensor tokens, positions, slot_mapping, query_starts, context_lens, block_table, logit_tokens;
+  int max_blocks = 0;
+  int block_size = 0;
+};
+
+// One layer's cache. Its layout is the backend's business: made by allocate_kv(), read by
+// write_kv() and attention() of the same Ops.
+struct KvLayer {
+  Tensor k, v;
+  int kv_heads = 0, head_dim = 0;
+  int64_t num_positions = 0;
+};
+
+struct AttentionArgs {
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  float scale = 0.0f;
+  int window = 0;  // keys a query sees, its own included; 0 = all
+};
+
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+// One of the products that share an input: out = x weight^T.
+struct Product {
+  Tensor weight;  // (out.cols, x.cols)
+  Tensor out;     // (x.rows, weight.rows)
+};
+
+// How to draw from one row of logits, in this order: logit bias, banned tokens, penalties,
+// temperature, top-k, top-p, min-p. The spans are the caller's until sample() returns.
+struct SampleRow {
+  const SamplingParams* params = nullptr;
+  std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
+  std::span<const TokenId> banned = {};                  // cannot be drawn
+  uint64_t key = 0;  // with sample and position: the draw's random numbers
+  uint32_t sample = 0, position = 0;
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // "cpu (avx512, 2 threads)": for the statistics.
+  virtual std::string description() const = 0;
+
+  // Memory. Tensors live until the Ops is destroyed, except scratch().
+  virtual Tensor allocate(DType dtype, int64_t rows, int64_t cols) = 0;  // zeros
+  // A matrix of the file as matmul(), embed() and rms_norm() can use it, converted to `dtype`
+  // if it has another one. May be a view: `host` must outlive the Ops.
+  virtual Tensor upload(Tensor host, DType dtype) = 0;
+  virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
+  virtual int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const = 0;
+  virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;  // until next stage()
+  virtual BatchView stage(const Batch& batch) = 0;                      // starts a step
+
+  // The type of activations between the calls below.
+  virtual DType activation_type() const = 0;
+
+  // Arithmetic. Only add, rope and rms_norm may work in place.
+  // out[i] = table[tokens[i]] * scale
+  virtual void embed(Tensor table, Tensor tokens, float scale, Tensor out) = 0;
+  // Normalizes every run of weight.cols elements, then scales by weight + offset. A weight as
+  // wide as x gives a layer norm; one head wide, a per-head norm (RMSNorm: Zhang and Sennrich
+  // 2019).
+  virtual void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) = 0;
+  virtual void add(Tensor x, Tensor y) = 0;  // x += y
+  virtual void matmul(Tensor x, std::span<const Product> products) = 0;
+  // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq.
+  virtual void rope_table(Tensor positions, Tensor inv_freq, Tensor out) = 0;
+  // Rotates the pairs (i, i + half) of every head, of 2 * half = table.cols elements (rotary
+  // position embedding: Su et al. 2021).
+  virtual void rope(Tensor x, Tensor table) = 0;
+  // out = activation(gate) * up
+  virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
+  virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
+  // Causal by position, over the block table, a row of heads * head_dim per token.
+  virtual void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                         Tensor out) = 0;
+  virtual void gather_rows(Tensor x, Tensor indices, Tensor out) = 0;
+  // One token for each row of logits (float32), or -1 where no logit is finite. Waits for the
+  // device.
+  virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) = 0;
+};
+
+}  // namespace pagedinfer
