@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "model/spec.h"
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+// On the device of the Ops they were uploaded to. Comments give (rows, cols).
+struct LayerWeights {
+  Tensor attention_norm;  // (1, hidden)
+  Tensor q, k, v;         // (heads * head_dim or kv_heads * head_dim, hidden)
+  Tensor attention_out;   // (hidden, heads * head_dim)
+  Tensor mlp_norm;        // (1, hidden)
+  Tensor gate, up;        // (intermediate, hidden)
+  Tensor down;            // (hidden, intermediate)
+};
+
+struct Weights {
+  Tensor embedding;   // (vocab, hidden)
+  Tensor final_norm;  // (1, hidden)
+  Tensor output;      // (vocab, hidden); the embedding where they are tied
+  std::vector<LayerWeights> layers = {};
+  std::vector<Tensor> rope_inv_freq = {};  // (1, head_dim / 2) float32, one per ModelSpec table
+};
+
+// Runs the model over one batch and returns a float32 row of logits per batch.logit_tokens.
+// The keys and values of every token are left in `cache` (one per layer).
+Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
+               const BatchView& batch, Ops& ops);
+
+// Bytes of scratch that a forward() over so many tokens and rows of logits takes.
+int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
+                      int64_t num_logits);
+
+}  // namespace pagedinfer

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/request.h"
+#include "ops/ops.h"  // Activation
+
+namespace pagedinfer {
+
+// What one layer does differently from its neighbours.
+struct LayerSpec {
+  int rope = 0;    // index into ModelSpec::rope_inv_freq
+  int window = 0;  // keys a query sees, its own included; 0 = all
+};
+
+// A decoder-only transformer as numbers. Everything the forward pass needs to know about a
+// family is here; the forward pass never asks which family it is.
+struct ModelSpec {
+  int hidden = 0, vocab = 0, max_positions = 0;
+  int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+
+  Activation activation = Activation::kSilu;
+  float norm_eps = 1e-6f;
+  float attention_scale = 0.0f;  // of the scores, usually 1 / sqrt(head_dim)
+  bool tied_embeddings = false;
+
+  std::vector<LayerSpec> layers = {};
+  std::vector<std::vector<float>> rope_inv_freq = {};  // (head_dim / 2) radians per position
+
+  std::vector<TokenId> eos_tokens = {};
+};
+
+}  // namespace pagedinfer
