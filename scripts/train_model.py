@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Trains the bundled model: a SentencePiece tokenizer and a small Llama, on make_stories.py's text.
+
+  train_model.py --train build/stories.jsonl --prompts datasets/prompts.jsonl \
+                 --output datasets/story-llama
+
+A step takes documents at random, sorts them by length and cuts them into micro-batches of nearly
+equal lengths, so that every document starts at position 0 as in use, and little is padding. Answers
+weigh more than stories, and the words of a question hardly anything, for they cannot be guessed.
+Needs torch, transformers, sentencepiece, safetensors (versions in make_goldens.py).
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import random
+import time
+
+import sentencepiece
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+BOS, EOS = 1, 2
+TRAINED_LENGTH = 512
+QUESTION_WEIGHT, ANSWER_WEIGHT, STORY_WEIGHT = 0.1, 4.0, 1.0
+
+
+def read_lines(path, limit=None):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for _, line in zip(range(limit or 1 << 60), lines)]
+
+
+def train_tokenizer(documents, directory, vocab_size):
+    texts = (d["prompt"] + d["completion"] for d in documents)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(line for text in texts for line in text.split("\n")),
+        model_prefix=str(directory / "tokenizer"), model_type="bpe", vocab_size=vocab_size,
+        byte_fallback=True, split_digits=True, normalization_rule_name="identity",
+        remove_extra_whitespaces=False, add_dummy_prefix=True, character_coverage=1.0,
+        required_chars="".join(map(chr, range(33, 127))), unk_id=0, bos_id=BOS, eos_id=EOS,
+        pad_id=-1, num_threads=2, minloglevel=2)
+    (directory / "tokenizer.vocab").unlink()
+    return sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+
+
+def encode(tokenizer, documents):
+    """Each document as (token ids with BOS and EOS, number of tokens of the prompt with BOS)."""
+    prompts = tokenizer.encode([d["prompt"] for d in documents])
+    texts = tokenizer.encode([d["prompt"] + d["completion"] for d in documents])
+    encoded = []
+    for prompt, text in zip(prompts, texts):
+        assert text[:len(prompt)] == prompt
+        if len(text) + 2 <= TRAINED_LENGTH:
+            encoded.append(([BOS] + text + [EOS], len(prompt) + 1))
+    return encoded
+
+
+def padded(batch):
+    """Inputs and targets (num_documents, length - 1), and the weight of each target."""
+    length = max(len(ids) for ids, _ in batch)
+    ids = torch.full((len(batch), length), EOS)
+    weights = torch.zeros(len(batch), length)
+    for row, (tokens, num_prompt) in enumerate(batch):
+        ids[row, :len(tokens)] = torch.tensor(tokens)
+        weights[row, :num_prompt] = QUESTION_WEIGHT
+        weights[row, num_prompt:len(tokens)] = ANSWER_WEIGHT if num_prompt > 1 else STORY_WEIGHT
+    return ids[:, :-1], ids[:, 1:], weights[:, 1:]
+
+
+def micro_batches(documents, max_tokens):
+    """Documents of nearly equal lengths, at most max_tokens with padding."""
+    batch = []
+    for document in sorted(documents, key=lambda d: len(d[0])):
+        if batch and (len(batch) + 1) * len(document[0]) > max_tokens:
+            yield batch
+            batch = []
+        batch.append(document)
+    yield batch
+
+
+def evaluate(model, documents):
+    """Mean loss of story and answer tokens, and the share of answers (and EOS) that greedy gets."""
+    loss = count = right = answers = 0
+    model.eval()
+    with torch.no_grad():
+        for batch in micro_batches(documents, 8192):
+            inputs, targets, weights = padded(batch)
+            logits = model(input_ids=inputs).logits.float()
+            told = weights >= STORY_WEIGHT
+            loss += cross_entropy(logits[told], targets[told], reduction="sum").item()
+            count += int(told.sum())
+            wrong = (told & (logits.argmax(-1) != targets)).any(1)
+            asked = torch.tensor([num_prompt > 1 for _, num_prompt in batch])
+            right += int((asked & ~wrong).sum())
+            answers += int(asked.sum())
+    model.train()
+    return loss / count, right / max(answers, 1)
+
+
+def learning_rate(step, args):
+    warm = min(1.0, (step + 1) / args.warmup)
+    return args.lr * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / args.steps)))
+
+
+def train(model, documents, checks, args, start):
+    rng = random.Random(args.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.05)
+    model.train()
+    for step in range(args.steps + 1):
+        if step % args.check_every == 0 or step == args.steps:
+            scores = {kind: evaluate(model, some) for kind, some in checks.items()}
+            print(f"step {step}  {time.time() - start:.0f} s  " + "  ".join(
+                f"{kind} {loss:.3f}" + (f"/{right:.0%}" if kind != "story" else "")
+                for kind, (loss, right) in scores.items()), flush=True)
+        if step == args.steps:
+            break
+        chosen, num_tokens = [], 0
+        while num_tokens < args.step_tokens:
+            chosen.append(rng.choice(documents))
+            num_tokens += len(chosen[-1][0])
+        batches = [padded(batch) for batch in micro_batches(chosen, args.micro_tokens)]
+        total = sum(float(weights.sum()) for _, _, weights in batches)
+        for inputs, targets, weights in batches:
+            logits = model(input_ids=inputs).logits
+            losses = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+            ((losses * weights.flatten()).sum() / total).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, args)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def save(model, directory):
+    model.to(torch.bfloat16)
+    model.generation_config = GenerationConfig(bos_token_id=BOS, eos_token_id=EOS)
+    model.save_pretrained(directory)
+    settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
+                "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "legacy": False,
+                "model_max_length": model.config.max_position_embeddings,
+                "clean_up_tokenization_spaces": False}
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--train", required=True, help="documents of make_stories.py --train")
+    parser.add_argument("--prompts", required=True, help="held-out prompts, to watch the accuracy")
+    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--step-tokens", type=int, default=4096)
+    parser.add_argument("--micro-tokens", type=int, default=2048)
+    parser.add_argument("--lr", type=float, default=4e-3)
+    parser.add_argument("--warmup", type=int, default=100)
+    parser.add_argument("--check-every", type=int, default=250)
+    parser.add_argument("--vocab-size", type=int, default=1024)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    start = time.time()
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(args.threads)
+    args.output.mkdir(parents=True, exist_ok=True)
+
+    documents = read_lines(args.train)
+    tokenizer = train_tokenizer(documents[:40_000], args.output, args.vocab_size)
+    held_out = [d for d in read_lines(args.prompts) if "answer" in d]
+    checks = {}
+    for d in held_out:
+        kind = d["id"].split("-")[0]
+        checks.setdefault(kind, []).append({"prompt": d["prompt"], "completion": " " + d["answer"]})
+    checks = {kind: encode(tokenizer, some) for kind, some in checks.items()}
+    encoded = encode(tokenizer, documents)
+    stories = [d for d in encoded[:4000] if d[1] == 1]
+    checks["story"], encoded = stories[:200], encoded[4000:]
+    num_tokens = sum(len(ids) for ids, _ in encoded)
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=args.vocab_size, hidden_size=128, intermediate_size=384, num_hidden_layers=6,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=4096,
+        rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=True, bos_token_id=BOS,
+        eos_token_id=EOS, initializer_range=0.04))
+    print(f"{len(encoded)} documents, {num_tokens} tokens, {model.num_parameters()} parameters, "
+          f"{time.time() - start:.0f} s", flush=True)
+    train(model, encoded, checks, args, start)
+    save(model, args.output)
+
+
+if __name__ == "__main__":
+    main()
