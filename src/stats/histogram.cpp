@@ -1,0 +1,45 @@
+#include "stats/histogram.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pagedinfer {
+namespace {
+
+constexpr double kFirst = 1e-6;  // where the first bucket begins
+constexpr double kWidth = 1.01;  // from one bucket to the next
+
+}  // namespace
+
+int64_t nearest_rank(double percent, int64_t count) {
+  const auto rank = static_cast<int64_t>(std::ceil(percent / 100 * static_cast<double>(count)));
+  return std::clamp<int64_t>(rank, 1, count);
+}
+
+void Histogram::add(double value) {
+  int bucket = 0;
+  if (value > kFirst) {
+    const double index = std::log(value / kFirst) / std::log(kWidth);
+    bucket = static_cast<int>(std::min<double>(index, kNumBuckets - 1));
+  }
+  ++buckets_[static_cast<size_t>(bucket)];
+  min_ = count_ == 0 ? value : std::min(min_, value);
+  max_ = count_ == 0 ? value : std::max(max_, value);
+  sum_ += value;
+  ++count_;
+}
+
+double Histogram::percentile(double percent) const {
+  if (count_ == 0) return 0;
+  int64_t left = nearest_rank(percent, count_);
+  if (left == count_) return max_;
+  int bucket = 0;
+  while (left > buckets_[static_cast<size_t>(bucket)]) {
+    left -= buckets_[static_cast<size_t>(bucket)];
+    ++bucket;
+  }
+  // The middle of the bucket, which the exact ends may narrow.
+  return std::clamp(kFirst * std::pow(kWidth, bucket + 0.5), min_, max_);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,53 @@
+// What happened, as plain records: filled in by the engine, read by whoever prints. Times are
+// seconds on the run's clock.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/request.h"
+
+namespace pagedinfer {
+
+// Where the time of one step went.
+struct StepTimes {
+  double plan = 0;     // choosing what to compute
+  double stage = 0;    // flattening it and copying it to the device
+  double forward = 0;  // the model
+  double sample = 0;   // drawing the next tokens
+  double commit = 0;   // text, stop strings, handing out what is finished
+};
+
+struct StepRecord {
+  double begin = 0, end = 0;
+  StepTimes times = {};
+
+  int num_tokens = 0;          // computed by the step, prefill and decode together
+  int num_prefill_tokens = 0;  // of them, tokens of prompts (or of what is computed again)
+  int num_decodes = 0;         // of them, last tokens of running sequences
+  int num_sampled = 0;         // tokens drawn
+  int running = 0, waiting = 0, admitted = 0, preempted = 0;
+
+  // tokens_held <= positions_leased <= positions_total. A token held once can serve several
+  // sequences, so tokens_served may be more than all of them.
+  int64_t positions_total = 0, positions_leased = 0, tokens_held = 0, tokens_served = 0;
+  int64_t blocks_used = 0;
+  int64_t positions_contiguous = 0;  // what reservations would hold for the same sequences
+};
+
+// One input line, answered.
+struct RequestRecord {
+  RecordHead head = {};
+  std::string error_code = {};  // "" = completed
+  double submitted = 0, admitted = 0, first_token = 0, finished = 0;
+  std::vector<double> token_times = {};  // when each token of the completion was there
+  int prompt_tokens = 0, completion_tokens = 0;
+  int cached_tokens = 0;      // of the prompt, found in the cache
+  int preemptions = 0;        // how often it lost its memory
+  int recomputed_tokens = 0;  // computed again because of that
+
+  bool failed() const { return !error_code.empty(); }
+};
+
+}  // namespace pagedinfer
