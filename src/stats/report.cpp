@@ -1,0 +1,121 @@
+#include "stats/report.h"
+
+#include <algorithm>
+
+namespace pagedinfer {
+namespace {
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+Spread spread_of(const Histogram& histogram) {
+  return {.mean = histogram.mean(),
+          .p50 = histogram.percentile(50),
+          .p90 = histogram.percentile(90),
+          .p99 = histogram.percentile(99),
+          .max = histogram.max()};
+}
+
+}  // namespace
+
+double queue_time(const RequestRecord& request) { return request.admitted - request.submitted; }
+
+double time_to_first_token(const RequestRecord& request) {
+  return request.first_token - request.submitted;
+}
+
+double end_to_end_latency(const RequestRecord& request) {
+  return request.finished - request.submitted;
+}
+
+std::vector<double> inter_token_latencies(const RequestRecord& request) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < request.token_times.size(); ++i) {
+    gaps.push_back(request.token_times[i] - request.token_times[i - 1]);
+  }
+  return gaps;
+}
+
+void Report::span(double begin, double end) {
+  begin_ = spanned_ ? std::min(begin_, begin) : begin;
+  end_ = spanned_ ? std::max(end_, end) : end;
+  spanned_ = true;
+}
+
+void Report::add(const StepRecord& step) {
+  Summary& t = totals_;
+  span(step.begin, step.end);
+  ++t.steps;
+  t.step_tokens += step.num_tokens;
+  t.prefill_tokens += step.num_prefill_tokens;
+  t.decode_tokens += step.num_decodes;
+  t.preemptions += step.preempted;
+  t.peak_running = std::max(t.peak_running, step.running);
+  running_ += step.running;
+
+  const auto leased = static_cast<double>(step.positions_leased);
+  const auto total = static_cast<double>(step.positions_total);
+  t.kv_use_peak = std::max(t.kv_use_peak, ratio(leased, total));
+  t.positions_total = std::max(t.positions_total, step.positions_total);
+  t.positions_leased_peak = std::max(t.positions_leased_peak, step.positions_leased);
+  t.positions_contiguous_peak = std::max(t.positions_contiguous_peak, step.positions_contiguous);
+  t.tokens_held_peak = std::max(t.tokens_held_peak, step.tokens_held);
+  t.tokens_served_peak = std::max(t.tokens_served_peak, step.tokens_served);
+  positions_total_ += total;
+  positions_leased_ += leased;
+  tokens_held_ += static_cast<double>(step.tokens_held);
+  contiguous_ += static_cast<double>(step.positions_contiguous);
+
+  t.host += step.times.plan + step.times.commit;
+  t.device += step.times.stage + step.times.forward + step.times.sample;
+}
+
+void Report::add(const RequestRecord& request) {
+  Summary& t = totals_;
+  t.recomputed_tokens += request.recomputed_tokens;
+  if (request.failed()) {
+    ++t.failed;
+    ++t.failed_by_code[request.error_code];
+    return;
+  }
+  span(request.submitted, request.finished);
+  ++t.completed;
+  t.input_tokens += request.prompt_tokens;
+  t.output_tokens += request.completion_tokens;
+  t.cached_tokens += request.cached_tokens;
+
+  queue_.add(queue_time(request));
+  ttft_.add(time_to_first_token(request));
+  e2e_.add(end_to_end_latency(request));
+  const std::vector<double> gaps = inter_token_latencies(request);
+  for (const double gap : gaps) itl_.add(gap);
+  if (!gaps.empty()) {
+    const double first_to_last = request.token_times.back() - request.token_times.front();
+    tpot_.add(first_to_last / static_cast<double>(gaps.size()));
+  }
+}
+
+Summary Report::summary(const RunTimes& times) const {
+  Summary s = totals_;
+  s.duration = end_ - begin_;
+  s.request_throughput = ratio(static_cast<double>(s.completed), s.duration);
+  s.input_throughput = ratio(static_cast<double>(s.input_tokens), s.duration);
+  s.output_throughput = ratio(static_cast<double>(s.output_tokens), s.duration);
+  s.total_throughput = s.input_throughput + s.output_throughput;
+  s.queue = spread_of(queue_);
+  s.ttft = spread_of(ttft_);
+  s.tpot = spread_of(tpot_);
+  s.itl = spread_of(itl_);
+  s.e2e = spread_of(e2e_);
+  s.mean_running = ratio(static_cast<double>(running_), static_cast<double>(s.steps));
+  s.kv_use_mean = ratio(positions_leased_, positions_total_);
+  s.slot_utilization = ratio(tokens_held_, positions_leased_);
+  s.internal_fragmentation = positions_leased_ > 0 ? 1 - s.slot_utilization : 0;
+  s.contiguous_ratio = ratio(contiguous_, positions_leased_);
+  s.load = times.load;
+  s.tokenize = times.tokenize;
+  s.output = times.output;
+  s.total = times.total;
+  return s;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,153 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "stats/report.h"
+
+namespace pagedinfer {
+namespace {
+
+RequestRecord request_at(double submitted, double admitted, std::vector<double> token_times) {
+  RequestRecord request;
+  request.submitted = submitted;
+  request.admitted = admitted;
+  request.first_token = token_times.front();
+  request.finished = token_times.back();
+  request.completion_tokens = static_cast<int>(token_times.size());
+  request.token_times = std::move(token_times);
+  return request;
+}
+
+StepRecord step_at(double begin, double end) {
+  StepRecord step;
+  step.begin = begin;
+  step.end = end;
+  return step;
+}
+
+// A histogram's percentiles are within 0.5 %.
+doctest::Approx near(double value) { return doctest::Approx(value).epsilon(0.0051); }
+
+TEST_CASE("stats: a small run gives the numbers worked out by hand") {
+  Report report;
+  RequestRecord first = request_at(1, 2, {3, 4, 6});  // gaps 1, 2
+  first.prompt_tokens = 10;
+  first.cached_tokens = 4;
+  RequestRecord second = request_at(2, 4, {6});  // no gap
+  second.prompt_tokens = 20;
+  second.recomputed_tokens = 5;
+  RequestRecord refused;
+  refused.error_code = "bad_json";
+  refused.prompt_tokens = 1000;
+  report.add(first);
+  report.add(second);
+  report.add(refused);
+
+  StepRecord step = step_at(2, 5);
+  step.num_tokens = 31, step.num_prefill_tokens = 30, step.num_decodes = 1;
+  step.running = 2, step.preempted = 1;
+  step.positions_total = 100, step.positions_leased = 40;
+  step.tokens_held = 30, step.tokens_served = 32, step.positions_contiguous = 128;
+  step.times = {.plan = 1, .stage = 2, .forward = 4, .sample = 8, .commit = 16};
+  report.add(step);
+  step.begin = 5, step.end = 11;
+  step.num_tokens = 1, step.num_prefill_tokens = 0;
+  step.running = 1, step.preempted = 0;
+  step.positions_leased = 10, step.tokens_held = 10, step.positions_contiguous = 64;
+  report.add(step);
+
+  const RunTimes times = {.load = 0.5, .tokenize = 0.25, .output = 0.125, .total = 12};
+  const Summary s = report.summary(times);
+  CHECK(s.completed == 2);
+  CHECK(s.failed == 1);
+  CHECK(s.failed_by_code.at("bad_json") == 1);
+  CHECK(s.input_tokens == 30);
+  CHECK(s.output_tokens == 4);
+  CHECK(s.cached_tokens == 4);
+  CHECK(s.preemptions == 1);
+  CHECK(s.recomputed_tokens == 5);
+  CHECK(s.duration == 10);
+  CHECK(s.request_throughput == doctest::Approx(0.2));
+  CHECK(s.input_throughput == doctest::Approx(3));
+  CHECK(s.output_throughput == doctest::Approx(0.4));
+  CHECK(s.total_throughput == doctest::Approx(3.4));
+
+  CHECK(s.queue.mean == doctest::Approx(1.5));  // 1, 2
+  CHECK(s.ttft.mean == doctest::Approx(3));     // 2, 4
+  CHECK(s.ttft.p50 == near(2));
+  CHECK(s.ttft.p90 == near(4));
+  CHECK(s.e2e.mean == doctest::Approx(4.5));  // 5, 4
+  CHECK(s.e2e.p50 == near(4));
+  CHECK(s.e2e.max == 5);
+  CHECK(s.itl.mean == doctest::Approx(1.5));
+  CHECK(s.itl.p50 == near(1));
+  CHECK(s.itl.p99 == near(2));
+  CHECK(s.tpot.mean == doctest::Approx(1.5));  // of the first alone
+  CHECK(s.tpot.p99 == near(1.5));
+
+  CHECK(s.steps == 2);
+  CHECK(s.step_tokens == 32);
+  CHECK(s.prefill_tokens == 30);
+  CHECK(s.decode_tokens == 2);
+  CHECK(s.peak_running == 2);
+  CHECK(s.mean_running == doctest::Approx(1.5));
+  CHECK(s.kv_use_peak == doctest::Approx(0.4));
+  CHECK(s.kv_use_mean == doctest::Approx(0.25));
+  CHECK(s.slot_utilization == doctest::Approx(0.8));
+  CHECK(s.internal_fragmentation == doctest::Approx(0.2));
+  CHECK(s.contiguous_ratio == doctest::Approx(192.0 / 50));
+  CHECK(s.positions_leased_peak == 40);
+  CHECK(s.positions_contiguous_peak == 128);
+  CHECK(s.tokens_held_peak == 30);
+  CHECK(s.tokens_served_peak == 32);
+  CHECK(s.host == 34);
+  CHECK(s.device == 28);
+  CHECK(s.load == 0.5);
+  CHECK(s.tokenize == 0.25);
+  CHECK(s.output == 0.125);
+  CHECK(s.total == 12);
+}
+
+TEST_CASE("stats: a run without requests or steps divides by nothing") {
+  const Summary s = Report().summary({});
+  CHECK(s.duration == 0);
+  CHECK(s.total_throughput == 0);
+  CHECK(s.kv_use_mean == 0);
+  CHECK(s.internal_fragmentation == 0);
+  CHECK(s.ttft.p99 == 0);
+}
+
+TEST_CASE("stats: the order in which records come does not matter") {
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> gap(0.001, 2);
+  std::vector<RequestRecord> requests;
+  for (int i = 0; i < 200; ++i) {
+    const double submitted = gap(random);
+    std::vector<double> times = {submitted + gap(random)};
+    while (gap(random) < 1.9) times.push_back(times.back() + gap(random));
+    requests.push_back(request_at(submitted, submitted, std::move(times)));
+  }
+  Report forward, backward;
+  for (const RequestRecord& request : requests) forward.add(request);
+  std::reverse(requests.begin(), requests.end());
+  for (const RequestRecord& request : requests) backward.add(request);
+  const Summary a = forward.summary({}), b = backward.summary({});
+  CHECK(a.duration == b.duration);
+  CHECK(a.itl.p99 == b.itl.p99);
+  CHECK(a.tpot.p50 == b.tpot.p50);
+  CHECK(a.e2e.max == b.e2e.max);
+  CHECK(a.output_tokens == b.output_tokens);
+}
+
+TEST_CASE("stats: the gaps of a request add up to the time between first and last token") {
+  const RequestRecord request = request_at(0, 1, {2, 2.5, 4, 8});
+  CHECK(inter_token_latencies(request) == std::vector<double>{0.5, 1.5, 4});
+  CHECK(queue_time(request) == 1);
+  CHECK(time_to_first_token(request) == 2);
+  CHECK(end_to_end_latency(request) == 8);
+}
+
+}  // namespace
+}  // namespace pagedinfer
