@@ -1,0 +1,149 @@
+// Writing JSON: strings, numbers, and a writer that places the commas.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+// The length of the UTF-8 character at the start of `text`, or 0 if there is none: overlong
+// forms, surrogates, values beyond U+10FFFF and cut off characters are none.
+inline int utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto trails = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
+  const unsigned lead = byte(0), second = byte(1);
+  if (text.empty()) return 0;
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4 || !trails(1)) return 0;
+  if (lead < 0xE0) return 2;
+  if (!trails(2) || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+  if (lead < 0xF0) return 3;
+  if (!trails(3) || (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+  return 4;
+}
+
+// Appends `text` as a JSON string, quotes included. A byte that is not UTF-8 becomes U+FFFD, so
+// that the output is valid JSON whatever the input is.
+inline void append_json_string(std::string& out, std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  out += '"';
+  size_t done = 0;  // [done, i) passes through
+  size_t i = 0;
+  const auto replace = [&](std::string_view with) {
+    out.append(text, done, i - done).append(with);
+    done = ++i;
+  };
+  while (i < text.size()) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '"') {
+      replace("\\\"");
+    } else if (c == '\\') {
+      replace("\\\\");
+    } else if (c == '\n') {
+      replace("\\n");
+    } else if (c == '\t') {
+      replace("\\t");
+    } else if (c == '\r') {
+      replace("\\r");
+    } else if (c < 0x20 || c == 0x7F) {
+      const char escape[] = {'\\', 'u', '0', '0', kHex[c >> 4], kHex[c & 15]};
+      replace({escape, sizeof escape});
+    } else if (c < 0x80) {
+      ++i;
+    } else if (const int length = utf8_length(text.substr(i))) {
+      i += static_cast<size_t>(length);
+    } else {
+      replace("\xEF\xBF\xBD");
+    }
+  }
+  out.append(text, done, i - done);
+  out += '"';
+}
+
+// Appends the shortest text that reads back as the same number of the same type; null where
+// JSON has no number (infinities, NaN).
+template <class T>
+requires std::integral<T> || std::floating_point<T>
+void append_json_number(std::string& out, T value) {
+  if constexpr (std::floating_point<T>) {
+    if (!std::isfinite(value)) {
+      out += "null";
+      return;
+    }
+  }
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  out.append(digits, end);
+}
+
+// Appends one JSON value to a string, on one line, commas where they belong:
+//   JsonWriter(out).begin_object().field("id", 7).key("tokens").begin_array().value(1).end_array()
+//       .end_object();
+class JsonWriter {
+ public:
+  explicit JsonWriter(std::string& out) : out_(out), start_(out.size()) {}
+
+  JsonWriter& begin_object() { return open('{'); }
+  JsonWriter& end_object() { return close('}'); }
+  JsonWriter& begin_array() { return open('['); }
+  JsonWriter& end_array() { return close(']'); }
+
+  JsonWriter& key(std::string_view name) {
+    value(name);
+    out_ += ':';
+    return *this;
+  }
+  JsonWriter& value(std::string_view text) {
+    separate();
+    append_json_string(out_, text);
+    return *this;
+  }
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool on) { return raw(on ? "true" : "false"); }
+  JsonWriter& value(std::nullptr_t) { return raw("null"); }
+  template <class T>
+  requires std::integral<T> || std::floating_point<T> JsonWriter& value(T number) {
+    separate();
+    append_json_number(out_, number);
+    return *this;
+  }
+  // REQUIRES: `json` is one JSON value.
+  JsonWriter& raw(std::string_view json) {
+    separate();
+    out_ += json;
+    return *this;
+  }
+  template <class T>
+  JsonWriter& field(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+
+ private:
+  // A value never ends in one of these characters, so the last one says where we are.
+  void separate() {
+    if (out_.size() == start_) return;
+    const char last = out_.back();
+    if (last != '{' && last != '[' && last != ':') out_ += ',';
+  }
+  JsonWriter& open(char bracket) {
+    separate();
+    out_ += bracket;
+    return *this;
+  }
+  JsonWriter& close(char bracket) {
+    out_ += bracket;
+    return *this;
+  }
+
+  std::string& out_;
+  size_t start_;
+};
+
+}  // namespace pagedinfer
