@@ -1,0 +1,64 @@
+// Hands out the numbers of equal blocks and counts who holds them. Knows nothing of tokens,
+// sequences or device memory. For one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace pagedinfer {
+
+using BlockId = int32_t;
+using OwnerId = int64_t;
+
+constexpr OwnerId kNobody = -1;
+
+struct BlockStats {
+  int total = 0, free = 0, used = 0;
+  double utilization() const { return total == 0 ? 0.0 : static_cast<double>(used) / total; }
+};
+
+// A block is free, or it has owners: one reference each. allocate() and release() take constant
+// time per block, but for the search among the owners of a shared one.
+//
+// Misuse (a block freed twice, held by somebody else, or unknown) throws std::logic_error and
+// changes nothing.
+class BlockAllocator {
+ public:
+  explicit BlockAllocator(int num_blocks);  // 0 = exhausted from the start
+
+  // `num_blocks` blocks with `owner` as their only owner: all of them, or nullopt and nothing
+  // has changed.
+  [[nodiscard]] std::optional<std::vector<BlockId>> allocate(int num_blocks, OwnerId owner);
+
+  // Adds an owner. REQUIRES: the block is used, and not yet by `owner`.
+  void share(BlockId block, OwnerId owner);
+
+  // Removes an owner; the last one frees the block. REQUIRES: `owner` holds it.
+  void release(BlockId block, OwnerId owner);
+
+  std::vector<OwnerId> owners(BlockId block) const;
+  int num_refs(BlockId block) const;
+
+  // The audit, in ascending order: used blocks with an owner that is not among `active`, and
+  // used blocks that nobody in `referenced` speaks of. Both are empty while nothing leaks.
+  std::vector<BlockId> find_leaked(std::span<const OwnerId> active) const;
+  std::vector<BlockId> find_unreferenced(std::span<const BlockId> referenced) const;
+
+  // Takes every owner not among `active` away and returns how many blocks that freed.
+  int reclaim(std::span<const OwnerId> active);
+
+  BlockStats stats() const;  // constant time
+  void check_invariants() const;
+
+ private:
+  bool is_held_by(BlockId block, OwnerId owner) const;
+
+  std::vector<OwnerId> first_owner_;                               // of each block; kNobody = free
+  std::unordered_map<BlockId, std::vector<OwnerId>> more_owners_;  // of the shared ones
+  std::vector<BlockId> free_;                                      // last in, first out
+};
+
+}  // namespace pagedinfer
