@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kv/kv_pool.h"
+
+namespace pagedinfer {
+
+// Used blocks whose owners hold no active lease, or whose owners' leases do not list them. A
+// block's first cache position is its number times `block_size`.
+std::vector<BlockId> find_unaccounted(const BlockAllocator& blocks, int block_size,
+                                      std::span<const KvLease* const> active);
+
+// Takes them back from those owners and returns how many blocks that freed.
+int reclaim_unaccounted(BlockAllocator& blocks, int block_size,
+                        std::span<const KvLease* const> active);
+
+}  // namespace pagedinfer

@@ -1,0 +1,69 @@
+#include "kv/contiguous_pool.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "kv/audit.h"
+
+namespace pagedinfer {
+namespace {
+
+int reservations_in(int64_t num_positions, int max_model_len) {
+  CHECK(max_model_len > 0);
+  if (num_positions < max_model_len) {
+    throw Error(fmt::format(
+        "--kv contiguous: the cache has {} positions, and a reservation needs {}; raise "
+        "--num-blocks or --kv-memory, or lower --max-model-len",
+        num_positions, max_model_len));
+  }
+  if (num_positions > std::numeric_limits<int32_t>::max()) {
+    throw Error(
+        fmt::format("--kv contiguous: the cache has {} positions, and at most {} can be "
+                    "numbered; lower --num-blocks or --kv-memory",
+                    num_positions, std::numeric_limits<int32_t>::max()));
+  }
+  return static_cast<int>(num_positions / max_model_len);
+}
+
+}  // namespace
+
+ContiguousPool::ContiguousPool(int64_t num_positions, int max_model_len)
+    : max_model_len_(max_model_len), reservations_(reservations_in(num_positions, max_model_len)) {}
+
+// Nothing grows, so there is nothing to keep in reserve.
+std::optional<KvLease> ContiguousPool::open(std::span<const TokenId> tokens, int) {
+  CHECK(static_cast<int>(tokens.size()) <= max_model_len_);
+  const auto taken = reservations_.allocate(1, next_owner_);
+  if (!taken) return std::nullopt;
+  return KvLease{.owner = next_owner_++, .block_table = {taken->front() * max_model_len_}};
+}
+
+bool ContiguousPool::grow(KvLease& lease, int num_positions) {
+  CHECK(lease.block_table.size() == 1 && num_positions <= max_model_len_);
+  return true;  // open() took the whole reservation
+}
+
+void ContiguousPool::close(KvLease& lease) {
+  for (int32_t first : lease.block_table)
+    reservations_.release(first / max_model_len_, lease.owner);
+  lease = KvLease{};
+}
+
+KvStats ContiguousPool::stats() const {
+  const BlockStats s = reservations_.stats();
+  return {.positions_total = int64_t{s.total} * max_model_len_,
+          .positions_leased = int64_t{s.used} * max_model_len_};
+}
+
+int ContiguousPool::num_leaked(std::span<const KvLease* const> active) const {
+  return static_cast<int>(find_unaccounted(reservations_, max_model_len_, active).size());
+}
+
+int ContiguousPool::reclaim(std::span<const KvLease* const> active) {
+  return reclaim_unaccounted(reservations_, max_model_len_, active);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,72 @@
+#include "kv/paged_pool.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "kv/audit.h"
+
+namespace pagedinfer {
+namespace {
+
+int checked_blocks(int64_t num_blocks, int block_size) {
+  CHECK(block_size > 0);
+  const int64_t most = std::numeric_limits<int32_t>::max() / block_size;
+  if (num_blocks < 1 || num_blocks > most) {
+    throw Error(fmt::format(
+        "--kv paged: {} blocks of {} positions, expected 1 to {} blocks; change --num-blocks or "
+        "--kv-memory",
+        num_blocks, block_size, most));
+  }
+  return static_cast<int>(num_blocks);
+}
+
+}  // namespace
+
+PagedPool::PagedPool(int64_t num_blocks, int block_size)
+    : block_size_(block_size), blocks_(checked_blocks(num_blocks, block_size)) {}
+
+std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int reserve) {
+  const int num_tokens = static_cast<int>(tokens.size());
+  const int64_t left = blocks_.stats().free - blocks_for(num_tokens);
+  if (left < 0 || left * block_size_ < reserve) return std::nullopt;
+  KvLease lease = {.owner = next_owner_++};
+  CHECK(grow(lease, num_tokens));
+  return lease;
+}
+
+bool PagedPool::grow(KvLease& lease, int num_positions) {
+  const int missing = blocks_for(num_positions) - static_cast<int>(lease.block_table.size());
+  if (missing <= 0) return true;
+  const auto taken = blocks_.allocate(missing, lease.owner);
+  if (!taken) return false;
+  for (BlockId block : *taken) lease.block_table.push_back(block * block_size_);
+  return true;
+}
+
+void PagedPool::close(KvLease& lease) {
+  for (int32_t first : lease.block_table) blocks_.release(first / block_size_, lease.owner);
+  lease = KvLease{};
+}
+
+std::optional<int64_t> PagedPool::free_tokens() const {
+  return int64_t{blocks_.stats().free} * block_size_;
+}
+
+KvStats PagedPool::stats() const {
+  const BlockStats s = blocks_.stats();
+  return {.positions_total = int64_t{s.total} * block_size_,
+          .positions_leased = int64_t{s.used} * block_size_};
+}
+
+int PagedPool::num_leaked(std::span<const KvLease* const> active) const {
+  return static_cast<int>(find_unaccounted(blocks_, block_size_, active).size());
+}
+
+int PagedPool::reclaim(std::span<const KvLease* const> active) {
+  return reclaim_unaccounted(blocks_, block_size_, active);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kv/kv_pool.h"
+
+namespace pagedinfer {
+
+// Sequences take blocks of `block_size` positions as they grow, from anywhere in the cache.
+class PagedPool final : public KvPool {
+ public:
+  // Throws Error if there is no block, or more positions than cache positions can number.
+  PagedPool(int64_t num_blocks, int block_size);
+
+  int block_size() const override { return block_size_; }
+  std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve) override;
+  bool grow(KvLease& lease, int num_positions) override;
+  void close(KvLease& lease) override;
+  std::optional<int64_t> free_tokens() const override;
+  KvStats stats() const override;
+  int num_leaked(std::span<const KvLease* const> active) const override;
+  int reclaim(std::span<const KvLease* const> active) override;
+  void check_invariants() const override { blocks_.check_invariants(); }
+
+ private:
+  int blocks_for(int num_positions) const {
+    return num_positions / block_size_ + (num_positions % block_size_ != 0);
+  }
+
+  int block_size_;
+  BlockAllocator blocks_;
+  OwnerId next_owner_ = 0;
+};
+
+}  // namespace pagedinfer
