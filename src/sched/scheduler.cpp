@@ -1,0 +1,175 @@
+#include "sched/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "core/check.h"
+
+namespace pagedinfer {
+
+Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
+    : pool_(pool),
+      limits_(limits),
+      reserve_(static_cast<int>(limits.admission_reserve *
+                                static_cast<double>(pool.stats().positions_total))) {
+  CHECK(limits.prefill_chunk_size > 0 && limits.max_prefill_chunks > 0);
+  CHECK(limits.max_running > 0 && limits.max_waiting > 0 && limits.max_model_len > 0);
+  CHECK(limits.admission_reserve >= 0.0 && limits.admission_reserve <= 1.0);
+  // So that decodes always fit a step, and a prompt gets something in each.
+  const int64_t prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
+  CHECK(limits.max_step_tokens >= limits.max_running + prompt);
+}
+
+std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_tokens) const {
+  if (num_prompt == 0) {
+    return RequestError{"empty_prompt", "the prompt has no tokens, expected at least 1"};
+  }
+  if (num_prompt >= limits_.max_model_len) {
+    return RequestError{"prompt_too_long",
+                        fmt::format("the prompt has {} tokens, expected at most {} (one less than "
+                                    "the longest sequence)",
+                                    num_prompt, limits_.max_model_len - 1)};
+  }
+  // The last token is delivered and never computed.
+  const int64_t needed = bound_on_tokens(num_prompt, max_tokens, limits_.max_model_len) - 1;
+  const int64_t total = pool_.stats().positions_total;
+  if (needed > total) {
+    return RequestError{
+        "exceeds_cache",
+        fmt::format("{} prompt tokens and up to {} completion tokens need {} cache positions, "
+                    "and the whole cache has {}",
+                    num_prompt, needed + 1 - num_prompt, needed, total)};
+  }
+  return std::nullopt;
+}
+
+void Scheduler::submit(Request request) {
+  const int max_tokens = request.sampling.max_tokens;
+  CHECK(max_tokens > 0 && !refusal(static_cast<int64_t>(request.prompt.size()), max_tokens));
+  const int64_t age = next_age_++;
+  waiting_.emplace_hint(waiting_.end(), age,
+                        Sequence(std::move(request), age, limits_.max_model_len));
+}
+
+StepPlan Scheduler::plan() {
+  StepPlan plan;
+  plan.chunks.reserve(running_.size() + 1);
+  serve_decodes(plan);
+  continue_prompts(plan);
+  if (plan.num_preempted == 0) admit(plan);
+  return plan;
+}
+
+void Scheduler::serve_decodes(StepPlan& plan) {
+  for (auto it = running_.begin(); it != running_.end(); ++it) {
+    Sequence& seq = it->second;
+    if (!seq.is_decoding()) continue;
+    while (!pool_.grow(seq.lease, seq.num_known())) {
+      CHECK(running_.size() > 1);  // refusal() saw to it that the pool holds any one alone
+      const bool is_youngest = std::next(it) == running_.end();
+      preempt_youngest();
+      ++plan.num_preempted;
+      if (is_youngest) return;
+    }
+    plan.add(seq, 1);
+    ++plan.num_decodes;
+  }
+}
+
+void Scheduler::continue_prompts(StepPlan& plan) {
+  for (auto& [age, seq] : running_) {
+    if (seq.is_decoding()) continue;
+    const int count = next_chunk(plan, seq.num_pending());
+    if (count == 0) return;
+    plan.add(seq, count);
+  }
+}
+
+// First come, first served: whoever doesn't fit keeps those behind from trying. In continuous
+// batching a sequence is admitted in the step that computes its first chunk, not before: it
+// would hold blocks idly.
+void Scheduler::admit(StepPlan& plan) {
+  const bool gathers = limits_.batching == Batching::kStatic;
+  if (gathers && (!running_.empty() || !(window_full() || input_ended_))) return;
+
+  while (!waiting_.empty() && num_running() < limits_.max_running) {
+    Sequence& seq = waiting_.begin()->second;
+    const int count = next_chunk(plan, seq.num_known());
+    if (count == 0 && !gathers) return;
+    const bool alone = running_.empty();  // then the reserve has nobody to serve
+    std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_);
+    CHECK(lease || !alone);  // refusal() saw to it
+    if (!lease) return;
+
+    seq.lease = std::move(*lease);
+    running_.insert(waiting_.extract(waiting_.begin()));
+    ++plan.num_admitted;
+    if (count > 0) plan.add(seq, count);
+  }
+}
+
+// How much of a prompt fits in what the plan leaves of the step.
+int Scheduler::next_chunk(const StepPlan& plan, int num_pending) const {
+  if (plan.num_prefills() == limits_.max_prefill_chunks) return 0;
+  const int budget = limits_.max_step_tokens - plan.num_tokens;
+  if (!limits_.chunked_prefill) return num_pending <= budget ? num_pending : 0;
+  return std::min({num_pending, limits_.prefill_chunk_size, budget});
+}
+
+void Scheduler::preempt_youngest() {
+  auto youngest = running_.extract(std::prev(running_.end()));
+  Sequence& seq = youngest.mapped();
+  pool_.close(seq.lease);
+  ++seq.num_preemptions;
+  seq.num_recomputed += seq.num_computed;
+  seq.num_computed = 0;
+  waiting_.insert(std::move(youngest));
+}
+
+std::vector<Sequence> Scheduler::commit(const StepPlan& plan, std::span<const Sampled> sampled) {
+  std::vector<Sequence> finished;
+  for (const Chunk& chunk : plan.chunks) {
+    Sequence& seq = *chunk.seq;
+    const bool completes = chunk.completes();
+    seq.num_computed += chunk.count;
+    if (!completes) continue;
+    CHECK(!sampled.empty());
+    seq.tokens.push_back(sampled.front().token);
+    seq.finished = sampled.front().finished;
+    sampled = sampled.subspan(1);
+    CHECK(seq.finished || seq.num_known() < seq.max_tokens);
+    if (seq.finished) finished.push_back(take_out(seq.age));
+  }
+  CHECK(sampled.empty());
+  return finished;
+}
+
+std::vector<Sequence> Scheduler::abandon(const StepPlan& plan) {
+  std::vector<Sequence> given_up;
+  for (const Chunk& chunk : plan.chunks) given_up.push_back(take_out(chunk.seq->age));
+  return given_up;
+}
+
+Sequence Scheduler::take_out(int64_t age) {
+  auto node = running_.extract(age);
+  pool_.close(node.mapped().lease);
+  return std::move(node.mapped());
+}
+
+void Scheduler::clear() {
+  for (auto& [age, seq] : running_) pool_.close(seq.lease);
+  running_.clear();
+  waiting_.clear();
+}
+
+CacheUse Scheduler::cache_use() const {
+  CacheUse use = {.positions_leased = pool_.stats().positions_leased,
+                  .positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
+  for (const auto& [age, seq] : running_) use.tokens_held += seq.num_computed;
+  return use;
+}
+
+}  // namespace pagedinfer

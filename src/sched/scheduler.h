@@ -1,0 +1,94 @@
+// Decides which tokens the next step computes. Knows nothing of models, devices or time, and
+// not which pool it draws from.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <span>
+
+#include "sched/step_plan.h"
+
+namespace pagedinfer {
+
+enum class Batching : uint8_t { kContinuous, kStatic };
+
+struct SchedulerLimits {
+  Batching batching = Batching::kContinuous;
+  bool chunked_prefill = true;  // false: a prompt is computed in one step, whole
+  int prefill_chunk_size = 512;
+  int max_prefill_chunks = std::numeric_limits<int>::max();  // per step
+  int max_step_tokens = 2048;  // at least max_running, and max_model_len more when not chunked
+  int max_running = 256;
+  int max_waiting = 1024;  // the read-ahead window; static batches form when it is full
+  int max_model_len = 4096;
+  double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
+};
+
+// How the cache is used, between two steps.
+struct CacheUse {
+  int64_t tokens_held = 0;           // positions that hold a token
+  int64_t positions_leased = 0;      // held or promised
+  int64_t positions_contiguous = 0;  // what reservations of max_model_len would take
+};
+
+class Scheduler {
+ public:
+  // REQUIRES: every limit is positive, and max_step_tokens as its comment says.
+  Scheduler(KvPool& pool, const SchedulerLimits& limits);
+
+  // Why such a request can never run, even with the pool to itself.
+  std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens) const;
+
+  void submit(Request request);  // REQUIRES: refusal() has none, max_tokens > 0
+  void end_input() { input_ended_ = true; }
+  bool window_full() const { return num_waiting() >= limits_.max_waiting; }
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+
+  // Chooses the next step and leases the cache positions that it writes. Decodes come first,
+  // oldest first; when the pool is full the youngest sequence gives up its lease. What is left
+  // of the step goes to prompts in progress, then to new ones, unless somebody had to give way.
+  // Empty only if nothing runs, and nothing waits or a static batch is still gathering. After a
+  // plan that is not empty comes a commit or an abandon.
+  StepPlan plan();
+
+  struct Sampled {
+    TokenId token = 0;
+    std::optional<FinishReason> finished = {};  // it is the sequence's last
+  };
+
+  // Records that `plan` was computed; `sampled` holds one for each chunk that completes(), in
+  // order. Returns the sequences that finished: their positions are free again, for the next
+  // plan() to give away. REQUIRES: a sequence finishes at max_tokens at the latest.
+  std::vector<Sequence> commit(const StepPlan& plan, std::span<const Sampled> sampled);
+
+  // Gives up on `plan`: takes its sequences out, frees their positions and returns them.
+  std::vector<Sequence> abandon(const StepPlan& plan);
+
+  // Forgets everything and frees it.
+  void clear();
+
+  using ByAge = std::map<int64_t, Sequence>;  // oldest first
+  const ByAge& running() const { return running_; }
+  const ByAge& waiting() const { return waiting_; }
+  int num_running() const { return static_cast<int>(running_.size()); }
+  int num_waiting() const { return static_cast<int>(waiting_.size()); }
+  CacheUse cache_use() const;
+
+ private:
+  void serve_decodes(StepPlan& plan);
+  void continue_prompts(StepPlan& plan);
+  void admit(StepPlan& plan);
+  int next_chunk(const StepPlan& plan, int num_pending) const;
+  void preempt_youngest();
+  Sequence take_out(int64_t age);
+
+  KvPool& pool_;
+  const SchedulerLimits limits_;
+  const int reserve_;  // in positions
+  bool input_ended_ = false;
+  int64_t next_age_ = 0;
+  ByAge waiting_;  // hold no lease
+  ByAge running_;  // hold a lease for all their known tokens but, at most, the last
+};
+
+}  // namespace pagedinfer
