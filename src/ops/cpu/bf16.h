@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+namespace pagedinfer {
+
+// The 16-bit types as they lie in memory: the upper half of a float32, and IEEE binary16.
+struct bf16 {
+  uint16_t bits;
+};
+struct f16 {
+  uint16_t bits;
+};
+
+}  // namespace pagedinfer
