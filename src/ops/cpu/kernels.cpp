@@ -1,0 +1,43 @@
+// Compiled once per instruction set, with PAGEDINFER_KERNELS naming the table that it defines.
+#include "ops/cpu/kernels.h"
+
+#include "ops/cpu/attention.h"
+#include "ops/cpu/matmul.h"
+#include "ops/cpu/rows.h"
+#include "ops/cpu/scalar_math.h"
+
+namespace pagedinfer {
+
+#define STRING(x) #x
+#define NAME(x) STRING(x)
+extern const Kernels PAGEDINFER_KERNELS;
+constinit const Kernels PAGEDINFER_KERNELS = {
+    .name = NAME(PAGEDINFER_KERNELS),
+    .fma = fma_row,
+    .exp = exp_row,
+    .tanh = tanh_row,
+    .sum = sum_row,
+    .add = add_row,
+    .scale = scale_row,
+    .rms_norm = rms_norm_row,
+    .silu = silu_row,
+    .gelu_tanh = gelu_tanh_row,
+    .rope = rope_row,
+    .to_bf16 = to_bf16_row,
+    .from_bf16 = widen_row<bf16>,
+    .from_f16 = widen_row<f16>,
+    .log = log_float,
+    .pow = pow_float,
+    .rope_table = rope_table_row,
+    .matmul_float_float = matmul_float<float>,
+    .matmul_float_bf16 = matmul_float<bf16>,
+    .matmul_float_f16 = matmul_float<f16>,
+    .round_rows = round_rows,
+    .matmul_bf16 = matmul_bf16,
+    .attend_float = attend_segment<float>,
+    .attend_bf16 = attend_segment<bf16>,
+    .combine = combine,
+    .divide = divide,
+};
+
+}  // namespace pagedinfer

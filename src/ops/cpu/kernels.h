@@ -1,0 +1,81 @@
+// The operations, compiled once per instruction set and reached through these tables only. All of
+// them give the same bits. They assume FlushDenormals on the calling thread.
+//
+// This header and everything that kernels.cpp includes share no inline function with the rest of
+// the program: a linker may keep the copy of one instruction set for everybody.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/bf16.h"
+
+namespace pagedinfer {
+
+// Outputs [first, last) of y (num_rows, n) = x (num_rows, k) times the transpose of weights (n, k).
+struct MatmulArgs {
+  int num_rows, k, n, first, last;
+  float* y;
+};
+
+// Query rows that share the keys of one KV head of one sequence. Position p lives in row
+// block_table[p / block_size] + p % block_size of the head's cache.
+struct AttentionRows {
+  const float* q;        // (num_rows, head_dim), already times the softmax scale
+  const int* positions;  // (num_rows), ascending; row r sees (positions[r] - window, positions[r]]
+  int num_rows, head_dim, window;  // head_dim is a multiple of 16; window 0 = all
+  const int* block_table;
+  int block_size;
+};
+
+// Softmax in progress: the largest score, the sum of exp(score - largest), and that times V.
+struct AttentionState {
+  float *largest, *sum, *out;  // (num_rows), (num_rows), (num_rows, head_dim)
+};
+
+constexpr int kMaxAttentionRows = 64;  // in one call
+constexpr int kMaxHeadDim = 256;
+constexpr int kSegmentKeys = 256;
+
+struct Kernels {
+  const char* name;
+
+  // Rows of n floats.
+  void (*fma)(const float* a, const float* b, const float* c, float* y, int64_t n);
+  void (*exp)(const float* x, float shift, float* y, int64_t n);  // y = exp(x - shift)
+  void (*tanh)(const float* x, float* y, int64_t n);
+  float (*sum)(const float* x, int64_t n);
+  void (*add)(float* x, const float* y, int64_t n);                  // x += y
+  void (*scale)(const float* x, float factor, float* y, int64_t n);  // y = x * factor
+  void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, float* y,
+                   int64_t n);
+  void (*silu)(const float* x, const float* up, float* y, int64_t n);
+  void (*gelu_tanh)(const float* x, const float* up, float* y, int64_t n);
+  void (*rope)(float* x, const float* cos, const float* sin, int64_t half);
+  void (*to_bf16)(const float* x, bf16* y, int64_t n);
+  void (*from_bf16)(const bf16* x, float* y, int64_t n);
+  void (*from_f16)(const f16* x, float* y, int64_t n);
+
+  // Single numbers, in double inside.
+  float (*log)(float x);
+  float (*pow)(float base, float exponent);
+  void (*rope_table)(int position, const float* inv_freq, int half, float* cos, float* sin);
+
+  void (*matmul_float_float)(const MatmulArgs&, const float* x, const float* weights);
+  void (*matmul_float_bf16)(const MatmulArgs&, const float* x, const bf16* weights);
+  void (*matmul_float_f16)(const MatmulArgs&, const float* x, const f16* weights);
+  void (*round_rows)(const float* x, int num_rows, int k, float* packed);
+  void (*matmul_bf16)(const MatmulArgs&, const float* packed_x, const bf16* weights);
+
+  // The state of one segment of keys alone; `k` and `v` are the head's cache, rows of head_dim.
+  void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,
+                       AttentionState);
+  void (*attend_bf16)(const AttentionRows&, const bf16* k, const bf16* v, int segment,
+                      AttentionState);
+  // total = total and then part; called in ascending order of segments.
+  void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);
+  void (*divide)(AttentionState total, int num_rows, int head_dim);  // out by sum
+};
+
+extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
+
+}  // namespace pagedinfer

@@ -1,0 +1,118 @@
+// Operations on one row: reductions, normalisation, activations, rotation, conversions.
+#pragma once
+
+#include "ops/cpu/vector_math.h"
+
+namespace pagedinfer {
+namespace {
+
+// A whole vector, or the last `count` elements padded with +0.
+template <class T>
+FORCE_INLINE f32x16 load_part(const T* from, int64_t count) {
+  return count >= 16 ? load_as_float(from) : load_as_float(from, int(count));
+}
+FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
+  if (count >= 16) return store(to, a);
+  float whole[16];
+  store(whole, a);
+  memcpy(to, whole, count * sizeof(float));
+}
+
+// y[i] = f(x[i])
+template <class T, class F>
+FORCE_INLINE void map(const T* x, float* y, int64_t n, F f) {
+  for (int64_t i = 0; i < n; i += 16) store_part(y + i, n - i, f(load_part(x + i, n - i)));
+}
+
+void exp_row(const float* x, float shift, float* y, int64_t n) {
+  const f32x16 by = broadcast(shift);
+  map(x, y, n, [&](const f32x16& a) { return exp(a - by); });
+}
+void tanh_row(const float* x, float* y, int64_t n) {
+  map(x, y, n, [](const f32x16& a) { return tanh(a); });
+}
+void scale_row(const float* x, float factor, float* y, int64_t n) {
+  const f32x16 by = broadcast(factor);
+  map(x, y, n, [&](const f32x16& a) { return a * by; });
+}
+template <class T>
+void widen_row(const T* x, float* y, int64_t n) {
+  map(x, y, n, [](const f32x16& a) { return a; });
+}
+void add_row(float* x, const float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    store_part(x + i, n - i, load_part(x + i, n - i) + load_part(y + i, n - i));
+  }
+}
+void fma_row(const float* a, const float* b, const float* c, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    store_part(y + i, n - i,
+               fma(load_part(a + i, n - i), load_part(b + i, n - i), load_part(c + i, n - i)));
+  }
+}
+
+// Sixteen interleaved sums (lane = index mod 16), then the fixed tree.
+float sum_row(const float* x, int64_t n) {
+  f32x16 sum = broadcast(0.0f);
+  for (int64_t i = 0; i < n; i += 16) sum = sum + load_part(x + i, n - i);
+  return tree_sum(sum);
+}
+
+// y = x / sqrt(mean(x^2) + epsilon) * (weight + offset), the square rounded before it is added.
+void rms_norm_row(const float* x, const float* weight, float offset, float epsilon, float* y,
+                  int64_t n) {
+  f32x16 squares = broadcast(0.0f);
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 a = load_part(x + i, n - i);
+    squares = squares + a * a;
+  }
+  const f32x16 scale = broadcast(1.0f / __builtin_sqrtf(tree_sum(squares) / float(n) + epsilon));
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 w = load_part(weight + i, n - i) + broadcast(offset);
+    store_part(y + i, n - i, load_part(x + i, n - i) * scale * w);
+  }
+}
+
+// y = x / (1 + exp(-x)) * up
+void silu_row(const float* x, const float* up, float* y, int64_t n) {
+  const f32x16 one = broadcast(1.0f), zero = broadcast(0.0f);
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 a = load_part(x + i, n - i);
+    store_part(y + i, n - i, a / (one + exp(zero - a)) * load_part(up + i, n - i));
+  }
+}
+
+// y = gelu(x) * up, the tanh form: x/2 (1 + tanh u) = x / (1 + exp(-2u)),
+// u = sqrt(2/pi)(x + 0.044715 x^3).
+void gelu_tanh_row(const float* x, const float* up, float* y, int64_t n) {
+  const f32x16 one = broadcast(1.0f);
+  const f32x16 linear = broadcast(-1.5957691216057308f), cubic = broadcast(-0.07135481627260025f);
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 a = load_part(x + i, n - i);
+    const f32x16 minus_2u = a * (linear + cubic * (a * a));
+    store_part(y + i, n - i, a / (one + exp(minus_2u)) * load_part(up + i, n - i));
+  }
+}
+
+// Rotates the pair (x[i], x[i + half]) by the angle of cos[i], sin[i].
+void rope_row(float* x, const float* cos, const float* sin, int64_t half) {
+  for (int64_t i = 0; i < half; i += 16) {
+    const int64_t left = half - i;
+    const f32x16 a = load_part(x + i, left), b = load_part(x + half + i, left);
+    const f32x16 c = load_part(cos + i, left), s = load_part(sin + i, left);
+    store_part(x + i, left, a * c - b * s);
+    store_part(x + half + i, left, b * c + a * s);
+  }
+}
+
+// Round to nearest even in integers, subnormals kept; any NaN becomes the quiet one.
+void to_bf16_row(const float* x, bf16* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    y[i].bits = is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
