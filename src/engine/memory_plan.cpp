@@ -1,0 +1,60 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr double kShareOfMemory = 0.5;  // the rest is for the page cache and other programs
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
+  if (d.num_blocks) return *d.num_blocks;
+  if (d.kv_memory) {
+    if (*d.kv_memory < block_bytes) {
+      throw Error(fmt::format("--kv-memory {}: one block of --block-size {} takes {} bytes",
+                              *d.kv_memory, d.block_size, block_bytes));
+    }
+    return *d.kv_memory / block_bytes;
+  }
+  const int64_t longest = (d.max_model_len + d.block_size - 1) / d.block_size;
+  const auto share = static_cast<int64_t>(kShareOfMemory * static_cast<double>(d.available_bytes));
+  const int64_t left = share - d.weight_bytes - d.activation_bytes;
+  if (left < block_bytes) {
+    throw Error(fmt::format(
+        "not enough memory: {:.2f} GiB are available and half of it may be used; the weights take "
+        "{:.2f} GiB and the activations {:.2f} GiB, which leaves no room for the KV cache "
+        "(a smaller --max-step-tokens or a given --kv-memory may help)",
+        gib(d.available_bytes), gib(d.weight_bytes), gib(d.activation_bytes)));
+  }
+  return std::min(longest * d.max_batch_size, left / block_bytes);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const MemoryDemand& d) {
+  const int64_t block_bytes = d.kv_bytes_per_token * d.block_size;
+  const int64_t most = (d.available_bytes - d.weight_bytes - d.activation_bytes) / block_bytes;
+  const int64_t num_blocks = blocks_asked_for(d, block_bytes);
+  if (num_blocks > most) {
+    throw Error(fmt::format(
+        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available, of which the "
+        "weights take {:.2f} GiB and the activations {:.2f} GiB",
+        d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
+        static_cast<double>(num_blocks) * gib(block_bytes), gib(d.available_bytes),
+        gib(d.weight_bytes), gib(d.activation_bytes)));
+  }
+  return {.weight_bytes = d.weight_bytes,
+          .activation_bytes = d.activation_bytes,
+          .kv_bytes = num_blocks * block_bytes,
+          .kv_bytes_per_token = d.kv_bytes_per_token,
+          .num_blocks = num_blocks,
+          .block_size = d.block_size};
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace pagedinfer {
+
+// What decides how many cache positions a run gets.
+struct MemoryDemand {
+  int64_t available_bytes = 0;     // that this process can still take
+  int64_t weight_bytes = 0;        // of the model, mapped or copied
+  int64_t activation_bytes = 0;    // scratch of the largest step, its logits included
+  int64_t kv_bytes_per_token = 0;  // in all layers
+  int block_size = 16;             // positions in a block; a reservation's share is whole blocks
+  int max_batch_size = 256;
+  int max_model_len = 0;
+  std::optional<int64_t> num_blocks = {};  // --num-blocks
+  std::optional<int64_t> kv_memory = {};   // --kv-memory, bytes
+};
+
+// The numbers a run uses, in bytes but for the blocks.
+struct MemoryPlan {
+  int64_t weight_bytes = 0, activation_bytes = 0, kv_bytes = 0, kv_bytes_per_token = 0;
+  int64_t num_blocks = 0;
+  int block_size = 0;
+
+  int64_t num_positions() const { return num_blocks * block_size; }
+};
+
+// Blocks for max_batch_size sequences of max_model_len, or as many as half of the available
+// memory holds beside weights and activations; with --num-blocks or --kv-memory exactly that.
+// Throws Error, naming the flag, when there is not one block or not enough memory.
+MemoryPlan plan_memory(const MemoryDemand& demand);
+
+}  // namespace pagedinfer
