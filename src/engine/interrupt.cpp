@@ -1,0 +1,68 @@
+#include "engine/interrupt.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "core/check.h"
+#include "core/error.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kInterrupted = 130;  // the exit code, also of a second signal
+
+// A handler has no arguments of ours: what it touches cannot be a member.
+volatile std::sig_atomic_t signal_happened = 0;
+int event_fd = -1;
+struct sigaction old_int, old_term, old_pipe;
+
+void wake() {
+  const uint64_t one = 1;
+  const ssize_t written = write(event_fd, &one, sizeof one);
+  static_cast<void>(written);  // the counter is full: it is readable already
+}
+
+void note(int) {
+  if (signal_happened != 0) _exit(kInterrupted);
+  const int saved = errno;
+  signal_happened = 1;
+  wake();
+  errno = saved;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  CHECK(event_fd == -1);
+  event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event_fd < 0) throw Error(std::string("eventfd: ") + std::strerror(errno));
+  signal_happened = 0;
+  struct sigaction action = {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, &old_int);
+  sigaction(SIGTERM, &action, &old_term);
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &old_pipe);
+}
+
+Interrupt::~Interrupt() {
+  sigaction(SIGINT, &old_int, nullptr);
+  sigaction(SIGTERM, &old_term, nullptr);
+  sigaction(SIGPIPE, &old_pipe, nullptr);
+  close(event_fd);
+  event_fd = -1;
+}
+
+bool Interrupt::happened() const { return signal_happened != 0; }
+int Interrupt::fd() const { return event_fd; }
+void Interrupt::raise() { wake(); }
+
+}  // namespace pagedinfer

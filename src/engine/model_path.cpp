@@ -1,0 +1,32 @@
+#include "engine/model_path.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+namespace fs = std::filesystem;
+
+std::string find_model(const std::string& name, const std::string& program_path) {
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return name;
+  if (name.find('/') != std::string::npos) {
+    throw Error(fmt::format("--model {}: no such directory", name));
+  }
+  std::string looked;
+  const fs::path bin = fs::path(program_path).parent_path();
+  for (const char* folder : {"../datasets", "../../datasets", "../share/pagedinfer"}) {
+    const fs::path candidate = (bin / folder / name).lexically_normal();
+    if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
+    looked += fmt::format("\n  {}", candidate.string());
+  }
+  throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}", name,
+                          looked));
+}
+
+std::string program_path() { return fs::read_symlink("/proc/self/exe").string(); }
+
+}  // namespace pagedinfer

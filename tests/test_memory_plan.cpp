@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/error.h"
+#include "engine/memory_plan.h"
+#include "engine/model_path.h"
+#include "engine/system_memory.h"
+
+using namespace pagedinfer;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+// A root directory of its own, with the files that tell how much memory there is.
+struct FakeRoot {
+  FakeRoot() : path(fs::temp_directory_path() / ("pagedinfer-root-" + std::to_string(getpid()))) {
+    fs::remove_all(path);
+    write("proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\n");
+  }
+  ~FakeRoot() { fs::remove_all(path); }
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name) << text;
+  }
+  fs::path path;
+};
+
+MemoryDemand demand() {
+  return {.available_bytes = 8 * kGiB,
+          .weight_bytes = kGiB,
+          .activation_bytes = kGiB / 2,
+          .kv_bytes_per_token = 1024,
+          .block_size = 16,
+          .max_batch_size = 4,
+          .max_model_len = 100};
+}
+
+}  // namespace
+
+TEST_CASE("available memory is the kernel's number without a control group") {
+  FakeRoot root;
+  CHECK(available_memory(root.path) == 8 * kGiB);
+}
+
+TEST_CASE("a control group's limit counts, its reclaimable page cache does not") {
+  FakeRoot root;
+  root.write("proc/self/cgroup", "0::/jobs/one\n");
+  root.write("sys/fs/cgroup/jobs/one/memory.max", "max\n");
+  root.write("sys/fs/cgroup/jobs/one/memory.current", "1\n");
+  CHECK(available_memory(root.path) == 8 * kGiB);
+  root.write("sys/fs/cgroup/jobs/memory.max", std::to_string(4 * kGiB));
+  root.write("sys/fs/cgroup/jobs/memory.current", std::to_string(3 * kGiB));
+  CHECK(available_memory(root.path) == 1 * kGiB);
+  root.write("sys/fs/cgroup/jobs/memory.stat",
+             "anon 5\ninactive_file " + std::to_string(kGiB) + "\n");
+  CHECK(available_memory(root.path) == 2 * kGiB);
+}
+
+TEST_CASE("version 1 control groups count too") {
+  FakeRoot root;
+  root.write("proc/self/cgroup", "4:cpu,cpuacct:/\n3:memory:/docker/x\n");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(2 * kGiB));
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(kGiB));
+  CHECK(available_memory(root.path) == kGiB);
+}
+
+TEST_CASE("by default there are blocks for a full batch of the longest sequences") {
+  const MemoryPlan plan = plan_memory(demand());
+  CHECK(plan.num_blocks == 4 * 7);
+  CHECK(plan.num_positions() == 4 * 7 * 16);
+  CHECK(plan.kv_bytes == 4 * 7 * 16 * 1024);
+}
+
+TEST_CASE("by default the cache stays within half of the available memory") {
+  MemoryDemand d = demand();
+  d.max_batch_size = 1 << 20;
+  d.max_model_len = 1 << 20;
+  const MemoryPlan plan = plan_memory(d);
+  CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes <= 4 * kGiB);
+  CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes > 4 * kGiB - 16 * 1024);
+}
+
+TEST_CASE("a given number of blocks or bytes is what the run gets") {
+  MemoryDemand d = demand();
+  d.num_blocks = 3;
+  CHECK(plan_memory(d).num_blocks == 3);
+  d.num_blocks.reset();
+  d.kv_memory = 5 * 16 * 1024 + 1;
+  CHECK(plan_memory(d).num_blocks == 5);
+}
+
+TEST_CASE("a plan that does not fit is refused") {
+  MemoryDemand d = demand();
+  d.num_blocks = 7 * kGiB / (16 * 1024);
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--num-blocks"), Error);
+  d.num_blocks.reset();
+  d.kv_memory = 7 * kGiB;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--kv-memory"), Error);
+  d.kv_memory = 16 * 1024 - 1;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("one block"), Error);
+  d.kv_memory.reset();
+  d.weight_bytes = 4 * kGiB;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("not enough memory"), Error);
+}
+
+TEST_CASE("a bundled model is found by its short name from the program's path") {
+  const std::string root = PAGEDINFER_SOURCE_DIR;
+  const std::string found = find_model("story-llama", root + "/build/pagedinfer");
+  CHECK(fs::equivalent(found, fs::path(root) / "datasets/story-llama"));
+  CHECK(find_model(root, "/nowhere/pagedinfer") == root);
+  CHECK_THROWS_WITH_AS(find_model("no-such-model", root + "/build/pagedinfer"),
+                       doctest::Contains("looked at"), Error);
+  CHECK_THROWS_WITH_AS(find_model("no/such/model", root + "/build/pagedinfer"),
+                       doctest::Contains("no such directory"), Error);
+}
