@@ -46,12 +46,13 @@ std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_t
   return std::nullopt;
 }
 
-void Scheduler::submit(Request request) {
+int64_t Scheduler::submit(Request request) {
   const int max_tokens = request.sampling.max_tokens;
   CHECK(max_tokens > 0 && !refusal(static_cast<int64_t>(request.prompt.size()), max_tokens));
   const int64_t age = next_age_++;
   waiting_.emplace_hint(waiting_.end(), age,
                         Sequence(std::move(request), age, limits_.max_model_len));
+  return age;
 }
 
 StepPlan Scheduler::plan() {

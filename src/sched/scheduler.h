@@ -39,7 +39,8 @@ class Scheduler {
   // Why such a request can never run, even with the pool to itself.
   std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens) const;
 
-  void submit(Request request);  // REQUIRES: refusal() has none, max_tokens > 0
+  // Returns its age. REQUIRES: refusal() has none, max_tokens > 0.
+  int64_t submit(Request request);
   void end_input() { input_ended_ = true; }
   bool window_full() const { return num_waiting() >= limits_.max_waiting; }
   bool idle() const { return waiting_.empty() && running_.empty(); }
