@@ -1,0 +1,29 @@
+#include "ops/cpu/arena.h"
+
+#include <algorithm>
+
+namespace pagedinfer {
+
+void* Arena::take(int64_t bytes) {
+  constexpr int64_t kSmallestChunk = 1 << 20;
+  const int64_t rounded = (bytes + 63) / 64 * 64;
+  if (chunks_.empty() || filled_ + rounded > chunks_.back().size()) {
+    chunks_.emplace_back(std::max({rounded, used_, kSmallestChunk}), "scratch");
+    filled_ = 0;
+  }
+  void* const piece = chunks_.back().data() + filled_;
+  filled_ += rounded;
+  used_ += rounded;
+  most_used_ = std::max(most_used_, used_);
+  return piece;
+}
+
+void Arena::reset() {
+  if (chunks_.size() > 1) {  // one that holds everything from now on
+    chunks_.clear();
+    chunks_.emplace_back(most_used_, "scratch");
+  }
+  filled_ = used_ = 0;
+}
+
+}  // namespace pagedinfer

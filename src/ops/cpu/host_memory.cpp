@@ -1,0 +1,42 @@
+#include "ops/cpu/host_memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+HostMemory::HostMemory(int64_t bytes, std::string_view what) {
+  if (bytes == 0) return;
+  void* memory = MAP_FAILED;
+  if (bytes > 0) {
+    memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  if (memory == MAP_FAILED) {
+    throw Error(fmt::format("no memory for {}: {} bytes asked for: {}", what, bytes,
+                            std::strerror(bytes > 0 ? errno : EINVAL)));
+  }
+  data_ = static_cast<char*>(memory);
+  size_ = bytes;
+}
+
+HostMemory::~HostMemory() {
+  if (data_) munmap(data_, static_cast<size_t>(size_));
+}
+
+HostMemory::HostMemory(HostMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace pagedinfer {
+
+// Memory from the system, zero, page-aligned; a page costs nothing until it is written.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  // `what` names it in the Error where the system has no room.
+  HostMemory(int64_t bytes, std::string_view what);
+  ~HostMemory();
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
+
+  char* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  char* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,103 @@
+#include "ops/cpu/thread_pool.h"
+
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <chrono>
+#include <system_error>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "ops/cpu/denormals.h"
+
+namespace pagedinfer {
+
+namespace {
+
+// Waits awake until `done` says so or the time is up; returns what it said last.
+template <class Done>
+bool spin_until(const Done& done) {
+  constexpr auto kPatience = std::chrono::microseconds(50);
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      _mm_pause();
+    }
+  } while (std::chrono::steady_clock::now() - start < kPatience);
+  return false;
+}
+
+bool has_task(uint64_t ticket) { return static_cast<uint32_t>(ticket) < ticket >> 32; }
+
+}  // namespace
+
+ThreadPool::ThreadPool(int num_threads) {
+  CHECK(num_threads >= 1);
+  workers_.reserve(num_threads - 1);
+  try {
+    for (int i = 1; i < num_threads; ++i) {
+      workers_.emplace_back([this, i] { wait_and_work(i); });
+    }
+  } catch (const std::system_error& error) {
+    stop();
+    throw Error(fmt::format("cannot start {} threads: {}", num_threads, error.what()));
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
+  stopping_ = true;
+  ++epoch_;
+  epoch_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(int count, const void* context, Function function) {
+  const FlushDenormals guard;
+  if (count <= 1 || workers_.empty()) {
+    for (int i = 0; i < count; ++i) function(context, i, 0);
+    return;
+  }
+  context_ = context;
+  function_ = function;
+  unfinished_.store(count, std::memory_order_relaxed);
+  ticket_.store(static_cast<uint64_t>(count) << 32, std::memory_order_release);
+  ++epoch_;
+  if (sleeping_ > 0) epoch_.notify_all();
+  work(0);
+  const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  while (!spin_until(done)) {
+    const int left = unfinished_.load(std::memory_order_acquire);
+    if (left > 0) unfinished_.wait(left, std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::work(int worker) {
+  while (has_task(ticket_.load(std::memory_order_relaxed))) {
+    const uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acquire);
+    if (!has_task(ticket)) return;
+    function_(context_, static_cast<int>(static_cast<uint32_t>(ticket)), worker);
+    unfinished_.fetch_sub(1, std::memory_order_release);
+    unfinished_.notify_one();
+  }
+}
+
+void ThreadPool::wait_and_work(int worker) {
+  const FlushDenormals guard;
+  while (!stopping_) {
+    const int epoch = epoch_;
+    const auto called = [this] {
+      return stopping_ || has_task(ticket_.load(std::memory_order_relaxed));
+    };
+    if (!spin_until(called)) {
+      ++sleeping_;  // before the last look at the epoch: whoever changes it now will notify
+      epoch_.wait(epoch);
+      --sleeping_;
+    }
+    work(worker);
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace pagedinfer {
+
+// Threads that share out the tasks of one parallel_for at a time; the caller is one of them.
+// They wait awake for a moment after each, so that the next one starts at once, then sleep.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls task(index, worker) for every index in [0, count), denormals being zero, and returns
+  // when all have ended. Tasks that run at the same time have different workers, all in
+  // [0, num_threads()). A task neither throws nor calls parallel_for.
+  template <class Task>
+  void parallel_for(int count, const Task& task) {
+    run(count, &task, [](const void* context, int index, int worker) noexcept {
+      (*static_cast<const Task*>(context))(index, worker);
+    });
+  }
+
+ private:
+  using Function = void (*)(const void* context, int index, int worker) noexcept;
+
+  void run(int count, const void* context, Function function);
+  void stop();
+  void work(int worker);           // takes tasks until none is left
+  void wait_and_work(int worker);  // a thread's life
+
+  // The running job's number of tasks (upper half) and the next one to take. A task that was
+  // taken keeps the job, and so the two fields below, in place until it ends.
+  std::atomic<uint64_t> ticket_ = 0;
+  const void* context_ = nullptr;
+  Function function_ = nullptr;
+
+  alignas(64) std::atomic<int> unfinished_ = 0;
+  alignas(64) std::atomic<int> epoch_ = 0;  // changes with every job
+  std::atomic<int> sleeping_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace pagedinfer
