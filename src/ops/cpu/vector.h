@@ -45,7 +45,8 @@ using i32x16 = Vec16<int32_t>;
     return r;                                                               \
   }
 LANEWISE(+)
-LANEWISE(-) LANEWISE(*) LANEWISE(/) LANEWISE(&) LANEWISE(|)
+LANEWISE(-)
+LANEWISE(*) LANEWISE(/) LANEWISE(&) LANEWISE(|)
 #undef LANEWISE
 
 #define COMPARISON(op)                                                                     \

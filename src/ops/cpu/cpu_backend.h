@@ -1,0 +1,60 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/cpu/arena.h"
+#include "ops/cpu/attention_driver.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/thread_pool.h"
+
+namespace pagedinfer {
+
+// The Ops of make_cpu_ops(). Activations are float32. A head's keys and values lie together
+// (head-major), their rows padded with zeros to a multiple of 16 elements.
+class CpuOps final : public Ops {
+ public:
+  explicit CpuOps(const CpuOptions& options);
+
+  std::string description() const override;
+
+  Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
+  Tensor upload(Tensor host, DType dtype) override;
+  KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
+  int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
+  BatchView stage(const Batch& batch) override;
+  DType activation_type() const override { return DType::kF32; }
+
+  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
+  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
+  void add(Tensor x, Tensor y) override;
+  void matmul(Tensor x, std::span<const Product> products) override;
+  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
+  void rope(Tensor x, Tensor table) override;
+  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
+  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
+  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                 Tensor out) override;
+  void gather_rows(Tensor x, Tensor indices, Tensor out) override;
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override;
+
+  // The most bytes of scratch() and stage() that one step took.
+  int64_t most_scratch_used() const { return scratch_.most_used(); }
+
+ private:
+  // Calls f(first, last) for ranges that make up [0, rows), on several threads where the
+  // floats that are touched are worth their waking.
+  template <class F>
+  void for_rows(int64_t rows, int64_t floats, const F& f);
+
+  const CpuOptions options_;
+  const Kernels& kernels_;
+  ThreadPool pool_;
+  std::vector<HostMemory> permanent_;
+  Arena scratch_;
+  AttentionWorkspace attention_;
+  std::vector<float> packed_;  // the rounded input of a matmul
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,222 @@
+#include "ops/cpu/cpu_ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/denormals.h"
+#include "ops/cpu/isa.h"
+
+namespace pagedinfer {
+
+namespace {
+
+int32_t item(const Tensor& column, int64_t i) { return static_cast<int32_t*>(column.data)[i]; }
+
+// y = the n numbers from column `first` of row i, as float32.
+void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
+  switch (x.dtype) {
+    case DType::kF32: std::copy_n(x.row<float>(i) + first, n, y); return;
+    case DType::kBF16: return kernels.from_bf16(x.row<bf16>(i) + first, y, n);
+    case DType::kF16: return kernels.from_f16(x.row<f16>(i) + first, y, n);
+    case DType::kI32: break;
+  }
+  CHECK(false);
+}
+
+}  // namespace
+
+CpuOps::CpuOps(const CpuOptions& options)
+    : options_(options),
+      kernels_(kernels_of(options.isa)),
+      pool_(options.num_threads),
+      attention_(options.num_threads) {
+  const auto isas = available_isas();
+  CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
+  CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
+}
+
+std::string CpuOps::description() const {
+  return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
+                     options_.num_threads == 1 ? "" : "s");
+}
+
+Tensor CpuOps::allocate(DType dtype, int64_t rows, int64_t cols) {
+  permanent_.emplace_back(rows * cols * size_of(dtype), "a tensor");
+  return {permanent_.back().data(), dtype, rows, cols, cols};
+}
+
+Tensor CpuOps::upload(Tensor host, DType dtype) {
+  if (host.dtype == dtype) return host;
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  const Tensor copy = allocate(dtype, host.rows, host.cols);
+  pool_.parallel_for(static_cast<int>(host.rows), [&](int i, int) {
+    constexpr int64_t kPiece = 1024;
+    for (int64_t first = 0; first < host.cols; first += kPiece) {
+      const int64_t n = std::min(kPiece, host.cols - first);
+      float piece[kPiece];
+      float* const wide = dtype == DType::kF32 ? copy.row<float>(i) + first : piece;
+      widen(kernels_, host, i, first, n, wide);
+      if (dtype == DType::kBF16) kernels_.to_bf16(wide, copy.row<bf16>(i) + first, n);
+    }
+  });
+  return copy;
+}
+
+KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  if (head_dim > kMaxHeadDim) {
+    throw Error(fmt::format("heads of {} dimensions: the CPU backend has at most {}", head_dim,
+                            kMaxHeadDim));
+  }
+  const int64_t rows = kv_heads * num_positions, cols = padded_head_dim(head_dim);
+  const int64_t bytes = rows * cols * size_of(dtype);
+  const auto make = [&] {
+    permanent_.emplace_back(bytes, "the KV cache");
+    return Tensor{permanent_.back().data(), dtype, rows, cols, cols};
+  };
+  const Tensor k = make(), v = make();
+  return {k, v, kv_heads, head_dim, num_positions};
+}
+
+int64_t CpuOps::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
+  return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
+}
+
+Tensor CpuOps::scratch(DType dtype, int64_t rows, int64_t cols) {
+  return {scratch_.take(rows * cols * size_of(dtype)), dtype, rows, cols, cols};
+}
+
+BatchView CpuOps::stage(const Batch& batch) {
+  scratch_.reset();
+  const auto column = [&](const std::vector<int32_t>& values) {
+    const Tensor copy = scratch(DType::kI32, static_cast<int64_t>(values.size()), 1);
+    std::copy(values.begin(), values.end(), copy.row<int32_t>(0));
+    return copy;
+  };
+  return {.tokens = column(batch.tokens),
+          .positions = column(batch.positions),
+          .slot_mapping = column(batch.slot_mapping),
+          .query_starts = column(batch.query_starts),
+          .context_lens = column(batch.context_lens),
+          .block_table = column(batch.block_table),
+          .logit_tokens = column(batch.logit_tokens),
+          .max_blocks = batch.max_blocks,
+          .block_size = batch.block_size};
+}
+
+template <class F>
+void CpuOps::for_rows(int64_t rows, int64_t floats, const F& f) {
+  constexpr int64_t kWorthAThread = 32768;
+  const int64_t ranges =
+      std::clamp<int64_t>(floats / kWorthAThread, 1, std::min<int64_t>(rows, pool_.num_threads()));
+  if (rows == 0) return;
+  pool_.parallel_for(static_cast<int>(ranges), [&](int range, int) {
+    f(rows * range / ranges, rows * (range + 1) / ranges);
+  });
+}
+
+void CpuOps::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
+  for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      widen(kernels_, table, item(tokens, i), 0, out.cols, out.row<float>(i));
+      if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
+    }
+  });
+}
+
+void CpuOps::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
+  CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      for (int64_t c = 0; c < x.cols; c += weight.cols) {
+        kernels_.rms_norm(x.row<float>(i) + c, weight.row<float>(0), offset, eps,
+                          out.row<float>(i) + c, weight.cols);
+      }
+    }
+  });
+}
+
+void CpuOps::add(Tensor x, Tensor y) {
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      kernels_.add(x.row<float>(i), y.row<float>(i), x.cols);
+    }
+  });
+}
+
+void CpuOps::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
+  const int half = static_cast<int>(inv_freq.cols);
+  CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
+  constexpr int64_t kCostOfAnAngle = 32;
+  for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      float* const cos = out.row<float>(i);
+      kernels_.rope_table(item(positions, i), inv_freq.row<float>(0), half, cos, cos + half);
+    }
+  });
+}
+
+void CpuOps::rope(Tensor x, Tensor table) {
+  CHECK(x.cols % table.cols == 0);
+  const int64_t half = table.cols / 2;
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const float* const cos = table.row<float>(i);
+      for (int64_t c = 0; c < x.cols; c += table.cols) {
+        kernels_.rope(x.row<float>(i) + c, cos, cos + half, half);
+      }
+    }
+  });
+}
+
+void CpuOps::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
+  const auto f = activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
+  constexpr int64_t kCostOfAnExp = 4;
+  for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      f(gate.row<float>(i), up.row<float>(i), out.row<float>(i), out.cols);
+    }
+  });
+}
+
+void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
+  const auto write = [&](const float* from, const Tensor& to, int64_t row) {
+    if (to.dtype == DType::kF32) {
+      std::copy_n(from, cache.head_dim, to.row<float>(row));
+      std::fill(to.row<float>(row) + cache.head_dim, to.row<float>(row) + to.cols, 0.0f);
+    } else {
+      kernels_.to_bf16(from, to.row<bf16>(row), cache.head_dim);
+      std::fill(to.row<bf16>(row) + cache.head_dim, to.row<bf16>(row) + to.cols, bf16{0});
+    }
+  };
+  for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      for (int64_t head = 0; head < cache.kv_heads; ++head) {
+        const int64_t row = head * cache.num_positions + item(slot_mapping, i);
+        write(k.row<float>(i) + head * cache.head_dim, cache.k, row);
+        write(v.row<float>(i) + head * cache.head_dim, cache.v, row);
+      }
+    }
+  });
+}
+
+void CpuOps::attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                       Tensor out) {
+  attend(kernels_, pool_, q, cache, batch, args, attention_, out);
+}
+
+void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
+  for (int64_t i = 0; i < out.rows; ++i) {
+    std::copy_n(x.row<float>(item(indices, i)), x.cols, out.row<float>(i));
+  }
+}
+
+std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {
+  return std::make_unique<CpuOps>(options);
+}
+
+}  // namespace pagedinfer
