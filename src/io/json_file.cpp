@@ -1,0 +1,144 @@
+#include "io/json_file.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+namespace {
+
+using simdjson::dom::element;
+
+// How a value reads in a message: short, whatever the file holds.
+std::string shown(element value) {
+  constexpr size_t kMaxShown = 60;
+  std::string text = simdjson::minify(value);
+  if (text.size() <= kMaxShown) return text;
+  size_t end = kMaxShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace
+
+void JsonObject::fail(std::string_view key, std::string_view message) const {
+  throw Error(fmt::format("{}: '{}{}' {}", file_, prefix_, key, message));
+}
+
+std::optional<element> JsonObject::find(std::string_view key) const {
+  std::optional<element> found;
+  for (const auto field : object_)
+    if (field.key == key) found = field.value;
+  if (found && found->is_null()) return std::nullopt;
+  return found;
+}
+
+int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
+                               int64_t max) const {
+  int64_t integer = 0;
+  if (value.get(integer) != simdjson::SUCCESS || integer < min || integer > max)
+    fail(key, fmt::format("is {}, expected an integer from {} to {}", shown(value), min, max));
+  return integer;
+}
+
+std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t min,
+                                                int64_t max) const {
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  return as_integer(key, *value, min, max);
+}
+
+std::optional<double> JsonObject::find_number(std::string_view key, double min, double max) const {
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  double number = 0;
+  if (value->get(number) != simdjson::SUCCESS || !(number >= min && number <= max))
+    fail(key, fmt::format("is {}, expected a number from {} to {}", shown(*value), min, max));
+  return number;
+}
+
+std::optional<bool> JsonObject::find_bool(std::string_view key) const {
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  bool truth = false;
+  if (value->get(truth) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected true or false", shown(*value)));
+  return truth;
+}
+
+std::optional<std::string> JsonObject::find_string(std::string_view key) const {
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  std::string_view text;
+  if (value->get(text) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected a string", shown(*value)));
+  return std::string(text);
+}
+
+std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  simdjson::dom::object object;
+  if (value->get(object) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected an object", shown(*value)));
+  return JsonObject(file_, fmt::format("{}{}.", prefix_, key), object);
+}
+
+std::vector<std::string> JsonObject::strings(std::string_view key) const {
+  const auto value = find(key);
+  if (!value) return {};
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected a list of strings", shown(*value)));
+  std::vector<std::string> all;
+  for (const element item : list) {
+    std::string_view text;
+    if (item.get(text) != simdjson::SUCCESS)
+      fail(key, fmt::format("holds {}, expected strings", shown(item)));
+    all.emplace_back(text);
+  }
+  return all;
+}
+
+std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int64_t max) const {
+  const auto value = find(key);
+  if (!value) return {};
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected a list of integers", shown(*value)));
+  std::vector<int64_t> all;
+  for (const element item : list) all.push_back(as_integer(key, item, min, max));
+  return all;
+}
+
+std::vector<int64_t> JsonObject::one_or_more(std::string_view key, int64_t min, int64_t max) const {
+  const auto value = find(key);
+  if (!value) return {};
+  if (value->is_array()) return integers(key, min, max);
+  return {as_integer(key, *value, min, max)};
+}
+
+int64_t JsonObject::integer(std::string_view key, int64_t min, int64_t max) const {
+  const auto value = find_integer(key, min, max);
+  if (!value) fail(key, fmt::format("is missing, expected an integer from {} to {}", min, max));
+  return *value;
+}
+
+double JsonObject::number(std::string_view key, double min, double max) const {
+  const auto value = find_number(key, min, max);
+  if (!value) fail(key, fmt::format("is missing, expected a number from {} to {}", min, max));
+  return *value;
+}
+
+JsonFile::JsonFile(const std::string& path) : path_(path) {
+  simdjson::padded_string text;
+  if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS)
+    throw Error(path + ": cannot be read");
+  element root;
+  if (const auto error = parser_.parse(text).get(root); error != simdjson::SUCCESS)
+    throw Error(fmt::format("{}: not JSON: {}", path, simdjson::error_message(error)));
+  if (root.get(root_) != simdjson::SUCCESS)
+    throw Error(fmt::format("{}: is {}, expected a JSON object", path, shown(root)));
+}
+
+}  // namespace pagedinfer
