@@ -1,0 +1,46 @@
+#include "io/mapped_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+MappedFile::MappedFile(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw Error(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
+  struct stat status = {};
+  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
+  void* data = nullptr;
+  // A mapping of no bytes is an error, a file of no bytes is not.
+  if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  const int reason = errno;
+  ::close(file);
+  if (!regular) throw Error(path + ": is not a regular file");
+  if (data == MAP_FAILED)
+    throw Error(fmt::format("{}: cannot be mapped: {}", path, std::strerror(reason)));
+  bytes_ = {static_cast<const std::byte*>(data), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::read_ahead(std::span<const std::byte> part) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t aligned = begin / page * page;
+  // Only a hint: where the system refuses it, the pages are read when they are touched.
+  (void)::madvise(reinterpret_cast<void*>(aligned), part.size() + (begin - aligned), MADV_WILLNEED);
+}
+
+}  // namespace pagedinfer

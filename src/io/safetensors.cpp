@@ -1,0 +1,112 @@
+#include "io/safetensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "core/error.h"
+#include "io/json_file.h"
+
+namespace pagedinfer {
+namespace {
+
+std::optional<DType> dtype_of(std::string_view type) {
+  if (type == "F32") return DType::kF32;
+  if (type == "F16") return DType::kF16;
+  if (type == "BF16") return DType::kBF16;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const std::string& dir) {
+  const std::string single = dir + "/model.safetensors";
+  const std::string index = single + ".index.json";
+  if (std::filesystem::exists(single)) {
+    source_ = single;
+    tensors_ = add_file(single);
+  } else if (std::filesystem::exists(index)) {
+    source_ = index;
+    add_shards(dir, index);
+  } else {
+    throw Error(dir + ": holds neither model.safetensors nor model.safetensors.index.json");
+  }
+
+  for (auto& [name, stored] : tensors_) {
+    const auto type = dtype_of(stored.type);
+    if (!type) continue;
+    if (reinterpret_cast<uintptr_t>(stored.bytes.data()) % size_of(*type) == 0) continue;
+    copies_.emplace_back(stored.bytes.begin(), stored.bytes.end());
+    stored.bytes = copies_.back();
+  }
+}
+
+Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
+  files_.emplace_back(path);
+  return parse_safetensors(path, files_.back().bytes());
+}
+
+void Checkpoint::add_shards(const std::string& dir, const std::string& index_path) {
+  const JsonFile index(index_path);
+  const auto weight_map = index.root().find_object("weight_map");
+  if (!weight_map) index.root().fail("weight_map", "is missing, expected an object");
+
+  std::map<std::string, Tensors, std::less<>> shards;
+  for (const auto field : weight_map->fields()) {
+    std::string_view value;
+    if (field.value.get(value) != simdjson::SUCCESS) value = {};
+    const std::string shard(value);
+    if (shard.empty() || shard.find('/') != std::string::npos || shard == "..")
+      weight_map->fail(field.key, fmt::format("is '{}', expected the name of a file", shard));
+    const std::string path = dir + "/" + shard;
+    if (!std::filesystem::exists(path))
+      throw Error(
+          fmt::format("{}: is missing, {} expects tensor '{}' in it", path, index_path, field.key));
+    if (!shards.contains(shard)) shards[shard] = add_file(path);
+    const auto found = shards[shard].find(field.key);
+    if (found == shards[shard].end())
+      throw Error(
+          fmt::format("{}: no tensor '{}', which {} expects in it", path, field.key, index_path));
+    tensors_[std::string(field.key)] = found->second;
+  }
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : tensors_) names.push_back(entry.first);
+  return names;
+}
+
+const StoredTensor& Checkpoint::stored(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw Error(fmt::format("{}: no tensor '{}'", source_, name));
+  return found->second;
+}
+
+DType Checkpoint::dtype(std::string_view name) const {
+  const StoredTensor& tensor = stored(name);
+  const auto type = dtype_of(tensor.type);
+  if (!type)
+    throw Error(fmt::format("{}: tensor '{}' has type {}, expected F32, F16 or BF16", tensor.file,
+                            name, tensor.type));
+  return *type;
+}
+
+Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) const {
+  const StoredTensor& tensor = stored(name);
+  const DType type = dtype(name);
+  const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
+  if (!vector && tensor.shape != std::vector<int64_t>{rows, cols})
+    throw Error(
+        fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, name,
+                    fmt::join(tensor.shape, ", "),
+                    rows == 1 ? fmt::format("{}", cols) : fmt::format("{}, {}", rows, cols)));
+  MappedFile::read_ahead(tensor.bytes);
+  // Read-only memory behind a pointer that is not const: an Ops does not write to weights.
+  return {const_cast<std::byte*>(tensor.bytes.data()), type, rows, cols, cols};
+}
+
+}  // namespace pagedinfer
