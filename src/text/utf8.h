@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+// Turns bytes that arrive in pieces into valid UTF-8. Bytes that are no UTF-8 become U+FFFD,
+// one for each maximal part of a character that they could have begun (the practice that the
+// Unicode standard recommends). A character that is not complete is held back; if the text
+// ends there, it is not part of it.
+class Utf8Stream {
+ public:
+  // Appends to `text` the characters that `bytes` complete.
+  void push(std::string_view bytes, std::string& text);
+
+ private:
+  std::string held_ = {};     // the beginning of a character, valid so far
+  int missing_ = 0;           // bytes until it is complete
+  unsigned char low_ = 0x80;  // the range of the next byte
+  unsigned char high_ = 0xBF;
+};
+
+}  // namespace pagedinfer
