@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "support.h"
+#include "text/tokenizer.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t end; (end = text.find(separator, begin)) != std::string::npos;
+       begin = end + separator.size())
+    parts.push_back(text.substr(begin, end - begin));
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+std::string text_of(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer.token_bytes(id);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the Llama 2 tokenizer gives the reference's ids") {
+  const std::string dir = shared_data("tokenizers/llama2");
+  const std::string expected = shared_data("expected_tokens/ggml-vocab-llama-spm.gguf");
+  if (!std::filesystem::exists(dir) || !std::filesystem::exists(expected + ".inp")) {
+    MESSAGE("SKIPPED: no Llama 2 tokenizer at " << dir);
+    return;
+  }
+  const auto tokenizer = make_tokenizer(dir);
+  REQUIRE(tokenizer != nullptr);
+  CHECK(tokenizer->vocab_size() == 32000);
+  auto texts = split(read_file(expected + ".inp"), "\n__ggml_vocab_test__\n");
+  texts.pop_back();  // after the last separator
+  const auto lines = split(read_file(expected + ".out"), "\n");
+  REQUIRE(texts.size() == 46);
+  REQUIRE(lines.size() >= texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::vector<TokenId> ids = {1};  // the beginning of sequence
+    std::istringstream line(lines[i]);
+    for (TokenId id; line >> id;) ids.push_back(id);
+    CHECK(tokenizer->encode(texts[i]) == ids);
+    // The library puts a space before the first word, and no character is lost.
+    CHECK(text_of(*tokenizer, ids) == (texts[i].empty() ? "" : " ") + texts[i]);
+  }
+}
+
+TEST_CASE("special tokens that a prompt spells out are plain text") {
+  const auto tokenizer = make_tokenizer(bundled_model());
+  REQUIRE(tokenizer != nullptr);
+  const auto ids = tokenizer->encode("</s><s><unk>");
+  CHECK(ids.front() == 1);
+  for (size_t i = 1; i < ids.size(); ++i) CHECK(ids[i] > 2);
+  CHECK(text_of(*tokenizer, ids) == " </s><s><unk>");
+}
+
+TEST_CASE("control tokens and ids beyond the vocabulary add no text") {
+  const auto tokenizer = make_tokenizer(bundled_model());
+  for (TokenId id : {-1, 0, 1, 2, tokenizer->vocab_size(), tokenizer->vocab_size() + 1})
+    CHECK(tokenizer->token_bytes(id).empty());
+}
+
+TEST_CASE("every byte has a token, so every text comes back") {
+  const auto tokenizer = make_tokenizer(bundled_model());
+  const std::string text = "Zwölf Bären\n\t 3 + 4?  \xF0\x9F\x98\x80 \xE2\x82\xAC";
+  CHECK(text_of(*tokenizer, tokenizer->encode(text)) == " " + text);
+  CHECK(tokenizer->encode("") == std::vector<TokenId>{1});
+}
+
+TEST_CASE("tokenizer_config.json decides about the beginning of sequence") {
+  TempDir dir;
+  std::filesystem::copy(bundled_model() + "/tokenizer.model", dir / "tokenizer.model");
+  const auto with = make_tokenizer(dir.path())->encode("a tree");
+  write_file(dir / "tokenizer_config.json", R"({"add_bos_token": false})");
+  const auto without = make_tokenizer(dir.path())->encode("a tree");
+  CHECK(with.front() == 1);
+  CHECK(without == std::vector<TokenId>(with.begin() + 1, with.end()));
+}
+
+TEST_CASE("a directory's tokenizer is absent, not supported or broken") {
+  TempDir dir;
+  CHECK(make_tokenizer(dir.path()) == nullptr);
+  write_file(dir / "tokenizer.json", "{}");
+  CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("tokenizer.json"), Error);
+  write_file(dir / "tokenizer.model", "this is no model");
+  CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("tokenizer.model"), Error);
+  write_file(dir / "tokenizer.model", "");
+  CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("tokenizer.model"), Error);
+}
