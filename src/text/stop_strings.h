@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace pagedinfer {
+
+// The text of one completion, token by token: what the tokens add to the prompt's text (a
+// leading space is kept), as valid UTF-8. Finds stop strings as they appear in the text, also
+// across tokens. The work is linear in the text for each stop string.
+class TextStream {
+ public:
+  // REQUIRES: the tokenizer outlives the stream.
+  TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops);
+
+  // True if a stop string ends in this token. Stop strings that end in a token pushed with
+  // `may_stop` false do not count.
+  bool push(TokenId token, bool may_stop = true);
+
+  // The text, up to the stop string that begins first if one has been found.
+  std::string finish() const { return text_.substr(0, stopped_at_.value_or(text_.size())); }
+
+ private:
+  // One string that is looked for (Knuth, Morris and Pratt 1977).
+  struct Pattern {
+    std::string text;
+    std::vector<size_t> fallback;  // longest proper border of each prefix, by its length
+    size_t matched = 0;            // bytes of it that the text ends with
+  };
+
+  const Tokenizer& tokenizer_;
+  std::vector<Pattern> patterns_ = {};
+  Utf8Stream decoder_ = {};
+  std::string text_ = {};
+  std::optional<size_t> stopped_at_ = {};
+};
+
+}  // namespace pagedinfer

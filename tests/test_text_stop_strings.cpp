@@ -1,0 +1,87 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "text/stop_strings.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// Ids are indices into a list of byte strings.
+class ListTokenizer final : public Tokenizer {
+ public:
+  explicit ListTokenizer(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
+  std::vector<TokenId> encode(std::string_view) const override { return {}; }
+  std::string_view token_bytes(TokenId token) const override {
+    return pieces_[static_cast<size_t>(token)];
+  }
+  int vocab_size() const override { return static_cast<int>(pieces_.size()); }
+
+ private:
+  std::vector<std::string> pieces_;
+};
+
+}  // namespace
+
+TEST_CASE("a stop string is found across tokens and cut from the text") {
+  const ListTokenizer tokenizer({" Hel", "lo wo", "rld"});
+  const std::vector<std::string> stops = {"o worl", "xyz"};
+  TextStream stream(tokenizer, stops);
+  CHECK_FALSE(stream.push(0));
+  CHECK_FALSE(stream.push(1));
+  CHECK(stream.push(2));
+  CHECK(stream.finish() == " Hell");
+}
+
+TEST_CASE("a token that may not stop hides the stop strings that end in it") {
+  const ListTokenizer tokenizer({"ab", "b"});
+  const std::vector<std::string> stops = {"b", "bb"};
+  TextStream stream(tokenizer, stops);
+  CHECK_FALSE(stream.push(0, false));
+  CHECK(stream.push(1));
+  CHECK(stream.finish() == "a");  // "bb" begins in the first token and ends in the second
+}
+
+TEST_CASE("text without stop strings is all that the tokens add") {
+  const ListTokenizer tokenizer({" a", "\xE2\x82", "\xAC", "", "\xE2"});
+  TextStream stream(tokenizer, std::vector<std::string>{""});
+  for (TokenId token : {0, 1, 2, 3, 0, 4}) CHECK_FALSE(stream.push(token));
+  CHECK(stream.finish() == " a\xE2\x82\xAC a");
+}
+
+TEST_CASE("incremental search finds what a search of the whole text finds") {
+  std::mt19937 random(11);
+  const ListTokenizer tokenizer(
+      {"a", "b", "ab", "aab", "ba", "\xE2\x82\xAC", "\xE2", "\x82", "\xAC", "", "abab", "\xFF"});
+  int stopped = 0, ended = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::vector<std::string> stops(random() % 4);
+    for (std::string& stop : stops)
+      for (uint32_t i = 0, n = 1 + random() % 4; i < n; ++i)
+        stop += tokenizer.token_bytes(std::vector<TokenId>{0, 1, 2, 5}[random() % 4]);
+
+    TextStream stream(tokenizer, stops);
+    std::string bytes;
+    bool found = false;
+    for (int i = 0; i < 40 && !found; ++i) {
+      const auto token = static_cast<TokenId>(random() % 12);
+      const bool hit = stream.push(token);
+      bytes += tokenizer.token_bytes(token);
+
+      std::string text;
+      Utf8Stream().push(bytes, text);
+      size_t first = std::string::npos;
+      for (const std::string& stop : stops) first = std::min(first, text.find(stop));
+      found = first != std::string::npos;
+      REQUIRE(hit == found);
+      REQUIRE(stream.finish() == text.substr(0, first));
+    }
+    ++(found ? stopped : ended);
+  }
+  CHECK(stopped > 300);
+  CHECK(ended > 300);
+}
