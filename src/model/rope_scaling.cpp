@@ -1,0 +1,115 @@
+#include "model/rope_scaling.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+namespace pagedinfer {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+constexpr double kMaxFactor = 1e6;
+
+// Natural logarithm of a positive number and exponential. libm's choose their code by
+// processor and may differ in the last bit; these are multiplications, additions and
+// divisions only.
+double log_of(double x) {
+  int exponent = 0;
+  double mantissa = std::frexp(x, &exponent);  // in [0.5, 1)
+  if (mantissa < 0.70710678118654752) {
+    mantissa *= 2.0;
+    --exponent;
+  }
+  const double s = (mantissa - 1.0) / (mantissa + 1.0);  // log m = 2 artanh s, |s| < 0.172
+  double sum = 0.0;
+  for (int k = 25; k >= 1; k -= 2) sum = sum * (s * s) + 1.0 / k;
+  return 2.0 * s * sum + exponent * 0.69314718055994530942;
+}
+
+double exp_of(double x) {
+  const double exponent = std::floor(x / 0.69314718055994530942 + 0.5);
+  const double r =
+      (x - exponent * 6.93147180369123816490e-01) - exponent * 1.90821492927058770002e-10;
+  double sum = 1.0;
+  for (int k = 17; k >= 1; --k) sum = sum * (r / k) + 1.0;
+  return std::ldexp(sum, static_cast<int>(exponent));
+}
+
+struct Llama3Scaling {
+  float factor, low_frequency_factor, high_frequency_factor, trained_positions;
+};
+
+// Long wavelengths are stretched, short ones kept, those between are mixed: the definition of
+// the Llama 3.1 release.
+void scale_llama3(const Llama3Scaling& s, std::vector<float>& frequencies) {
+  const float longest_kept = s.trained_positions / s.high_frequency_factor;
+  const float shortest_scaled = s.trained_positions / s.low_frequency_factor;
+  for (float& f : frequencies) {
+    const float wavelength = (1.0f / f) * static_cast<float>(2.0 * kPi);
+    if (wavelength < longest_kept) continue;
+    if (wavelength > shortest_scaled) {
+      f /= s.factor;
+      continue;
+    }
+    const float smooth = ((1.0f / wavelength) * s.trained_positions - s.low_frequency_factor) /
+                         (s.high_frequency_factor - s.low_frequency_factor);
+    f = (1.0f - smooth) * f / s.factor + smooth * f;
+  }
+}
+
+Llama3Scaling read_llama3(const JsonObject& rope) {
+  const auto number = [&](std::string_view key, double min) {
+    return static_cast<float>(rope.number(key, min, kMaxFactor));
+  };
+  const Llama3Scaling scaling = {
+      number("factor", 1.0), number("low_freq_factor", 1e-6), number("high_freq_factor", 1e-6),
+      static_cast<float>(rope.integer("original_max_position_embeddings", 1, 1 << 30))};
+  if (scaling.high_frequency_factor <= scaling.low_frequency_factor)
+    rope.fail("high_freq_factor",
+              fmt::format("is {}, expected more than low_freq_factor {}",
+                          scaling.high_frequency_factor, scaling.low_frequency_factor));
+  return scaling;
+}
+
+}  // namespace
+
+std::vector<float> default_frequencies(float base, int head_dim) {
+  std::vector<float> frequencies;
+  for (int i = 0; i < head_dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
+    const auto power = static_cast<float>(exp_of(static_cast<double>(exponent) * log_of(base)));
+    frequencies.push_back(1.0f / power);
+  }
+  return frequencies;
+}
+
+std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
+  // transformers 5 writes rope_parameters, before that it was rope_theta and rope_scaling.
+  std::optional<JsonObject> rope = config.find_object("rope_parameters");
+  if (!rope) rope = config.find_object("rope_scaling");
+  std::optional<double> theta;
+  if (rope) theta = rope->find_number("rope_theta", 1.0, 1e12);
+  if (!theta) theta = config.find_number("rope_theta", 1.0, 1e12);
+  std::vector<float> frequencies =
+      default_frequencies(static_cast<float>(theta.value_or(10000.0)), head_dim);
+  if (!rope) return frequencies;
+
+  for (const JsonObject& where : {config, *rope})
+    if (where.find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
+      where.fail("partial_rotary_factor", "is not 1, which is not supported");
+
+  const std::string_view key = rope->has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope->find_string(key).value_or("default");
+  if (type == "llama3") {
+    scale_llama3(read_llama3(*rope), frequencies);
+  } else if (type == "linear") {
+    const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
+    for (float& frequency : frequencies) frequency /= factor;
+  } else if (type != "default") {
+    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
+  }
+  return frequencies;
+}
+
+}  // namespace pagedinfer
