@@ -1,0 +1,76 @@
+#include "model/weights.h"
+
+#include <functional>
+#include <vector>
+
+namespace pagedinfer {
+namespace {
+
+struct Needed {
+  const std::string& name;
+  Tensor& place;  // in Weights
+  int64_t rows, cols;
+  bool is_norm = false;
+};
+
+// Calls `visit` with every tensor that a model needs.
+void for_each_tensor(const LoadedModel& model, Weights& weights,
+                     const std::function<void(const Needed&)>& visit) {
+  const ModelSpec& spec = model.spec;
+  const TensorNames& names = model.names;
+  const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
+                kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
+
+  visit({names.embedding, weights.embedding, spec.vocab, hidden});
+  weights.layers.resize(spec.layers.size());
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const LayerNames& n = names.layers[i];
+    LayerWeights& w = weights.layers[i];
+    visit({n.attention_norm, w.attention_norm, 1, hidden, true});
+    visit({n.q, w.q, q_dim, hidden});
+    visit({n.k, w.k, kv_dim, hidden});
+    visit({n.v, w.v, kv_dim, hidden});
+    visit({n.attention_out, w.attention_out, hidden, q_dim});
+    visit({n.mlp_norm, w.mlp_norm, 1, hidden, true});
+    visit({n.gate, w.gate, spec.intermediate, hidden});
+    visit({n.up, w.up, spec.intermediate, hidden});
+    visit({n.down, w.down, hidden, spec.intermediate});
+  }
+  visit({names.final_norm, weights.final_norm, 1, hidden, true});
+  if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
+}
+
+}  // namespace
+
+DType file_dtype(const LoadedModel& model) {
+  return model.checkpoint.dtype(model.names.layers.front().q);
+}
+
+Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
+  Weights weights;
+  for_each_tensor(model, weights, [&](const Needed& needed) {
+    const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
+    const DType matrix = compute == DType::kF32 ? host.dtype : compute;
+    needed.place = ops.upload(host, needed.is_norm ? DType::kF32 : matrix);
+  });
+  if (model.spec.tied_embeddings) weights.output = weights.embedding;
+
+  for (const std::vector<float>& table : model.spec.rope_inv_freq) {
+    const auto size = static_cast<int64_t>(table.size());
+    // Read-only, like the mapping.
+    Tensor host = {const_cast<float*>(table.data()), DType::kF32, 1, size, size};
+    weights.rope_inv_freq.push_back(ops.upload(host, DType::kF32));
+  }
+  return weights;
+}
+
+int64_t weight_bytes(const LoadedModel& model) {
+  Weights unused;
+  int64_t total = 0;
+  for_each_tensor(model, unused, [&](const Needed& needed) {
+    total += needed.rows * needed.cols * size_of(model.checkpoint.dtype(needed.name));
+  });
+  return total;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "model/decoder.h"
+#include "model/model.h"
+
+namespace pagedinfer {
+
+// The type that the file keeps its matrices in, by the first one of them.
+DType file_dtype(const LoadedModel& model);
+
+// Brings every weight to the Ops; on the CPU most are views of the mapping, so the model must
+// outlive the Ops. With kBF16 the matrices become bfloat16, with kF32 they stay in the file's
+// own type for the products to widen. Norms are float32. Throws Error for a tensor that is
+// missing or has another shape than the spec needs.
+Weights load_weights(const LoadedModel& model, DType compute, Ops& ops);
+
+// Bytes of the file's tensors that load_weights() reads.
+int64_t weight_bytes(const LoadedModel& model);
+
+}  // namespace pagedinfer
