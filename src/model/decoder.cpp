@@ -1,0 +1,110 @@
+#include "model/decoder.h"
+
+namespace pagedinfer {
+namespace {
+
+// A step's intermediate results. Taken from scratch in one place, so that what a step takes
+// and what scratch_bytes() says cannot differ.
+struct Buffers {
+  Tensor residual;                  // (tokens, hidden)
+  Tensor normed;                    // (tokens, hidden) the input of a block
+  Tensor block_out;                 // (tokens, hidden)
+  Tensor q, k, v;                   // (tokens, heads * head_dim or kv_heads * head_dim)
+  Tensor attended;                  // (tokens, heads * head_dim)
+  Tensor gate, up, gated;           // (tokens, intermediate)
+  std::vector<Tensor> rope_tables;  // (tokens, head_dim) float32
+  Tensor last, last_normed;         // (logits, hidden)
+  Tensor logits;                    // (logits, vocab) float32
+};
+
+// `take` is called as take(dtype, rows, cols).
+template <class Take>
+Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, int64_t logits,
+                     const Take& take) {
+  const int64_t q_dim = int64_t{spec.heads} * spec.head_dim;
+  const int64_t kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
+  const auto rows = [&](int64_t cols) { return take(activation, tokens, cols); };
+  Buffers b;
+  b.residual = rows(spec.hidden);
+  b.normed = rows(spec.hidden);
+  b.block_out = rows(spec.hidden);
+  b.q = rows(q_dim);
+  b.k = rows(kv_dim);
+  b.v = rows(kv_dim);
+  b.attended = rows(q_dim);
+  b.gate = rows(spec.intermediate);
+  b.up = rows(spec.intermediate);
+  b.gated = rows(spec.intermediate);
+  for (size_t i = 0; i < spec.rope_inv_freq.size(); ++i)
+    b.rope_tables.push_back(take(DType::kF32, tokens, spec.head_dim));
+  if (logits == 0) return b;
+  b.last = take(activation, logits, spec.hidden);
+  b.last_normed = take(activation, logits, spec.hidden);
+  b.logits = take(DType::kF32, logits, spec.vocab);
+  return b;
+}
+
+}  // namespace
+
+Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
+               const BatchView& batch, Ops& ops) {
+  Buffers b = take_buffers(
+      spec, ops.activation_type(), batch.tokens.rows, batch.logit_tokens.rows,
+      [&](DType dtype, int64_t rows, int64_t cols) { return ops.scratch(dtype, rows, cols); });
+  const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
+    ops.rms_norm(x, weight, 0.0f, spec.norm_eps, out);
+  };
+  const auto matmul = [&](Tensor x, std::initializer_list<Product> products) {
+    ops.matmul(x, {products.begin(), products.size()});
+  };
+
+  ops.embed(weights.embedding, batch.tokens, 1.0f, b.residual);
+  for (size_t i = 0; i < b.rope_tables.size(); ++i)
+    ops.rope_table(batch.positions, weights.rope_inv_freq[i], b.rope_tables[i]);
+
+  for (size_t l = 0; l < spec.layers.size(); ++l) {
+    const LayerSpec& layer = spec.layers[l];
+    const LayerWeights& w = weights.layers[l];
+
+    norm(b.residual, w.attention_norm, b.normed);
+    matmul(b.normed, {{w.q, b.q}, {w.k, b.k}, {w.v, b.v}});
+    ops.rope(b.q, b.rope_tables[layer.rope]);
+    ops.rope(b.k, b.rope_tables[layer.rope]);
+    ops.write_kv(b.k, b.v, batch.slot_mapping, cache[l]);
+    ops.attention(b.q, cache[l], batch,
+                  {.heads = spec.heads,
+                   .kv_heads = spec.kv_heads,
+                   .head_dim = spec.head_dim,
+                   .scale = spec.attention_scale,
+                   .window = layer.window},
+                  b.attended);
+    matmul(b.attended, {{w.attention_out, b.block_out}});
+    ops.add(b.residual, b.block_out);
+
+    norm(b.residual, w.mlp_norm, b.normed);
+    matmul(b.normed, {{w.gate, b.gate}, {w.up, b.up}});
+    ops.gate(b.gate, b.up, spec.activation, b.gated);
+    matmul(b.gated, {{w.down, b.block_out}});
+    ops.add(b.residual, b.block_out);
+  }
+
+  // Only the rows that will be sampled go through the vocabulary projection.
+  if (batch.logit_tokens.rows == 0) return {nullptr, DType::kF32, 0, spec.vocab, spec.vocab};
+  ops.gather_rows(b.residual, batch.logit_tokens, b.last);
+  norm(b.last, weights.final_norm, b.last_normed);
+  matmul(b.last_normed, {{weights.output, b.logits}});
+  return b.logits;
+}
+
+int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
+                      int64_t num_logits) {
+  int64_t total = 0;
+  take_buffers(spec, activation, num_tokens, num_logits,
+               [&](DType dtype, int64_t rows, int64_t cols) {
+                 total += rows * cols * size_of(dtype);
+                 return Tensor{};
+               });
+  return total;
+}
+
+}  // namespace pagedinfer
