@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "harness.h"
+#include "plan_rules.h"
+#include "workload.h"
+
+namespace pagedinfer {
+
+// A scheduler that is driven by hand: each step samples a 1 for everybody, and a sequence ends at
+// its max_tokens. Plans and books are checked on the way.
+struct Steps {
+  Steps(std::unique_ptr<KvPool> p, const SchedulerLimits& l)
+      : pool(std::move(p)), limits(l), scheduler(*pool, limits) {}
+
+  void submit(int num_prompt, int max_tokens) {
+    scheduler.submit(make_request(next_index++, num_prompt, max_tokens));
+  }
+
+  StepPlan plan() {
+    const std::set<int64_t> ran_before = ages_of(scheduler.running());
+    StepPlan plan = scheduler.plan();
+    build_batch(plan, pool->block_size(), batch);
+    if (!plan.chunks.empty()) check_plan(plan, batch, {*pool, scheduler, limits, ran_before});
+    return plan;
+  }
+
+  std::vector<Sequence> commit(const StepPlan& plan) {
+    std::vector<Scheduler::Sampled> sampled;
+    for (const Chunk& chunk : plan.chunks) {
+      if (!chunk.completes()) continue;
+      sampled.push_back({.token = 1});
+      if (chunk.seq->num_known() + 1 == chunk.seq->max_tokens)
+        sampled.back().finished = FinishReason::kLength;
+    }
+    std::vector<Sequence> finished = scheduler.commit(plan, sampled);
+    check_books(*pool, scheduler);
+    return finished;
+  }
+
+  // What is returned may be counted, but its sequences may be gone.
+  StepPlan step() {
+    StepPlan planned = plan();
+    commit(planned);
+    return planned;
+  }
+
+  std::unique_ptr<KvPool> pool;
+  SchedulerLimits limits;
+  Scheduler scheduler;
+  Batch batch = {};
+  int next_index = 0;
+};
+
+}  // namespace pagedinfer
