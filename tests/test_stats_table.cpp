@@ -1,0 +1,109 @@
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "stats/table.h"
+
+namespace pagedinfer {
+namespace {
+
+Summary full_summary() {
+  Summary s;
+  s.completed = 1234567, s.failed = 3;
+  s.failed_by_code = {{"bad_json", 2}, {"prompt_too_long", 1}};
+  s.input_tokens = 22333444, s.output_tokens = 5566677, s.cached_tokens = 8899;
+  s.preemptions = 71, s.recomputed_tokens = 6543;
+  s.request_throughput = 12.34, s.input_throughput = 23456, s.output_throughput = 345.6;
+  s.total_throughput = 23801.6;
+  s.ttft = {.mean = 0.011, .p50 = 0.012, .p90 = 0.013, .p99 = 0.014, .max = 0.015};
+  s.tpot = {.mean = 0.021, .p50 = 0.022, .p90 = 0.023, .p99 = 0.024, .max = 0.025};
+  s.itl = {.mean = 0.031, .p50 = 0.032, .p90 = 0.033, .p99 = 0.034, .max = 0.035};
+  s.e2e = {.mean = 1.1, .p50 = 1.2, .p90 = 61.3, .p99 = 754, .max = 12345};
+  s.steps = 4000, s.step_tokens = 210000, s.peak_running = 77;
+  s.kv_use_peak = 0.873, s.kv_use_mean = 0.414, s.slot_utilization = 0.956;
+  s.contiguous_ratio = 5.43;
+  s.load = 0.41, s.tokenize = 0.00042, s.device = 11.5, s.host = 2.34, s.output = 0.0987;
+  s.total = 15.9;
+  return s;
+}
+
+TEST_CASE("stats: the table shows every number of the run") {
+  const std::string table = summary_table(full_summary());
+  for (const char* expected : {"1,234,567 completed",
+                               "3 failed",
+                               "2 bad_json",
+                               "1 prompt_too_long",
+                               "22,333,444 in",
+                               "5,566,677 out",
+                               "8,899 cached",
+                               "71 (6,543 tokens computed again)",
+                               "12.3 requests/s",
+                               "23,456 tokens/s in",
+                               "346 out",
+                               "23,802 total",
+                               "11.0 ms",
+                               "12.0 ms",
+                               "13.0 ms",
+                               "14.0 ms",
+                               "15.0 ms",
+                               "21.0 ms",
+                               "22.0 ms",
+                               "23.0 ms",
+                               "24.0 ms",
+                               "25.0 ms",
+                               "31.0 ms",
+                               "32.0 ms",
+                               "33.0 ms",
+                               "34.0 ms",
+                               "35.0 ms",
+                               "1.10 s",
+                               "1.20 s",
+                               "61.3 s",
+                               "12:34",
+                               "3:25:45",
+                               "4,000 of 52.5 tokens",
+                               "77 running",
+                               "peak 87.3 %",
+                               "mean 41.4 %",
+                               "95.6 %",
+                               "5.43 times",
+                               "15.9 s",
+                               "410 ms",
+                               "420 us",
+                               "11.5 s",
+                               "2.34 s",
+                               "98.7 ms"}) {
+    INFO(expected);
+    CHECK(table.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("stats: no line of the table is longer than 80 columns") {
+  Summary large = full_summary();
+  large.input_throughput = large.output_throughput = 9876543;
+  large.total_throughput = 19753086;
+  for (const Summary& summary : {full_summary(), large, Summary{}}) {
+    std::istringstream table(summary_table(summary));
+    for (std::string line; std::getline(table, line);) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+    }
+  }
+}
+
+TEST_CASE("stats: numbers are written for people") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-999) == "-999");
+  CHECK(grouped(-1234567) == "-1,234,567");
+  CHECK(human_seconds(0) == "0 us");
+  CHECK(human_seconds(0.0009999) == "1.00 ms");
+  CHECK(human_seconds(0.12345) == "123 ms");
+  CHECK(human_seconds(0.99999) == "1.00 s");
+  CHECK(human_seconds(99.99) == "1:40");
+  CHECK(human_seconds(3599.6) == "1:00:00");
+}
+
+}  // namespace
+}  // namespace pagedinfer
