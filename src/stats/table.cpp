@@ -60,6 +60,10 @@ std::string human_seconds(double seconds) {
   if (seconds < 0.9995e-3) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds < 0.9995) return three_digits(seconds * 1e3) + " ms";
   if (seconds < 99.95) return three_digits(seconds) + " s";
+  return clock_time(seconds);
+}
+
+std::string clock_time(double seconds) {
   const int64_t whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);

@@ -16,4 +16,7 @@ std::string grouped(int64_t number);
 // "12:34", "3:25:45".
 std::string human_seconds(double seconds);
 
+// Whole seconds as "0:07", "12:34", "3:25:45".
+std::string clock_time(double seconds);
+
 }  // namespace pagedinfer
