@@ -35,6 +35,11 @@ std::vector<double> inter_token_latencies(const RequestRecord& request) {
   return gaps;
 }
 
+double time_per_output_token(const RequestRecord& request) {
+  const double first_to_last = request.token_times.back() - request.token_times.front();
+  return first_to_last / static_cast<double>(request.token_times.size() - 1);
+}
+
 void Report::span(double begin, double end) {
   begin_ = spanned_ ? std::min(begin_, begin) : begin;
   end_ = spanned_ ? std::max(end_, end) : end;
@@ -88,10 +93,7 @@ void Report::add(const RequestRecord& request) {
   e2e_.add(end_to_end_latency(request));
   const std::vector<double> gaps = inter_token_latencies(request);
   for (const double gap : gaps) itl_.add(gap);
-  if (!gaps.empty()) {
-    const double first_to_last = request.token_times.back() - request.token_times.front();
-    tpot_.add(first_to_last / static_cast<double>(gaps.size()));
-  }
+  if (!gaps.empty()) tpot_.add(time_per_output_token(request));
 }
 
 Summary Report::summary(const RunTimes& times) const {

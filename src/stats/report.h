@@ -21,6 +21,8 @@ double time_to_first_token(const RequestRecord& request);  // first_token - subm
 double end_to_end_latency(const RequestRecord& request);   // finished - submitted
 // The gaps between neighbouring token times: none for a completion of one token.
 std::vector<double> inter_token_latencies(const RequestRecord& request);
+// The mean of the gaps. REQUIRES: there is one.
+double time_per_output_token(const RequestRecord& request);
 
 // Times that no step sees, in seconds. Reading and tokenizing run beside the engine, so the
 // parts of a run need not add up to its whole.
@@ -46,7 +48,7 @@ struct Summary {
 
   Spread queue = {}, ttft = {}, e2e = {};  // over completed requests
   Spread itl = {};                         // over all gaps of all of them
-  Spread tpot = {};  // over requests with at least two tokens: the mean of a request's gaps
+  Spread tpot = {};                        // over completed requests with at least two tokens
 
   int64_t steps = 0, step_tokens = 0, prefill_tokens = 0, decode_tokens = 0;
   int peak_running = 0;

@@ -1,0 +1,182 @@
+#include "stats/lines.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/json.h"
+
+namespace pagedinfer {
+namespace {
+
+// Clocks are not better than a microsecond, and more digits only hide the number.
+double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
+double rounded_seconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
+
+void add_spread(JsonWriter& json, const char* name, const Spread& spread) {
+  json.key(name)
+      .begin_object()
+      .field("mean", milliseconds(spread.mean))
+      .field("p50", milliseconds(spread.p50))
+      .field("p90", milliseconds(spread.p90))
+      .field("p99", milliseconds(spread.p99))
+      .field("max", milliseconds(spread.max))
+      .end_object();
+}
+
+void add_latencies(JsonWriter& json, const RequestRecord& request) {
+  std::vector<double> gaps = inter_token_latencies(request);
+  std::sort(gaps.begin(), gaps.end());
+  json.field("queue_ms", milliseconds(queue_time(request)))
+      .field("ttft_ms", milliseconds(time_to_first_token(request)));
+  if (gaps.empty()) {
+    for (const char* name : {"tpot_ms", "itl_p50_ms", "itl_p99_ms", "itl_max_ms"}) {
+      json.field(name, nullptr);
+    }
+  } else {
+    const auto count = static_cast<int64_t>(gaps.size());
+    const auto at = [&](double percent) {
+      return milliseconds(gaps[static_cast<size_t>(nearest_rank(percent, count) - 1)]);
+    };
+    json.field("tpot_ms", milliseconds(time_per_output_token(request)))
+        .field("itl_p50_ms", at(50))
+        .field("itl_p99_ms", at(99))
+        .field("itl_max_ms", at(100));
+  }
+  json.field("e2e_ms", milliseconds(end_to_end_latency(request)));
+}
+
+void add_counts(JsonWriter& json, const Summary& s) {
+  json.field("completed", s.completed).field("failed", s.failed);
+  json.key("failed_by_code").begin_object();
+  for (const auto& [code, count] : s.failed_by_code) json.field(code, count);
+  json.end_object();
+  json.field("input_tokens", s.input_tokens)
+      .field("output_tokens", s.output_tokens)
+      .field("cached_tokens", s.cached_tokens)
+      .field("preemptions", s.preemptions)
+      .field("recomputed_tokens", s.recomputed_tokens)
+      .field("duration_s", rounded_seconds(s.duration))
+      .field("request_throughput", s.request_throughput)
+      .field("input_throughput", s.input_throughput)
+      .field("output_throughput", s.output_throughput)
+      .field("total_throughput", s.total_throughput);
+}
+
+// Of the cache: what it costs to hold one token, waste included, and what reservations would
+// have held for the same work.
+void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
+  const auto position_bytes = static_cast<double>(info.kv_bytes_per_position);
+  json.key("kv")
+      .begin_object()
+      .field("use_peak", s.kv_use_peak)
+      .field("use_mean", s.kv_use_mean)
+      .field("slot_utilization", s.slot_utilization)
+      .field("internal_fragmentation", s.internal_fragmentation)
+      .field("positions_total", s.positions_total)
+      .field("positions_leased_peak", s.positions_leased_peak)
+      .field("tokens_held_peak", s.tokens_held_peak)
+      .field("tokens_served_peak", s.tokens_served_peak)
+      .field("bytes_per_position", info.kv_bytes_per_position);
+  json.key("bytes_per_token");
+  if (s.slot_utilization > 0) {
+    json.value(std::round(position_bytes / s.slot_utilization));
+  } else {
+    json.value(nullptr);
+  }
+  json.field("contiguous_positions_peak", s.positions_contiguous_peak)
+      .field("contiguous_ratio", s.contiguous_ratio)
+      .end_object();
+}
+
+}  // namespace
+
+void append_request_line(std::string& out, const RequestRecord& request) {
+  JsonWriter json(out);
+  json.begin_object().field("kind", "request");
+  json.key("id").raw(request.head.id_json.empty() ? "null" : request.head.id_json);
+  json.field("index", request.head.index)
+      .field("prompt_tokens", request.prompt_tokens)
+      .field("completion_tokens", request.completion_tokens)
+      .field("cached_tokens", request.cached_tokens)
+      .field("preemptions", request.preemptions);
+  if (request.failed()) {
+    json.field("error", request.error_code);
+  } else {
+    add_latencies(json, request);
+  }
+  json.end_object();
+  out += '\n';
+}
+
+void append_step_line(std::string& out, const StepRecord& step) {
+  JsonWriter(out)
+      .begin_object()
+      .field("kind", "step")
+      .field("begin_s", rounded_seconds(step.begin))
+      .field("end_s", rounded_seconds(step.end))
+      .field("tokens", step.num_tokens)
+      .field("prefill_tokens", step.num_prefill_tokens)
+      .field("decode_tokens", step.num_decodes)
+      .field("sampled", step.num_sampled)
+      .field("running", step.running)
+      .field("waiting", step.waiting)
+      .field("admitted", step.admitted)
+      .field("preempted", step.preempted)
+      .field("blocks_used", step.blocks_used)
+      .field("positions_leased", step.positions_leased)
+      .field("tokens_held", step.tokens_held)
+      .field("positions_contiguous", step.positions_contiguous)
+      .field("plan_ms", milliseconds(step.times.plan))
+      .field("stage_ms", milliseconds(step.times.stage))
+      .field("forward_ms", milliseconds(step.times.forward))
+      .field("sample_ms", milliseconds(step.times.sample))
+      .field("commit_ms", milliseconds(step.times.commit))
+      .end_object();
+  out += '\n';
+}
+
+void append_summary_line(std::string& out, const RunInfo& info, const Summary& s) {
+  JsonWriter json(out);
+  json.begin_object()
+      .field("kind", "summary")
+      .field("version", info.version)
+      .field("input", info.input)
+      .field("model", info.model)
+      .field("device", info.device);
+  json.key("config").begin_object();
+  for (const Setting& setting : info.config) {
+    json.key(setting.name);
+    std::visit([&](const auto& value) { json.value(value); }, setting.value);
+  }
+  json.end_object();
+  json.key("notes").begin_array();
+  for (const std::string& note : info.notes) json.value(note);
+  json.end_array();
+
+  add_counts(json, s);
+  add_spread(json, "queue_ms", s.queue);
+  add_spread(json, "ttft_ms", s.ttft);
+  add_spread(json, "tpot_ms", s.tpot);
+  add_spread(json, "itl_ms", s.itl);
+  add_spread(json, "e2e_ms", s.e2e);
+  add_kv(json, info, s);
+  json.field("steps", s.steps)
+      .field("step_tokens", s.step_tokens)
+      .field("prefill_tokens", s.prefill_tokens)
+      .field("decode_tokens", s.decode_tokens)
+      .field("running_peak", s.peak_running)
+      .field("running_mean", s.mean_running);
+  json.key("time_s")
+      .begin_object()
+      .field("total", rounded_seconds(s.total))
+      .field("load", rounded_seconds(s.load))
+      .field("tokenize", rounded_seconds(s.tokenize))
+      .field("device", rounded_seconds(s.device))
+      .field("host", rounded_seconds(s.host))
+      .field("output", rounded_seconds(s.output))
+      .end_object();
+  json.end_object();
+  out += '\n';
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,224 @@
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include <string>
+
+#include "stats/lines.h"
+
+namespace pagedinfer {
+namespace {
+
+// Parses one line that must end in its only newline.
+class Line {
+ public:
+  explicit Line(const std::string& text) {
+    REQUIRE(text.find('\n') == text.size() - 1);
+    root_ = parser_.parse(text);
+  }
+  simdjson::dom::element at(const std::string& pointer) const {
+    INFO(pointer);
+    simdjson::dom::element element;
+    REQUIRE(root_.at_pointer(pointer).get(element) == simdjson::SUCCESS);
+    return element;
+  }
+  double number(const std::string& pointer) const {
+    double value = -1;
+    INFO(pointer);
+    CHECK(at(pointer).get(value) == simdjson::SUCCESS);
+    return value;
+  }
+  std::string text(const std::string& pointer) const { return std::string(at(pointer)); }
+  bool has(const std::string& pointer) const {
+    return root_.at_pointer(pointer).error() == simdjson::SUCCESS;
+  }
+
+ private:
+  simdjson::dom::parser parser_;
+  simdjson::dom::element root_;
+};
+
+RequestRecord completed_request() {
+  RequestRecord request;
+  request.head.index = 5;
+  request.head.id_json = "\"a \\\"quoted\\\" id\"";
+  request.submitted = 1, request.admitted = 1.25, request.first_token = 2;
+  request.token_times = {2, 2.5, 2.75, 3.75};
+  request.finished = 4;
+  request.prompt_tokens = 11, request.completion_tokens = 4, request.preemptions = 1;
+  return request;
+}
+
+TEST_CASE("stats: a request's line has the keys and numbers of the request") {
+  std::string out;
+  append_request_line(out, completed_request());
+  const Line line(out);
+  CHECK(line.text("/kind") == "request");
+  CHECK(line.text("/id") == "a \"quoted\" id");
+  CHECK(line.number("/index") == 5);
+  CHECK(line.number("/prompt_tokens") == 11);
+  CHECK(line.number("/completion_tokens") == 4);
+  CHECK(line.number("/cached_tokens") == 0);
+  CHECK(line.number("/preemptions") == 1);
+  CHECK(line.number("/queue_ms") == 250);
+  CHECK(line.number("/ttft_ms") == 1000);
+  CHECK(line.number("/tpot_ms") == doctest::Approx(583.333));
+  CHECK(line.number("/itl_p50_ms") == 500);
+  CHECK(line.number("/itl_p99_ms") == 1000);
+  CHECK(line.number("/itl_max_ms") == 1000);
+  CHECK(line.number("/e2e_ms") == 3000);
+}
+
+TEST_CASE("stats: a request of one token has no time between tokens") {
+  RequestRecord request = completed_request();
+  request.head.id_json = "";
+  request.token_times = {2};
+  std::string out;
+  append_request_line(out, request);
+  const Line line(out);
+  CHECK(line.at("/id").is_null());
+  for (const char* key : {"/tpot_ms", "/itl_p50_ms", "/itl_p99_ms", "/itl_max_ms"}) {
+    CHECK(line.at(key).is_null());
+  }
+  CHECK(line.number("/ttft_ms") == 1000);
+}
+
+TEST_CASE("stats: a failed request's line has its code and no times") {
+  RequestRecord request;
+  request.head.id_json = "17";
+  request.error_code = "prompt_too_long";
+  std::string out;
+  append_request_line(out, request);
+  const Line line(out);
+  CHECK(line.number("/id") == 17);
+  CHECK(line.text("/error") == "prompt_too_long");
+  CHECK_FALSE(line.has("/ttft_ms"));
+}
+
+TEST_CASE("stats: a step's line has the numbers of the step") {
+  StepRecord step;
+  step.begin = 1.5, step.end = 1.75;
+  step.num_tokens = 20, step.num_prefill_tokens = 16, step.num_decodes = 4, step.num_sampled = 5;
+  step.running = 6, step.waiting = 7, step.admitted = 2, step.preempted = 1;
+  step.blocks_used = 31, step.positions_leased = 496, step.tokens_held = 450;
+  step.positions_contiguous = 6144;
+  step.times = {.plan = 1e-3, .stage = 2e-3, .forward = 3e-3, .sample = 4e-3, .commit = 5e-3};
+  std::string out;
+  append_step_line(out, step);
+  const Line line(out);
+  CHECK(line.text("/kind") == "step");
+  const std::pair<const char*, double> expected[] = {
+      {"/begin_s", 1.5},     {"/end_s", 1.75},
+      {"/tokens", 20},       {"/prefill_tokens", 16},
+      {"/decode_tokens", 4}, {"/sampled", 5},
+      {"/running", 6},       {"/waiting", 7},
+      {"/admitted", 2},      {"/preempted", 1},
+      {"/blocks_used", 31},  {"/positions_leased", 496},
+      {"/tokens_held", 450}, {"/positions_contiguous", 6144},
+      {"/plan_ms", 1},       {"/stage_ms", 2},
+      {"/forward_ms", 3},    {"/sample_ms", 4},
+      {"/commit_ms", 5}};
+  for (const auto& [key, value] : expected) CHECK(line.number(key) == value);
+}
+
+TEST_CASE("stats: the summary tells what ran and every number of it") {
+  RunInfo info;
+  info.version = "1.2.3", info.input = "p\\q.jsonl", info.model = "m", info.device = "cpu, avx2";
+  info.config = {{"kv", std::string("paged")},
+                 {"block_size", int64_t{16}},
+                 {"admission_reserve", 0.2},
+                 {"token_ids", true}};
+  info.notes = {"chunked prefill is off: batching is static"};
+  info.kv_bytes_per_position = 1000;
+
+  Summary s;
+  s.completed = 1, s.failed = 2, s.failed_by_code = {{"bad_json", 2}};
+  s.input_tokens = 3, s.output_tokens = 4, s.cached_tokens = 5, s.preemptions = 6;
+  s.recomputed_tokens = 7, s.duration = 8;
+  s.request_throughput = 9.5, s.input_throughput = 10.5, s.output_throughput = 11.5;
+  s.total_throughput = 22;
+  double seconds = 0.012;
+  for (Spread* spread : {&s.queue, &s.ttft, &s.tpot, &s.itl, &s.e2e}) {
+    for (double* value : {&spread->mean, &spread->p50, &spread->p90, &spread->p99, &spread->max}) {
+      *value = seconds;
+      seconds += 0.001;
+    }
+  }
+  s.steps = 37, s.step_tokens = 38, s.prefill_tokens = 39, s.decode_tokens = 40;
+  s.peak_running = 41, s.mean_running = 42;
+  s.kv_use_peak = 0.43, s.kv_use_mean = 0.44, s.slot_utilization = 0.8;
+  s.internal_fragmentation = 0.2, s.contiguous_ratio = 45;
+  s.positions_total = 46, s.positions_leased_peak = 47, s.positions_contiguous_peak = 48;
+  s.tokens_held_peak = 49, s.tokens_served_peak = 50;
+  s.load = 51, s.tokenize = 52, s.device = 53, s.host = 54, s.output = 55, s.total = 56;
+
+  std::string out;
+  append_summary_line(out, info, s);
+  const Line line(out);
+  CHECK(line.text("/kind") == "summary");
+  CHECK(line.text("/version") == "1.2.3");
+  CHECK(line.text("/input") == "p\\q.jsonl");
+  CHECK(line.text("/model") == "m");
+  CHECK(line.text("/device") == "cpu, avx2");
+  CHECK(line.text("/config/kv") == "paged");
+  CHECK(line.number("/config/block_size") == 16);
+  CHECK(line.number("/config/admission_reserve") == 0.2);
+  CHECK(bool(line.at("/config/token_ids")));
+  CHECK(line.text("/notes/0") == info.notes[0]);
+
+  double milliseconds = 12;
+  for (const char* spread : {"/queue_ms", "/ttft_ms", "/tpot_ms", "/itl_ms", "/e2e_ms"}) {
+    for (const char* value : {"/mean", "/p50", "/p90", "/p99", "/max"}) {
+      CHECK(line.number(std::string(spread) + value) == doctest::Approx(milliseconds));
+      milliseconds += 1;
+    }
+  }
+  const std::pair<const char*, double> expected[] = {{"/completed", 1},
+                                                     {"/failed", 2},
+                                                     {"/failed_by_code/bad_json", 2},
+                                                     {"/input_tokens", 3},
+                                                     {"/output_tokens", 4},
+                                                     {"/cached_tokens", 5},
+                                                     {"/preemptions", 6},
+                                                     {"/recomputed_tokens", 7},
+                                                     {"/duration_s", 8},
+                                                     {"/request_throughput", 9.5},
+                                                     {"/input_throughput", 10.5},
+                                                     {"/output_throughput", 11.5},
+                                                     {"/total_throughput", 22},
+                                                     {"/steps", 37},
+                                                     {"/step_tokens", 38},
+                                                     {"/prefill_tokens", 39},
+                                                     {"/decode_tokens", 40},
+                                                     {"/running_peak", 41},
+                                                     {"/running_mean", 42},
+                                                     {"/kv/use_peak", 0.43},
+                                                     {"/kv/use_mean", 0.44},
+                                                     {"/kv/slot_utilization", 0.8},
+                                                     {"/kv/internal_fragmentation", 0.2},
+                                                     {"/kv/contiguous_ratio", 45},
+                                                     {"/kv/positions_total", 46},
+                                                     {"/kv/positions_leased_peak", 47},
+                                                     {"/kv/contiguous_positions_peak", 48},
+                                                     {"/kv/tokens_held_peak", 49},
+                                                     {"/kv/tokens_served_peak", 50},
+                                                     {"/kv/bytes_per_position", 1000},
+                                                     {"/kv/bytes_per_token", 1250},
+                                                     {"/time_s/load", 51},
+                                                     {"/time_s/tokenize", 52},
+                                                     {"/time_s/device", 53},
+                                                     {"/time_s/host", 54},
+                                                     {"/time_s/output", 55},
+                                                     {"/time_s/total", 56}};
+  for (const auto& [key, value] : expected) CHECK(line.number(key) == doctest::Approx(value));
+}
+
+TEST_CASE("stats: the summary of nothing is still a line of JSON") {
+  std::string out;
+  append_summary_line(out, {}, {});
+  const Line line(out);
+  CHECK(line.at("/kv/bytes_per_token").is_null());
+  CHECK(line.number("/completed") == 0);
+}
+
+}  // namespace
+}  // namespace pagedinfer
