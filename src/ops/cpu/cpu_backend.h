@@ -6,6 +6,7 @@
 #include "ops/cpu/attention_driver.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/sampler.h"
 #include "ops/cpu/thread_pool.h"
 
 namespace pagedinfer {
@@ -54,7 +55,8 @@ class CpuOps final : public Ops {
   std::vector<HostMemory> permanent_;
   Arena scratch_;
   AttentionWorkspace attention_;
-  std::vector<float> packed_;  // the rounded input of a matmul
+  std::vector<Sampler> samplers_;  // one per thread
+  std::vector<float> packed_;      // the rounded input of a matmul
 };
 
 }  // namespace pagedinfer

@@ -33,7 +33,8 @@ CpuOps::CpuOps(const CpuOptions& options)
     : options_(options),
       kernels_(kernels_of(options.isa)),
       pool_(options.num_threads),
-      attention_(options.num_threads) {
+      attention_(options.num_threads),
+      samplers_(options.num_threads, Sampler(kernels_)) {
   const auto isas = available_isas();
   CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
   CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
@@ -213,6 +214,20 @@ void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
   for (int64_t i = 0; i < out.rows; ++i) {
     std::copy_n(x.row<float>(item(indices, i)), x.cols, out.row<float>(i));
   }
+}
+
+void CpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
+  CHECK(logits.rows == std::ssize(rows) && rows.size() == out.size());
+  const auto draw = [&](int i, int worker) {
+    out[i] =
+        samplers_[worker].draw({logits.row<float>(i), static_cast<size_t>(logits.cols)}, rows[i]);
+  };
+  constexpr int64_t kWorthAThread = 32768;
+  if (logits.rows * logits.cols >= 2 * kWorthAThread) {
+    return pool_.parallel_for(static_cast<int>(rows.size()), draw);
+  }
+  const FlushDenormals guard;
+  for (int i = 0; i < std::ssize(rows); ++i) draw(i, 0);
 }
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {

@@ -41,9 +41,12 @@ struct Kernels {
 
   // Rows of n floats.
   void (*fma)(const float* a, const float* b, const float* c, float* y, int64_t n);
-  void (*exp)(const float* x, float shift, float* y, int64_t n);  // y = exp(x - shift)
+  void (*exp)(const float* x, float* y, int64_t n);
   void (*tanh)(const float* x, float* y, int64_t n);
   float (*sum)(const float* x, int64_t n);
+  float (*largest)(const float* x, int64_t n);  // of the finite ones; -infinity if none is
+  // y = exp((x - largest) / temperature), 0 where x is not finite
+  void (*weights)(const float* x, float largest, float temperature, float* y, int64_t n);
   void (*add)(float* x, const float* y, int64_t n);                  // x += y
   void (*scale)(const float* x, float factor, float* y, int64_t n);  // y = x * factor
   void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, float* y,

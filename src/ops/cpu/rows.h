@@ -24,9 +24,8 @@ FORCE_INLINE void map(const T* x, float* y, int64_t n, F f) {
   for (int64_t i = 0; i < n; i += 16) store_part(y + i, n - i, f(load_part(x + i, n - i)));
 }
 
-void exp_row(const float* x, float shift, float* y, int64_t n) {
-  const f32x16 by = broadcast(shift);
-  map(x, y, n, [&](const f32x16& a) { return exp(a - by); });
+void exp_row(const float* x, float* y, int64_t n) {
+  map(x, y, n, [](const f32x16& a) { return exp(a); });
 }
 void tanh_row(const float* x, float* y, int64_t n) {
   map(x, y, n, [](const f32x16& a) { return tanh(a); });
@@ -56,6 +55,28 @@ float sum_row(const float* x, int64_t n) {
   f32x16 sum = broadcast(0.0f);
   for (int64_t i = 0; i < n; i += 16) sum = sum + load_part(x + i, n - i);
   return tree_sum(sum);
+}
+
+// The largest finite number, or -infinity.
+float largest_of_row(const float* x, int64_t n) {
+  const f32x16 infinity = broadcast(__builtin_inff());
+  f32x16 largest = broadcast(-__builtin_inff());
+  const auto take = [&](const f32x16& a) {
+    largest = select((a > largest) & (a < infinity), a, largest);
+  };
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) take(load(x + i));
+  for (; i < n; ++i) take(broadcast(x[i]));
+  return max_lane(largest);
+}
+
+// y = exp((x - largest) / temperature), or 0 where x is not finite.
+void weights_row(const float* x, float largest, float temperature, float* y, int64_t n) {
+  const f32x16 shift = broadcast(largest), divisor = broadcast(temperature);
+  const f32x16 infinity = broadcast(__builtin_inff()), zero = broadcast(0.0f);
+  map(x, y, n, [&](const f32x16& a) {
+    return select((a < infinity) & (a > zero - infinity), exp((a - shift) / divisor), zero);
+  });
 }
 
 // y = x / sqrt(mean(x^2) + epsilon) * (weight + offset), the square rounded before it is added.

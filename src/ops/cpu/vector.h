@@ -46,7 +46,8 @@ using i32x16 = Vec16<int32_t>;
   }
 LANEWISE(+)
 LANEWISE(-)
-LANEWISE(*) LANEWISE(/) LANEWISE(&) LANEWISE(|)
+LANEWISE(*)
+LANEWISE(/) LANEWISE(&) LANEWISE(|)
 #undef LANEWISE
 
 #define COMPARISON(op)                                                                     \

@@ -1,0 +1,224 @@
+#include "ops/cpu/sampler.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <functional>
+
+#include "core/check.h"
+#include "core/philox.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int64_t kBlock = 256;
+constexpr float kNone = -INFINITY;
+
+bool changes_logits(const SampleRow& row) {
+  const SamplingParams& params = *row.params;
+  return !params.logit_bias.empty() || !row.banned.empty() || params.repetition_penalty != 1.0f ||
+         params.presence_penalty != 0.0f || params.frequency_penalty != 0.0f;
+}
+
+struct InOrder {
+  std::span<const float> x;
+  bool operator()(TokenId a, TokenId b) const { return x[a] != x[b] ? x[a] > x[b] : a < b; }
+};
+
+}  // namespace
+
+TokenId Sampler::draw(std::span<const float> logits, const SampleRow& row) {
+  const SamplingParams& params = *row.params;
+  const std::span<const float> x = changes_logits(row) ? adjust(logits, row) : logits;
+  if (params.temperature < FLT_MIN) return most_likely(x);
+
+  const float largest = kernels_.largest(x.data(), std::ssize(x));
+  if (largest == kNone) return -1;
+  const float u = uniform(row.key, row.sample, row.position, 0);
+  const bool filtered = (params.top_k > 0 && params.top_k < std::ssize(x)) || params.top_p < 1.0f ||
+                        params.min_p > 0.0f;
+  if (!filtered) {
+    weights_.resize(x.size());
+    kernels_.weights(x.data(), largest, params.temperature, weights_.data(), std::ssize(x));
+    return static_cast<TokenId>(draw_index(u));
+  }
+  filter(x, largest, params);
+  return ids_[draw_index(u)];
+}
+
+std::span<const float> Sampler::adjust(std::span<const float> logits, const SampleRow& row) {
+  adjusted_.assign(logits.begin(), logits.end());
+  const auto in_vocabulary = [&](TokenId id) { return id >= 0 && id < std::ssize(logits); };
+  for (const TokenBias& bias : row.params->logit_bias) {
+    if (in_vocabulary(bias.token)) adjusted_[bias.token] += bias.bias;
+  }
+  for (const TokenId id : row.banned) {
+    if (in_vocabulary(id)) adjusted_[id] = kNone;
+  }
+  penalize(row);
+  return adjusted_;
+}
+
+void Sampler::penalize(const SampleRow& row) {
+  const SamplingParams& params = *row.params;
+  const float repetition = params.repetition_penalty;
+  counts_.resize(adjusted_.size());
+  const auto in_vocabulary = [&](TokenId id) { return id >= 0 && id < std::ssize(counts_); };
+  const auto for_each_once = [&](std::span<const TokenId> tokens, const auto& f) {
+    for (const TokenId id : tokens) {
+      if (in_vocabulary(id) && counts_[id] > 0) {
+        f(adjusted_[id], counts_[id]);
+        counts_[id] = 0;
+      }
+    }
+  };
+  const auto count = [&](std::span<const TokenId> tokens) {
+    for (const TokenId id : tokens) {
+      if (in_vocabulary(id)) ++counts_[id];
+    }
+  };
+  if (repetition != 1.0f) {
+    const auto repeat = [&](float& x, int) { x = x > 0 ? x / repetition : x * repetition; };
+    count(row.prompt);
+    count(row.generated);
+    for_each_once(row.prompt, repeat);
+    for_each_once(row.generated, repeat);
+  }
+  if (params.presence_penalty != 0.0f || params.frequency_penalty != 0.0f) {
+    count(row.generated);
+    for_each_once(row.generated, [&](float& x, int times) {
+      x -= params.frequency_penalty * static_cast<float>(times);
+      x -= params.presence_penalty;
+    });
+  }
+}
+
+TokenId Sampler::most_likely(std::span<const float> x) const {
+  float best = kNone;
+  int64_t best_block = -1;
+  for (int64_t start = 0; start < std::ssize(x); start += kBlock) {
+    const float here = kernels_.largest(&x[start], std::min(kBlock, std::ssize(x) - start));
+    if (here > best) best = here, best_block = start;
+  }
+  if (best_block < 0) return -1;
+  return static_cast<TokenId>(std::find(x.begin() + best_block, x.end(), best) - x.begin());
+}
+
+void Sampler::select_largest(std::span<const float> x, int64_t count) {
+  constexpr int64_t kGroup = 64;
+  const auto group_size = [&](int64_t start) { return std::min(kGroup, std::ssize(x) - start); };
+  maxima_.clear();
+  for (int64_t start = 0; start < std::ssize(x); start += kGroup) {
+    maxima_.push_back(kernels_.largest(&x[start], group_size(start)));
+  }
+  // At least `count` numbers are no smaller than the count-th largest of the groups' maxima.
+  float least = -FLT_MAX;
+  if (count < std::ssize(maxima_)) {
+    order_ = maxima_;
+    std::nth_element(order_.begin(), order_.begin() + count - 1, order_.end(), std::greater<>());
+    least = std::max(least, order_[count - 1]);
+  }
+  ids_.clear();
+  for (int64_t start = 0; start < std::ssize(x); start += kGroup) {
+    if (maxima_[start / kGroup] < least) continue;
+    for (int64_t id = start; id < start + group_size(start); ++id) {
+      if (x[id] >= least && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
+    }
+  }
+  if (count < std::ssize(ids_)) {
+    std::nth_element(ids_.begin(), ids_.begin() + count, ids_.end(), InOrder{x});
+    ids_.resize(count);
+  }
+  std::sort(ids_.begin(), ids_.end(), InOrder{x});
+}
+
+void Sampler::filter(std::span<const float> x, float largest, const SamplingParams& params) {
+  const bool top_k = params.top_k > 0 && params.top_k < std::ssize(x);
+  const bool top_p = params.top_p < 1.0f;
+  // Shortens the candidates to the fewest first ones that make up the share; false if all of
+  // them together do not.
+  const auto cut_to_share = [&](double total) {
+    double sum = 0;
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      sum += static_cast<double>(weights_[i]);
+      if (sum >= static_cast<double>(params.top_p) * total) {
+        ids_.resize(i + 1);
+        weights_.resize(i + 1);
+        return true;
+      }
+    }
+    return false;
+  };
+  if (top_k) {
+    select_largest(x, params.top_k);
+    weigh_candidates(x, largest, params.temperature);
+    if (top_p) cut_to_share(total_weight());
+  } else if (top_p) {
+    weights_.resize(x.size());
+    kernels_.weights(x.data(), largest, params.temperature, weights_.data(), std::ssize(x));
+    const double total = total_weight();
+    for (int64_t count = 64;; count *= 8) {
+      select_largest(x, count);
+      weigh_candidates(x, largest, params.temperature);
+      if (cut_to_share(total) || count >= std::ssize(x)) break;
+    }
+  } else {
+    weights_.resize(x.size());
+    kernels_.weights(x.data(), largest, params.temperature, weights_.data(), std::ssize(x));
+    ids_.clear();
+    for (size_t id = 0; id < x.size(); ++id) {
+      if (weights_[id] >= params.min_p) ids_.push_back(static_cast<TokenId>(id));
+    }
+    std::sort(ids_.begin(), ids_.end(), InOrder{x});
+    weigh_candidates(x, largest, params.temperature);
+  }
+  if (params.min_p > 0.0f) {
+    // The most likely candidate has the weight 1.
+    size_t kept = 0;
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      if (i > 0 && weights_[i] < params.min_p) continue;
+      ids_[kept] = ids_[i];
+      weights_[kept++] = weights_[i];
+    }
+    ids_.resize(kept);
+    weights_.resize(kept);
+  }
+}
+
+void Sampler::weigh_candidates(std::span<const float> x, float largest, float temperature) {
+  weights_.resize(ids_.size());
+  for (size_t i = 0; i < ids_.size(); ++i) weights_[i] = x[ids_[i]];
+  kernels_.weights(weights_.data(), largest, temperature, weights_.data(), std::ssize(weights_));
+}
+
+double Sampler::total_weight() {
+  double total = 0;
+  block_sums_.clear();
+  for (int64_t start = 0; start < std::ssize(weights_); start += kBlock) {
+    const int64_t n = std::min(kBlock, std::ssize(weights_) - start);
+    block_sums_.push_back(kernels_.sum(&weights_[start], n));
+    total += static_cast<double>(block_sums_.back());
+  }
+  return total;
+}
+
+int64_t Sampler::draw_index(float u) {
+  const double target = static_cast<double>(u) * total_weight();
+  double sum = 0;
+  size_t block = 0;
+  while (sum + static_cast<double>(block_sums_[block]) <= target) {
+    sum += static_cast<double>(block_sums_[block++]);
+  }
+  const int64_t first = static_cast<int64_t>(block) * kBlock;
+  const int64_t end = std::min(first + kBlock, std::ssize(weights_));
+  int64_t chosen = first;
+  for (int64_t i = first; i < end; ++i) {
+    if (weights_[i] > 0) chosen = i;
+    sum += static_cast<double>(weights_[i]);
+    if (sum > target) break;
+  }
+  return chosen;
+}
+
+}  // namespace pagedinfer
