@@ -1,0 +1,69 @@
+// A model directory loaded on the CPU, and one sequence at a time through it.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/decoder.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace pagedinfer {
+
+class ModelRunner {
+ public:
+  ModelRunner(const std::string& dir, DType compute, CpuIsa isa = available_isas().back(),
+              int num_threads = 1)
+      : model(open_model(dir)),
+        ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
+        weights(load_weights(model, compute, *ops)),
+        compute_(compute) {}
+
+  // Forgets what was computed before; at most `num_positions` tokens follow.
+  void start(int num_positions) {
+    cache_.clear();
+    for (size_t i = 0; i < model.spec.layers.size(); ++i)
+      cache_.push_back(
+          ops->allocate_kv(compute_, model.spec.kv_heads, model.spec.head_dim, num_positions));
+    num_positions_ = num_positions;
+    length_ = 0;
+  }
+
+  // Computes `tokens` after those before; the logits after the ones at `wanted` (indices into
+  // `tokens`).
+  std::vector<std::vector<float>> run(std::vector<TokenId> tokens, std::vector<int32_t> wanted) {
+    const auto count = static_cast<int32_t>(tokens.size());
+    Batch batch = {.tokens = std::move(tokens), .logit_tokens = std::move(wanted)};
+    batch.positions.resize(static_cast<size_t>(count));
+    std::iota(batch.positions.begin(), batch.positions.end(), length_);
+    batch.slot_mapping = batch.positions;
+    length_ += count;
+    batch.query_starts = {0, count};
+    batch.context_lens = {length_};
+    batch.block_table = {0};
+    batch.max_blocks = 1;
+    batch.block_size = num_positions_;
+
+    const BatchView view = ops->stage(batch);
+    const Tensor logits = forward(model.spec, weights, cache_, view, *ops);
+    std::vector<std::vector<float>> rows;
+    for (int64_t i = 0; i < logits.rows; ++i)
+      rows.emplace_back(logits.row<float>(i), logits.row<float>(i) + logits.cols);
+    return rows;
+  }
+
+  LoadedModel model;
+  std::unique_ptr<Ops> ops;
+  Weights weights;
+
+ private:
+  DType compute_;
+  std::vector<KvLayer> cache_ = {};
+  int num_positions_ = 0, length_ = 0;
+};
+
+}  // namespace pagedinfer
