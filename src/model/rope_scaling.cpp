@@ -88,26 +88,26 @@ std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
   // transformers 5 writes rope_parameters, before that it was rope_theta and rope_scaling.
   std::optional<JsonObject> rope = config.find_object("rope_parameters");
   if (!rope) rope = config.find_object("rope_scaling");
-  std::optional<double> theta;
-  if (rope) theta = rope->find_number("rope_theta", 1.0, 1e12);
+  const JsonObject& scaling = rope ? *rope : config;
+
+  auto theta = scaling.find_number("rope_theta", 1.0, 1e12);
   if (!theta) theta = config.find_number("rope_theta", 1.0, 1e12);
+  for (const JsonObject* where : {&config, &scaling})
+    if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
+      where->fail("partial_rotary_factor", "is not 1, which is not supported");
   std::vector<float> frequencies =
       default_frequencies(static_cast<float>(theta.value_or(10000.0)), head_dim);
   if (!rope) return frequencies;
 
-  for (const JsonObject& where : {config, *rope})
-    if (where.find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
-      where.fail("partial_rotary_factor", "is not 1, which is not supported");
-
-  const std::string_view key = rope->has("rope_type") ? "rope_type" : "type";
-  const std::string type = rope->find_string(key).value_or("default");
+  const std::string_view key = scaling.has("rope_type") ? "rope_type" : "type";
+  const std::string type = scaling.find_string(key).value_or("default");
   if (type == "llama3") {
-    scale_llama3(read_llama3(*rope), frequencies);
+    scale_llama3(read_llama3(scaling), frequencies);
   } else if (type == "linear") {
-    const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
+    const auto factor = static_cast<float>(scaling.number("factor", 1e-6, kMaxFactor));
     for (float& frequency : frequencies) frequency /= factor;
   } else if (type != "default") {
-    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
+    scaling.fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
   }
   return frequencies;
 }
