@@ -31,7 +31,9 @@ class TempDir {
   std::string path_;
 };
 
+// A new file, not new bytes in the old one, which somebody may have mapped.
 inline void write_file(const std::string& path, std::string_view bytes) {
+  std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(bytes.size()));
 }
 
