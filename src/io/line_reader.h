@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+// A longer line is not read as a whole; RequestParser answers it with an error.
+constexpr int64_t kMaxLineBytes = int64_t{128} << 20;
+
+// Readable bytes behind a line: what simdjson asks for.
+constexpr int64_t kLinePadding = 64;
+
+// The lines of a file or of standard input, one at a time, in memory that depends on the
+// longest line only while it is being read. Knows nothing of JSON.
+class LineReader {
+ public:
+  struct Line {
+    std::string_view text;  // kLinePadding readable bytes follow it
+    int64_t number;         // in the file, from 1
+  };
+
+  // `path` is a file, a pipe, or "-" for standard input. When `stop_fd` is given and becomes
+  // readable, a wait for input ends and the input with it. Throws Error if it cannot be opened.
+  explicit LineReader(const std::string& path, int stop_fd = -1,
+                      int64_t max_line_bytes = kMaxLineBytes);
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // The next line with anything but white space in it, without its end (\n or \r\n) and without
+  // a byte-order mark at the start of the file; nothing at the end of the input. Of a line
+  // beyond the limit the first `max_line_bytes` + 1 bytes. The text is valid until the next
+  // call. Throws Error when the input cannot be read.
+  std::optional<Line> next();
+
+ private:
+  // Reads more behind what is unread; false at the end of the input.
+  bool refill();
+  void make_room();
+  void resize(int64_t capacity);
+
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+
+  const std::string name_;
+  const int stop_fd_;
+  const int64_t max_line_bytes_;
+  int fd_ = -1;
+  std::unique_ptr<char, Free> buffer_;
+  int64_t capacity_ = 0;         // of the buffer, the padding not counted
+  int64_t begin_ = 0, end_ = 0;  // what was read and not yet returned
+  int64_t scanned_ = 0;          // in [begin_, scanned_) there is no \n
+  int64_t number_ = 0;           // of the last line
+  bool at_start_ = true, at_end_ = false;
+};
+
+}  // namespace pagedinfer
