@@ -1,0 +1,149 @@
+#include "io/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr size_t kPendingBytes = 1 << 20;  // beyond that an append flushes first
+
+std::string text_of(const char* verb, const std::string& name, int error) {
+  const char* const why = error == ENOSPC ? "the disk is full" : std::strerror(error);
+  return fmt::format("{}: cannot {}: {}", name, verb, why);
+}
+
+bool is_regular_file(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+int open_for_writing(const std::string& path, OutputFile::Existing existing) {
+  using Existing = OutputFile::Existing;
+  if (path == "-") return STDOUT_FILENO;
+  const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
+
+  int fd = -1;
+  if (existing == Existing::kAppend) {
+    fd = open_with(O_WRONLY | O_CREAT | O_APPEND);
+  } else {
+    fd = open_with(O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0 && errno == EEXIST) {
+      struct stat status = {};
+      const bool found = stat(path.c_str(), &status) == 0;
+      if (found && !S_ISREG(status.st_mode)) {
+        fd = open_with(O_WRONLY);
+      } else if (existing == Existing::kReplace) {
+        fd = open_with(O_RDWR | O_CREAT | O_TRUNC);
+      } else {
+        throw Error(fmt::format("{}: the file exists; --overwrite replaces it", path));
+      }
+    }
+  }
+  if (fd < 0) throw Error(text_of("open for writing", path, errno));
+  return fd;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(int fd, std::string name)
+    : name_(std::move(name)), fd_(fd), regular_(is_regular_file(fd)) {}
+
+OutputFile::OutputFile(const std::string& path, Existing existing)
+    : OutputFile(open_for_writing(path, existing), path == "-" ? "standard output" : path) {
+  if (existing == Existing::kAppend && regular_) end_last_line(path);
+}
+
+OutputFile OutputFile::temporary() {
+  std::error_code ignored;
+  auto folder = std::filesystem::temp_directory_path(ignored);
+  if (folder.empty()) folder = "/tmp";
+  std::string path = (folder / "pagedinfer-XXXXXX").string();
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
+  unlink(path.c_str());
+  return OutputFile(fd, "temporary file " + path);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : name_(std::move(other.name_)),
+      fd_(std::exchange(other.fd_, -1)),
+      regular_(other.regular_),
+      flushed_(other.flushed_),
+      pending_(std::move(other.pending_)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ > STDERR_FILENO) ::close(fd_);
+}
+
+void OutputFile::append(std::string_view bytes) {
+  if (pending_.size() >= kPendingBytes) flush();
+  pending_ += bytes;
+}
+
+void OutputFile::flush() {
+  size_t done = 0;
+  int error = 0;
+  while (done < pending_.size() && error == 0) {
+    const ssize_t count = write(fd_, pending_.data() + done, pending_.size() - done);
+    if (count >= 0) {
+      done += static_cast<size_t>(count);
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  flushed_ += static_cast<int64_t>(done);
+  pending_.erase(0, done);
+  if (error == EPIPE) throw ClosedPipe(text_of("write", name_, error));
+  if (error != 0) throw Error(text_of("write", name_, error));
+}
+
+void OutputFile::read_at(int64_t offset, char* data, int64_t size) const {
+  int64_t done = 0;
+  while (done < size) {
+    const ssize_t count = pread(fd_, data + done, static_cast<size_t>(size - done), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(text_of("read back", name_, errno));
+    if (count == 0) {
+      throw Error(fmt::format("{}: cannot read back: {} bytes, expected {}", name_, offset + done,
+                              offset + size));
+    }
+    done += count;
+  }
+}
+
+void OutputFile::clear() {
+  pending_.clear();
+  if (flushed_ == 0) return;
+  if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) {
+    throw Error(text_of("shorten", name_, errno));
+  }
+  flushed_ = 0;
+}
+
+void OutputFile::close() {
+  flush();
+  if (fd_ > STDERR_FILENO && ::close(std::exchange(fd_, -1)) != 0) {
+    throw Error(text_of("write", name_, errno));
+  }
+}
+
+void OutputFile::end_last_line(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char last = '\n';
+  const off_t size = lseek(fd, 0, SEEK_END);
+  if (size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n') append("\n");
+  ::close(fd);
+}
+
+}  // namespace pagedinfer
