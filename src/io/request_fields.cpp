@@ -1,0 +1,287 @@
+#include "io/request_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/json.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
+
+// Whether a value says the same as leaving its key out.
+bool asks_for_nothing(dom::element value, KeyKind kind) {
+  double number = 0;
+  std::string_view text;
+  switch (value.type()) {
+    case dom::element_type::NULL_VALUE: return true;
+    case dom::element_type::BOOL: return !bool(value);
+    case dom::element_type::ARRAY: return dom::array(value).size() == 0;
+    case dom::element_type::OBJECT:
+      return dom::object(value).size() == 0 ||
+             (kind == KeyKind::kUnsupportedButText && dom::object(value).size() == 1 &&
+              value["type"].get(text) == simdjson::SUCCESS && text == "text");
+    case dom::element_type::STRING:
+      text = value;
+      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none");
+    default: break;
+  }
+  if (value.get(number) != simdjson::SUCCESS) return false;
+  return (kind == KeyKind::kUnsupportedButOne && number == 1) ||
+         (kind == KeyKind::kUnsupportedButZero && number == 0);
+}
+
+std::string text_of(NumberRange range) {
+  return range.above ? fmt::format("a number above {} and at most {}", range.from, range.to)
+                     : fmt::format("a number from {} to {}", range.from, range.to);
+}
+
+}  // namespace
+
+std::string_view shorten(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  if (text.size() <= kLongest) return text;
+  size_t length = kLongest;
+  while ((static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  return text.substr(0, length);
+}
+
+std::string quote(std::string_view text) {
+  std::string result;
+  append_json_string(result, shorten(text));
+  if (shorten(text).size() < text.size()) result += "...";
+  return result;
+}
+
+std::string describe(dom::element value) {
+  switch (value.type()) {
+    case dom::element_type::STRING: return quote(value);
+    case dom::element_type::ARRAY:
+      return dom::array(value).size() == 0 ? "an empty list" : "a list";
+    case dom::element_type::OBJECT:
+      return dom::object(value).size() == 0 ? "an empty object" : "an object";
+    default: return simdjson::minify(value);
+  }
+}
+
+bool RequestFields::has(int key) const {
+  const auto& value = values_[static_cast<size_t>(key)];
+  return value && !value->is_null();
+}
+
+bool RequestFields::says(int key, std::string_view text) const {
+  std::string_view value;
+  return has(key) && at(key).get(value) == simdjson::SUCCESS && value == text;
+}
+
+void RequestFields::refuse(const RequestError& error) {
+  if (!failed()) error_ = error;
+}
+
+void RequestFields::refuse(const char* code, std::string message) {
+  if (!failed()) error_ = {code, std::move(message)};
+}
+
+void RequestFields::refuse(int key, std::string_view expected) {
+  const auto name = kKeys[static_cast<size_t>(key)].name;
+  const std::string found = has(key) ? describe(at(key)) : "nothing";
+  refuse("invalid_value",
+         fmt::format("{}{}: found {}, expected {}", where_, name, found, expected));
+}
+
+void RequestFields::check_supported() {
+  for (int key = 0; key < kNumKeys; ++key) {
+    const auto [name, kind] = kKeys[static_cast<size_t>(key)];
+    if (kind < KeyKind::kUnsupported || !has(key) || asks_for_nothing(at(key), kind)) continue;
+    refuse("unsupported", fmt::format("{}{}: found {}; this version does not support it", where_,
+                                      name, describe(at(key))));
+  }
+}
+
+std::string RequestFields::read_id(int key) {
+  if (!has(key)) return "";
+  if (at(key).is_string() || at(key).is_int64() || at(key).is_uint64()) {
+    std::string json;
+    if (at(key).is_string()) {
+      append_json_string(json, at(key));
+    } else {
+      json = simdjson::minify(at(key));
+    }
+    return json;
+  }
+  refuse(key, "a string or an integer");
+  return "";
+}
+
+void RequestFields::read_prompt(RequestDraft& draft, bool may_be_list) {
+  constexpr int kPrompt = key("prompt"), kTokenIds = key("prompt_token_ids");
+  std::vector<TokenId>& token_ids = draft.prompt_token_ids;
+  bool given = has(kTokenIds);
+  if (given) read_token_ids(kTokenIds, at(kTokenIds), token_ids);
+  if (asks(kPrompt)) {
+    if (!token_ids.empty()) {
+      return refuse("ambiguous_prompt", fmt::format("{0}prompt and {0}prompt_token_ids: found "
+                                                    "both, expected one of them",
+                                                    where_));
+    }
+    given = true;
+    dom::element value = at(kPrompt);
+    dom::array list;
+    if (may_be_list && value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
+        !list.at(0).is_int64()) {
+      value = list.at(0);  // a list of one prompt is that prompt
+    }
+    std::string_view text;
+    if (value.get(text) == simdjson::SUCCESS) {
+      draft.prompt.emplace(text);
+    } else if (!may_be_list) {
+      refuse(kPrompt, "a string");
+    } else if (value.get(list) != simdjson::SUCCESS) {
+      refuse(kPrompt, "a string or a list of token ids");
+    } else if (list.size() > 1 && !list.at(0).is_number()) {
+      refuse("unsupported", fmt::format("{}prompt: found a list of several prompts; this version "
+                                        "supports one in a line",
+                                        where_));
+    } else {
+      read_token_ids(kPrompt, value, token_ids);
+    }
+  }
+  if (!given) {
+    refuse("missing_prompt", fmt::format("{0}prompt: found neither it nor {0}prompt_token_ids, "
+                                         "expected one of them",
+                                         where_));
+  }
+}
+
+void RequestFields::read_sampling(SamplingParams& sampling) {
+  read_integer(key("max_tokens"), 1, kMaxInt, sampling.max_tokens);
+  read_integer(key("min_tokens"), 0, kMaxInt, sampling.min_tokens);
+  read_number(key("temperature"), {0, 10000}, sampling.temperature);
+  read_integer(key("top_k"), -1, kMaxInt, sampling.top_k);
+  sampling.top_k = std::max(sampling.top_k, 0);
+  read_number(key("top_p"), {0, 1, true}, sampling.top_p);
+  read_number(key("min_p"), {0, 1}, sampling.min_p);
+  read_number(key("repetition_penalty"), {0.001, 1000}, sampling.repetition_penalty);
+  read_number(key("presence_penalty"), {-2, 2}, sampling.presence_penalty);
+  read_number(key("frequency_penalty"), {-2, 2}, sampling.frequency_penalty);
+  read_seed(sampling.seed);
+  read_flag(key("ignore_eos"), sampling.ignore_eos);
+  read_stop(sampling.stop);
+  if (asks(key("stop_token_ids"))) {
+    read_token_ids(key("stop_token_ids"), at(key("stop_token_ids")), sampling.stop_token_ids);
+  }
+  read_logit_bias(sampling.logit_bias);
+  if (sampling.min_tokens > sampling.max_tokens) {
+    refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
+                                        "which is {}",
+                                        where_, sampling.min_tokens, sampling.max_tokens));
+  }
+}
+
+void RequestFields::read_integer(int key, int64_t from, int64_t to, int& result) {
+  if (!asks(key)) return;
+  int64_t value = 0;
+  if (at(key).get(value) != simdjson::SUCCESS || value < from || value > to) {
+    return refuse(key, fmt::format("an integer from {} to {}", from, to));
+  }
+  result = static_cast<int>(value);
+}
+
+void RequestFields::read_number(int key, NumberRange range, float& result) {
+  if (!asks(key)) return;
+  double value = 0;
+  if (at(key).get(value) != simdjson::SUCCESS || value < range.from || value > range.to ||
+      (range.above && static_cast<float>(value) <= range.from)) {
+    return refuse(key, text_of(range));
+  }
+  result = static_cast<float>(value);
+}
+
+void RequestFields::read_seed(uint64_t& result) {
+  constexpr int kSeed = key("seed");
+  if (!asks(kSeed)) return;
+  int64_t negative = 0;
+  if (at(kSeed).get(result) == simdjson::SUCCESS) return;
+  if (at(kSeed).get(negative) != simdjson::SUCCESS) return refuse(kSeed, "an integer of 64 bits");
+  result = static_cast<uint64_t>(negative);
+}
+
+void RequestFields::read_flag(int key, bool& result) {
+  if (asks(key) && at(key).get(result) != simdjson::SUCCESS) refuse(key, "true or false");
+}
+
+void RequestFields::read_token_ids(int key, dom::element value, std::vector<TokenId>& result) {
+  dom::array list;
+  const std::string expected = fmt::format("a list of token ids from 0 to {}", kMaxInt);
+  if (value.get(list) != simdjson::SUCCESS) return refuse(key, expected);
+  result.clear();
+  result.reserve(list.size());
+  for (const dom::element item : list) {
+    int64_t token = -1;
+    if (item.get(token) != simdjson::SUCCESS || token < 0 || token > kMaxInt) {
+      const auto name = kKeys[static_cast<size_t>(key)].name;
+      return refuse("invalid_value", fmt::format("{}{}: found {} in the list, expected {}", where_,
+                                                 name, describe(item), expected));
+    }
+    result.push_back(static_cast<TokenId>(token));
+  }
+}
+
+void RequestFields::read_stop(std::vector<std::string>& result) {
+  constexpr int kStop = key("stop");
+  if (!asks(kStop)) return;
+  result.clear();
+  const auto add = [&](dom::element value) {
+    std::string_view text;
+    if (value.get(text) != simdjson::SUCCESS || text.empty()) {
+      return refuse(kStop, "a string that is not empty, or a list of such");
+    }
+    result.emplace_back(text);
+  };
+  dom::array list;
+  if (at(kStop).get(list) != simdjson::SUCCESS) return add(at(kStop));
+  for (const dom::element item : list) add(item);
+}
+
+void RequestFields::read_logit_bias(std::vector<TokenBias>& result) {
+  constexpr int kBias = key("logit_bias");
+  if (!asks(kBias)) return;
+  dom::object biases;
+  if (at(kBias).get(biases) != simdjson::SUCCESS) {
+    return refuse(kBias, "an object of token ids and numbers");
+  }
+  result.clear();
+  for (const auto [name, value] : biases) {
+    TokenId token = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    double bias = 0;
+    if (error != std::errc() || end != name.data() + name.size() || token < 0) {
+      return refuse("invalid_value", fmt::format("{}logit_bias: found the key {}, expected a token "
+                                                 "id from 0 to {}",
+                                                 where_, quote(name), kMaxInt));
+    }
+    if (value.get(bias) != simdjson::SUCCESS || std::abs(bias) > 100) {
+      return refuse("invalid_value", fmt::format("{}logit_bias: found {} for token {}, expected a "
+                                                 "number from -100 to 100",
+                                                 where_, describe(value), token));
+    }
+    result.push_back({token, static_cast<float>(bias)});
+  }
+  // One bias for a token, the last one given, in the order of the tokens.
+  std::reverse(result.begin(), result.end());
+  std::stable_sort(result.begin(), result.end(),
+                   [](TokenBias a, TokenBias b) { return a.token < b.token; });
+  result.erase(std::unique(result.begin(), result.end(),
+                           [](TokenBias a, TokenBias b) { return a.token == b.token; }),
+               result.end());
+}
+
+}  // namespace pagedinfer

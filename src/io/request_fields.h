@@ -1,0 +1,73 @@
+// The values of one line's keys, turned into a request. For the parser's own files.
+#pragma once
+
+#include <simdjson.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/request.h"
+#include "io/request_keys.h"
+#include "io/request_parser.h"
+
+namespace pagedinfer {
+
+// The beginning of a text, short enough for a message; characters stay whole.
+std::string_view shorten(std::string_view text);
+// As a message quotes it.
+std::string quote(std::string_view text);
+std::string describe(simdjson::dom::element value);
+
+// A range of numbers. `from` itself is in it unless `above`.
+struct NumberRange {
+  double from, to;
+  bool above = false;
+};
+
+// The known keys of an object and their values; a key that comes twice has its last value. What
+// is wrong with them is kept: the first thing found counts, and nothing is read after it.
+class RequestFields {
+ public:
+  // `where` names the object in messages: "" or "body.".
+  explicit RequestFields(std::string_view where) : where_(where) {}
+
+  void set(int key, simdjson::dom::element value) { values_[static_cast<size_t>(key)] = value; }
+  // Null is as good as no value.
+  bool has(int key) const;
+  // Whether its value is this string.
+  bool says(int key, std::string_view text) const;
+  simdjson::dom::element at(int key) const { return *values_[static_cast<size_t>(key)]; }
+
+  // Notes that the value of `key`, or that there is none, is not what was expected.
+  void refuse(int key, std::string_view expected);
+  void refuse(const RequestError& error);
+  void refuse(const char* code, std::string message);
+  bool failed() const { return !error_.code.empty(); }
+  const RequestError& error() const { return error_; }
+
+  // Refuses every key that asks for what this version cannot do.
+  void check_supported();
+  // The JSON text of a string or an integer; "" when there is none.
+  std::string read_id(int key);
+  void read_prompt(RequestDraft& draft, bool may_be_list);
+  // Leaves what the line does not say as it is.
+  void read_sampling(SamplingParams& sampling);
+
+ private:
+  bool asks(int key) const { return has(key) && !failed(); }
+  void read_integer(int key, int64_t from, int64_t to, int& result);
+  void read_number(int key, NumberRange range, float& result);
+  void read_seed(uint64_t& result);
+  void read_flag(int key, bool& result);
+  void read_token_ids(int key, simdjson::dom::element value, std::vector<TokenId>& result);
+  void read_stop(std::vector<std::string>& result);
+  void read_logit_bias(std::vector<TokenBias>& result);
+
+  std::string_view where_;
+  std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
+  RequestError error_ = {};
+};
+
+}  // namespace pagedinfer

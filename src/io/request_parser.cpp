@@ -1,0 +1,183 @@
+#include "io/request_parser.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/json.h"
+#include "io/line_reader.h"
+#include "io/request_fields.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+static_assert(kLinePadding >= static_cast<int64_t>(simdjson::SIMDJSON_PADDING));
+
+constexpr size_t kKeptLineBytes = 256 << 10;  // a longer line leaves no memory behind
+constexpr size_t kMaxUnknownKeys = 100;
+
+RequestError utf8_error(std::string_view text) {
+  size_t place = 0;
+  while (const int length = utf8_length(text.substr(place))) place += static_cast<size_t>(length);
+  return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
+}
+
+RequestError json_error(simdjson::error_code error, std::string_view text) {
+  if (!simdjson::validate_utf8(text.data(), text.size())) return utf8_error(text);
+  switch (error) {
+    case simdjson::MEMALLOC:
+    case simdjson::CAPACITY:
+      return {"line_too_long", fmt::format("there is no memory to read {} bytes", text.size())};
+    case simdjson::DEPTH_ERROR: return {"invalid_json", "nested deeper than 1024 levels"};
+    case simdjson::NUMBER_ERROR:
+      return {"invalid_json", "a number is malformed or beyond what 64 bits or a double hold"};
+    case simdjson::STRING_ERROR:
+      return {"invalid_json", "a string has a bad escape or a lone surrogate"};
+    case simdjson::UNESCAPED_CHARS:
+      return {"invalid_json", "a string has a control character that is not escaped"};
+    case simdjson::UNCLOSED_STRING: return {"invalid_json", "a string has no end"};
+    default: return {"invalid_json", "the line is not JSON"};
+  }
+}
+
+}  // namespace
+
+class RequestParser::Impl {
+ public:
+  explicit Impl(SamplingParams defaults)
+      : defaults_(std::move(defaults)), json_(std::make_unique<dom::parser>()) {}
+
+  ParsedLine parse(std::string_view text, int64_t index, int64_t line);
+  const UnknownKeys& unknown_keys() const { return unknown_keys_; }
+
+ private:
+  void collect(dom::object object, RequestFields& fields);
+  void read_plain(RequestFields& fields, RequestDraft& draft);
+  void read_batch(RequestFields& fields, RequestDraft& draft);
+  void count_unread(const RequestFields& fields, std::initializer_list<KeyKind> kinds);
+  void count_unknown(std::string_view name);
+
+  const SamplingParams defaults_;
+  std::unique_ptr<dom::parser> json_;
+  UnknownKeys unknown_keys_;
+};
+
+RequestParser::RequestParser(SamplingParams defaults)
+    : impl_(std::make_unique<Impl>(std::move(defaults))) {}
+
+RequestParser::~RequestParser() = default;
+
+ParsedLine RequestParser::parse(std::string_view text, int64_t index, int64_t line) {
+  return impl_->parse(text, index, line);
+}
+
+const RequestParser::UnknownKeys& RequestParser::unknown_keys() const {
+  return impl_->unknown_keys();
+}
+
+ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int64_t line) {
+  ParsedLine result;
+  RequestDraft& draft = result.request;
+  draft.head.index = index;
+  draft.head.line = line;
+  if (static_cast<int64_t>(text.size()) > kMaxLineBytes) {
+    const auto message = fmt::format("the line is longer than {} bytes", kMaxLineBytes);
+    result.error = {"line_too_long", message};
+    return result;
+  }
+
+  dom::element root;
+  dom::object object;
+  const auto error = json_->parse(text.data(), text.size(), false).get(root);
+  if (error != simdjson::SUCCESS) {
+    result.error = json_error(error, text);
+  } else if (root.get(object) != simdjson::SUCCESS) {
+    result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
+  } else {
+    draft.sampling = defaults_;
+    RequestFields fields("");
+    collect(object, fields);
+    if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
+      read_batch(fields, draft);
+    } else {
+      read_plain(fields, draft);
+    }
+    result.error = fields.error();
+  }
+  if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
+  return result;
+}
+
+void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
+  for (const auto [name, value] : object) {
+    const int known = find_key(name);
+    if (known >= 0) {
+      fields.set(known, value);
+    } else {
+      count_unknown(name);
+    }
+  }
+}
+
+void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft) {
+  draft.head.id_json = fields.read_id(key("id"));
+  count_unread(fields, {KeyKind::kBatch, KeyKind::kIgnored});
+  fields.check_supported();
+  fields.read_prompt(draft, false);
+  fields.read_sampling(draft.sampling);
+}
+
+void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft) {
+  draft.head.form = RecordForm::kOpenAiCompletion;
+  draft.head.id_json = fields.read_id(key("custom_id"));
+  count_unread(fields, {KeyKind::kRequest, KeyKind::kIgnored, KeyKind::kUnsupported,
+                        KeyKind::kUnsupportedButOne, KeyKind::kUnsupportedButZero,
+                        KeyKind::kUnsupportedButNone, KeyKind::kUnsupportedButText});
+  if (fields.has(key("method")) && !fields.says(key("method"), "POST")) {
+    fields.refuse(key("method"), "\"POST\"");
+  }
+  if (fields.says(key("url"), "/v1/chat/completions")) {
+    fields.refuse("unsupported",
+                  "url: found \"/v1/chat/completions\"; this version does not support it");
+  }
+  if (!fields.says(key("url"), "/v1/completions")) fields.refuse(key("url"), "\"/v1/completions\"");
+
+  dom::object object;
+  if (!fields.has(key("body")) || fields.at(key("body")).get(object) != simdjson::SUCCESS) {
+    return fields.refuse(key("body"), "an object");
+  }
+  if (fields.failed()) return;
+  RequestFields body("body.");
+  collect(object, body);
+  count_unread(body, {KeyKind::kBatch});
+  body.check_supported();
+  body.read_prompt(draft, true);
+  body.read_sampling(draft.sampling);
+  fields.refuse(body.error());
+}
+
+void RequestParser::Impl::count_unread(const RequestFields& fields,
+                                       std::initializer_list<KeyKind> kinds) {
+  for (int number = 0; number < kNumKeys; ++number) {
+    const auto [name, kind] = kKeys[static_cast<size_t>(number)];
+    if (!fields.has(number)) continue;
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) count_unknown(name);
+  }
+}
+
+void RequestParser::Impl::count_unknown(std::string_view name) {
+  const std::string_view kept = shorten(name);
+  auto found = unknown_keys_.find(kept);
+  if (found == unknown_keys_.end()) {
+    const bool full = unknown_keys_.size() >= kMaxUnknownKeys;
+    found = unknown_keys_.try_emplace(std::string(full ? "(other keys)" : kept)).first;
+  }
+  ++found->second;
+}
+
+}  // namespace pagedinfer

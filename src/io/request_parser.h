@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/request.h"
+
+namespace pagedinfer {
+
+// A request as its line says it: a prompt in words or, without `prompt`, in token ids.
+struct RequestDraft {
+  RecordHead head = {};
+  std::optional<std::string> prompt = {};
+  std::vector<TokenId> prompt_token_ids = {};
+  SamplingParams sampling = {};
+};
+
+// A line's request, or the reason why there is none; then `request.head` is filled in as far as
+// the line could be read.
+struct ParsedLine {
+  RequestDraft request = {};
+  RequestError error = {};  // without a code if all is well
+
+  bool failed() const { return !error.code.empty(); }
+};
+
+// Lines of JSON to requests. Any bytes give exactly one result; nothing is thrown. The codes:
+//
+//   line_too_long     longer than kMaxLineBytes
+//   invalid_utf8      not UTF-8
+//   invalid_json      not JSON, nested deeper than 1,024 levels, a lone surrogate, or a number
+//                     that neither 64 bits nor a double hold
+//   not_an_object     JSON, but no object
+//   missing_prompt    neither prompt nor prompt_token_ids
+//   ambiguous_prompt  both
+//   unsupported       a known key whose value asks for what this version cannot do
+//   invalid_value     a value of the wrong type or out of range
+//
+// Knows nothing of files, tokenizers or models.
+class RequestParser {
+ public:
+  // `defaults` is what a line does not say.
+  explicit RequestParser(SamplingParams defaults);
+  ~RequestParser();
+
+  // REQUIRES: kLinePadding readable bytes follow `text`. `index` and `line` go into the head.
+  ParsedLine parse(std::string_view text, int64_t index, int64_t line);
+
+  // The keys that were ignored because nobody knows them, and how often that was. After the
+  // first hundred the rest counts as "(other keys)".
+  using UnknownKeys = std::map<std::string, int64_t, std::less<>>;
+  const UnknownKeys& unknown_keys() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pagedinfer
