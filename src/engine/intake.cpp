@@ -1,0 +1,171 @@
+#include "engine/intake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/random_key.h"
+
+namespace pagedinfer {
+namespace {
+
+int64_t tokens_in(const IntakeItem& item) {
+  const Request* request = std::get_if<Request>(&item);
+  return request == nullptr ? 0 : static_cast<int64_t>(request->prompt.size());
+}
+
+RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
+  if (draft.prompt) {
+    if (draft.prompt->empty()) return {"empty_prompt", "the prompt is an empty string"};
+    if (!can_tokenize) {
+      return {"no_tokenizer",
+              "the model directory has no tokenizer: expected prompt_token_ids, found prompt"};
+    }
+  } else if (draft.prompt_token_ids.empty()) {
+    return {"empty_prompt", "prompt_token_ids is an empty list"};
+  }
+  return {};
+}
+
+RequestError fault_of(const std::vector<TokenId>& prompt, const IntakeLimits& limits) {
+  if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
+    return {"prompt_too_long",
+            fmt::format("the prompt has {} tokens: expected fewer than max-model-len = {}",
+                        prompt.size(), limits.max_model_len)};
+  }
+  for (TokenId token : prompt) {
+    if (token >= 0 && token < limits.vocab) continue;
+    return {"unknown_token_id",
+            fmt::format("prompt token id {}: expected 0 to {}", token, limits.vocab - 1)};
+  }
+  return {};
+}
+
+// Ids that only sampling names.
+RequestError fault_of(const SamplingParams& sampling, const IntakeLimits& limits) {
+  const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
+  for (const TokenBias& bias : sampling.logit_bias) {
+    if (!unknown(bias.token)) continue;
+    return {"unknown_token_id", fmt::format("logit_bias of token id {}: expected 0 to {}",
+                                            bias.token, limits.vocab - 1)};
+  }
+  for (TokenId token : sampling.stop_token_ids) {
+    if (!unknown(token)) continue;
+    return {"unknown_token_id",
+            fmt::format("stop_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
+  }
+  return {};
+}
+
+}  // namespace
+
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const IntakeLimits& limits) {
+  RequestDraft& draft = line.request;
+  const auto failed = [&](RequestError error, size_t num_prompt) {
+    return Completion{.head = std::move(draft.head),
+                      .num_prompt_tokens = static_cast<int>(num_prompt),
+                      .reason = FinishReason::kError,
+                      .error = std::move(error)};
+  };
+  if (line.failed()) return failed(std::move(line.error), 0);
+  if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
+    return failed(std::move(fault), 0);
+  }
+  std::vector<TokenId> prompt =
+      draft.prompt ? tokenizer->encode(*draft.prompt) : std::move(draft.prompt_token_ids);
+  for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
+    if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  }
+  const std::string& id = draft.head.id_json;
+  const uint64_t key =
+      random_key(draft.sampling.seed, id.empty() ? std::to_string(draft.head.line) : id, prompt);
+  return Request{.head = std::move(draft.head),
+                 .prompt = std::move(prompt),
+                 .sampling = std::move(draft.sampling),
+                 .random_key = key};
+}
+
+Intake::Intake(LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
+               const IntakeLimits& limits, std::function<double()> clock)
+    : reader_(reader),
+      parser_(parser),
+      tokenizer_(tokenizer),
+      limits_(limits),
+      clock_(std::move(clock)),
+      thread_([this] { read_all(); }) {}
+
+Intake::~Intake() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Intake::read_all() {
+  try {
+    int64_t index = 0;
+    while (const std::optional<LineReader::Line> line = reader_.next()) {
+      const double begin = clock_();
+      IntakeItem item =
+          make_request(parser_.parse(line->text, index++, line->number), tokenizer_, limits_);
+      if (!push(std::move(item), clock_() - begin)) break;
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+bool Intake::push(IntakeItem item, double seconds) {
+  const int64_t num_tokens = tokens_in(item);
+  std::unique_lock lock(mutex_);
+  tokenize_seconds_ += seconds;
+  changed_.wait(lock, [&] {
+    const bool room = static_cast<int>(items_.size()) < limits_.max_items &&
+                      num_tokens_ + num_tokens <= limits_.max_tokens;
+    return stopped_ || items_.empty() || room;
+  });
+  if (stopped_) return false;
+  items_.push_back(std::move(item));
+  num_tokens_ += num_tokens;
+  ++num_read_;
+  changed_.notify_all();
+  return true;
+}
+
+Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
+  std::unique_lock lock(mutex_);
+  if (wait) changed_.wait(lock, [&] { return !items_.empty() || ended_; });
+  if (items_.empty()) {
+    return ended_ ? Pull::kEnded : Pull::kLater;
+  }
+  item = std::move(items_.front());
+  items_.pop_front();
+  num_tokens_ -= tokens_in(item);
+  changed_.notify_all();
+  return Pull::kItem;
+}
+
+void Intake::rethrow_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+double Intake::tokenize_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return tokenize_seconds_;
+}
+
+std::optional<int64_t> Intake::num_lines() const {
+  const std::lock_guard lock(mutex_);
+  return ended_ ? std::optional(num_read_) : std::nullopt;
+}
+
+}  // namespace pagedinfer

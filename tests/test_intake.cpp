@@ -1,0 +1,149 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "engine/intake.h"
+#include "engine/interrupt.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// A token per byte.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::vector<TokenId> encode(std::string_view text) const override {
+    return {text.begin(), text.end()};
+  }
+  std::string_view token_bytes(TokenId) const override { return ""; }
+  int vocab_size() const override { return 128; }
+};
+
+ParsedLine line_with(std::string prompt) {
+  ParsedLine line;
+  line.request.head.line = 3;
+  line.request.prompt = std::move(prompt);
+  return line;
+}
+
+std::string code_of(const IntakeItem& item) {
+  const Completion* answer = std::get_if<Completion>(&item);
+  return answer == nullptr ? "" : answer->error.code;
+}
+
+struct Pipe {
+  Pipe() { REQUIRE(pipe(fds) == 0); }
+  ~Pipe() {
+    close(fds[0]);
+    close(fds[1]);
+  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fds[0]); }
+  void write(const std::string& text) const {
+    REQUIRE(::write(fds[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+  int fds[2];
+};
+
+double no_clock() { return 0; }
+
+constexpr IntakeLimits kLimits = {.vocab = 128, .max_model_len = 10, .max_items = 4};
+
+}  // namespace
+
+TEST_CASE("a line becomes a request, or the error that answers it") {
+  const ByteTokenizer tokenizer;
+  const IntakeItem good = make_request(line_with("abc"), &tokenizer, kLimits);
+  REQUIRE(std::holds_alternative<Request>(good));
+  CHECK(std::get<Request>(good).prompt == std::vector<TokenId>{'a', 'b', 'c'});
+  CHECK(code_of(make_request(line_with(""), &tokenizer, kLimits)) == "empty_prompt");
+  CHECK(code_of(make_request(line_with("abcdefghi"), &tokenizer, kLimits)) == "");
+  CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kLimits)) == "prompt_too_long");
+  CHECK(code_of(make_request(line_with("abc"), nullptr, kLimits)) == "no_tokenizer");
+  ParsedLine broken = line_with("abc");
+  broken.error = {"invalid_json", "no"};
+  CHECK(code_of(make_request(broken, &tokenizer, kLimits)) == "invalid_json");
+}
+
+TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the sampling") {
+  ParsedLine line;
+  CHECK(code_of(make_request(line, nullptr, kLimits)) == "empty_prompt");
+  line.request.prompt_token_ids = {0, 127};
+  CHECK(code_of(make_request(line, nullptr, kLimits)) == "");
+  for (TokenId bad : {-1, 128}) {
+    ParsedLine wrong = line;
+    wrong.request.prompt_token_ids.push_back(bad);
+    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+    wrong = line;
+    wrong.request.sampling.stop_token_ids = {bad};
+    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+    wrong = line;
+    wrong.request.sampling.logit_bias = {{bad, 1.0f}};
+    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+  }
+}
+
+TEST_CASE("the random key is the id's and the prompt's, or the line's where there is no id") {
+  const auto key = [](std::string id, int64_t number, std::string prompt) {
+    const ByteTokenizer tokenizer;
+    ParsedLine line = line_with(std::move(prompt));
+    line.request.head.id_json = std::move(id);
+    line.request.head.line = number;
+    line.request.head.index = number * 7;
+    return std::get<Request>(make_request(line, &tokenizer, kLimits)).random_key;
+  };
+  CHECK(key("\"a\"", 1, "x") == key("\"a\"", 2, "x"));
+  CHECK(key("\"a\"", 1, "x") != key("\"b\"", 1, "x"));
+  CHECK(key("\"a\"", 1, "x") != key("\"a\"", 1, "y"));
+  CHECK(key("", 1, "x") != key("", 2, "x"));
+}
+
+TEST_CASE("lines come in order, within the window, and the end is told") {
+  Pipe pipe;
+  Interrupt interrupt;
+  const ByteTokenizer tokenizer;
+  LineReader reader(pipe.path(), interrupt.fd());
+  RequestParser parser({});
+  Intake intake(reader, parser, &tokenizer, kLimits, no_clock);
+  IntakeItem item;
+  CHECK(intake.pull(false, item) == Intake::Pull::kLater);
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "{\"prompt\": \"p" + std::to_string(i) + "\"}\n\n";
+  pipe.write(text);
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    const Request& request = std::get<Request>(item);
+    CHECK(request.head.index == i);
+    CHECK(request.head.line == 2 * i + 1);
+    CHECK(request.prompt.size() == (i < 10 ? 2 : 3));
+  }
+  CHECK(!intake.num_lines());
+  interrupt.raise();
+  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  CHECK(intake.num_lines() == 50);
+}
+
+TEST_CASE("an intake that nobody empties can be let go") {
+  Pipe pipe;
+  Interrupt interrupt;
+  const ByteTokenizer tokenizer;
+  for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
+  LineReader reader(pipe.path(), interrupt.fd());
+  RequestParser parser({});
+  Intake intake(reader, parser, &tokenizer, kLimits, no_clock);
+  IntakeItem item;
+  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
+  interrupt.raise();
+}
+
+TEST_CASE("an input that cannot be read on ends, and says why") {
+  LineReader reader("/proc/self/mem");  // opens, and fails to be read
+  RequestParser parser({});
+  Intake intake(reader, parser, nullptr, kLimits, no_clock);
+  IntakeItem item;
+  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  CHECK_THROWS_AS(intake.rethrow_failure(), Error);
+}
