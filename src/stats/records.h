@@ -28,6 +28,7 @@ struct StepRecord {
   int num_decodes = 0;         // of them, last tokens of running sequences
   int num_sampled = 0;         // tokens drawn
   int running = 0, waiting = 0, admitted = 0, preempted = 0;
+  int failures = 0;  // tries of the step that failed
 
   // tokens_held <= positions_leased <= positions_total. A token held once can serve several
   // sequences, so tokens_served may be more than all of them.

@@ -1,0 +1,86 @@
+// The step loop: the only place where scheduling, the model, sampling and the clock meet.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/request.h"
+#include "engine/intake.h"
+#include "kv/kv_pool.h"
+#include "model/decoder.h"
+#include "sched/scheduler.h"
+#include "stats/records.h"
+#include "text/stop_strings.h"
+
+namespace pagedinfer {
+
+// What an Engine runs on; all of it outlives the engine.
+struct EngineParts {
+  const ModelSpec& spec;
+  const Weights& weights;
+  std::vector<KvLayer>& cache;  // one per layer, with all positions of the pool
+  KvPool& pool;
+  Ops& ops;
+  const Tokenizer* tokenizer;     // null: completions have no text
+  std::function<double()> clock;  // seconds since the run began
+};
+
+// Where requests come from and where answers go.
+struct EnginePorts {
+  // As Intake::pull().
+  std::function<Intake::Pull(bool wait, IntakeItem& item)> next;
+  // Called once per line: in order of finishing, and at once for a line that can never run.
+  std::function<void(Completion, const RequestRecord&)> done;
+  // After every step, when all that it finished is done.
+  std::function<void(const StepRecord&)> stepped;
+  // Asked before every step; true ends the run and drops what is unfinished.
+  std::function<bool()> interrupted;
+};
+
+class Engine {
+ public:
+  Engine(EngineParts parts, const SchedulerLimits& limits)
+      : parts_(std::move(parts)), limits_(limits), scheduler_(parts_.pool, limits) {}
+
+  // Reads requests, never more than a window ahead, until every one is answered. A step that
+  // fails is tried once more; if it fails again its requests are answered with an error and
+  // the run goes on. Throws DeviceLost at once, and what the ports throw. However it ends, no
+  // cache position stays leased.
+  void run(const EnginePorts& ports);
+
+ private:
+  // Of a running request, kept through preemption.
+  struct Progress {
+    RequestTiming timing = {};
+    std::vector<double> token_times = {};
+    std::optional<TextStream> text = {};
+  };
+
+  bool fill_window(const EnginePorts& ports);  // false: there will be no more
+  void submit(IntakeItem item, const EnginePorts& ports);
+  void step(const EnginePorts& ports);
+  std::string compute(const StepPlan& plan, StepRecord& record);  // "" or what went wrong
+  void describe(const StepPlan& plan, StepRecord& record) const;
+  void sample(const StepPlan& plan, Tensor logits);
+  Scheduler::Sampled settle(const Sequence& seq, TokenId token, double now);
+  void finish(Sequence seq, RequestError error, double now, const EnginePorts& ports);
+
+  EngineParts parts_;
+  SchedulerLimits limits_;
+  Scheduler scheduler_;
+  bool input_ended_ = false;
+  std::unordered_map<int64_t, Progress> progress_;  // by age
+
+  // Of the step in hand; members so that their memory is reused.
+  Batch batch_;
+  std::vector<SampleRow> rows_;
+  std::vector<std::vector<TokenId>> banned_;
+  std::vector<TokenId> drawn_;
+  std::vector<Scheduler::Sampled> sampled_;
+};
+
+}  // namespace pagedinfer
