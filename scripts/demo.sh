@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# From nothing to completions: installs packages, builds, and runs the bundled prompts through
+# the bundled model. Completions and statistics go to demo/ in the build folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/install_packages.sh
+cmake -G Ninja -B build -DPAGEDINFER_TESTS=OFF >/dev/null
+cmake --build build
+mkdir -p build/demo
+cp datasets/prompts.jsonl build/demo/
+build/pagedinfer run --overwrite --input build/demo/prompts.jsonl
+python3 scripts/score_answers.py build/demo/prompts.jsonl build/demo/prompts.completions.jsonl
+echo "completions: build/demo/prompts.completions.jsonl" >&2
