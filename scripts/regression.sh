@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The regression comparison: the demo prompts under many configurations, each of which must
+# write the same bytes as one request at a time does. scripts/regression.sh [PROGRAM [LINES]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=${1:-build/pagedinfer}
+lines=${2:-120}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Every kind of prompt, a few of them sampled at random, with lines that fail among them.
+python3 - "$lines" datasets/prompts.jsonl "$work/prompts.jsonl" <<'PY'
+import json, sys
+count, source, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+records = [json.loads(line) for line in open(source, encoding="utf-8")]
+step = max(1, len(records) // count)
+with open(target, "w", encoding="utf-8") as out:
+    for i, record in enumerate(records[::step][:count]):
+        record["max_tokens"] = min(record.get("max_tokens", 64), 64)
+        if i % 3 == 1:
+            record.update(temperature=0.8, top_k=40, top_p=0.95, seed=i)
+        if i % 7 == 2:
+            record.update(repetition_penalty=1.1, frequency_penalty=0.2, stop=[". "])
+        out.write(json.dumps(record) + "\n")
+        if i % 10 == 5:
+            out.write('{"prompt": "unfinished\n\n{"id": 7, "prompt": ""}\n')
+PY
+
+run() {  # run NAME FLAGS...
+  local name=$1 code=0
+  shift
+  "$program" run --quiet --input "$work/prompts.jsonl" --output "$work/$name.jsonl" \
+    --stats "$work/$name.stats" "$@" || code=$?
+  [ "$code" -eq 2 ] || { echo "$name: exit code $code, expected 2"; exit 1; }
+}
+
+run alone --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
+count=0
+compare() {  # compare NAME FLAGS...
+  run "$@"
+  cmp "$work/alone.jsonl" "$work/$1.jsonl" || { echo "$1 differs: ${*:2}"; exit 1; }
+  count=$((count + 1))
+  printf '  same bytes: %-18s %s\n' "$1" "${*:2}"
+}
+
+compare paged
+compare contiguous --kv contiguous --num-blocks 4096
+compare static --batching static
+compare static-small --batching static --max-batch-size 5
+compare whole --chunked-prefill off
+for size in 1 7 64; do compare "chunk-$size" --prefill-chunk-size "$size" --max-prefill-chunks 3; done
+for size in 1 3 16 128; do compare "block-$size" --block-size "$size"; done
+for size in 2 17 256; do compare "batch-$size" --max-batch-size "$size"; done
+for number in 1 2 4; do compare "threads-$number" --threads "$number"; done
+compare tight --num-blocks 48 --block-size 16 --admission-reserve 0
+compare tighter --num-blocks 160 --block-size 4 --max-batch-size 32 --prefill-chunk-size 33
+compare budget --max-step-tokens 40 --max-batch-size 24
+grep -h '"kind":"summary"' "$work/tight.stats" | python3 -c '
+import json, sys
+summary = json.loads(sys.stdin.readline())
+found = summary["preemptions"]
+assert found > 0, "the tight run preempted nobody: it does not test preemption"
+print(f"  preemptions in the tight run: {found}")'
+for isa in portable avx2 avx512 amx; do
+  if "$program" run --quiet --input /dev/null --output - --cpu-isa "$isa" 2>/dev/null; then
+    compare "isa-$isa" --cpu-isa "$isa"
+  else
+    echo "  SKIPPED: isa-$isa (not on this processor)"
+  fi
+done
+echo "$count configurations wrote the same bytes as one request at a time"
