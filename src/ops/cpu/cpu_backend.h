@@ -56,7 +56,7 @@ class CpuOps final : public Ops {
   Arena scratch_;
   AttentionWorkspace attention_;
   std::vector<Sampler> samplers_;  // one per thread
-  std::vector<float> packed_;      // the rounded input of a matmul
+  HostMemory packed_;              // the input of a matmul
 };
 
 }  // namespace pagedinfer

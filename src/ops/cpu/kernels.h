@@ -11,10 +11,33 @@
 
 namespace pagedinfer {
 
-// Outputs [first, last) of y (num_rows, n) = x (num_rows, k) times the transpose of weights (n, k).
+// The input x (num_rows, k) of products, put once into the order that their kernels read; threads
+// share the rows out.
+struct PackArgs {
+  const float* x;
+  int64_t stride;  // elements between rows
+  int num_rows, k;
+  int first_row, last_row;  // to be packed; first_row is a multiple of kPackedRows
+  void* packed;             // room for packed_bytes(num_rows, k), 64-byte aligned
+};
+constexpr int kPackedRows = 16;
+
+// Rows [first_row, last_row) and outputs [first, last) of y = x times the transpose of weights
+// (any number, k). Nothing beyond the weights of those outputs is read.
 struct MatmulArgs {
-  int num_rows, k, n, first, last;
+  const void* packed;  // x
+  int num_rows, k;     // of x
+  const void* weights;
+  int64_t weight_stride;  // elements between rows
   float* y;
+  int64_t y_stride;
+  int first_row, last_row;  // first_row is a multiple of kPackedRows
+  int first, last;
+};
+
+struct ProductKernels {
+  void (*pack)(const PackArgs&);
+  void (*multiply)(const MatmulArgs&);
 };
 
 // Query rows that share the keys of one KV head of one sequence. Position p lives in row
@@ -63,11 +86,8 @@ struct Kernels {
   float (*pow)(float base, float exponent);
   void (*rope_table)(int position, const float* inv_freq, int half, float* cos, float* sin);
 
-  void (*matmul_float_float)(const MatmulArgs&, const float* x, const float* weights);
-  void (*matmul_float_bf16)(const MatmulArgs&, const float* x, const bf16* weights);
-  void (*matmul_float_f16)(const MatmulArgs&, const float* x, const f16* weights);
-  void (*round_rows)(const float* x, int num_rows, int k, float* packed);
-  void (*matmul_bf16)(const MatmulArgs&, const float* packed_x, const bf16* weights);
+  // Products of float32 numbers with weights of any type, and of numbers rounded to bfloat16.
+  ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16;
 
   // The state of one segment of keys alone; `k` and `v` are the head's cache, rows of head_dim.
   void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,

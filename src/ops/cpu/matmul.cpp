@@ -1,6 +1,5 @@
-// Ops::matmul on the CPU.
+// Ops::matmul on the CPU: the input is packed once, then all its products are one list of tasks.
 #include <algorithm>
-#include <vector>
 
 #include "core/check.h"
 #include "ops/cpu/cpu_backend.h"
@@ -8,36 +7,100 @@
 
 namespace pagedinfer {
 
-void CpuOps::matmul(Tensor x, std::span<const Product> products) {
-  const bool rounded = options_.compute == DType::kBF16;
-  const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
-  CHECK(x.stride == x.cols);
-  if (rounded) {
-    packed_.resize(static_cast<size_t>(rows) * ((k + 127) / 128 * 128));
-    const FlushDenormals guard;
-    kernels_.round_rows(x.row<float>(0), rows, k, packed_.data());
+namespace {
+
+int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
+
+// Enough for every ProductKernels.
+int64_t packed_bytes(int num_rows, int k) {
+  return int64_t{4} * divide_up(num_rows, 16) * 16 * divide_up(k, 256) * 256;
+}
+
+const ProductKernels& product_of(const Kernels& kernels, DType compute, DType weight) {
+  if (compute == DType::kBF16) {
+    CHECK(weight == DType::kBF16);
+    return kernels.product_bf16;
   }
-  constexpr int kTaskOutputs = 64;
+  switch (weight) {
+    case DType::kF32: return kernels.product_float_float;
+    case DType::kBF16: return kernels.product_float_bf16;
+    case DType::kF16: return kernels.product_float_f16;
+    case DType::kI32: break;
+  }
+  CHECK(false);
+}
+
+// How the outputs and rows of a call are cut into tasks: a few for each thread, so that all end
+// together, but large ones, since each starts with weights that nobody asked for ahead of time.
+struct Cut {
+  int outputs, rows;  // of a task
+};
+Cut cut(int num_threads, int64_t outputs, int num_rows, int k) {
+  constexpr int kLeastOutputs = 32, kLeastRows = 64, kTasksPerThread = 4;
+  constexpr int64_t kLeastWork = 1 << 18;  // multiplications worth a second thread
+  if (num_threads == 1 || outputs * num_rows * k < kLeastWork) {
+    return {static_cast<int>(outputs), num_rows};
+  }
+  const int tasks = num_threads * kTasksPerThread;
+  const int size = divide_up(divide_up(outputs, tasks), kLeastOutputs) * kLeastOutputs;
+  const int row_parts =
+      std::min(divide_up(num_rows, kLeastRows), std::max(1, tasks / divide_up(outputs, size)));
+  return {size, divide_up(divide_up(num_rows, row_parts), kPackedRows) * kPackedRows};
+}
+
+}  // namespace
+
+void CpuOps::matmul(Tensor x, std::span<const Product> products) {
+  const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
+  if (rows == 0 || products.empty()) return;
+  CHECK(x.dtype == DType::kF32);
+  const DType type = products[0].weight.dtype;
+  int64_t outputs = 0;
   for (const Product& product : products) {
     const Tensor &weight = product.weight, &out = product.out;
-    const int n = static_cast<int>(weight.rows);
-    CHECK(weight.cols == k && weight.stride == k && out.rows == rows && out.cols == n);
-    CHECK(out.stride == n && (!rounded || weight.dtype == DType::kBF16));
-    pool_.parallel_for((n + kTaskOutputs - 1) / kTaskOutputs, [&](int task, int) {
-      const int first = task * kTaskOutputs, last = std::min(n, first + kTaskOutputs);
-      const MatmulArgs args = {rows, k, n, first, last, out.row<float>(0)};
-      if (rounded) {
-        kernels_.matmul_bf16(args, packed_.data(), weight.row<bf16>(0));
-      } else if (weight.dtype == DType::kF32) {
-        kernels_.matmul_float_float(args, x.row<float>(0), weight.row<float>(0));
-      } else if (weight.dtype == DType::kBF16) {
-        kernels_.matmul_float_bf16(args, x.row<float>(0), weight.row<bf16>(0));
-      } else {
-        CHECK(weight.dtype == DType::kF16);
-        kernels_.matmul_float_f16(args, x.row<float>(0), weight.row<f16>(0));
-      }
-    });
+    CHECK(weight.cols == k && out.rows == rows && out.cols == weight.rows);
+    CHECK(weight.dtype == type && out.dtype == DType::kF32);
+    outputs += weight.rows;
   }
+  const ProductKernels& kernels = product_of(kernels_, options_.compute, type);
+
+  if (packed_.size() < packed_bytes(rows, k)) {
+    packed_ = HostMemory();  // first: two of them need not fit
+    packed_ = HostMemory(packed_bytes(rows, k), "the input of a product");
+  }
+  constexpr int kLeastPacked = 1 << 16;  // numbers worth a second thread
+  const int pack_rows = divide_up(std::max(1, kLeastPacked / k), kPackedRows) * kPackedRows;
+  pool_.parallel_for(divide_up(rows, pack_rows), [&](int task, int) {
+    const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
+    kernels.pack({x.row<float>(0), x.stride, rows, k, first, last, packed_.data()});
+  });
+
+  const Cut size = cut(pool_.num_threads(), outputs, rows, k);
+  const int row_parts = divide_up(rows, size.rows);
+  int tasks = 0;
+  for (const Product& product : products) {
+    tasks += divide_up(product.weight.rows, size.outputs) * row_parts;
+  }
+  pool_.parallel_for(tasks, [&](int task, int) {
+    const Product* product = products.data();
+    for (int before; task >= (before = divide_up(product->weight.rows, size.outputs) * row_parts);
+         ++product) {
+      task -= before;
+    }
+    const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
+    kernels.multiply(
+        {.packed = packed_.data(),
+         .num_rows = rows,
+         .k = k,
+         .weights = product->weight.data,
+         .weight_stride = product->weight.stride,
+         .y = product->out.row<float>(0),
+         .y_stride = product->out.stride,
+         .first_row = first_row,
+         .last_row = std::min(rows, first_row + size.rows),
+         .first = first,
+         .last = static_cast<int>(std::min<int64_t>(product->weight.rows, first + size.outputs))});
+  });
 }
 
 }  // namespace pagedinfer

@@ -1,0 +1,217 @@
+// Products with bfloat16 weights, in the order of additions of AMX: per step of 32 columns one fma
+// chain from +0 over the even and one over the odd columns; their sum is added to the total.
+// Columns beyond the last are +0 in both factors.
+//
+// Few rows of x: every vector of weights is used for all rows as it comes out of the transposition;
+// bound by the memory. Many rows: it is kept in a panel in the first-level cache; bound by the fma.
+#pragma once
+
+#include "ops/cpu/matmul_groups.h"
+#include "ops/cpu/matmul_weights.h"
+#include "ops/cpu/rows.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kDirectTileRows = kNativeLanes == 16 ? 8 : kNativeLanes == 8 ? 2 : 1;  // at a time
+constexpr int kMostDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 : 0;
+constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
+constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
+constexpr int kPanelOutputs = 16 * kPanelVectors;
+constexpr int kRowBlock = 256;  // rows of x that one panel serves
+
+// Rounds x to bfloat16, kept as float32: (chunks, num_rows, kChunk). Rows at a power of two would
+// share one set of the cache.
+void pack_rounded(const PackArgs& args) {
+  for (int m = args.first_row; m < args.last_row; ++m) {
+    for (int k = 0; k < args.k; k += kChunk) {
+      const int left = args.k - k < kChunk ? args.k - k : kChunk;
+      bf16 rounded[kChunk] = {};
+      to_bf16_row(args.x + m * args.stride + k, rounded, left);
+      float* to = (float*)args.packed + int64_t(k) * args.num_rows + int64_t(m) * kChunk;
+      for (int i = 0; i < kChunk; i += 16) store(to + i, load_as_float(rounded + i));
+    }
+  }
+}
+
+// total += even + odd, or total = +0 + (even + odd)
+FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f32x16& odd) {
+  const f32x16 before = first ? broadcast(0.0f) : load(total);
+  store(total, before + (even + odd));
+}
+
+// ---- few rows
+
+// total: (kRows, 16); x: rows of kChunk.
+template <int kRows>
+void direct_tile(const float* x, WeightRows weights, int steps, bool first, Ahead& ahead,
+                 int lines_per_step, float* total) {
+  for (int step = 0; step < steps;
+       ++step, x += kSumStep, weights.first += kSumStep, first = false) {
+    ahead.lines(lines_per_step);
+    f32x16 even[kRows], odd[kRows];
+    for (int m = 0; m < kRows; ++m) even[m] = odd[m] = broadcast(0.0f);
+    for_pairs(weights.first, weights.stride, [&](int pair, const f32x16& w0, const f32x16& w1) {
+      for (int m = 0; m < kRows; ++m) {
+        even[m] = fma(broadcast(x[m * kChunk + 2 * pair]), w0, even[m]);
+        odd[m] = fma(broadcast(x[m * kChunk + 2 * pair + 1]), w1, odd[m]);
+      }
+    });
+    for (int m = 0; m < kRows; ++m) add_step(first, total + m * 16, even[m], odd[m]);
+  }
+}
+
+void matmul_direct(const MatmulArgs& args) {
+  const int rows = args.last_row - args.first_row;
+  alignas(64) float total[(kMostDirectRows + 1) * 16];
+  ChunkCopy copy;
+  for (int n = args.first; n < args.last; n += 16) {
+    Ahead ahead = {(const char*)((const bf16*)args.weights + (n + 16) * args.weight_stride)};
+    for (int k = 0; k < args.k; k += kChunk) {
+      const WeightRows weights = weight_rows(args, n, k, copy);
+      const int left = args.k - k < kChunk ? args.k - k : kChunk,
+                steps = (left + kSumStep - 1) / kSumStep;
+      const float* x =
+          (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(args.first_row) * kChunk;
+      in_groups<kDirectTileRows>(rows, [&]<int kRows>(int m) {
+        direct_tile<kRows>(x + m * kChunk, weights, steps, k == 0, ahead, m == 0 ? 16 : 0,
+                           total + m * 16);
+      });
+    }
+    const int outputs = args.last - n < 16 ? args.last - n : 16;
+    for (int m = 0; m < rows; ++m) {
+      store_part(args.y + (args.first_row + m) * args.y_stride + n, outputs, load(total + m * 16));
+    }
+  }
+}
+
+// ---- many rows
+
+// With products of bfloat16 numbers, which are exact in float32 unless they leave its range, an
+// fma is a multiplication and an addition: that is what processors without fma use.
+template <bool kExactProducts>
+FORCE_INLINE f32x16 multiply_add(const f32x16& a, const f32x16& b, const f32x16& c) {
+  if constexpr (kExactProducts && !kHardwareFma) return a * b + c;
+  return fma(a, b, c);
+}
+
+struct Magnitudes {
+  float smallest = __builtin_inff(), largest = 0;  // of the numbers that are not zero
+};
+Magnitudes magnitudes(const float* x, int64_t n) {
+  f32x16 smallest = broadcast(__builtin_inff()), largest = broadcast(0.0f), zero = broadcast(0.0f);
+  for (int64_t i = 0; i < n; i += 16) {
+    const f32x16 size = bits_as<f32x16>(bits_as<i32x16>(load(x + i)) & broadcast(INT32_MAX));
+    smallest = select((size > zero) & (size < smallest), size, smallest);
+    largest = select(size < largest, largest, size);
+  }
+  return {-max_lane(zero - smallest), max_lane(largest)};
+}
+bool products_are_exact(Magnitudes a, Magnitudes b) {
+  return a.smallest * b.smallest >= 0x1p-126f && a.largest * b.largest < 0x1p+127f;
+}
+
+// A chunk of kPanelOutputs outputs, widened: (kChunk, kPanelOutputs).
+struct Panel {
+  alignas(64) float data[kChunk * kPanelOutputs];
+};
+
+void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, ChunkCopy& copy) {
+  for (int v = 0; v < kPanelVectors; ++v) {
+    if (output + v * 16 >= args.last) return;  // those totals are not used
+    const WeightRows weights = weight_rows(args, output + v * 16, k, copy);
+    for (int step = 0; step < steps; ++step) {
+      float* to = panel.data + step * kSumStep * kPanelOutputs + v * 16;
+      for_pairs(weights.first + step * kSumStep, weights.stride,
+                [&](int pair, const f32x16& even, const f32x16& odd) {
+                  store(to + 2 * pair * kPanelOutputs, even);
+                  store(to + (2 * pair + 1) * kPanelOutputs, odd);
+                });
+    }
+  }
+}
+
+// total: (kRows, kPanelOutputs); x: rows of kChunk.
+template <bool kExactProducts, int kRows>
+void panel_tile(const float* x, const float* panel, int steps, bool first, Ahead& ahead,
+                int lines_per_step, float* total) {
+  for (int step = 0; step < steps; ++step, first = false) {
+    ahead.lines(lines_per_step);
+    f32x16 sum[2][kRows][kPanelVectors];  // of the even and odd columns
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kPanelVectors; ++v) sum[0][m][v] = sum[1][m][v] = broadcast(0.0f);
+    }
+#pragma GCC unroll 2
+    for (int pair = 0; pair < kSumStep / 2; ++pair) {
+#pragma GCC unroll 2
+      for (int odd = 0; odd < 2; ++odd, ++x, panel += kPanelOutputs) {
+        f32x16 w[kPanelVectors];
+        for (int v = 0; v < kPanelVectors; ++v) w[v] = load(panel + v * 16);
+        for (int m = 0; m < kRows; ++m) {
+          const f32x16 factor = broadcast(x[m * kChunk]);
+          for (int v = 0; v < kPanelVectors; ++v) {
+            sum[odd][m][v] = multiply_add<kExactProducts>(factor, w[v], sum[odd][m][v]);
+          }
+        }
+      }
+    }
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kPanelVectors; ++v) {
+        add_step(first, total + m * kPanelOutputs + v * 16, sum[0][m][v], sum[1][m][v]);
+      }
+    }
+  }
+}
+
+// Rows [first_row, first_row + rows) of x, at most kRowBlock, and kPanelOutputs outputs from n.
+void matmul_block(const MatmulArgs& args, int first_row, int rows, int n, Ahead ahead) {
+  Panel panel;
+  ChunkCopy copy;
+  alignas(64) float total[kRowBlock * kPanelOutputs];
+  for (int k = 0; k < args.k; k += kChunk) {
+    const int left = args.k - k < kChunk ? args.k - k : kChunk,
+              steps = (left + kSumStep - 1) / kSumStep;
+    fill(panel, args, n, k, steps, copy);
+    const float* x =
+        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * kChunk;
+    const int lines = 2 * kPanelOutputs * kPanelTileRows / rows + 1;
+    const auto tiles = [&]<bool kExactProducts>() {
+      in_groups<kPanelTileRows>(rows, [&]<int kRows>(int m) {
+        panel_tile<kExactProducts, kRows>(x + m * kChunk, panel.data, steps, k == 0, ahead, lines,
+                                          total + m * kPanelOutputs);
+      });
+    };
+    static_assert(kHardwareFma || kPanelVectors == 1);
+    if (!kHardwareFma &&
+        products_are_exact(magnitudes(x, int64_t(rows) * kChunk),
+                           magnitudes(panel.data, steps * kSumStep * kPanelOutputs))) {
+      tiles.template operator()<true>();
+    } else {
+      tiles.template operator()<false>();
+    }
+  }
+  for (int v = 0; v < kPanelVectors && n + v * 16 < args.last; ++v) {
+    const int output = n + v * 16, outputs = args.last - output;
+    for (int m = 0; m < rows; ++m) {
+      store_part(args.y + (first_row + m) * args.y_stride + output, outputs,
+                 load(total + m * kPanelOutputs + v * 16));
+    }
+  }
+}
+
+// ----
+
+void matmul_bf16(const MatmulArgs& args) {
+  if (args.last_row - args.first_row <= kMostDirectRows) return matmul_direct(args);
+  for (int n = args.first; n < args.last; n += kPanelOutputs) {
+    const Ahead ahead = {
+        (const char*)((const bf16*)args.weights + (n + kPanelOutputs) * args.weight_stride)};
+    for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
+      const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
+      matmul_block(args, row, rows, n, ahead);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer

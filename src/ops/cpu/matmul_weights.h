@@ -1,0 +1,90 @@
+// Weights of a product with bfloat16 numbers: read where they lie, sixteen rows (outputs) at a
+// time, and transposed in registers, so that a vector holds the same column of sixteen rows.
+#pragma once
+
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/vector.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kSumStep = 32;  // columns whose products are summed before the total grows
+constexpr int kChunk = 128;   // columns that are worked on at a time
+
+// Room for sixteen rows of a chunk, where they cannot be read in place.
+struct ChunkCopy {
+  alignas(64) bf16 rows[16 * kChunk];
+};
+
+struct WeightRows {
+  const bf16* first;
+  int64_t stride;  // elements
+};
+
+// The chunk of 16 rows from `output` and of whole steps from column `k`, with +0 beyond the last
+// output and column. A copy if something is beyond them.
+inline WeightRows weight_rows(const MatmulArgs& args, int output, int k, ChunkCopy& copy) {
+  const int outputs = args.last - output < 16 ? args.last - output : 16;
+  const int columns = args.k - k < kChunk ? args.k - k : kChunk;
+  const bf16* from = (const bf16*)args.weights + output * args.weight_stride + k;
+  if (outputs == 16 && columns % kSumStep == 0) return {from, args.weight_stride};
+  memset(copy.rows, 0, sizeof copy.rows);
+  for (int i = 0; i < outputs; ++i) {
+    memcpy(copy.rows + i * kChunk, from + i * args.weight_stride, columns * sizeof(bf16));
+  }
+  return {copy.rows, kChunk};
+}
+
+// Sixteen bytes from each of four places.
+FORCE_INLINE f32x16 load_quarters(const char* a, const char* b, const char* c, const char* d) {
+  const auto quarter = [](const char* from) { return _mm_loadu_si128((const __m128i*)from); };
+  f32x16 r;
+#if defined(__AVX512F__)
+  __m512i all = _mm512_castsi128_si512(quarter(a));
+  all = _mm512_mask_broadcast_i32x4(all, 0x00f0, quarter(b));
+  all = _mm512_mask_broadcast_i32x4(all, 0x0f00, quarter(c));
+  all = _mm512_mask_broadcast_i32x4(all, 0xf000, quarter(d));
+  r.part[0] = (f32x16::Native)all;
+#elif defined(__AVX2__)
+  const auto half = [&](const char* low, const char* high) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(low)), quarter(high), 1);
+  };
+  r.part[0] = (f32x16::Native)half(a, b);
+  r.part[1] = (f32x16::Native)half(c, d);
+#else
+  const char* const from[4] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i) r.part[i] = (f32x16::Native)quarter(from[i]);
+#endif
+  return r;
+}
+
+// Calls f(pair, even, odd) for each pair of columns of a step, widened: lane = row. The loads do
+// half of the transposition, which spares the shuffle port.
+template <class F>
+FORCE_INLINE void for_pairs(const bf16* rows, int64_t stride, const F& f) {
+  const char *a = (const char*)rows, *b = (const char*)(rows + 4 * stride);
+  const char *c = (const char*)(rows + 8 * stride), *d = (const char*)(rows + 12 * stride);
+  const int64_t bytes = stride * sizeof(bf16);
+#pragma GCC unroll 4
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    f32x16 column[4];
+    for (int i = 0; i < 4; ++i) {
+      const int64_t at = i * bytes + quarter * 16;
+      column[i] = load_quarters(a + at, b + at, c + at, d + at);
+    }
+    interleave<1>(column[0], column[1]);
+    interleave<1>(column[2], column[3]);
+    interleave<2>(column[0], column[2]);
+    interleave<2>(column[1], column[3]);
+    const int order[4] = {0, 2, 1, 3};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const i32x16 pair = bits_as<i32x16>(column[order[i]]);
+      f(4 * quarter + i, bits_as<f32x16>(shift_left<16>(pair)),
+        bits_as<f32x16>(pair & broadcast(int32_t(0xffff0000))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
