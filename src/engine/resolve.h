@@ -1,0 +1,39 @@
+// What the flags that were not given become. Pure functions of those that were.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+
+namespace pagedinfer {
+
+inline constexpr int kDefaultBlockSize = 16;
+inline constexpr int kDefaultPrefillChunkSize = 512;
+inline constexpr int kDefaultStepTokens = 2048;  // or max_batch_size, if that is more
+
+struct Paths {
+  std::string output;  // a file, or - for standard output
+  std::string stats;   // "" = none
+};
+
+// For the input NAME.jsonl (or a NAME without that ending) NAME.completions.jsonl and
+// NAME.stats.jsonl. From standard input to standard output; with either of them, statistics
+// are written only where --stats says.
+Paths resolve_paths(const Config& config);
+
+struct Resolved {
+  Config::Kv kv = Config::Kv::kPaged;
+  int block_size = 0;
+  bool chunked_prefill = true;
+  int prefill_chunk_size = 0;
+  int max_step_tokens = 0;
+  // A sentence for each default that does not fit what was given and is switched off.
+  std::vector<std::string> notes = {};
+};
+
+// REQUIRES: validate(config) passed. Throws Error when whole prompts were asked for and
+// --max-step-tokens has no room for the longest one.
+Resolved resolve(const Config& config, int max_model_len);
+
+}  // namespace pagedinfer

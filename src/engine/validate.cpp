@@ -1,0 +1,178 @@
+#include "engine/validate.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "engine/resolve.h"
+
+namespace pagedinfer {
+namespace {
+
+template <class T>
+void at_least(const char* flag, const std::optional<T>& value, T least) {
+  if (value && *value < least) {
+    throw Error(fmt::format("{} {}: expected {} or more", flag, *value, least));
+  }
+}
+
+// NaN is in no range.
+template <class T>
+void within(const char* flag, const std::optional<T>& value, T least, T most) {
+  if (value && !(*value >= least && *value <= most)) {
+    throw Error(fmt::format("{} {}: expected {} to {}", flag, *value, least, most));
+  }
+}
+
+void one_of(const char* flag, const std::string& value, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), value) != names.end()) return;
+  throw Error(fmt::format("{} {}: expected one of {}", flag, value, fmt::join(names, ", ")));
+}
+
+void check_device(const Config& config) {
+  if (config.model.empty()) throw Error("--model: expected a directory or a bundled model's name");
+  one_of("--dtype", config.dtype, {"auto", "float32", "bfloat16", "float16"});
+  at_least("--max-model-len", config.max_model_len, 2);  // a token in, a token out
+  if (config.device == "cuda") {
+    throw Error("--device cuda: this build has no CUDA backend; use --device cpu");
+  }
+  one_of("--device", config.device, {"auto", "cpu"});
+  within("--threads", config.threads, 1, 4096);
+  one_of("--cpu-isa", config.cpu_isa, {"auto", "amx", "avx512", "avx2", "portable"});
+}
+
+void check_cache(const Config& config) {
+  within("--block-size", config.block_size, 1, 65536);
+  at_least<int64_t>("--num-blocks", config.num_blocks, 1);
+  at_least<int64_t>("--kv-memory", config.kv_memory, 1);
+  if (config.num_blocks && config.kv_memory) {
+    throw Error("--num-blocks and --kv-memory both set the size of the cache: give one of them");
+  }
+}
+
+void check_scheduling(const Config& config) {
+  const bool chunks_off = config.chunked_prefill.has_value() && !*config.chunked_prefill;
+  at_least("--max-batch-size", std::optional(config.max_batch_size), 1);
+  at_least("--prefill-chunk-size", config.prefill_chunk_size, 1);
+  at_least("--max-prefill-chunks", config.max_prefill_chunks, 1);
+  at_least("--max-step-tokens", config.max_step_tokens, 1);
+  if (!(config.admission_reserve >= 0 && config.admission_reserve < 1)) {
+    throw Error(fmt::format("--admission-reserve {}: expected 0 or more and less than 1",
+                            config.admission_reserve));
+  }
+  if (config.static_batching && config.kv == Config::Kv::kPaged) {
+    throw Error(
+        "--kv paged: static batching reserves contiguous memory; leave --kv out, or use "
+        "--batching continuous");
+  }
+  if (config.static_batching && config.chunked_prefill.value_or(false)) {
+    throw Error(
+        "--chunked-prefill on: static batching computes prompts whole; leave it out, or use "
+        "--batching continuous");
+  }
+  if (config.prefill_chunk_size && (chunks_off || config.static_batching)) {
+    throw Error(fmt::format(
+        "--prefill-chunk-size {}: there are no chunks with {}; leave one of them out",
+        *config.prefill_chunk_size, chunks_off ? "--chunked-prefill off" : "--batching static"));
+  }
+  if (config.max_step_tokens && *config.max_step_tokens < config.max_batch_size) {
+    throw Error(fmt::format(
+        "--max-step-tokens {}: each of --max-batch-size {} sequences needs a token in every step; "
+        "raise the one or lower the other",
+        *config.max_step_tokens, config.max_batch_size));
+  }
+  // What is left is about the model's length; without --max-model-len it comes after loading.
+  if (config.max_model_len) resolve(config, *config.max_model_len);
+}
+
+void check_sampling(const Config::Sampling& sampling) {
+  at_least("--max-tokens", sampling.max_tokens, 1);
+  at_least("--min-tokens", sampling.min_tokens, 0);
+  const int max_tokens = sampling.max_tokens.value_or(SamplingParams{}.max_tokens);
+  if (sampling.min_tokens && *sampling.min_tokens > max_tokens) {
+    throw Error(
+        fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower "
+                    "the other",
+                    *sampling.min_tokens, max_tokens));
+  }
+  within("--temperature", sampling.temperature, 0.0f, 10000.0f);
+  at_least("--top-k", sampling.top_k, 0);
+  if (sampling.top_p && !(*sampling.top_p > 0 && *sampling.top_p <= 1)) {
+    throw Error(fmt::format("--top-p {}: expected more than 0 and at most 1", *sampling.top_p));
+  }
+  within("--min-p", sampling.min_p, 0.0f, 1.0f);
+  within("--repetition-penalty", sampling.repetition_penalty, 0.001f, 1000.0f);
+  within("--presence-penalty", sampling.presence_penalty, -2.0f, 2.0f);
+  within("--frequency-penalty", sampling.frequency_penalty, -2.0f, 2.0f);
+  for (const std::string& stop : sampling.stop) {
+    if (stop.empty()) throw Error("--stop \"\": expected a text that is not empty");
+  }
+  for (const TokenId token : sampling.stop_token_ids) {
+    at_least("--stop-token-ids", std::optional(token), 0);
+  }
+}
+
+// A file that one flag names and that may be wanted twice.
+struct Role {
+  const char* flag;
+  std::string path;
+};
+
+bool same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (a == "-" || b == "-") return a == b;
+  if (fs::exists(a, error) && fs::exists(b, error)) {
+    // Devices and pipes take what several writers give them.
+    return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
+  }
+  return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
+}
+
+void check_files(const Config& config) {
+  if (config.input.empty()) {
+    throw Error(
+        "--input: expected a file of prompts, one JSON object a line, or - for standard "
+        "input");
+  }
+  if (config.input.ends_with(".gz")) {
+    throw Error(
+        fmt::format("--input {}: compressed input is not in this version; unpack it, or "
+                    "pipe it into --input -",
+                    config.input));
+  }
+  const Paths paths = resolve_paths(config);
+  std::vector<Role> roles;
+  if (config.input != "-") roles.push_back({"--input", config.input});
+  for (const Role& role : {Role{"--output", paths.output}, Role{"--stats", paths.stats},
+                           Role{"--trace", config.trace}}) {
+    if (role.path.empty()) continue;
+    for (const Role& earlier : roles) {
+      if (same_file(role.path, earlier.path)) {
+        throw Error(fmt::format("{} {}: is what {} names; give one of them another name", role.flag,
+                                role.path, earlier.flag));
+      }
+    }
+    roles.push_back(role);
+  }
+}
+
+}  // namespace
+
+void validate(const Config& config) {
+  check_device(config);
+  check_cache(config);
+  check_scheduling(config);
+  check_sampling(config.sampling);
+  check_files(config);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "core/config.h"
+
+namespace pagedinfer {
+
+// Refuses what cannot run, before anything is loaded: values out of range, flags that exclude
+// each other, one file in two roles. Only flags that were given conflict. Looks at files but
+// opens none. Throws Error naming the flag and the fix.
+void validate(const Config& config);
+
+}  // namespace pagedinfer
