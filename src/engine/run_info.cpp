@@ -1,0 +1,62 @@
+#include "engine/run_info.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string_view>
+
+#include "engine/resolve.h"
+
+namespace pagedinfer {
+
+RunInfo describe_run(const Config& config, const Setup& setup) {
+  const Resolved resolved = resolve(config, setup.max_model_len);
+  const SchedulerLimits& limits = setup.limits;
+  const SamplingParams& sampling = setup.defaults;
+  const bool contiguous = resolved.kv == Config::Kv::kContiguous;
+  RunInfo info = {.version = PAGEDINFER_VERSION,
+                  .input = config.input,
+                  .model = setup.model_dir,
+                  .device = setup.ops->description(),
+                  .kv_bytes_per_position = setup.memory.kv_bytes_per_token};
+  const auto set = [&](std::string_view name, auto value) {
+    info.config.push_back({std::string(name), value});
+  };
+  set("order", std::string(config.completion_order ? "completion" : "input"));
+  set("dtype", std::string(name_of(setup.compute)));
+  set("max_model_len", int64_t{setup.max_model_len});
+  set("threads", int64_t{setup.cpu.num_threads});
+  set("cpu_isa", std::string(name_of(setup.cpu.isa)));
+  set("kv", std::string(contiguous ? "contiguous" : "paged"));
+  set("block_size", int64_t{setup.memory.block_size});
+  set("num_blocks", setup.memory.num_blocks);
+  set("kv_bytes", setup.memory.kv_bytes);
+  set("weight_bytes", setup.memory.weight_bytes);
+  set("activation_bytes", setup.memory.activation_bytes);
+  set("batching", std::string(config.static_batching ? "static" : "continuous"));
+  set("max_batch_size", int64_t{limits.max_running});
+  set("chunked_prefill", limits.chunked_prefill);
+  if (limits.chunked_prefill) {
+    set("prefill_chunk_size", int64_t{limits.prefill_chunk_size});
+  }
+  if (limits.max_prefill_chunks != std::numeric_limits<int>::max()) {
+    set("max_prefill_chunks", int64_t{limits.max_prefill_chunks});
+  }
+  set("max_step_tokens", int64_t{limits.max_step_tokens});
+  set("admission_reserve", limits.admission_reserve);
+  set("max_tokens", int64_t{sampling.max_tokens});
+  set("min_tokens", int64_t{sampling.min_tokens});
+  set("temperature", double{sampling.temperature});
+  set("top_k", int64_t{sampling.top_k});
+  set("top_p", double{sampling.top_p});
+  set("min_p", double{sampling.min_p});
+  set("repetition_penalty", double{sampling.repetition_penalty});
+  set("presence_penalty", double{sampling.presence_penalty});
+  set("frequency_penalty", double{sampling.frequency_penalty});
+  set("seed", fmt::format("{}", sampling.seed));
+  set("ignore_eos", sampling.ignore_eos);
+  info.notes = resolved.notes;
+  return info;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,134 @@
+#include "engine/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "core/error.h"
+#include "engine/model_path.h"
+#include "engine/resolve.h"
+#include "engine/system_memory.h"
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+
+namespace pagedinfer {
+namespace {
+
+// The type that products and the cache use. float16 is computed as float32.
+DType compute_type(const std::string& dtype, DType of_file) {
+  if (dtype == "bfloat16") return DType::kBF16;
+  if (dtype == "auto" && of_file == DType::kBF16) return DType::kBF16;
+  return DType::kF32;
+}
+
+CpuIsa choose_isa(const std::string& name) {
+  const std::vector<CpuIsa> available = available_isas();
+  if (name == "auto") return available.back();
+  std::string found;
+  for (CpuIsa isa : available) {
+    if (name == name_of(isa)) return isa;
+    found += fmt::format(" {}", name_of(isa));
+  }
+  throw Error(fmt::format("--cpu-isa {}: this processor has{}", name, found));
+}
+
+int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
+  if (!asked) return spec.max_positions;
+  if (*asked <= spec.max_positions) return *asked;
+  throw Error(
+      fmt::format("--max-model-len {}: the model allows at most {} (max_position_embeddings)",
+                  *asked, spec.max_positions));
+}
+
+// Flags over the model's own defaults over greedy.
+SamplingParams default_sampling(const Config::Sampling& flags, const GenerationDefaults& model) {
+  SamplingParams params;
+  params.temperature = flags.temperature.value_or(model.temperature);
+  params.top_k = flags.top_k.value_or(model.top_k);
+  params.top_p = flags.top_p.value_or(model.top_p);
+  params.min_p = flags.min_p.value_or(model.min_p);
+  params.repetition_penalty = flags.repetition_penalty.value_or(model.repetition_penalty);
+  params.presence_penalty = flags.presence_penalty.value_or(params.presence_penalty);
+  params.frequency_penalty = flags.frequency_penalty.value_or(params.frequency_penalty);
+  params.seed = flags.seed.value_or(params.seed);
+  params.max_tokens = flags.max_tokens.value_or(params.max_tokens);
+  params.min_tokens = flags.min_tokens.value_or(params.min_tokens);
+  params.ignore_eos = flags.ignore_eos.value_or(params.ignore_eos);
+  params.stop = flags.stop;
+  params.stop_token_ids = flags.stop_token_ids;
+  return params;
+}
+
+SchedulerLimits make_limits(const Config& config, int max_model_len) {
+  const Resolved resolved = resolve(config, max_model_len);
+  return {.batching = config.static_batching ? Batching::kStatic : Batching::kContinuous,
+          .chunked_prefill = resolved.chunked_prefill,
+          .prefill_chunk_size = resolved.prefill_chunk_size,
+          .max_prefill_chunks = config.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
+          .max_step_tokens = resolved.max_step_tokens,
+          .max_running = config.max_batch_size,
+          .max_waiting = config.max_batch_size,
+          .max_model_len = max_model_len,
+          .admission_reserve = config.admission_reserve};
+}
+
+MemoryPlan make_plan(const Config& config, const Setup& setup) {
+  const ModelSpec& spec = setup.model.spec;
+  const int64_t per_layer =
+      setup.ops->kv_bytes_per_position(setup.compute, spec.kv_heads, spec.head_dim);
+  return plan_memory(
+      {.available_bytes = available_memory("/"),
+       .weight_bytes = weight_bytes(setup.model),
+       .activation_bytes = scratch_bytes(spec, setup.ops->activation_type(),
+                                         setup.limits.max_step_tokens, setup.limits.max_running),
+       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+       .block_size = config.block_size.value_or(16),
+       .max_batch_size = config.max_batch_size,
+       .max_model_len = setup.max_model_len,
+       .num_blocks = config.num_blocks,
+       .kv_memory = config.kv_memory});
+}
+
+std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
+  if (resolve(config, setup.max_model_len).kv == Config::Kv::kContiguous) {
+    return std::make_unique<ContiguousPool>(setup.memory.num_positions(), setup.max_model_len);
+  }
+  return std::make_unique<PagedPool>(setup.memory.num_blocks, setup.memory.block_size);
+}
+
+}  // namespace
+
+Setup set_up(const Config& config) {
+  const std::string dir = find_model(config.model, program_path());
+  Setup setup{.model_dir = dir, .model = open_model(dir)};
+  setup.model_name = std::filesystem::path(dir).lexically_normal().filename().string();
+  const ModelSpec& spec = setup.model.spec;
+  setup.tokenizer = make_tokenizer(dir);
+  if (setup.tokenizer && setup.tokenizer->vocab_size() > spec.vocab) {
+    throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
+                            dir, setup.tokenizer->vocab_size(), spec.vocab));
+  }
+  setup.defaults = default_sampling(config.sampling, setup.model.generation);
+  setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
+  setup.limits = make_limits(config, setup.max_model_len);
+
+  setup.compute = compute_type(config.dtype, file_dtype(setup.model));
+  const int cores = std::max(1u, std::thread::hardware_concurrency());
+  setup.cpu = {.isa = choose_isa(config.cpu_isa),
+               .num_threads = config.threads.value_or(cores),
+               .compute = setup.compute};
+  setup.ops = make_cpu_ops(setup.cpu);
+  setup.memory = make_plan(config, setup);
+  setup.weights = load_weights(setup.model, setup.compute, *setup.ops);
+  setup.pool = make_pool(config, setup);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    setup.cache.push_back(setup.ops->allocate_kv(setup.compute, spec.kv_heads, spec.head_dim,
+                                                 setup.memory.num_positions()));
+  }
+  return setup;
+}
+
+}  // namespace pagedinfer

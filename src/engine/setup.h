@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "engine/memory_plan.h"
+#include "kv/kv_pool.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/ops.h"
+#include "sched/scheduler.h"
+#include "text/tokenizer.h"
+
+namespace pagedinfer {
+
+// Everything that a Config names, loaded and sized: what an Engine runs on.
+struct Setup {
+  std::string model_dir = {};
+  std::string model_name = {};  // the directory's last part
+  LoadedModel model;
+  std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
+  SamplingParams defaults = {};               // for lines that do not say otherwise
+
+  DType compute = DType::kBF16;  // of products and of the cache
+  CpuOptions cpu = {};
+  std::unique_ptr<Ops> ops = {};
+  Weights weights = {};
+
+  int max_model_len = 0;
+  MemoryPlan memory = {};
+  SchedulerLimits limits = {};
+  std::unique_ptr<KvPool> pool = {};
+  std::vector<KvLayer> cache = {};
+};
+
+// Loads it. `config` was validated. Throws Error.
+Setup set_up(const Config& config);
+
+}  // namespace pagedinfer
