@@ -1,9 +1,195 @@
 #include "engine/job.h"
 
-#include "core/error.h"
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/engine.h"
+#include "engine/intake.h"
+#include "engine/interrupt.h"
+#include "engine/resolve.h"
+#include "engine/run_info.h"
+#include "engine/setup.h"
+#include "engine/validate.h"
+#include "io/line_reader.h"
+#include "io/output_file.h"
+#include "io/record.h"
+#include "io/record_output.h"
+#include "io/request_parser.h"
+#include "stats/lines.h"
+#include "stats/progress.h"
+#include "stats/report.h"
+#include "stats/table.h"
 
 namespace pagedinfer {
+namespace {
 
-int run_job(const Config& config) { throw Error(config.input + ": nothing runs yet"); }
+enum ExitCode { kAllCompleted = 0, kSomeFailed = 2, kInterrupted = 130 };
+
+constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
+
+std::function<double()> clock_from_now() {
+  using Clock = std::chrono::steady_clock;
+  return [begin = Clock::now()] {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+}
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+// A file of JSON lines that may not have been asked for.
+std::optional<OutputFile> lines_file(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return OutputFile(path, OutputFile::Existing::kAppend);
+}
+
+// Where answers and measurements go, line by line.
+class Outlets {
+ public:
+  Outlets(const Config& config, const Paths& paths, const std::function<double()>& clock)
+      : clock_(clock),
+        records_(paths.output,
+                 config.completion_order ? RecordOutput::Order::kCompletion
+                                         : RecordOutput::Order::kInput,
+                 config.overwrite),
+        stats_(lines_file(paths.stats)),
+        trace_(lines_file(config.trace)) {}
+
+  void answer(const Completion& completion, const RequestRecord& record,
+              const RecordOptions& options) {
+    const double begin = clock_();
+    line_.clear();
+    append_record(line_, completion, options);
+    records_.append(completion.head.index, line_);
+    report_.add(record);
+    if (stats_) {
+      line_.clear();
+      append_request_line(line_, record);
+      stats_->append(line_);
+    }
+    seconds_ += clock_() - begin;
+  }
+
+  // Everything that is finished reaches the system with the step that finished it.
+  void step(const StepRecord& record) {
+    const double begin = clock_();
+    records_.flush();
+    report_.add(record);
+    if (trace_) {
+      line_.clear();
+      append_step_line(line_, record);
+      trace_->append(line_);
+    }
+    seconds_ += clock_() - begin;
+  }
+
+  void close_records(bool complete) {
+    records_.flush();
+    if (complete) records_.finish();
+  }
+
+  void close_stats(const RunInfo& info, const Summary& summary) {
+    if (stats_) {
+      line_.clear();
+      append_summary_line(line_, info, summary);
+      stats_->append(line_);
+      stats_->flush();
+    }
+    if (trace_) trace_->flush();
+  }
+
+  const Report& report() const { return report_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  std::function<double()> clock_;
+  RecordOutput records_;
+  std::optional<OutputFile> stats_, trace_;
+  Report report_;
+  std::string line_;
+  double seconds_ = 0;
+};
+
+// Lets the reading thread go, however the run ends.
+struct StopReading {
+  Interrupt& interrupt;
+  ~StopReading() { interrupt.raise(); }
+};
+
+}  // namespace
+
+int run_job(const Config& config) {
+  validate(config);
+  const std::function<double()> clock = clock_from_now();
+  const Paths paths = resolve_paths(config);
+  Interrupt interrupt;
+  LineReader reader(config.input, interrupt.fd());
+  Setup setup = set_up(config);
+  const double loaded = clock();
+  Outlets outlets(config, paths, clock);  // only now: nothing is made or replaced in vain
+
+  RequestParser parser(setup.defaults);
+  Intake intake(reader, parser, setup.tokenizer.get(),
+                {.vocab = setup.model.spec.vocab,
+                 .max_model_len = setup.max_model_len,
+                 .max_items = setup.limits.max_waiting + kReadAhead},
+                clock);
+  const StopReading stop_reading{interrupt};
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
+  Progress progress(terminal && config.progress != Config::Progress::kOn, print);
+  ProgressState state;
+
+  const RecordOptions options = {.token_ids = config.token_ids || setup.tokenizer == nullptr,
+                                 .timing = config.record_timing,
+                                 .model_name = setup.model_name};
+  Engine engine({.spec = setup.model.spec,
+                 .weights = setup.weights,
+                 .cache = setup.cache,
+                 .pool = *setup.pool,
+                 .ops = *setup.ops,
+                 .tokenizer = setup.tokenizer.get(),
+                 .clock = clock},
+                setup.limits);
+  engine.run({.next = [&](bool wait, IntakeItem& item) { return intake.pull(wait, item); },
+              .done =
+                  [&](const Completion& completion, const RequestRecord& record) {
+                    outlets.answer(completion, record, options);
+                    ++state.done;
+                    state.output_tokens += record.completion_tokens;
+                  },
+              .stepped =
+                  [&](const StepRecord& record) {
+                    outlets.step(record);
+                    if (shows_progress && progress.due(record.end)) {
+                      state.elapsed = record.end - loaded;
+                      state.total = intake.num_lines();
+                      state.running = record.running;
+                      state.waiting = record.waiting;
+                      state.kv_use = static_cast<double>(record.positions_leased) /
+                                     static_cast<double>(record.positions_total);
+                      progress.show(record.end, state);
+                    }
+                  },
+              .interrupted = [&] { return interrupt.happened(); }});
+  progress.clear();
+
+  const bool complete = !interrupt.happened();
+  outlets.close_records(complete);
+  const Summary summary = outlets.report().summary({.load = loaded,
+                                                    .tokenize = intake.tokenize_seconds(),
+                                                    .output = outlets.seconds(),
+                                                    .total = clock()});
+  outlets.close_stats(describe_run(config, setup), summary);
+  if (!config.quiet) print(summary_table(summary));
+  intake.rethrow_failure();
+  if (!complete) return kInterrupted;
+  return summary.failed > 0 ? kSomeFailed : kAllCompleted;
+}
 
 }  // namespace pagedinfer
