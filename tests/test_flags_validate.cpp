@@ -1,0 +1,163 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "core/error.h"
+#include "engine/validate.h"
+#include "support.h"
+
+namespace pagedinfer {
+namespace {
+
+using Change = std::function<void(Config&)>;
+
+// What is said of a Config with one change, or "" if it passes.
+std::string refusal(const Change& change) {
+  Config config;
+  config.input = "prompts.jsonl";
+  change(config);
+  try {
+    validate(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool refused(const std::string& flag, const Change& change) {
+  const std::string message = refusal(change);
+  INFO(flag, ": ", message);
+  CHECK(message.find(flag) != std::string::npos);
+  return !message.empty();
+}
+
+TEST_CASE("flags: the defaults are valid") {
+  CHECK(refusal([](Config&) {}) == "");
+}
+
+TEST_CASE("flags: counts below one are refused by name") {
+  for (const int value : {0, -1}) {
+    CHECK(refused("--block-size", [&](Config& c) { c.block_size = value; }));
+    CHECK(refused("--num-blocks", [&](Config& c) { c.num_blocks = value; }));
+    CHECK(refused("--kv-memory", [&](Config& c) { c.kv_memory = value; }));
+    CHECK(refused("--threads", [&](Config& c) { c.threads = value; }));
+    CHECK(refused("--max-model-len", [&](Config& c) { c.max_model_len = value; }));
+    CHECK(refused("--max-batch-size", [&](Config& c) { c.max_batch_size = value; }));
+    CHECK(refused("--prefill-chunk-size", [&](Config& c) { c.prefill_chunk_size = value; }));
+    CHECK(refused("--max-prefill-chunks", [&](Config& c) { c.max_prefill_chunks = value; }));
+    CHECK(refused("--max-step-tokens", [&](Config& c) { c.max_step_tokens = value; }));
+    CHECK(refused("--max-tokens", [&](Config& c) { c.sampling.max_tokens = value; }));
+  }
+  CHECK(refusal([](Config& c) { c.block_size = 1; }) == "");
+  CHECK(refusal([](Config& c) { c.num_blocks = 1; }) == "");
+  CHECK(refusal([](Config& c) { c.prefill_chunk_size = 1; }) == "");
+  CHECK(refusal([](Config& c) { c.sampling.max_tokens = 1; }) == "");
+}
+
+TEST_CASE("flags: sampling values out of range are refused by name") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float value : {-0.5f, 20000.0f, nan}) {
+    CHECK(refused("--temperature", [&](Config& c) { c.sampling.temperature = value; }));
+    CHECK(refused("--top-p", [&](Config& c) { c.sampling.top_p = value; }));
+    CHECK(refused("--min-p", [&](Config& c) { c.sampling.min_p = value; }));
+    CHECK(
+        refused("--repetition-penalty", [&](Config& c) { c.sampling.repetition_penalty = value; }));
+    CHECK(
+        refused("--presence-penalty", [&](Config& c) { c.sampling.presence_penalty = 5 * value; }));
+    CHECK(refused("--frequency-penalty",
+                  [&](Config& c) { c.sampling.frequency_penalty = 5 * value; }));
+    CHECK(refused("--admission-reserve", [&](Config& c) { c.admission_reserve = value; }));
+  }
+  CHECK(refused("--top-p", [](Config& c) { c.sampling.top_p = 0.0f; }));
+  CHECK(refused("--admission-reserve", [](Config& c) { c.admission_reserve = 1; }));
+  CHECK(refused("--top-k", [](Config& c) { c.sampling.top_k = -1; }));
+  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = -1; }));
+  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = 257; }));
+  CHECK(refused("--stop", [](Config& c) { c.sampling.stop = {"a", ""}; }));
+  CHECK(refused("--stop-token-ids", [](Config& c) { c.sampling.stop_token_ids = {1, -1}; }));
+  CHECK(refusal([](Config& c) {
+          c.sampling.temperature = 0.0f;
+          c.sampling.top_p = 1.0f;
+          c.sampling.top_k = 0;
+          c.sampling.presence_penalty = -2.0f;
+          c.sampling.min_tokens = c.sampling.max_tokens = 300;
+          c.admission_reserve = 0;
+        }) == "");
+}
+
+TEST_CASE("flags: unknown names are refused with the known ones") {
+  CHECK(refused("bfloat16", [](Config& c) { c.dtype = "half"; }));
+  CHECK(refused("no CUDA backend", [](Config& c) { c.device = "cuda"; }));
+  CHECK(refused("auto, cpu", [](Config& c) { c.device = "tpu"; }));
+  CHECK(refused("portable", [](Config& c) { c.cpu_isa = "sse"; }));
+}
+
+TEST_CASE("flags: given flags that exclude each other are refused, defaults are not") {
+  const auto static_and = [](const Change& change) {
+    return [change](Config& c) {
+      c.static_batching = true;
+      change(c);
+    };
+  };
+  CHECK(refused("--kv", static_and([](Config& c) { c.kv = Config::Kv::kPaged; })));
+  CHECK(refused("--chunked-prefill", static_and([](Config& c) { c.chunked_prefill = true; })));
+  CHECK(refused("--prefill-chunk-size", static_and([](Config& c) { c.prefill_chunk_size = 64; })));
+  CHECK(refusal(static_and([](Config&) {})) == "");
+  CHECK(refusal(static_and([](Config& c) { c.chunked_prefill = false; })) == "");
+  CHECK(refusal(static_and([](Config& c) { c.kv = Config::Kv::kContiguous; })) == "");
+
+  CHECK(refused("--prefill-chunk-size", [](Config& c) {
+    c.chunked_prefill = false;
+    c.prefill_chunk_size = 64;
+  }));
+  CHECK(refused("--kv-memory", [](Config& c) {
+    c.num_blocks = 64;
+    c.kv_memory = 1 << 20;
+  }));
+  CHECK(refused("--max-batch-size", [](Config& c) { c.max_step_tokens = 255; }));
+  CHECK(refusal([](Config& c) { c.max_step_tokens = 256; }) == "");
+  CHECK(refused("--max-step-tokens", [](Config& c) {
+    c.chunked_prefill = false;
+    c.max_model_len = 4096;
+    c.max_step_tokens = 4096;
+  }));
+  CHECK(refusal([](Config& c) {
+          c.kv = Config::Kv::kContiguous;
+          c.block_size = 8;
+          c.num_blocks = 64;
+        }) == "");
+}
+
+TEST_CASE("flags: no file has two roles") {
+  const TempDir dir;
+  const std::string input = dir / "a.jsonl", link = dir / "b.jsonl";
+  write_file(input, "{}\n");
+  std::filesystem::create_symlink(input, link);
+  const auto with_input = [&](const Change& change) {
+    return [&input, change](Config& c) {
+      c.input = input;
+      change(c);
+    };
+  };
+  CHECK(refusal(with_input([](Config&) {})) == "");
+  CHECK(refused("--output", with_input([&](Config& c) { c.output = input; })));
+  CHECK(refused("--output", with_input([&](Config& c) { c.output = link; })));
+  CHECK(refused("--stats", with_input([&](Config& c) { c.stats = dir / "x/../a.jsonl"; })));
+  CHECK(refused("--trace", with_input([&](Config& c) { c.trace = dir / "a.stats.jsonl"; })));
+  CHECK(refused("--stats", with_input([&](Config& c) { c.output = c.stats = dir / "new"; })));
+  CHECK(refused("--stats", with_input([&](Config& c) { c.output = c.stats = std::string("-"); })));
+  CHECK(refusal(with_input([](Config& c) { c.output = c.stats = std::string("/dev/null"); })) ==
+        "");
+  CHECK(refusal([](Config& c) { c.input = "-"; }) == "");
+}
+
+TEST_CASE("flags: an input is named and not compressed") {
+  CHECK(refused("--input", [](Config& c) { c.input = ""; }));
+  CHECK(refused("--input", [](Config& c) { c.input = "a.jsonl.gz"; }));
+}
+
+}  // namespace
+}  // namespace pagedinfer
