@@ -1,5 +1,6 @@
 #include "engine/job.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -41,6 +42,16 @@ std::function<double()> clock_from_now() {
 }
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void print_notes(const std::vector<std::string>& notes, const RequestParser::UnknownKeys& keys) {
+  for (const std::string& note : notes) print(fmt::format("note: {}\n", note));
+  if (keys.empty()) return;
+  std::string list;
+  for (const auto& [key, count] : keys) {
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", key, count);
+  }
+  print(fmt::format("note: keys that nobody knows were ignored: {}\n", list));
+}
 
 // A file of JSON lines that may not have been asked for.
 std::optional<OutputFile> lines_file(const std::string& path) {
@@ -185,8 +196,12 @@ int run_job(const Config& config) {
                                                     .tokenize = intake.tokenize_seconds(),
                                                     .output = outlets.seconds(),
                                                     .total = clock()});
-  outlets.close_stats(describe_run(config, setup), summary);
-  if (!config.quiet) print(summary_table(summary));
+  const RunInfo info = describe_run(config, setup);
+  outlets.close_stats(info, summary);
+  if (!config.quiet) {
+    print_notes(info.notes, parser.unknown_keys());
+    print(summary_table(summary));
+  }
   intake.rethrow_failure();
   if (!complete) return kInterrupted;
   return summary.failed > 0 ? kSomeFailed : kAllCompleted;
