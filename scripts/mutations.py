@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Breaks the code on purpose, one place at a time, and says which tests notice.
+
+  mutations.py [--build DIR] [WORD ...]    only mutations whose folder or name holds a WORD
+
+The mutations stand in tests/mutations/*.toml: a name, a file, the text that is replaced (it must
+occur once), what replaces it, and a test case (a doctest pattern, without commas) that must fail
+then. A crash and a test that does not end count as failing. The checkout is not touched: a copy of
+it is broken and built in DIR [build/mutations], which is used again by the next run.
+"""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPIED = ["CMakeLists.txt", "src", "tests", "scripts", "datasets"]
+
+
+def mirror(source, target):
+    """Makes `target` equal to `source`; files that are equal already keep their times."""
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        wanted = {child.name for child in source.iterdir()}
+        for child in target.iterdir():
+            if child.name not in wanted:
+                shutil.rmtree(child) if child.is_dir() else child.unlink()
+        for name in wanted:
+            mirror(source / name, target / name)
+    elif not target.exists() or target.read_bytes() != source.read_bytes():
+        shutil.copyfile(source, target)
+
+
+class Copy:
+    def __init__(self, directory, jobs):
+        self.source, self.build_dir, self.jobs = directory / "source", directory / "build", jobs
+        self.source.mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            mirror(ROOT / name, self.source / name)
+        command = ["cmake", "-G", "Ninja", "-S", self.source, "-B", self.build_dir,
+                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -w"]
+        if shutil.which("ccache"):
+            command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def build(self):
+        command = ["cmake", "--build", self.build_dir, "-j", str(self.jobs), "--target",
+                   "pagedinfer_tests"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return "" if done.returncode == 0 else done.stdout[-3000:]
+
+    def failing(self, pattern, limit):
+        """The names of the failing test cases, or what else went wrong."""
+        command = [self.build_dir / "tests/pagedinfer_tests", f"-tc={pattern}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit,
+                                  errors="replace")
+        except subprocess.TimeoutExpired:
+            return ["does not end"]
+        if not re.search(r"test cases: +[1-9]", done.stdout) and done.returncode >= 0:
+            return ["no such test"]
+        if done.returncode == 0:
+            return []
+        return sorted(set(re.findall(r"^TEST CASE: +(.*)", done.stdout, re.M))) or ["crash"]
+
+
+def mutations(words):
+    for path in sorted((ROOT / "tests/mutations").glob("*.toml")):
+        for entry in tomllib.loads(path.read_text())["mutation"]:
+            label = f"{path.stem}: {entry['name']}"
+            if not words or any(word in label for word in words):
+                yield label, entry
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutations")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=120, help="seconds for a test [120]")
+    parser.add_argument("words", nargs="*")
+    args = parser.parse_args()
+    copy = Copy(args.build.resolve(), args.jobs)
+    chosen = list(mutations(args.words))
+
+    problem = copy.build()
+    if problem:
+        sys.exit(f"the unbroken code does not build:\n{problem}")
+    for pattern in sorted({entry["test"] for _, entry in chosen}):
+        failing = copy.failing(pattern, args.limit)
+        if failing:
+            sys.exit(f"the unbroken code fails '{pattern}': {', '.join(failing)}")
+
+    survivors = 0
+    for label, entry in chosen:
+        path = copy.source / entry["file"]
+        original = path.read_text()
+        places = original.count(entry["old"])
+        if places != 1:
+            sys.exit(f"{label}: {places} places in {entry['file']} hold {entry['old']!r}")
+        path.write_text(original.replace(entry["old"], entry["new"]))
+        problem = copy.build()
+        failing = [] if problem else copy.failing(entry["test"], args.limit)
+        path.write_text(original)
+        survivors += not failing
+        verdict = f"DOES NOT BUILD\n{problem}" if problem else "; ".join(failing) or "SURVIVES"
+        print(f"{label:56} {verdict}", flush=True)
+    copy.build()
+    print(f"{len(chosen)} mutations, {survivors} survive")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
