@@ -55,6 +55,7 @@ TEST_CASE("a paged sequence takes the blocks its tokens need, and grows one by o
         CHECK(lease.block_table == before.block_table);  // nothing has changed
         CHECK(pool.grow(lease, 8 * block_size));
         CHECK(pool.free_tokens() == 0);
+        CHECK_FALSE(pool.grow(lease, 8 * block_size + 1));
         pool.close(lease);
         CHECK(pool.stats().positions_leased == 0);
       }
