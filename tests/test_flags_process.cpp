@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+namespace pagedinfer {
+namespace {
+
+struct Ended {
+  int code = -1;
+  std::string text;
+};
+
+// The program with `arguments`, as a shell reads them: its exit code and one of its outputs.
+Ended run_program(const std::string& arguments, const char* redirection = "2>&1 >/dev/null") {
+  const std::string command = fmt::format("'{}' {} {}", PAGEDINFER_BINARY, arguments, redirection);
+  Ended ended;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> buffer;
+  while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    ended.text.append(buffer.data(), size);
+  }
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) ended.code = WEXITSTATUS(status);
+  return ended;
+}
+
+void check_refused(const std::string& arguments, const std::string& expected) {
+  const Ended ended = run_program(arguments);
+  INFO(arguments, " -> ", ended.text);
+  CHECK(ended.code == 1);
+  CHECK(ended.text.starts_with("pagedinfer: "));
+  CHECK(ended.text.find('\n') == ended.text.size() - 1);
+  CHECK(ended.text.find(expected) != std::string::npos);
+}
+
+TEST_CASE("flags: what is not there yet is refused as that") {
+  for (const char* flag :
+       {"--resume", "--retry-errors", "--sync-every", "--limit", "--shard", "--prompt-field",
+        "--chat", "--system", "--profile", "--weights", "--chat-template", "--chat-date",
+        "--deterministic", "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
+    check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
+  }
+  check_refused("run --input x --limit=10", "--limit: not in this version");
+  for (const char* command : {"merge", "bench", "verify", "plan"}) {
+    check_refused(fmt::format("{} a b", command), fmt::format("{}: not in this", command));
+  }
+}
+
+TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
+  check_refused("", "expected a subcommand");
+  check_refused("frob", "frob: not known");
+  check_refused("run", "--input");
+  check_refused("run --input", "--input");
+  check_refused("run --input x --foo", "--foo: not known");
+  check_refused("run --input x bar", "bar: not known");
+  check_refused("run --input x --threads many", "--threads");
+  check_refused("run --input x --threads 1.5", "--threads");
+  check_refused("run --input x --threads 99999999999", "--threads");
+  check_refused("run --input x --kv pages", "--kv pages: expected one of paged, contiguous");
+  check_refused("run --input x --kv paged --kv paged", "--kv");
+  check_refused("run --input x --device cuda", "no CUDA backend");
+  check_refused("run --input x --kv-memory 2XB", "--kv-memory");
+  check_refused("run --input x --kv-memory 0GiB", "--kv-memory 0");
+  check_refused("run --input x --block-size 0", "--block-size 0");
+  check_refused("run --input x --stop ''", "--stop");
+  check_refused("run --input x --batching static --kv paged", "--kv paged");
+  check_refused("run --input x --temperature=-1", "--temperature -1");
+  check_refused("run --input x --presence-penalty -3", "--presence-penalty -3");
+}
+
+TEST_CASE("flags: help and version go to standard output with code 0") {
+  for (const char* arguments : {"--version", "run --version"}) {
+    const Ended ended = run_program(arguments, "2>/dev/null");
+    CHECK(ended.code == 0);
+    CHECK(ended.text.starts_with("pagedinfer "));
+    CHECK(ended.text.find('\n') == ended.text.size() - 1);
+  }
+  for (const char* arguments : {"--help", "-h", "run --help", "run -h"}) {
+    const Ended ended = run_program(arguments, "2>/dev/null");
+    CHECK(ended.code == 0);
+    CHECK(ended.text.find("Usage: pagedinfer") != std::string::npos);
+  }
+}
+
+TEST_CASE("flags: help names every flag and fits 100 columns") {
+  const std::string help = run_program("run --help", "2>/dev/null").text;
+  for (const char* flag : {"--input",
+                           "--output",
+                           "--stats",
+                           "--trace",
+                           "--order",
+                           "--overwrite",
+                           "--token-ids",
+                           "--record-timing",
+                           "--quiet",
+                           "--progress",
+                           "--model",
+                           "--dtype",
+                           "--max-model-len",
+                           "--device",
+                           "--threads",
+                           "--cpu-isa",
+                           "--kv",
+                           "--block-size",
+                           "--num-blocks",
+                           "--kv-memory",
+                           "--batching",
+                           "--max-batch-size",
+                           "--chunked-prefill",
+                           "--prefill-chunk-size",
+                           "--max-prefill-chunks",
+                           "--max-step-tokens",
+                           "--admission-reserve",
+                           "--max-tokens",
+                           "--min-tokens",
+                           "--temperature",
+                           "--top-k",
+                           "--top-p",
+                           "--min-p",
+                           "--repetition-penalty",
+                           "--presence-penalty",
+                           "--frequency-penalty",
+                           "--seed",
+                           "--stop",
+                           "--stop-token-ids",
+                           "--ignore-eos"}) {
+    INFO(flag);
+    CHECK(help.find(fmt::format("\n  {} ", flag)) != std::string::npos);
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 100);
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
