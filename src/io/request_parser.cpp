@@ -27,9 +27,23 @@ RequestError utf8_error(std::string_view text) {
   return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
 }
 
-RequestError json_error(simdjson::error_code error, std::string_view text) {
+// What the portable implementation says of a line. Of a line with several faults each of them
+// may report another one, and an error record must not depend on the processor.
+simdjson::error_code portable_error(std::string_view text) {
+  const auto* const portable = simdjson::get_available_implementations()["fallback"];
+  std::unique_ptr<simdjson::internal::dom_parser_implementation> parser;
+  dom::document document;
+  if (portable == nullptr) return simdjson::TAPE_ERROR;
+  const auto error =
+      portable->create_dom_parser_implementation(text.size(), simdjson::DEFAULT_MAX_DEPTH, parser);
+  if (error != simdjson::SUCCESS) return error;
+  if (document.allocate(text.size()) != simdjson::SUCCESS) return simdjson::MEMALLOC;
+  return parser->parse(reinterpret_cast<const uint8_t*>(text.data()), text.size(), document);
+}
+
+RequestError json_error(std::string_view text) {
   if (!simdjson::validate_utf8(text.data(), text.size())) return utf8_error(text);
-  switch (error) {
+  switch (portable_error(text)) {
     case simdjson::MEMALLOC:
     case simdjson::CAPACITY:
       return {"line_too_long", fmt::format("there is no memory to read {} bytes", text.size())};
@@ -95,7 +109,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
   dom::object object;
   const auto error = json_->parse(text.data(), text.size(), false).get(root);
   if (error != simdjson::SUCCESS) {
-    result.error = json_error(error, text);
+    result.error = json_error(text);
   } else if (root.get(object) != simdjson::SUCCESS) {
     result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
   } else {
