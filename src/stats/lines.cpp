@@ -10,7 +10,7 @@ namespace {
 
 // Clocks are not better than a microsecond, and more digits only hide the number.
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
-double rounded_seconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
+double rounded(double number) { return std::round(number * 1e6) / 1e6; }
 
 void add_spread(JsonWriter& json, const char* name, const Spread& spread) {
   json.key(name)
@@ -55,11 +55,11 @@ void add_counts(JsonWriter& json, const Summary& s) {
       .field("cached_tokens", s.cached_tokens)
       .field("preemptions", s.preemptions)
       .field("recomputed_tokens", s.recomputed_tokens)
-      .field("duration_s", rounded_seconds(s.duration))
-      .field("request_throughput", s.request_throughput)
-      .field("input_throughput", s.input_throughput)
-      .field("output_throughput", s.output_throughput)
-      .field("total_throughput", s.total_throughput);
+      .field("duration_s", rounded(s.duration))
+      .field("request_throughput", rounded(s.request_throughput))
+      .field("input_throughput", rounded(s.input_throughput))
+      .field("output_throughput", rounded(s.output_throughput))
+      .field("total_throughput", rounded(s.total_throughput));
 }
 
 // Of the cache: what it costs to hold one token, waste included, and what reservations would
@@ -68,10 +68,10 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
   const auto position_bytes = static_cast<double>(info.kv_bytes_per_position);
   json.key("kv")
       .begin_object()
-      .field("use_peak", s.kv_use_peak)
-      .field("use_mean", s.kv_use_mean)
-      .field("slot_utilization", s.slot_utilization)
-      .field("internal_fragmentation", s.internal_fragmentation)
+      .field("use_peak", rounded(s.kv_use_peak))
+      .field("use_mean", rounded(s.kv_use_mean))
+      .field("slot_utilization", rounded(s.slot_utilization))
+      .field("internal_fragmentation", rounded(s.internal_fragmentation))
       .field("positions_total", s.positions_total)
       .field("positions_leased_peak", s.positions_leased_peak)
       .field("tokens_held_peak", s.tokens_held_peak)
@@ -84,7 +84,7 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
     json.value(nullptr);
   }
   json.field("contiguous_positions_peak", s.positions_contiguous_peak)
-      .field("contiguous_ratio", s.contiguous_ratio)
+      .field("contiguous_ratio", rounded(s.contiguous_ratio))
       .end_object();
 }
 
@@ -112,8 +112,8 @@ void append_step_line(std::string& out, const StepRecord& step) {
   JsonWriter(out)
       .begin_object()
       .field("kind", "step")
-      .field("begin_s", rounded_seconds(step.begin))
-      .field("end_s", rounded_seconds(step.end))
+      .field("begin_s", rounded(step.begin))
+      .field("end_s", rounded(step.end))
       .field("tokens", step.num_tokens)
       .field("prefill_tokens", step.num_prefill_tokens)
       .field("decode_tokens", step.num_decodes)
@@ -165,15 +165,15 @@ void append_summary_line(std::string& out, const RunInfo& info, const Summary& s
       .field("prefill_tokens", s.prefill_tokens)
       .field("decode_tokens", s.decode_tokens)
       .field("running_peak", s.peak_running)
-      .field("running_mean", s.mean_running);
+      .field("running_mean", rounded(s.mean_running));
   json.key("time_s")
       .begin_object()
-      .field("total", rounded_seconds(s.total))
-      .field("load", rounded_seconds(s.load))
-      .field("tokenize", rounded_seconds(s.tokenize))
-      .field("device", rounded_seconds(s.device))
-      .field("host", rounded_seconds(s.host))
-      .field("output", rounded_seconds(s.output))
+      .field("total", rounded(s.total))
+      .field("load", rounded(s.load))
+      .field("tokenize", rounded(s.tokenize))
+      .field("device", rounded(s.device))
+      .field("host", rounded(s.host))
+      .field("output", rounded(s.output))
       .end_object();
   json.end_object();
   out += '\n';
