@@ -1,0 +1,75 @@
+// A tiny model on the CPU backend, with NaN in the cache wherever no token lies, so that a read
+// of such a place shows in the logits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "harness.h"
+#include "model/decoder.h"
+#include "model/model.h"
+#include "ops/cpu/cpu_ops.h"
+#include "tiny_model.h"
+#include "watched_ops.h"
+#include "workload.h"
+
+namespace pagedinfer {
+
+// What sample() was given: a hash of the bits of each row of logits, by the request's random key
+// and the position.
+using LogitRows = std::map<std::pair<uint64_t, uint32_t>, uint64_t>;
+
+class Rig {
+ public:
+  // REQUIRES: the model outlives it.
+  Rig(const LoadedModel& model, const CpuOptions& options);
+
+  // Empties the cache and forgets what came before; no run uses more positions than this has.
+  void start();
+  static constexpr int64_t kNumPositions = 4096;
+
+  // For drive(): computes a step and draws.
+  std::vector<TokenId> compute(const StepPlan& plan, const Batch& batch);
+
+  // The answer to a request without a scheduler, a pool or other requests: the whole prompt,
+  // then a token at a time.
+  std::vector<TokenId> alone(const Request& request, int max_model_len, TokenId stop);
+
+  // Since start().
+  const LogitRows& logit_rows() const { return logit_rows_; }
+  int num_bad_rows() const { return num_bad_rows_; }  // with a logit that is not finite
+
+  const LoadedModel& model;
+
+ private:
+  std::unique_ptr<Ops> cpu_ops_;
+
+ public:
+  WatchedOps ops;
+  Weights weights;
+  std::vector<KvLayer> cache = {};
+
+ private:
+  void poison(int64_t slot);
+  void poison_unwritten(const Batch& batch);
+  void note(Tensor logits, std::span<const SampleRow> rows);
+
+  std::vector<bool> is_written_;  // by slot
+  LogitRows logit_rows_ = {};
+  int num_bad_rows_ = 0;
+};
+
+// Small models of awkward sizes, their vocabularies all of at least kTinyVocab tokens.
+std::vector<TinyModelOptions> tiny_shapes();
+constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
+
+// Gives most requests a temperature, filters or penalties, and all a random key.
+void vary_sampling(std::vector<Arrival>& arrivals, Random& random);
+
+// Makes one prompt longer than a segment of attention.
+void lengthen_one(Workload& work, Random& random);
+
+}  // namespace pagedinfer

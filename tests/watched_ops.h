@@ -1,0 +1,96 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+// Forwards to another Ops, and lets a test look at a step's calls and spoil them.
+class WatchedOps final : public Ops {
+ public:
+  explicit WatchedOps(Ops& ops) : ops_(ops) {}
+
+  // Around every call that belongs to a step: before it and, `done`, after it. May throw.
+  std::function<void(bool done)> around = [](bool) {};
+  std::function<void(const Batch&)> on_stage = [](const Batch&) {};  // before it
+  std::function<void(Tensor logits, std::span<const SampleRow>)> on_sample =
+      [](Tensor, std::span<const SampleRow>) {};  // before it
+
+  std::string description() const override { return ops_.description(); }
+  Tensor allocate(DType dtype, int64_t rows, int64_t cols) override {
+    return ops_.allocate(dtype, rows, cols);
+  }
+  Tensor upload(Tensor host, DType dtype) override { return ops_.upload(host, dtype); }
+  KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override {
+    return ops_.allocate_kv(dtype, kv_heads, head_dim, num_positions);
+  }
+  int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override {
+    return ops_.kv_bytes_per_position(dtype, kv_heads, head_dim);
+  }
+  DType activation_type() const override { return ops_.activation_type(); }
+
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
+    return call([&] { return ops_.scratch(dtype, rows, cols); });
+  }
+  BatchView stage(const Batch& batch) override {
+    on_stage(batch);
+    return call([&] { return ops_.stage(batch); });
+  }
+  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override {
+    call([&] { ops_.embed(table, tokens, scale, out); });
+  }
+  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override {
+    call([&] { ops_.rms_norm(x, weight, offset, eps, out); });
+  }
+  void add(Tensor x, Tensor y) override {
+    call([&] { ops_.add(x, y); });
+  }
+  void matmul(Tensor x, std::span<const Product> products) override {
+    call([&] { ops_.matmul(x, products); });
+  }
+  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override {
+    call([&] { ops_.rope_table(positions, inv_freq, out); });
+  }
+  void rope(Tensor x, Tensor table) override {
+    call([&] { ops_.rope(x, table); });
+  }
+  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
+    call([&] { ops_.gate(gate, up, activation, out); });
+  }
+  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
+    call([&] { ops_.write_kv(k, v, slot_mapping, cache); });
+  }
+  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                 Tensor out) override {
+    call([&] { ops_.attention(q, cache, batch, args, out); });
+  }
+  void gather_rows(Tensor x, Tensor indices, Tensor out) override {
+    call([&] { ops_.gather_rows(x, indices, out); });
+  }
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override {
+    on_sample(logits, rows);
+    call([&] { ops_.sample(logits, rows, out); });
+  }
+
+ private:
+  template <class F>
+  std::invoke_result_t<const F&> call(const F& f) {
+    around(false);
+    if constexpr (std::is_void_v<std::invoke_result_t<const F&>>) {
+      f();
+      around(true);
+    } else {
+      auto result = f();
+      around(true);
+      return result;
+    }
+  }
+
+  Ops& ops_;
+};
+
+}  // namespace pagedinfer
