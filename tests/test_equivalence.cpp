@@ -1,0 +1,164 @@
+// Random workloads on the real CPU backend: whatever a request runs beside, however its prompt is
+// cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
+// alone. The answers to compare with come from the fastest instruction set on one thread.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+#include "rig.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Expected {
+  std::map<int64_t, std::vector<TokenId>> answers;  // by head.index
+  LogitRows logit_rows;
+};
+
+Expected one_at_a_time(Rig& rig, const Workload& work) {
+  Expected expected;
+  rig.start();
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int>(request.prompt.size());
+    if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
+    expected.answers[request.head.index] = rig.alone(request, work.limits.max_model_len, kTinyStop);
+  }
+  REQUIRE(rig.num_bad_rows() == 0);
+  expected.logit_rows = rig.logit_rows();
+  return expected;
+}
+
+void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
+         Counters& counters) {
+  REQUIRE(pool.stats().positions_total <= Rig::kNumPositions);
+  rig.start();
+  const Device device = [&](const StepPlan& plan, const Batch& batch) {
+    return rig.compute(plan, batch);
+  };
+  const Outcome outcome = drive(pool, work.limits, work.arrivals, kTinyStop, device, counters);
+  REQUIRE(rig.num_bad_rows() == 0);
+  REQUIRE(outcome.answers.size() + outcome.refused.size() == work.arrivals.size());
+  size_t num_tokens = 0;
+  for (const auto& [index, tokens] : outcome.answers) {
+    INFO("request " << index);
+    REQUIRE(tokens == expected.answers.at(index));
+    num_tokens += tokens.size();
+  }
+  REQUIRE(rig.logit_rows().size() == num_tokens);
+  for (const auto& [place, hash] : rig.logit_rows()) {
+    INFO("position " << place.second);
+    REQUIRE(hash == expected.logit_rows.at(place));
+  }
+}
+
+// As many blocks as the longest request needs, and hardly more.
+int tight_blocks(const Workload& work) {
+  int64_t longest = 1;
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+    if (num_prompt >= work.limits.max_model_len) continue;
+    longest = std::max(longest, bound_on_tokens(num_prompt, request.sampling.max_tokens,
+                                                work.limits.max_model_len));
+  }
+  return static_cast<int>(longest / work.block_size + 1);
+}
+
+// The models of tiny_shapes() on one instruction set, made when they are first asked for.
+class Rigs {
+ public:
+  Rigs(CpuIsa isa, DType compute) : isa_(isa), compute_(compute) {
+    for (const TinyModelOptions& shape : tiny_shapes()) {
+      files_.push_back(std::make_unique<TinyModel>(shape));
+      models_.push_back(open_model(files_.back()->dir()));
+    }
+  }
+
+  int num_shapes() const { return static_cast<int>(models_.size()); }
+  Rig& reference(int shape) { return get(shape, available_isas().back(), 1); }
+  Rig& tested(int shape, int num_threads) { return get(shape, isa_, num_threads); }
+
+ private:
+  Rig& get(int shape, CpuIsa isa, int num_threads) {
+    std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads}];
+    if (!rig) {
+      const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
+      rig = std::make_unique<Rig>(models_.at(static_cast<size_t>(shape)), options);
+    }
+    return *rig;
+  }
+
+  CpuIsa isa_;
+  DType compute_;
+  std::vector<std::unique_ptr<TinyModel>> files_;
+  std::vector<LoadedModel> models_;
+  std::map<std::tuple<int, CpuIsa, int>, std::unique_ptr<Rig>> rigs_;
+};
+
+void compare(CpuIsa isa, DType compute, int num_trials) {
+  if (std::ranges::count(available_isas(), isa) == 0) {
+    MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
+    return;
+  }
+  Rigs rigs(isa, compute);
+  Counters counters;
+  for (int trial = 0; trial < num_trials; ++trial) {
+    INFO("trial " << trial);
+    Random random(trial + 1000 * static_cast<int>(compute) + 10000 * static_cast<int>(isa));
+    Workload work = random_workload(random, kTinyVocab);
+    vary_sampling(work.arrivals, random);
+    if (random.one_in(8)) lengthen_one(work, random);
+    const int shape = random.pick(0, rigs.num_shapes() - 1);
+    const int num_threads = random.one_in(2) ? 1 : random.pick(2, 4);
+    const Expected expected = one_at_a_time(rigs.reference(shape), work);
+    Rig& rig = rigs.tested(shape, num_threads);
+    counters.of["several threads"] += 3 * (num_threads > 1);
+
+    for (const bool tight : {false, true}) {
+      if (tight) work.num_blocks = tight_blocks(work);
+      PagedPool blocks(work.num_blocks, work.block_size);
+      scramble(blocks, random);
+      run(rig, blocks, work, expected, counters);
+    }
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations, max_model_len);
+    scramble(reservations, random);
+    run(rig, reservations, work, expected, counters);
+  }
+  std::printf("%s, %s: every run equal to one request at a time\n", name_of(isa), name_of(compute));
+  counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
+                              "readmissions", "resumed chunks", "same-step admissions",
+                              "mixed steps", "partly filled blocks"});
+}
+
+// Three runs each: together more than a thousand wherever there is AVX2.
+constexpr int kTrials = 200, kTrialsPortable = 20;
+
+}  // namespace
+
+TEST_CASE("any company gives the bits of running alone: avx2, float32") {
+  compare(CpuIsa::kAvx2, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx2, bfloat16") {
+  compare(CpuIsa::kAvx2, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx512, float32") {
+  compare(CpuIsa::kAvx512, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx512, bfloat16") {
+  compare(CpuIsa::kAvx512, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: amx, float32") {
+  compare(CpuIsa::kAmx, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: amx, bfloat16") {
+  compare(CpuIsa::kAmx, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: portable, float32") {
+  compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)));
+}
+TEST_CASE("any company gives the bits of running alone: portable, bfloat16") {
+  compare(CpuIsa::kPortable, DType::kBF16, std::max(10, scaled(kTrialsPortable)));
+}
