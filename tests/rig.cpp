@@ -98,34 +98,40 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
   return drawn;
 }
 
-std::vector<TokenId> Rig::alone(const Request& request, int max_model_len, TokenId stop) {
+Rig::Tokens Rig::alone(const Request& request, int max_model_len,
+                       const std::function<bool(const Tokens&)>& is_last,
+                       const std::function<Tokens(const Tokens&)>& banned) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
-  std::vector<TokenId> known = request.prompt;
-  for (int start = 0, end = num_prompt; end < most; start = end++) {
-    Batch batch = {.tokens = {known.begin() + start, known.end()},
-                   .query_starts = {0, end - start},
+  Tokens pending = request.prompt, generated;
+  for (int end = num_prompt; end < most; ++end) {
+    const auto count = static_cast<int>(pending.size());
+    Batch batch = {.tokens = pending,
+                   .positions = pending,
+                   .query_starts = {0, count},
                    .context_lens = {end},
                    .block_table = {0},
-                   .logit_tokens = {end - start - 1},
+                   .logit_tokens = {count - 1},
                    .max_blocks = 1,
                    .block_size = static_cast<int>(kNumPositions)};
-    batch.positions.resize(static_cast<size_t>(end - start));
-    std::iota(batch.positions.begin(), batch.positions.end(), start);
+    std::iota(batch.positions.begin(), batch.positions.end(), end - count);
     batch.slot_mapping = batch.positions;
     const BatchView view = ops.stage(batch);
     const Tensor logits = forward(model.spec, weights, cache, view, ops);
+    const Tokens not_these = banned ? banned(generated) : Tokens{};
     const SampleRow row = {.params = &request.sampling,
                            .prompt = request.prompt,
-                           .generated = std::span(known).subspan(num_prompt),
+                           .generated = generated,
+                           .banned = not_these,
                            .key = request.random_key,
                            .position = static_cast<uint32_t>(end)};
     TokenId token = 0;
     ops.sample(logits, {&row, 1}, {&token, 1});
-    known.push_back(token);
-    if (token == stop) break;
+    generated.push_back(token);
+    if (is_last(generated)) break;
+    pending = {token};
   }
-  return {known.begin() + num_prompt, known.end()};
+  return generated;
 }
 
 std::vector<TinyModelOptions> tiny_shapes() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -35,8 +36,11 @@ class Rig {
   std::vector<TokenId> compute(const StepPlan& plan, const Batch& batch);
 
   // The answer to a request without a scheduler, a pool or other requests: the whole prompt,
-  // then a token at a time.
-  std::vector<TokenId> alone(const Request& request, int max_model_len, TokenId stop);
+  // then a token at a time, until `is_last` says so of what has been generated.
+  using Tokens = std::vector<TokenId>;
+  Tokens alone(const Request& request, int max_model_len,
+               const std::function<bool(const Tokens& generated)>& is_last,
+               const std::function<Tokens(const Tokens& generated)>& banned = {});
 
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }

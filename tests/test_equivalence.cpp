@@ -20,11 +20,12 @@ struct Expected {
 
 Expected one_at_a_time(Rig& rig, const Workload& work) {
   Expected expected;
+  const auto stops = [](const Rig::Tokens& generated) { return generated.back() == kTinyStop; };
   rig.start();
   for (const auto& [step, request] : work.arrivals) {
     const auto num_prompt = static_cast<int>(request.prompt.size());
     if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
-    expected.answers[request.head.index] = rig.alone(request, work.limits.max_model_len, kTinyStop);
+    expected.answers[request.head.index] = rig.alone(request, work.limits.max_model_len, stops);
   }
   REQUIRE(rig.num_bad_rows() == 0);
   expected.logit_rows = rig.logit_rows();
