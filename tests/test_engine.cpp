@@ -1,0 +1,129 @@
+// The engine from line to answer, on a tiny model.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "engine_run.h"
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Bench {
+  explicit Bench(const TinyModelOptions& shape, int num_threads = 1)
+      : files(shape),
+        model(open_model(files.dir())),
+        rig(model,
+            {.isa = available_isas().back(), .num_threads = num_threads, .compute = DType::kBF16}) {
+  }
+
+  TinyModel files;
+  LoadedModel model;
+  Rig rig;
+};
+
+void count(const EngineRun& run, Counters& counters) {
+  ++counters.of["runs"];
+  for (const auto& [index, answer] : run.answers) {
+    counters.of["answers"] += 1;
+    counters.of["preemptions"] += run.records.at(index).preemptions;
+    if (answer.failed()) {
+      ++counters.of[answer.error.code];
+    } else {
+      ++counters.of[answer.reason == FinishReason::kStop ? "stopped" : "cut off"];
+      counters.of["at a stop string"] +=
+          answer.reason == FinishReason::kStop && answer.tokens.back() != kTinyStop;
+    }
+  }
+  for (const StepRecord& step : run.steps)
+    counters.of["mixed steps"] += step.num_decodes > 0 && step.num_prefill_tokens > 0;
+}
+
+}  // namespace
+
+TEST_CASE("the engine answers every line as if it were the only one") {
+  Bench bench(tiny_shapes()[0], 2);
+  Counters counters;
+  for (int trial = 0; trial < scaled(160); ++trial) {
+    INFO("trial " << trial);
+    Random random(trial);
+    Workload work = random_workload(random, kTinyVocab);
+    vary_sampling(work.arrivals, random);
+    const std::vector<Line> lines = make_lines(work, random);
+    const auto compare = [&](KvPool& pool) {
+      scramble(pool, random);
+      const EngineRun expected =
+          expected_run(bench.rig, work.limits, pool.stats().positions_total, lines);
+      const EngineRun run = run_engine(bench.rig, pool, work.limits, lines);
+      REQUIRE(bench.rig.num_bad_rows() == 0);
+      check_answers(run, expected);
+      check_records(run);
+      count(run, counters);
+    };
+    PagedPool blocks(work.num_blocks, work.block_size);
+    compare(blocks);
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations, max_model_len);
+    compare(reservations);
+  }
+  std::printf("engine: every line answered as if it were the only one\n");
+  counters.print_and_require({"runs", "answers", "stopped", "at a stop string", "cut off",
+                              "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
+                              "preemptions", "mixed steps"});
+}
+
+TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks nothing") {
+  Bench bench(tiny_shapes()[1]);
+  Random random(5);
+  Workload work = random_workload(random, kTinyVocab);
+  vary_sampling(work.arrivals, random);
+  const std::vector<Line> lines = make_lines(work, random);
+  PagedPool pool(work.num_blocks, work.block_size);
+  const EngineRun whole = run_engine(bench.rig, pool, work.limits, lines);
+  const int num_steps = static_cast<int>(whole.steps.size());
+  REQUIRE(num_steps > 20);
+  for (int limit = 0; limit <= num_steps; ++limit) {
+    INFO("after " << limit << " steps");
+    int asked = 0;
+    const EngineRun run = run_engine(bench.rig, pool, work.limits, lines,
+                                     {.interrupted = [&] { return asked++ == limit; }});
+    REQUIRE(run.thrown == "");
+    REQUIRE(asked == limit + 1);
+    REQUIRE(std::ssize(run.steps) <= limit);
+    REQUIRE(std::ssize(run.steps) >= limit - 1);  // a turn may find only lines that are errors
+    for (const auto& [index, answer] : run.answers)
+      REQUIRE(same_answer(answer, whole.answers.at(index)));
+    const auto steps = run.steps.size();
+    if (steps > 0) REQUIRE(std::ssize(run.answers) == whole.num_answered[steps - 1]);
+  }
+}
+
+TEST_CASE("what a port throws ends the run and leaks nothing") {
+  Bench bench(tiny_shapes()[1]);
+  Random random(6);
+  Workload work = random_workload(random, kTinyVocab);
+  const std::vector<Line> lines = make_lines(work, random);
+  PagedPool pool(work.num_blocks, work.block_size);
+  const EngineRun whole = run_engine(bench.rig, pool, work.limits, lines);
+  const auto require_thrown = [&](const Interference& interference) {
+    const EngineRun run = run_engine(bench.rig, pool, work.limits, lines, interference);
+    REQUIRE(run.thrown == "the disk is full");
+    for (const auto& [index, answer] : run.answers)
+      REQUIRE(same_answer(answer, whole.answers.at(index)));
+    return std::ssize(run.answers);
+  };
+  for (int limit = 0; limit < std::ssize(whole.steps); ++limit) {
+    int asked = 0;
+    require_thrown({.interrupted = [&]() -> bool {
+      if (asked++ == limit) throw Error("the disk is full");
+      return false;
+    }});
+  }
+  for (int limit = 0; limit < std::ssize(whole.answers); ++limit) {
+    int answered = 0;
+    REQUIRE(limit == require_thrown({.before_answer = [&] {
+              if (answered++ == limit) throw Error("the disk is full");
+            }}));
+  }
+}
