@@ -12,8 +12,10 @@ namespace fs = std::filesystem;
 
 std::string find_model(const std::string& name, const std::string& program_path) {
   std::error_code ignored;
-  if (fs::is_directory(name, ignored)) return name;
+  const bool is_directory = fs::is_directory(name, ignored);
+  if (fs::exists(fs::path(name) / "config.json", ignored)) return name;
   if (name.find('/') != std::string::npos) {
+    if (is_directory) return name;  // whoever opens it says what is missing
     throw Error(fmt::format("--model {}: no such directory", name));
   }
   std::string looked;
@@ -23,6 +25,7 @@ std::string find_model(const std::string& name, const std::string& program_path)
     if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
     looked += fmt::format("\n  {}", candidate.string());
   }
+  if (is_directory) return name;
   throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}", name,
                           looked));
 }
