@@ -22,7 +22,15 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   const auto set = [&](std::string_view name, auto value) {
     info.config.push_back({std::string(name), value});
   };
+  const Paths paths = resolve_paths(config);
+  set("output", paths.output);
+  set("stats", paths.stats);
+  set("trace", config.trace);
   set("order", std::string(config.completion_order ? "completion" : "input"));
+  set("overwrite", config.overwrite);
+  set("token_ids", config.token_ids);
+  set("record_timing", config.record_timing);
+  set("device", std::string("cpu"));
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
   set("threads", int64_t{setup.cpu.num_threads});
@@ -55,6 +63,8 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("frequency_penalty", double{sampling.frequency_penalty});
   set("seed", fmt::format("{}", sampling.seed));
   set("ignore_eos", sampling.ignore_eos);
+  set("stop", fmt::format("{}", fmt::join(sampling.stop, "\n")));
+  set("stop_token_ids", fmt::format("{}", fmt::join(sampling.stop_token_ids, ",")));
   info.notes = resolved.notes;
   return info;
 }
