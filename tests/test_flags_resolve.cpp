@@ -69,5 +69,18 @@ TEST_CASE("flags: a step has room for every running sequence and, unchunked, for
   CHECK(resolve(config, 4096).max_step_tokens == 9096);
 }
 
+TEST_CASE("flags: a batch size that was not given fits the step that was") {
+  Config config;
+  CHECK(resolve(config, 4096).max_batch_size == 256);
+  config.max_step_tokens = 100;
+  CHECK(resolve(config, 4096).max_batch_size == 100);
+  CHECK(resolve(config, 4096).notes.size() == 1);
+  config.chunked_prefill = false;
+  CHECK_THROWS_AS(resolve(config, 100), Error);
+  CHECK(resolve(config, 99).max_batch_size == 1);
+  config.max_batch_size = 2;
+  CHECK_THROWS_AS(resolve(config, 99), Error);
+}
+
 }  // namespace
 }  // namespace pagedinfer

@@ -117,7 +117,11 @@ TEST_CASE("flags: given flags that exclude each other are refused, defaults are 
     c.num_blocks = 64;
     c.kv_memory = 1 << 20;
   }));
-  CHECK(refused("--max-batch-size", [](Config& c) { c.max_step_tokens = 255; }));
+  CHECK(refused("--max-batch-size", [](Config& c) {
+    c.max_step_tokens = 255;
+    c.max_batch_size = 256;
+  }));
+  CHECK(refusal([](Config& c) { c.max_step_tokens = 255; }) == "");
   CHECK(refusal([](Config& c) { c.max_step_tokens = 256; }) == "");
   CHECK(refused("--max-step-tokens", [](Config& c) {
     c.chunked_prefill = false;

@@ -43,7 +43,7 @@ struct Config {
 
   // scheduling
   bool static_batching = false;
-  int max_batch_size = 256;
+  std::optional<int> max_batch_size = {};
   std::optional<bool> chunked_prefill = {};
   std::optional<int> prefill_chunk_size = {};
   std::optional<int> max_prefill_chunks = {};

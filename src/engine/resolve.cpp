@@ -15,25 +15,30 @@ std::string without_ending(const std::string& path) {
   return path.ends_with(kEnding) ? path.substr(0, path.size() - kEnding.size()) : path;
 }
 
-// Decodes come first and there are at most max_batch_size of them, so this much room makes
-// sure that the longest prompt gets into a step some day.
-int whole_prompt_tokens(const Config& config, int max_model_len) {
-  return max_model_len + config.max_batch_size;
-}
-
-int step_tokens(const Config& config, bool chunked_prefill, int max_model_len) {
-  if (chunked_prefill) {
-    return config.max_step_tokens.value_or(std::max(config.max_batch_size, kDefaultStepTokens));
+// The step that the flags given ask for, and the batch that fits it. Decodes come first and
+// there are at most max_batch_size of them: what is left in a step must hold a token of a
+// prompt some day or, where prompts are computed whole, the longest one.
+void resolve_step(const Config& config, int max_model_len, Resolved& resolved) {
+  const int prompt = resolved.chunked_prefill ? 0 : max_model_len;
+  resolved.max_batch_size = config.max_batch_size.value_or(kDefaultBatchSize);
+  if (!config.max_step_tokens) {
+    const int needed = resolved.max_batch_size + prompt;
+    resolved.max_step_tokens = prompt == 0 ? std::max(needed, kDefaultStepTokens) : needed;
+    return;
   }
-  const int needed = whole_prompt_tokens(config, max_model_len);
-  const int tokens = config.max_step_tokens.value_or(needed);
-  if (tokens < needed) {
+  resolved.max_step_tokens = *config.max_step_tokens;
+  const int room = resolved.max_step_tokens - prompt;
+  if (room >= resolved.max_batch_size) return;
+  if (config.max_batch_size || room < 1) {
     throw Error(fmt::format(
         "--max-step-tokens {}: prompts computed whole need room for {} tokens (--max-model-len {} "
         "+ --max-batch-size {}); raise it, or turn --chunked-prefill on",
-        tokens, needed, max_model_len, config.max_batch_size));
+        resolved.max_step_tokens, prompt + resolved.max_batch_size, max_model_len,
+        resolved.max_batch_size));
   }
-  return tokens;
+  resolved.max_batch_size = room;
+  resolved.notes.push_back(fmt::format("max_batch_size is {} because a step has {} tokens", room,
+                                       resolved.max_step_tokens));
 }
 
 }  // namespace
@@ -56,7 +61,7 @@ Resolved resolve(const Config& config, int max_model_len) {
   resolved.block_size = config.block_size.value_or(kDefaultBlockSize);
   resolved.chunked_prefill = config.chunked_prefill.value_or(!config.static_batching);
   resolved.prefill_chunk_size = config.prefill_chunk_size.value_or(kDefaultPrefillChunkSize);
-  resolved.max_step_tokens = step_tokens(config, resolved.chunked_prefill, max_model_len);
+  resolve_step(config, max_model_len, resolved);
   if (config.static_batching && !config.kv) {
     resolved.notes.push_back("kv is contiguous because batching is static");
   }

@@ -9,6 +9,7 @@
 namespace pagedinfer {
 
 inline constexpr int kDefaultBlockSize = 16;
+inline constexpr int kDefaultBatchSize = 256;
 inline constexpr int kDefaultPrefillChunkSize = 512;
 inline constexpr int kDefaultStepTokens = 2048;  // or max_batch_size, if that is more
 
@@ -27,6 +28,7 @@ struct Resolved {
   int block_size = 0;
   bool chunked_prefill = true;
   int prefill_chunk_size = 0;
+  int max_batch_size = 0;
   int max_step_tokens = 0;
   // A sentence for each default that does not fit what was given and is switched off.
   std::vector<std::string> notes = {};

@@ -69,8 +69,8 @@ SchedulerLimits make_limits(const Config& config, int max_model_len) {
           .prefill_chunk_size = resolved.prefill_chunk_size,
           .max_prefill_chunks = config.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
           .max_step_tokens = resolved.max_step_tokens,
-          .max_running = config.max_batch_size,
-          .max_waiting = config.max_batch_size,
+          .max_running = resolved.max_batch_size,
+          .max_waiting = resolved.max_batch_size,
           .max_model_len = max_model_len,
           .admission_reserve = config.admission_reserve};
 }
@@ -85,8 +85,8 @@ MemoryPlan make_plan(const Config& config, const Setup& setup) {
        .activation_bytes = scratch_bytes(spec, setup.ops->activation_type(),
                                          setup.limits.max_step_tokens, setup.limits.max_running),
        .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
-       .block_size = config.block_size.value_or(16),
-       .max_batch_size = config.max_batch_size,
+       .block_size = resolve(config, setup.max_model_len).block_size,
+       .max_batch_size = setup.limits.max_running,
        .max_model_len = setup.max_model_len,
        .num_blocks = config.num_blocks,
        .kv_memory = config.kv_memory});

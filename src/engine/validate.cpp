@@ -60,7 +60,7 @@ void check_cache(const Config& config) {
 
 void check_scheduling(const Config& config) {
   const bool chunks_off = config.chunked_prefill.has_value() && !*config.chunked_prefill;
-  at_least("--max-batch-size", std::optional(config.max_batch_size), 1);
+  at_least("--max-batch-size", config.max_batch_size, 1);
   at_least("--prefill-chunk-size", config.prefill_chunk_size, 1);
   at_least("--max-prefill-chunks", config.max_prefill_chunks, 1);
   at_least("--max-step-tokens", config.max_step_tokens, 1);
@@ -83,11 +83,12 @@ void check_scheduling(const Config& config) {
         "--prefill-chunk-size {}: there are no chunks with {}; leave one of them out",
         *config.prefill_chunk_size, chunks_off ? "--chunked-prefill off" : "--batching static"));
   }
-  if (config.max_step_tokens && *config.max_step_tokens < config.max_batch_size) {
+  if (config.max_step_tokens && config.max_batch_size &&
+      *config.max_step_tokens < *config.max_batch_size) {
     throw Error(fmt::format(
         "--max-step-tokens {}: each of --max-batch-size {} sequences needs a token in every step; "
         "raise the one or lower the other",
-        *config.max_step_tokens, config.max_batch_size));
+        *config.max_step_tokens, *config.max_batch_size));
   }
   // What is left is about the model's length; without --max-model-len it comes after loading.
   if (config.max_model_len) resolve(config, *config.max_model_len);
