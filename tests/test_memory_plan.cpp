@@ -95,6 +95,16 @@ TEST_CASE("a given number of blocks or bytes is what the run gets") {
   CHECK(plan_memory(d).num_blocks == 5);
 }
 
+TEST_CASE("a cache has no more positions than a slot can name") {
+  MemoryDemand d = demand();
+  d.available_bytes = int64_t{1} << 60;
+  d.max_batch_size = 1 << 20;
+  d.max_model_len = 1 << 20;
+  CHECK(plan_memory(d).num_positions() == (int64_t{1} << 31) - 16);
+  d.num_blocks = int64_t{1} << 27;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("at most 2147483647"), Error);
+}
+
 TEST_CASE("a plan that does not fit is refused") {
   MemoryDemand d = demand();
   d.num_blocks = 7 * kGiB / (16 * 1024);

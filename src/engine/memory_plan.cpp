@@ -9,7 +9,8 @@
 namespace pagedinfer {
 namespace {
 
-constexpr double kShareOfMemory = 0.5;  // the rest is for the page cache and other programs
+constexpr int64_t kMaxPositions = INT32_MAX;  // a slot is an int32
+constexpr double kShareOfMemory = 0.5;        // the rest is for the page cache and other programs
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -32,7 +33,7 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
         "(a smaller --max-step-tokens or a given --kv-memory may help)",
         gib(d.available_bytes), gib(d.weight_bytes), gib(d.activation_bytes)));
   }
-  return std::min(longest * d.max_batch_size, left / block_bytes);
+  return std::min({longest * d.max_batch_size, left / block_bytes, kMaxPositions / d.block_size});
 }
 
 }  // namespace
@@ -41,6 +42,11 @@ MemoryPlan plan_memory(const MemoryDemand& d) {
   const int64_t block_bytes = d.kv_bytes_per_token * d.block_size;
   const int64_t most = (d.available_bytes - d.weight_bytes - d.activation_bytes) / block_bytes;
   const int64_t num_blocks = blocks_asked_for(d, block_bytes);
+  if (num_blocks > kMaxPositions / d.block_size) {
+    throw Error(fmt::format("{}: {} blocks of {} positions; a cache has at most {} positions",
+                            d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
+                            kMaxPositions));
+  }
   if (num_blocks > most) {
     throw Error(fmt::format(
         "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available, of which the "
