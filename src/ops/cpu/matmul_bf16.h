@@ -18,7 +18,8 @@ constexpr int kMostDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 
 constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
 constexpr int kPanelOutputs = 16 * kPanelVectors;
-constexpr int kRowBlock = 256;  // rows of x that one panel serves
+constexpr int kRowBlock = 256;             // rows of x that one panel serves
+constexpr int kBlockNumbers = 128 * 1024;  // of x that are worked on for all outputs
 
 // Rounds x to bfloat16, kept as float32: (chunks, num_rows, kChunk). Rows at a power of two would
 // share one set of the cache.
@@ -44,14 +45,14 @@ FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f
 
 // total: (kRows, 16); x: rows of kChunk.
 template <int kRows>
-void direct_tile(const float* x, WeightRows weights, int steps, bool first, Ahead& ahead,
-                 int lines_per_step, float* total) {
-  for (int step = 0; step < steps;
-       ++step, x += kSumStep, weights.first += kSumStep, first = false) {
+__attribute__((noinline)) void direct_tile(const float* x, const bf16* weights, int steps,
+                                           bool first, Ahead& ahead, int lines_per_step,
+                                           float* total) {
+  for (int step = 0; step < steps; ++step, x += kSumStep, weights += kSumStep, first = false) {
     ahead.lines(lines_per_step);
     f32x16 even[kRows], odd[kRows];
     for (int m = 0; m < kRows; ++m) even[m] = odd[m] = broadcast(0.0f);
-    for_pairs(weights.first, weights.stride, [&](int pair, const f32x16& w0, const f32x16& w1) {
+    for_pairs(weights, [&](int pair, const f32x16& w0, const f32x16& w1) {
       for (int m = 0; m < kRows; ++m) {
         even[m] = fma(broadcast(x[m * kChunk + 2 * pair]), w0, even[m]);
         odd[m] = fma(broadcast(x[m * kChunk + 2 * pair + 1]), w1, odd[m]);
@@ -66,15 +67,15 @@ void matmul_direct(const MatmulArgs& args) {
   alignas(64) float total[(kMostDirectRows + 1) * 16];
   ChunkCopy copy;
   for (int n = args.first; n < args.last; n += 16) {
-    Ahead ahead = {(const char*)((const bf16*)args.weights + (n + 16) * args.weight_stride)};
+    Ahead ahead = weights_ahead(args, n + 16, 0, args.k);
     for (int k = 0; k < args.k; k += kChunk) {
-      const WeightRows weights = weight_rows(args, n, k, copy);
+      copy_weights(args, n, k, copy);
       const int left = args.k - k < kChunk ? args.k - k : kChunk,
                 steps = (left + kSumStep - 1) / kSumStep;
       const float* x =
           (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(args.first_row) * kChunk;
       in_groups<kDirectTileRows>(rows, [&]<int kRows>(int m) {
-        direct_tile<kRows>(x + m * kChunk, weights, steps, k == 0, ahead, m == 0 ? 16 : 0,
+        direct_tile<kRows>(x + m * kChunk, copy.rows, steps, k == 0, ahead, m == 0 ? 16 : 0,
                            total + m * 16);
       });
     }
@@ -119,14 +120,13 @@ struct Panel {
 void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, ChunkCopy& copy) {
   for (int v = 0; v < kPanelVectors; ++v) {
     if (output + v * 16 >= args.last) return;  // those totals are not used
-    const WeightRows weights = weight_rows(args, output + v * 16, k, copy);
+    copy_weights(args, output + v * 16, k, copy);
     for (int step = 0; step < steps; ++step) {
       float* to = panel.data + step * kSumStep * kPanelOutputs + v * 16;
-      for_pairs(weights.first + step * kSumStep, weights.stride,
-                [&](int pair, const f32x16& even, const f32x16& odd) {
-                  store(to + 2 * pair * kPanelOutputs, even);
-                  store(to + (2 * pair + 1) * kPanelOutputs, odd);
-                });
+      for_pairs(copy.rows + step * kSumStep, [&](int pair, const f32x16& even, const f32x16& odd) {
+        store(to + 2 * pair * kPanelOutputs, even);
+        store(to + (2 * pair + 1) * kPanelOutputs, odd);
+      });
     }
   }
 }
@@ -163,17 +163,35 @@ void panel_tile(const float* x, const float* panel, int steps, bool first, Ahead
   }
 }
 
-// Rows [first_row, first_row + rows) of x, at most kRowBlock, and kPanelOutputs outputs from n.
-void matmul_block(const MatmulArgs& args, int first_row, int rows, int n, Ahead ahead) {
+// Rows of x and columns that are worked on for all outputs before the next ones.
+struct Block {
+  int first_row, rows, first_column, last_column;
+};
+
+// The products of a block for kPanelOutputs outputs from n, added to y but for the first columns.
+void multiply_block(const MatmulArgs& args, const Block& block, int n, Ahead ahead) {
   Panel panel;
   ChunkCopy copy;
   alignas(64) float total[kRowBlock * kPanelOutputs];
-  for (int k = 0; k < args.k; k += kChunk) {
-    const int left = args.k - k < kChunk ? args.k - k : kChunk,
-              steps = (left + kSumStep - 1) / kSumStep;
+  const int rows = block.rows;
+  // Calls f(row, vector of totals, where they are in y, how many of them).
+  const auto for_totals = [&](const auto& f) {
+    for (int v = 0; v < kPanelVectors && n + v * 16 < args.last; ++v) {
+      for (int m = 0; m < rows; ++m) {
+        f(total + m * kPanelOutputs + v * 16,
+          args.y + (block.first_row + m) * args.y_stride + n + v * 16, args.last - n - v * 16);
+      }
+    }
+  };
+  if (block.first_column > 0) {
+    for_totals([](float* to, const float* y, int count) { store(to, load_part(y, count)); });
+  }
+  for (int k = block.first_column; k < block.last_column; k += kChunk) {
+    const int left = args.k - k < kChunk ? args.k - k : kChunk;
+    const int steps = (left + kSumStep - 1) / kSumStep;
     fill(panel, args, n, k, steps, copy);
     const float* x =
-        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * kChunk;
+        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk;
     const int lines = 2 * kPanelOutputs * kPanelTileRows / rows + 1;
     const auto tiles = [&]<bool kExactProducts>() {
       in_groups<kPanelTileRows>(rows, [&]<int kRows>(int m) {
@@ -190,11 +208,20 @@ void matmul_block(const MatmulArgs& args, int first_row, int rows, int n, Ahead 
       tiles.template operator()<false>();
     }
   }
-  for (int v = 0; v < kPanelVectors && n + v * 16 < args.last; ++v) {
-    const int output = n + v * 16, outputs = args.last - output;
-    for (int m = 0; m < rows; ++m) {
-      store_part(args.y + (first_row + m) * args.y_stride + output, outputs,
-                 load(total + m * kPanelOutputs + v * 16));
+  for_totals([](const float* from, float* y, int count) { store_part(y, count, load(from)); });
+}
+
+void matmul_panels(const MatmulArgs& args) {
+  for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
+    const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
+    // The block of x stays in the second-level cache for all outputs.
+    const int columns = kBlockNumbers / rows / kChunk * kChunk;
+    for (int k = 0; k < args.k; k += columns) {
+      const int last = args.k - k < columns ? args.k : k + columns;
+      for (int n = args.first; n < args.last; n += kPanelOutputs) {
+        multiply_block(args, {row, rows, k, last}, n,
+                       weights_ahead(args, n + kPanelOutputs, k, last));
+      }
     }
   }
 }
@@ -202,15 +229,7 @@ void matmul_block(const MatmulArgs& args, int first_row, int rows, int n, Ahead 
 // ----
 
 void matmul_bf16(const MatmulArgs& args) {
-  if (args.last_row - args.first_row <= kMostDirectRows) return matmul_direct(args);
-  for (int n = args.first; n < args.last; n += kPanelOutputs) {
-    const Ahead ahead = {
-        (const char*)((const bf16*)args.weights + (n + kPanelOutputs) * args.weight_stride)};
-    for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
-      const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
-      matmul_block(args, row, rows, n, ahead);
-    }
-  }
+  args.last_row - args.first_row <= kMostDirectRows ? matmul_direct(args) : matmul_panels(args);
 }
 
 }  // namespace

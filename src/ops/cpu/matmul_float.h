@@ -79,7 +79,8 @@ void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
   alignas(64) f32x16 sums[kDotRowBlock][kDotOutputs];
   alignas(64) float panel[kOutputs * kDepth];
   const T* weights = (const T*)args.weights + n * args.weight_stride;
-  Ahead ahead = {(const char*)(weights + kOutputs * args.weight_stride)};
+  Ahead ahead = {(const char*)(weights + kOutputs * args.weight_stride),
+                 int64_t(args.weight_stride * sizeof(T)), int64_t(args.k * sizeof(T))};
   for (int k = 0; k < args.k; k += kDepth) {
     const int depth = args.k - k < kDepth ? args.k - k : kDepth;
     const float* x =

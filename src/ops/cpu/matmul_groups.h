@@ -24,13 +24,17 @@ FORCE_INLINE void in_groups(int rows, const F& f) {
   }
 }
 
-// What is needed later, in the order it lies, asked of the memory a few lines at a time while
-// something else is computed: only some dozens can be on their way. Into the second level: rows at
-// a stride of 4 KiB evict each other from the first.
+// Parts of rows that are needed later, in the order they lie, asked of the memory a few lines at a
+// time while something else is computed: only some dozens can be on their way. Into the second
+// level: rows at a stride of 4 KiB evict each other from the first.
 struct Ahead {
-  const char* at;
+  const char* row;
+  int64_t stride, run;  // bytes: between rows, and of each that are wanted
+  int64_t at = 0;
   FORCE_INLINE void lines(int count) {
-    for (int i = 0; i < count; ++i, at += 64) _mm_prefetch(at, _MM_HINT_T1);
+    for (int i = 0; i < count; ++i) _mm_prefetch(row + at + i * 64, _MM_HINT_T1);
+    at += count * 64;
+    if (at >= run) at = 0, row += stride;
   }
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ops/cpu/kernels.h"
-#include "ops/cpu/vector.h"
+#include "ops/cpu/matmul_groups.h"
 
 namespace pagedinfer {
 namespace {
@@ -11,28 +11,37 @@ namespace {
 constexpr int kSumStep = 32;  // columns whose products are summed before the total grows
 constexpr int kChunk = 128;   // columns that are worked on at a time
 
-// Room for sixteen rows of a chunk, where they cannot be read in place.
+// Sixteen rows of a chunk.
 struct ChunkCopy {
   alignas(64) bf16 rows[16 * kChunk];
 };
 
-struct WeightRows {
-  const bf16* first;
-  int64_t stride;  // elements
-};
-
-// The chunk of 16 rows from `output` and of whole steps from column `k`, with +0 beyond the last
-// output and column. A copy if something is beyond them.
-inline WeightRows weight_rows(const MatmulArgs& args, int output, int k, ChunkCopy& copy) {
+// The chunk of 16 rows from `output` and from column `k`, with +0 beyond the last output and
+// column. Copied, since rows at a stride of 4 KiB share one set of the cache, where sixteen do not
+// fit: read in pieces in place, a line would come from the second level more than once.
+inline void copy_weights(const MatmulArgs& args, int output, int k, ChunkCopy& copy) {
   const int outputs = args.last - output < 16 ? args.last - output : 16;
   const int columns = args.k - k < kChunk ? args.k - k : kChunk;
   const bf16* from = (const bf16*)args.weights + output * args.weight_stride + k;
-  if (outputs == 16 && columns % kSumStep == 0) return {from, args.weight_stride};
-  memset(copy.rows, 0, sizeof copy.rows);
-  for (int i = 0; i < outputs; ++i) {
-    memcpy(copy.rows + i * kChunk, from + i * args.weight_stride, columns * sizeof(bf16));
+  if (outputs == 16 && columns == kChunk) {
+    for (int i = 0; i < 16; ++i, from += args.weight_stride) {
+      for (int j = 0; j < kChunk; j += 32) {
+        store((int32_t*)(copy.rows + i * kChunk + j), load((const int32_t*)(from + j)));
+      }
+    }
+    return;
   }
-  return {copy.rows, kChunk};
+  memset(copy.rows, 0, sizeof copy.rows);
+  for (int i = 0; i < outputs; ++i, from += args.weight_stride) {
+    memcpy(copy.rows + i * kChunk, from, columns * sizeof(bf16));
+  }
+}
+
+// Columns [first, last) of the rows from `output`.
+FORCE_INLINE Ahead weights_ahead(const MatmulArgs& args, int output, int first, int last) {
+  const bf16* row = (const bf16*)args.weights + output * args.weight_stride;
+  constexpr int64_t kSize = sizeof(bf16);
+  return {(const char*)(row + first), args.weight_stride * kSize, (last - first) * kSize};
 }
 
 // Sixteen bytes from each of four places.
@@ -58,19 +67,17 @@ FORCE_INLINE f32x16 load_quarters(const char* a, const char* b, const char* c, c
   return r;
 }
 
-// Calls f(pair, even, odd) for each pair of columns of a step, widened: lane = row. The loads do
-// half of the transposition, which spares the shuffle port.
+// Calls f(pair, even, odd) for each pair of columns of one step of a chunk, widened: lane = row.
+// The loads do half of the transposition, which spares the shuffle port.
 template <class F>
-FORCE_INLINE void for_pairs(const bf16* rows, int64_t stride, const F& f) {
-  const char *a = (const char*)rows, *b = (const char*)(rows + 4 * stride);
-  const char *c = (const char*)(rows + 8 * stride), *d = (const char*)(rows + 12 * stride);
-  const int64_t bytes = stride * sizeof(bf16);
+FORCE_INLINE void for_pairs(const bf16* rows, const F& f) {
 #pragma GCC unroll 4
   for (int quarter = 0; quarter < 4; ++quarter) {
     f32x16 column[4];
     for (int i = 0; i < 4; ++i) {
-      const int64_t at = i * bytes + quarter * 16;
-      column[i] = load_quarters(a + at, b + at, c + at, d + at);
+      const char* from = (const char*)(rows + i * kChunk + quarter * 8);
+      constexpr int kFour = 4 * kChunk * sizeof(bf16);
+      column[i] = load_quarters(from, from + kFour, from + 2 * kFour, from + 3 * kFour);
     }
     interleave<1>(column[0], column[1]);
     interleave<1>(column[2], column[3]);
