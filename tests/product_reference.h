@@ -2,9 +2,12 @@
 // Denormals must be zero on the calling thread.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -56,6 +59,25 @@ inline void store_numbers(const float* from, int64_t n, DType type, void* to) {
     }
   }
 }
+
+// Memory that ends where the next page cannot be read.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(size_t size) : size_(size), mapped_((size + 4095) / 4096 * 4096 + 4096) {
+    base_ = static_cast<char*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + mapped_ - 4096, 4096, PROT_NONE) != 0) std::abort();
+  }
+  ~GuardedBytes() { munmap(base_, mapped_); }
+  GuardedBytes(const GuardedBytes&) = delete;
+  GuardedBytes& operator=(const GuardedBytes&) = delete;
+
+  char* data() const { return base_ + mapped_ - 4096 - size_; }
+
+ private:
+  const size_t size_, mapped_;
+  char* base_;
+};
 
 // Both factors rounded to bfloat16. Per 32 columns one fma chain over the even, one over the odd.
 inline float amx_order(const float* x, const float* w, int k) {

@@ -1,6 +1,5 @@
 // Products on the CPU against a plain loop in the defined order of additions.
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,26 +15,6 @@
 namespace pagedinfer {
 
 namespace {
-
-// Memory that ends where the next page cannot be read.
-class GuardedBytes {
- public:
-  explicit GuardedBytes(size_t size) : size_(size), mapped_((size + 4095) / 4096 * 4096 + 4096) {
-    base_ = static_cast<char*>(
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    REQUIRE(base_ != MAP_FAILED);
-    REQUIRE(mprotect(base_ + mapped_ - 4096, 4096, PROT_NONE) == 0);
-  }
-  ~GuardedBytes() { munmap(base_, mapped_); }
-  GuardedBytes(const GuardedBytes&) = delete;
-  GuardedBytes& operator=(const GuardedBytes&) = delete;
-
-  char* data() const { return base_ + mapped_ - 4096 - size_; }
-
- private:
-  const size_t size_, mapped_;
-  char* base_;
-};
 
 // One call of Ops::matmul: the input, and weights of each product as the file has them.
 struct Case {

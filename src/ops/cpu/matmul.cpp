@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "ops/cpu/amx_matmul.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/denormals.h"
 
@@ -16,10 +17,10 @@ int64_t packed_bytes(int num_rows, int k) {
   return int64_t{4} * divide_up(num_rows, 16) * 16 * divide_up(k, 256) * 256;
 }
 
-const ProductKernels& product_of(const Kernels& kernels, DType compute, DType weight) {
-  if (compute == DType::kBF16) {
+const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight) {
+  if (options.compute == DType::kBF16) {
     CHECK(weight == DType::kBF16);
-    return kernels.product_bf16;
+    return options.isa == CpuIsa::kAmx ? kAmxProduct : kernels.product_bf16;
   }
   switch (weight) {
     case DType::kF32: return kernels.product_float_float;
@@ -62,7 +63,7 @@ void CpuOps::matmul(Tensor x, std::span<const Product> products) {
     CHECK(weight.dtype == type && out.dtype == DType::kF32);
     outputs += weight.rows;
   }
-  const ProductKernels& kernels = product_of(kernels_, options_.compute, type);
+  const ProductKernels& kernels = product_of(options_, kernels_, type);
 
   if (packed_.size() < packed_bytes(rows, k)) {
     packed_ = HostMemory();  // first: two of them need not fit

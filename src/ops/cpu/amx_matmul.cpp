@@ -1,0 +1,54 @@
+// Compiled for AVX-512; the tile instructions are written out, so that a tile's number can be a
+// template argument.
+#include "ops/cpu/amx_matmul.h"
+
+#include "ops/cpu/amx_kernel.h"
+
+namespace pagedinfer {
+
+namespace {
+
+// The processor's tiles, all of 16 rows of 64 bytes while one of these lives.
+class AmxTiles {
+ public:
+  AmxTiles() {
+    // The layout that ldtilecfg reads. All of it is an operand: a compiler that sees only a part
+    // used may drop the rest.
+    struct {
+      uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } config;
+    static_assert(sizeof config == 64);
+    asm volatile("ldtilecfg %0" : : "m"(config));
+  }
+  ~AmxTiles() { asm volatile("tilerelease"); }
+  AmxTiles(const AmxTiles&) = delete;
+  AmxTiles& operator=(const AmxTiles&) = delete;
+
+  template <int kTile>
+  static void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  template <int kTile>
+  static void load(const void* from, int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  static void store(void* to, int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // kSums += kLeft times kRight, whose rows are pairs of columns of kLeft.
+  template <int kSums, int kLeft, int kRight>
+  static void multiply() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
+  }
+};
+
+void pack(const PackArgs& args) { pack_tiles(args, kAvx512Kernels.to_bf16); }
+
+}  // namespace
+
+constinit const ProductKernels kAmxProduct = {pack, matmul_tiles<AmxTiles>};
+
+}  // namespace pagedinfer
