@@ -1,0 +1,206 @@
+// Products with bfloat16 weights through Ops::matmul against two bounds measured in the same run
+// on the same threads: the fma peak and the bandwidth of reading memory. Weights are cold: each
+// call takes the next of many copies.
+//
+//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16] [--json]
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/thread_pool.h"
+
+namespace pagedinfer {
+
+namespace {
+
+double seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+// ---- the bounds
+
+constexpr int kPeakRounds = 500'000;
+
+// 16 independent chains of the widest fma; returns the operations done.
+__attribute__((target("avx512f"))) double run_fma_512(float* sink) {
+  __m512 sum[16];
+  for (int i = 0; i < 16; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+  for (int n = 0; n < kPeakRounds; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) sum[i] = _mm512_fmadd_ps(sum[i], a, b);
+  }
+  for (int i = 1; i < 16; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
+  *sink = _mm512_cvtss_f32(sum[0]);
+  return 2.0 * 16 * 16 * kPeakRounds;
+}
+__attribute__((target("avx2,fma"))) double run_fma_256(float* sink) {
+  __m256 sum[12];
+  for (int i = 0; i < 12; ++i) sum[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+  for (int n = 0; n < kPeakRounds; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; ++i) sum[i] = _mm256_fmadd_ps(sum[i], a, b);
+  }
+  for (int i = 1; i < 12; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
+  *sink = _mm256_cvtss_f32(sum[0]);
+  return 2.0 * 8 * 12 * kPeakRounds;
+}
+
+// Reads a range in four streams.
+__attribute__((target("avx2"))) void read_range(const char* from, size_t bytes, float* sink) {
+  const size_t quarter = bytes / 4 / 64 * 64;
+  __m256i sum[4] = {};
+  for (size_t i = 0; i < quarter; i += 64) {
+    for (int s = 0; s < 4; ++s) {
+      const auto* line = reinterpret_cast<const __m256i*>(from + s * quarter + i);
+      sum[s] = _mm256_or_si256(
+          sum[s], _mm256_or_si256(_mm256_loadu_si256(line), _mm256_loadu_si256(line + 1)));
+    }
+  }
+  const __m256i all =
+      _mm256_or_si256(_mm256_or_si256(sum[0], sum[1]), _mm256_or_si256(sum[2], sum[3]));
+  *sink = static_cast<float>(_mm256_extract_epi32(all, 0));
+}
+
+struct Bounds {
+  double flops, bytes;  // per second, all threads together
+};
+Bounds measure(ThreadPool& pool, bool wide, const std::vector<uint16_t>& memory) {
+  const int threads = pool.num_threads();
+  std::vector<float> sinks(static_cast<size_t>(threads) * 16);
+  std::vector<double> fma_times, read_times;
+  double operations = 0;
+  const size_t bytes = memory.size() * sizeof(uint16_t) / threads;
+  for (int round = 0; round < 7; ++round) {
+    fma_times.push_back(seconds([&] {
+      pool.parallel_for(threads, [&](int i, int) {
+        const double done = wide ? run_fma_512(&sinks[i * 16]) : run_fma_256(&sinks[i * 16]);
+        if (i == 0) operations = done * threads;
+      });
+    }));
+    read_times.push_back(seconds([&] {
+      pool.parallel_for(threads, [&](int i, int) {
+        read_range(reinterpret_cast<const char*>(memory.data()) + i * bytes, bytes, &sinks[i * 16]);
+      });
+    }));
+  }
+  return {operations / median(fma_times),
+          static_cast<double>(bytes) * threads / median(read_times)};
+}
+
+// ---- the products
+
+struct Options {
+  int threads = 1;
+  CpuIsa isa = available_isas().back();
+  DType compute = DType::kBF16;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  constexpr size_t kBytes = size_t{640} << 20;  // far beyond the last-level cache
+  std::vector<uint16_t> memory(kBytes / sizeof(uint16_t));
+  uint32_t state = 1;
+  for (uint16_t& w : memory) {  // of either sign, 0.004 to 0.06
+    state = state * 1664525u + 1013904223u;
+    w = static_cast<uint16_t>((state >> 16 & 0x8000) | (0x3b80 + (state >> 18 & 0x1ff)));
+  }
+  ThreadPool pool(options.threads);
+  const auto ops = make_cpu_ops({options.isa, options.threads, options.compute});
+  const bool wide = options.isa >= CpuIsa::kAvx512;
+
+  for (const auto& [k, n] : {std::pair{2048, 2048}, {2048, 8192}, {8192, 2048}, {2048, 32000}}) {
+    const Bounds bounds = measure(pool, wide, memory);
+    const int64_t size = int64_t{k} * n;
+    const int copies = static_cast<int>(static_cast<int64_t>(memory.size()) / size);
+    std::vector<float> x(static_cast<size_t>(512) * k), y(static_cast<size_t>(512) * n);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) - 8.0f;
+    int copy = 0;
+    for (const int rows : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+      const Tensor input = {x.data(), DType::kF32, rows, k, k};
+      std::vector<double> times;
+      for (int repeat = 0; repeat < 11; ++repeat) {
+        copy = (copy + 1) % copies;
+        const Product product = {{memory.data() + copy * size, DType::kBF16, n, k, k},
+                                 {y.data(), DType::kF32, rows, n, n}};
+        times.push_back(seconds([&] { ops->matmul(input, {&product, 1}); }));
+      }
+      const double time = median(times), best = *std::min_element(times.begin(), times.end());
+      const double flops = 2.0 * static_cast<double>(size) * rows / time;
+      const double bytes = 2.0 * static_cast<double>(size) / time;
+      // The bound is the time of whichever takes longer.
+      const double bound = std::max(2.0 * static_cast<double>(size) * rows / bounds.flops,
+                                    2.0 * static_cast<double>(size) / bounds.bytes);
+      if (options.json) {
+        fmt::print(
+            "{{\"isa\":\"{}\",\"threads\":{},\"k\":{},\"n\":{},\"rows\":{},\"ms\":{:.4f},"
+            "\"best_ms\":{:.4f},\"gflops\":{:.2f},\"gbytes\":{:.2f},\"peak_gflops\":{:.1f},"
+            "\"peak_gbytes\":{:.2f},\"of_bound\":{:.3f}}}\n",
+            name_of(options.isa), options.threads, k, n, rows, time * 1e3, best * 1e3, flops / 1e9,
+            bytes / 1e9, bounds.flops / 1e9, bounds.bytes / 1e9, bound / time);
+      } else {
+        fmt::print(
+            "{:6} {} threads  {:5} x {:5}  {:3} rows  {:8.3f} ms (best {:8.3f})  {:7.1f} GFLOP/s "
+            "= {:.2f} of peak  {:5.1f} GB/s = {:.2f} of memory  {:.2f} of the bound\n",
+            name_of(options.isa), options.threads, k, n, rows, time * 1e3, best * 1e3, flops / 1e9,
+            flops / bounds.flops, bytes / 1e9, bytes / bounds.bytes, bound / time);
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
+int usage() {
+  fmt::print(stderr,
+             "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
+             "[--type f32|bf16] [--json]\n");
+  return 2;
+}
+
+}  // namespace
+
+}  // namespace pagedinfer
+
+int main(int argc, char** argv) {
+  using namespace pagedinfer;
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--json") {
+      options.json = true;
+      continue;
+    }
+    if (++i == argc) return usage();
+    const std::string_view value = argv[i];
+    if (flag == "--threads") {
+      options.threads = std::max(1, std::atoi(argv[i]));
+    } else if (flag == "--type") {
+      options.compute = value == "f32" ? DType::kF32 : DType::kBF16;
+    } else if (flag == "--isa") {
+      bool found = false;
+      for (const CpuIsa isa : available_isas()) {
+        if (value == name_of(isa)) options.isa = isa, found = true;
+      }
+      if (!found) return usage();
+    } else {
+      return usage();
+    }
+  }
+  run(options);
+}
