@@ -85,6 +85,8 @@ void check_nobody_waits_for_nothing(const StepPlan& plan, const PlanContext& con
   for (const auto& [age, seq] : scheduler.running()) {
     if (planned.contains(&seq)) continue;
     REQUIRE(!seq.is_decoding());  // decodes are served in every step
+    // A sequence is admitted in the step that computes its first chunk.
+    REQUIRE((limits.batching == Batching::kStatic || !is_new(seq, context)));
     if (!unserved) unserved = &seq;
   }
   if (unserved) REQUIRE(no_room_in_step(*unserved));
