@@ -18,7 +18,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "src", "tests", "scripts", "datasets"]
+COPIED = ["CMakeLists.txt", "bench", "src", "tests", "scripts", "datasets"]
 
 
 def mirror(source, target):
