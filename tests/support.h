@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "paths.h"
+
 namespace pagedinfer {
 
 // An empty directory of its own, removed with all it holds.
@@ -46,11 +48,11 @@ inline std::string read_file(const std::string& path) {
 // test then says MESSAGE("SKIPPED: ...") and returns.
 inline std::string shared_data(std::string_view path) {
   const char* given = std::getenv("PAGEDINFER_SHARED_DATA");
-  const std::string root = given != nullptr ? given : PAGEDINFER_SOURCE_DIR "/../shared/data";
+  const std::string root = given != nullptr ? given : source_dir() + "/../shared/data";
   return root + "/" + std::string(path);
 }
 
 // The model that the repository ships.
-inline std::string bundled_model() { return PAGEDINFER_SOURCE_DIR "/datasets/story-llama"; }
+inline std::string bundled_model() { return source_dir() + "/datasets/story-llama"; }
 
 }  // namespace pagedinfer

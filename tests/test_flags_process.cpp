@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string>
 
+#include "paths.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -17,7 +19,7 @@ struct Ended {
 
 // The program with `arguments`, as a shell reads them: its exit code and one of its outputs.
 Ended run_program(const std::string& arguments, const char* redirection = "2>&1 >/dev/null") {
-  const std::string command = fmt::format("'{}' {} {}", PAGEDINFER_BINARY, arguments, redirection);
+  const std::string command = fmt::format("'{}' {} {}", built_program(), arguments, redirection);
   Ended ended;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);

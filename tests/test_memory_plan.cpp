@@ -9,6 +9,7 @@
 #include "engine/memory_plan.h"
 #include "engine/model_path.h"
 #include "engine/system_memory.h"
+#include "paths.h"
 
 using namespace pagedinfer;
 namespace fs = std::filesystem;
@@ -120,7 +121,7 @@ TEST_CASE("a plan that does not fit is refused") {
 }
 
 TEST_CASE("a bundled model is found by its short name from the program's path") {
-  const std::string root = PAGEDINFER_SOURCE_DIR;
+  const std::string root = source_dir();
   const std::string found = find_model("story-llama", root + "/build/pagedinfer");
   CHECK(fs::equivalent(found, fs::path(root) / "datasets/story-llama"));
   CHECK(find_model(root, "/nowhere/pagedinfer") == root);

@@ -20,7 +20,7 @@ namespace {
 
 using simdjson::dom::element;
 
-const std::string kGoldens = PAGEDINFER_SOURCE_DIR "/tests/data/story-llama/";
+const std::string kGoldens = source_dir() + "/tests/data/story-llama/";
 
 // False, and says so, where the golden files have not been made.
 bool goldens_exist() {
