@@ -92,6 +92,32 @@ class PipeReader {
 
 }  // namespace
 
+TEST_CASE("what a file held stays until something is written") {
+  using Existing = OutputFile::Existing;
+  const TempDir dir;
+  const std::string path = dir / "output";
+  for (const Existing existing : {Existing::kRefuse, Existing::kReplace, Existing::kAppend}) {
+    OutputFile(path, existing).append("dropped\n");
+    CHECK(!std::filesystem::exists(path));  // it was made, for nothing
+  }
+  write_file(path, "old\n");
+  for (const Existing existing : {Existing::kReplace, Existing::kAppend}) {
+    OutputFile(path, existing).append("dropped\n");
+    CHECK(read_file(path) == "old\n");
+  }
+  {
+    OutputFile output(path, Existing::kReplace);
+    OutputFile moved(std::move(output));
+    moved.append("n");
+    moved.flush();
+    moved.append("ew");
+    moved.flush();
+  }
+  CHECK(read_file(path) == "new");
+  OutputFile(path, Existing::kReplace).close();
+  CHECK(read_file(path) == "");
+}
+
 TEST_CASE("records come out in the order of the input, whatever order they end in") {
   TempDir folder;
   std::mt19937 random(1);

@@ -27,36 +27,37 @@ bool is_regular_file(int fd) {
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-int open_for_writing(const std::string& path, OutputFile::Existing existing) {
-  using Existing = OutputFile::Existing;
-  if (path == "-") return STDOUT_FILENO;
-  const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
-
-  int fd = -1;
-  if (existing == Existing::kAppend) {
-    fd = open_with(O_WRONLY | O_CREAT | O_APPEND);
-  } else {
-    fd = open_with(O_RDWR | O_CREAT | O_EXCL);
-    if (fd < 0 && errno == EEXIST) {
-      struct stat status = {};
-      const bool found = stat(path.c_str(), &status) == 0;
-      if (found && !S_ISREG(status.st_mode)) {
-        fd = open_with(O_WRONLY);
-      } else if (existing == Existing::kReplace) {
-        fd = open_with(O_RDWR | O_CREAT | O_TRUNC);
-      } else {
-        throw Error(fmt::format("{}: the file exists; --overwrite replaces it", path));
-      }
-    }
-  }
-  if (fd < 0) throw Error(text_of("open for writing", path, errno));
-  return fd;
-}
-
 }  // namespace
 
-OutputFile::OutputFile(int fd, std::string name)
-    : name_(std::move(name)), fd_(fd), regular_(is_regular_file(fd)) {}
+OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existing existing) {
+  if (path == "-") return {STDOUT_FILENO};
+  const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
+
+  const int append = existing == Existing::kAppend ? O_APPEND : 0;
+  Opened opened = {open_with((append ? O_WRONLY : O_RDWR) | O_CREAT | O_EXCL | append)};
+  opened.is_new = opened.fd >= 0;
+  if (opened.fd < 0 && errno == EEXIST) {
+    struct stat status = {};
+    const bool found = stat(path.c_str(), &status) == 0;
+    if (append || (found && !S_ISREG(status.st_mode))) {
+      opened.fd = open_with(O_WRONLY | O_CREAT | append);
+    } else if (existing == Existing::kReplace) {
+      opened.fd = open_with(O_RDWR | O_CREAT);
+      opened.replaces = true;
+    } else {
+      throw Error(fmt::format("{}: the file exists; --overwrite replaces it", path));
+    }
+  }
+  if (opened.fd < 0) throw Error(text_of("open for writing", path, errno));
+  return opened;
+}
+
+OutputFile::OutputFile(Opened opened, std::string name)
+    : name_(std::move(name)),
+      fd_(opened.fd),
+      regular_(is_regular_file(opened.fd)),
+      is_new_(opened.is_new),
+      replaces_(opened.replaces) {}
 
 OutputFile::OutputFile(const std::string& path, Existing existing)
     : OutputFile(open_for_writing(path, existing), path == "-" ? "standard output" : path) {
@@ -71,18 +72,23 @@ OutputFile OutputFile::temporary() {
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
   unlink(path.c_str());
-  return OutputFile(fd, "temporary file " + path);
+  return OutputFile({fd}, "temporary file " + path);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : name_(std::move(other.name_)),
       fd_(std::exchange(other.fd_, -1)),
       regular_(other.regular_),
+      is_new_(other.is_new_),
+      replaces_(other.replaces_),
+      begun_(other.begun_),
       flushed_(other.flushed_),
       pending_(std::move(other.pending_)) {}
 
 OutputFile::~OutputFile() {
-  if (fd_ > STDERR_FILENO) ::close(fd_);
+  if (fd_ <= STDERR_FILENO) return;
+  ::close(fd_);
+  if (is_new_ && !begun_) unlink(name_.c_str());
 }
 
 void OutputFile::append(std::string_view bytes) {
@@ -90,7 +96,15 @@ void OutputFile::append(std::string_view bytes) {
   pending_ += bytes;
 }
 
+// From here on what was there before is gone.
+void OutputFile::begin() {
+  if (begun_) return;
+  if (replaces_ && ftruncate(fd_, 0) != 0) throw Error(text_of("shorten", name_, errno));
+  begun_ = true;
+}
+
 void OutputFile::flush() {
+  begin();
   size_t done = 0;
   int error = 0;
   while (done < pending_.size() && error == 0) {

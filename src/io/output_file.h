@@ -20,13 +20,16 @@ class OutputFile {
  public:
   enum class Existing : uint8_t { kRefuse, kReplace, kAppend };
 
-  // Opens or makes the file; "-" is standard output. A device or a pipe holds nothing that could
-  // be lost and is never refused. Appending to a file whose last line has no end gives it one.
+  // Opens or makes the file; "-" is standard output. What it holds is replaced at the first
+  // flush(); until then nothing has changed, but for a file that is there and empty. A device or a
+  // pipe holds nothing that could be lost and is never refused. Appending to a file whose last
+  // line has no end gives it one.
   OutputFile(const std::string& path, Existing existing);
   // A file without a name that is gone when it is closed.
   static OutputFile temporary();
 
-  // Closes it; what was not flushed is dropped.
+  // Closes it; what was not flushed is dropped, and a file that was made and never flushed is
+  // removed.
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -46,12 +49,21 @@ class OutputFile {
   std::string_view pending() const { return pending_; }  // from flushed() on
 
  private:
-  OutputFile(int fd, std::string name);
+  struct Opened {
+    int fd;
+    bool is_new = false;    // made by us
+    bool replaces = false;  // holds what the first flush replaces
+  };
+
+  OutputFile(Opened opened, std::string name);
+  static Opened open_for_writing(const std::string& path, Existing existing);
+  void begin();
   void end_last_line(const std::string& path);
 
   std::string name_;
   int fd_;
   bool regular_ = false;
+  bool is_new_ = false, replaces_ = false, begun_ = false;
   int64_t flushed_ = 0;
   std::string pending_;
 };
