@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/error.h"
 #include "engine/engine.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
@@ -86,10 +87,17 @@ class Outlets {
     seconds_ += clock_() - begin;
   }
 
-  // Everything that is finished reaches the system with the step that finished it.
-  void step(const StepRecord& record) {
+  // Everything that is finished reaches the system with the step that finished it, and before
+  // the run waits for more.
+  void flush() {
     const double begin = clock_();
     records_.flush();
+    seconds_ += clock_() - begin;
+  }
+
+  void step(const StepRecord& record) {
+    flush();
+    const double begin = clock_();
     report_.add(record);
     if (trace_) {
       line_.clear();
@@ -97,6 +105,19 @@ class Outlets {
       trace_->append(line_);
     }
     seconds_ += clock_() - begin;
+  }
+
+  // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
+  void rescue() {
+    const auto keep = [](auto& file) {
+      try {
+        file.flush();
+      } catch (const Error&) {
+      }
+    };
+    keep(records_);
+    if (stats_) keep(*stats_);
+    if (trace_) keep(*trace_);
   }
 
   void close_records(bool complete) {
@@ -167,27 +188,35 @@ int run_job(const Config& config) {
                  .tokenizer = setup.tokenizer.get(),
                  .clock = clock},
                 setup.limits);
-  engine.run({.next = [&](bool wait, IntakeItem& item) { return intake.pull(wait, item); },
-              .done =
-                  [&](const Completion& completion, const RequestRecord& record) {
-                    outlets.answer(completion, record, options);
-                    ++state.done;
-                    state.output_tokens += record.completion_tokens;
-                  },
-              .stepped =
-                  [&](const StepRecord& record) {
-                    outlets.step(record);
-                    if (shows_progress && progress.due(record.end)) {
-                      state.elapsed = record.end - loaded;
-                      state.total = intake.num_lines();
-                      state.running = record.running;
-                      state.waiting = record.waiting;
-                      state.kv_use = static_cast<double>(record.positions_leased) /
-                                     static_cast<double>(record.positions_total);
-                      progress.show(record.end, state);
-                    }
-                  },
-              .interrupted = [&] { return interrupt.happened(); }});
+  const auto next = [&](bool wait, IntakeItem& item) {
+    const Intake::Pull pulled = intake.pull(false, item);
+    if (!wait || pulled != Intake::Pull::kLater) return pulled;
+    outlets.flush();
+    return intake.pull(true, item);
+  };
+  const auto done = [&](const Completion& completion, const RequestRecord& record) {
+    outlets.answer(completion, record, options);
+    ++state.done;
+    state.output_tokens += record.completion_tokens;
+  };
+  const auto stepped = [&](const StepRecord& record) {
+    outlets.step(record);
+    if (!shows_progress || !progress.due(record.end)) return;
+    state.elapsed = record.end - loaded;
+    state.total = intake.num_lines();
+    state.running = record.running;
+    state.waiting = record.waiting;
+    state.kv_use =
+        static_cast<double>(record.positions_leased) / static_cast<double>(record.positions_total);
+    progress.show(record.end, state);
+  };
+  const auto interrupted = [&] { return interrupt.happened(); };
+  try {
+    engine.run({.next = next, .done = done, .stepped = stepped, .interrupted = interrupted});
+  } catch (...) {
+    outlets.rescue();
+    throw;
+  }
   progress.clear();
 
   const bool complete = !interrupt.happened();
