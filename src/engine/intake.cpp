@@ -26,6 +26,12 @@ RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
   } else if (draft.prompt_token_ids.empty()) {
     return {"empty_prompt", "prompt_token_ids is an empty list"};
   }
+  if (!can_tokenize && !draft.sampling.stop.empty()) {
+    return {
+        "no_tokenizer",
+        "the model directory has no tokenizer: without text there are no stop strings, expected "
+        "stop_token_ids"};
+  }
   return {};
 }
 
