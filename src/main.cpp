@@ -119,10 +119,9 @@ const Names<bool> kOnOff = {{"on", true}, {"off", false}};
 void add_job_flags(FlagGroup group, Config& config) {
   group.add("--input", config.input, "FILE|-",
             "Prompts, one JSON object a line; - reads standard input. The only flag you need.");
-  group.add(
-      "--output", config.output, "FILE|- [NAME.completions.jsonl]",
-      "Where completions go, beside NAME.jsonl by default; - writes standard output, which is "
-      "the default when the input is -.");
+  group.add("--output", config.output, "FILE|- [NAME.completions.jsonl]",
+            "Where completions go. Give it for another place than beside NAME.jsonl; - is standard "
+            "output, the default when the input is -.");
   group.add("--stats", config.stats, "FILE [NAME.stats.jsonl]",
             "Where times per request and the summary are appended. Give it in a pipe, where there "
             "is no default.");
@@ -133,11 +132,13 @@ void add_job_flags(FlagGroup group, Config& config) {
                          "Order of the records. Take completion to have each one as soon as it is "
                          "done.");
   group.add_switch("--overwrite", config.overwrite,
-                   "Replace outputs that exist. Without it they are kept and the run is refused.");
+                   "Give it to replace an output that exists. Without it the run is refused.");
   group.add_switch("--token-ids", config.token_ids,
                    "Put token ids into the records. For comparing runs token by token.");
-  group.add_switch("--record-timing", config.record_timing,
-                   "Put times into the records. They then differ from run to run.");
+  group.add_switch(
+      "--record-timing", config.record_timing,
+      "Put times into the records. Give it to see them beside the text; the records then "
+      "differ from run to run.");
   group.add_switch("--quiet", config.quiet,
                    "Neither progress nor the closing table. For scripts; errors still show.");
   group.add_choice<Config::Progress>("--progress", config.progress,
@@ -177,15 +178,16 @@ void add_cache_flags(FlagGroup group, Config& config) {
       "Blocks on demand, or max-model-len positions set aside for each "
       "sequence. Take contiguous as the baseline to compare with.");
   group.add("--block-size", config.block_size, "N [16]",
-            "Positions in a block. Smaller wastes less of a last block, larger makes shorter "
+            "Positions in a block. Lower it to waste less of a last block, raise it for shorter "
             "tables.");
   group.add("--num-blocks", config.num_blocks, "N [by memory]",
             "Blocks in the cache; contiguous counts N times block-size positions. Give it to "
             "compare runs at equal memory.");
   group
       .add("--kv-memory", config.kv_memory, "BYTES [by memory]",
-           "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. By default what "
-           "max-batch-size sequences need, at most half of what is free.")
+           "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. Give it to leave "
+           "memory to others; by default what max-batch-size sequences need, at most half of what "
+           "is free.")
       ->transform(CLI::AsSizeValue(true));
 }
 
@@ -193,8 +195,9 @@ void add_scheduling_flags(FlagGroup group, Config& config) {
   group.add_choice<bool>("--batching", config.static_batching,
                          {{"continuous", false}, {"static", true}},
                          "continuous|static [continuous]",
-                         "static runs a batch to its last request before the next one: the "
-                         "baseline to compare with. It implies contiguous and whole prompts.");
+                         "static runs a batch to its last request before the next one, with "
+                         "contiguous memory and whole prompts. Take it as the baseline to compare "
+                         "with.");
   group.add("--max-batch-size", config.max_batch_size, "N [256]",
             "Sequences that run at once. Raise it for throughput, lower it for latency.");
   group.add_choice<bool>("--chunked-prefill", config.chunked_prefill, kOnOff, "on|off [on]",
@@ -242,7 +245,8 @@ void add_sampling_flags(FlagGroup group, Config::Sampling& sampling) {
       ->allow_extra_args(false);
   group
       .add("--stop-token-ids", sampling.stop_token_ids, "N,N,... [none]",
-           "End with one of these tokens, besides the model's own.")
+           "End with one of these tokens too. Give it for ends that the model's files do not "
+           "name.")
       ->delimiter(',')
       ->allow_extra_args(false);
   group.add_switch("--ignore-eos", sampling.ignore_eos,
