@@ -18,8 +18,7 @@ constexpr int kMostDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 
 constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
 constexpr int kPanelOutputs = 16 * kPanelVectors;
-constexpr int kRowBlock = 256;             // rows of x that one panel serves
-constexpr int kBlockNumbers = 128 * 1024;  // of x that are worked on for all outputs
+constexpr int kRowBlock = 256;  // rows of x that one panel serves
 
 // Rounds x to bfloat16, kept as float32: (chunks, num_rows, kChunk). Rows at a power of two would
 // share one set of the cache.
@@ -88,12 +87,12 @@ void matmul_direct(const MatmulArgs& args) {
 
 // ---- many rows
 
-// With products of bfloat16 numbers, which are exact in float32 unless they leave its range, an
-// fma is a multiplication and an addition: that is what processors without fma use.
+// With products of bfloat16 numbers, which are exact in float32 unless they leave its range, an fma
+// is a multiplication and an addition: that is what processors without fma use.
 template <bool kExactProducts>
-FORCE_INLINE f32x16 multiply_add(const f32x16& a, const f32x16& b, const f32x16& c) {
+FORCE_INLINE Native multiply_add(Native a, Native b, Native c) {
   if constexpr (kExactProducts && !kHardwareFma) return a * b + c;
-  return fma(a, b, c);
+  return fma_native(a, b, c);
 }
 
 struct Magnitudes {
@@ -135,29 +134,32 @@ void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, Ch
 template <bool kExactProducts, int kRows>
 void panel_tile(const float* x, const float* panel, int steps, bool first, Ahead& ahead,
                 int lines_per_step, float* total) {
+  constexpr int kVectors = kPanelOutputs / kNativeLanes;
   for (int step = 0; step < steps; ++step, first = false) {
     ahead.lines(lines_per_step);
-    f32x16 sum[2][kRows][kPanelVectors];  // of the even and odd columns
+    Native sum[2][kRows][kVectors];  // of the even and odd columns
     for (int m = 0; m < kRows; ++m) {
-      for (int v = 0; v < kPanelVectors; ++v) sum[0][m][v] = sum[1][m][v] = broadcast(0.0f);
+      for (int v = 0; v < kVectors; ++v) sum[0][m][v] = sum[1][m][v] = Native{};
     }
 #pragma GCC unroll 2
     for (int pair = 0; pair < kSumStep / 2; ++pair) {
 #pragma GCC unroll 2
       for (int odd = 0; odd < 2; ++odd, ++x, panel += kPanelOutputs) {
-        f32x16 w[kPanelVectors];
-        for (int v = 0; v < kPanelVectors; ++v) w[v] = load(panel + v * 16);
+        Native w[kVectors];
+        for (int v = 0; v < kVectors; ++v) w[v] = load_native(panel + v * kNativeLanes);
         for (int m = 0; m < kRows; ++m) {
-          const f32x16 factor = broadcast(x[m * kChunk]);
-          for (int v = 0; v < kPanelVectors; ++v) {
+          const Native factor = x[m * kChunk] - Native{};
+          for (int v = 0; v < kVectors; ++v) {
             sum[odd][m][v] = multiply_add<kExactProducts>(factor, w[v], sum[odd][m][v]);
           }
         }
       }
     }
     for (int m = 0; m < kRows; ++m) {
-      for (int v = 0; v < kPanelVectors; ++v) {
-        add_step(first, total + m * kPanelOutputs + v * 16, sum[0][m][v], sum[1][m][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        float* to = total + m * kPanelOutputs + v * kNativeLanes;
+        const Native before = first ? Native{} : load_native(to);
+        store_native(to, before + (sum[0][m][v] + sum[1][m][v]));
       }
     }
   }

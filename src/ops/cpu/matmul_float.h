@@ -9,55 +9,69 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kDepth = 256;  // columns that are worked on at a time
+constexpr int kDepth = 512;  // columns that are worked on at a time
 constexpr int kDotRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kDotOutputs = kNativeLanes == 16 ? 4 : 2;                       // at a time
-constexpr int kDotRowBlock = 64;
+constexpr int kLeastDotRowBlock = 30, kMostDotRowBlock = 60;
 
-// x as (ceil(k / kDepth), num_rows, kDepth), padded with +0.
+// Columns of x from k that lie together, padded with +0 to whole vectors.
+FORCE_INLINE int padded_depth(int left) { return left < kDepth ? (left + 15) / 16 * 16 : kDepth; }
+
+// x as (ceil(k / kDepth), num_rows, padded_depth).
 void pack_float(const PackArgs& args) {
   for (int m = args.first_row; m < args.last_row; ++m) {
     for (int k = 0; k < args.k; k += kDepth) {
-      const int left = args.k - k < kDepth ? args.k - k : kDepth;
-      float* to = (float*)args.packed + int64_t(k) * args.num_rows + int64_t(m) * kDepth;
-      memcpy(to, args.x + m * args.stride + k, left * sizeof(float));
-      memset(to + left, 0, (kDepth - left) * sizeof(float));
+      const int left = args.k - k, depth = padded_depth(left);
+      float* to = (float*)args.packed + int64_t(k) * args.num_rows + int64_t(m) * depth;
+      for (int i = 0; i < depth; i += 16) {
+        store(to + i, load_part(args.x + m * args.stride + k + i, left - i));
+      }
     }
   }
 }
 
-// sums[m][n] grows by the products of `depth` <= kDepth columns: x has rows of kDepth.
+// sums (rows, kDotOutputs, 16) grow by the products of `depth` columns.
 template <int kRows, int kOutputs, class T>
 void dot_rows(const float* x, const T* weights, int64_t stride, int depth, bool first,
-              f32x16 (*sums)[kDotOutputs]) {
-  f32x16 sum[kRows][kOutputs];
+              float* sums) {
+  const int x_stride = padded_depth(depth);
+  Native sum[kRows][kOutputs][kParts];
+  const auto at = [&](int m, int n, int p) {
+    return sums + (m * kDotOutputs + n) * 16 + p * kNativeLanes;
+  };
   for (int m = 0; m < kRows; ++m) {
-    for (int n = 0; n < kOutputs; ++n) sum[m][n] = first ? broadcast(0.0f) : sums[m][n];
+    for (int n = 0; n < kOutputs; ++n) {
+      for (int p = 0; p < kParts; ++p) sum[m][n][p] = first ? Native{} : load_native(at(m, n, p));
+    }
   }
   const auto step = [&](int k, const auto& load_16) {
-    f32x16 w[kOutputs];
-    for (int n = 0; n < kOutputs; ++n) w[n] = load_16(weights + n * stride + k);
-    for (int m = 0; m < kRows; ++m) {
-      const f32x16 factor = load(x + m * kDepth + k);
-      for (int n = 0; n < kOutputs; ++n) sum[m][n] = fma(factor, w[n], sum[m][n]);
+    for (int p = 0; p < kParts; ++p) {
+      Native w[kOutputs];
+      for (int n = 0; n < kOutputs; ++n) w[n] = load_16(weights + n * stride + k).part[p];
+      for (int m = 0; m < kRows; ++m) {
+        const Native factor = load_native(x + m * x_stride + k + p * kNativeLanes);
+        for (int n = 0; n < kOutputs; ++n) sum[m][n][p] = fma_native(factor, w[n], sum[m][n][p]);
+      }
     }
   };
   int k = 0;
   for (; k + 16 <= depth; k += 16) step(k, [](const T* from) { return load_as_float(from); });
   if (k < depth) step(k, [&](const T* from) { return load_as_float(from, depth - k); });
   for (int m = 0; m < kRows; ++m) {
-    for (int n = 0; n < kOutputs; ++n) sums[m][n] = sum[m][n];
+    for (int n = 0; n < kOutputs; ++n) {
+      for (int p = 0; p < kParts; ++p) store_native(at(m, n, p), sum[m][n][p]);
+    }
   }
 }
 
 // y = the trees over the sums, sixteen of them side by side.
-void fold(const f32x16 (*sums)[kDotOutputs], int rows, int outputs, float* y, int64_t y_stride) {
+void fold(const float* sums, int rows, int outputs, float* y, int64_t y_stride) {
   constexpr int kFoldRows = 16 / kDotOutputs;
   for (int first = 0; first < rows; first += kFoldRows) {
     const float* from[16];
     for (int i = 0; i < 16; ++i) {  // a row beyond the last: any sums
       const int m = first + i / kDotOutputs < rows ? first + i / kDotOutputs : first;
-      from[i] = (const float*)&sums[m][i % kDotOutputs < outputs ? i % kDotOutputs : 0];
+      from[i] = sums + (m * kDotOutputs + (i % kDotOutputs < outputs ? i % kDotOutputs : 0)) * 16;
     }
     f32x16 lane[16];
     load_transposed(from, lane);
@@ -76,20 +90,21 @@ void fold(const f32x16 (*sums)[kDotOutputs], int rows, int outputs, float* y, in
 
 template <int kOutputs, class T>
 void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
-  alignas(64) f32x16 sums[kDotRowBlock][kDotOutputs];
+  alignas(64) float sums[kMostDotRowBlock * kDotOutputs * 16];
   alignas(64) float panel[kOutputs * kDepth];
   const T* weights = (const T*)args.weights + n * args.weight_stride;
   Ahead ahead = {(const char*)(weights + kOutputs * args.weight_stride),
                  int64_t(args.weight_stride * sizeof(T)), int64_t(args.k * sizeof(T))};
   for (int k = 0; k < args.k; k += kDepth) {
-    const int depth = args.k - k < kDepth ? args.k - k : kDepth;
+    const int depth = args.k - k < kDepth ? args.k - k : kDepth, x_stride = padded_depth(depth);
     const float* x =
-        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * kDepth;
+        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * x_stride;
     const auto tiles = [&](const auto* from, int64_t stride) {
       const int lines = kOutputs * kDepth * int(sizeof(T)) / 64 * kDotRows / rows + 1;
       in_groups<kDotRows>(rows, [&]<int kRows>(int m) {
         ahead.lines(lines);
-        dot_rows<kRows, kOutputs>(x + m * kDepth, from, stride, depth, k == 0, sums + m);
+        dot_rows<kRows, kOutputs>(x + m * x_stride, from, stride, depth, k == 0,
+                                  sums + m * kDotOutputs * 16);
       });
     };
     if (rows <= kDotRows) {
@@ -106,16 +121,19 @@ void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
 
 template <class T>
 void matmul_float(const MatmulArgs& args) {
-  const auto outputs = [&]<int kOutputs>(int n) {
-    for (int row = args.first_row; row < args.last_row; row += kDotRowBlock) {
-      const int rows = args.last_row - row < kDotRowBlock ? args.last_row - row : kDotRowBlock;
-      dot_block<kOutputs, T>(args, row, rows, n);
+  // The block of x stays in the second-level cache for all outputs.
+  const int fitting = kBlockNumbers / args.k / kDotRows * kDotRows;
+  const int block = fitting < kLeastDotRowBlock  ? kLeastDotRowBlock
+                    : fitting > kMostDotRowBlock ? kMostDotRowBlock
+                                                 : fitting;
+  for (int row = args.first_row; row < args.last_row; row += block) {
+    const int rows = args.last_row - row < block ? args.last_row - row : block;
+    int n = args.first;
+    for (; n + kDotOutputs <= args.last; n += kDotOutputs) {
+      dot_block<kDotOutputs, T>(args, row, rows, n);
     }
-  };
-  int n = args.first;
-  for (; n + kDotOutputs <= args.last; n += kDotOutputs)
-    outputs.template operator()<kDotOutputs>(n);
-  for (; n < args.last; ++n) outputs.template operator()<1>(n);
+    for (; n < args.last; ++n) dot_block<1, T>(args, row, rows, n);
+  }
 }
 
 }  // namespace

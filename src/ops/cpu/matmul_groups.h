@@ -6,6 +6,14 @@
 namespace pagedinfer {
 namespace {
 
+// One register. The sums of an inner loop are held as these: g++ keeps an array of vectors of
+// several parts in memory.
+using Native = f32x16::Native;
+FORCE_INLINE Native load_native(const float* from) { return *(const f32x16::InMemory*)from; }
+FORCE_INLINE void store_native(float* to, Native a) { *(f32x16::InMemory*)to = a; }
+
+constexpr int kBlockNumbers = 128 * 1024;  // of x that are worked on for all outputs
+
 // Calls f<n>() with n = rows.
 template <int kMost, class F>
 FORCE_INLINE void with_rows(int rows, const F& f) {
