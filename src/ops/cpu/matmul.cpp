@@ -36,14 +36,12 @@ const ProductKernels& product_of(const CpuOptions& options, const Kernels& kerne
 struct Cut {
   int outputs, rows;  // of a task
 };
-Cut cut(int num_threads, int64_t outputs, int num_rows, int k) {
-  constexpr int kLeastOutputs = 32, kLeastRows = 64, kTasksPerThread = 4;
-  constexpr int64_t kLeastWork = 1 << 18;  // multiplications worth a second thread
-  if (num_threads == 1 || outputs * num_rows * k < kLeastWork) {
-    return {static_cast<int>(outputs), num_rows};
-  }
+Cut cut(int num_threads, int64_t outputs, int num_rows) {
+  constexpr int kLeastOutputs = 32, kMostOutputs = 1024, kLeastRows = 64, kTasksPerThread = 4;
+  if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kTasksPerThread;
-  const int size = divide_up(divide_up(outputs, tasks), kLeastOutputs) * kLeastOutputs;
+  const int size =
+      std::min(kMostOutputs, divide_up(divide_up(outputs, tasks), kLeastOutputs) * kLeastOutputs);
   const int row_parts =
       std::min(divide_up(num_rows, kLeastRows), std::max(1, tasks / divide_up(outputs, size)));
   return {size, divide_up(divide_up(num_rows, row_parts), kPackedRows) * kPackedRows};
@@ -76,31 +74,39 @@ void CpuOps::matmul(Tensor x, std::span<const Product> products) {
     kernels.pack({x.row<float>(0), x.stride, rows, k, first, last, packed_.data()});
   });
 
-  const Cut size = cut(pool_.num_threads(), outputs, rows, k);
+  constexpr int64_t kLeastWork = 1 << 18;  // multiplications worth a second thread
+  const int num_threads = outputs * rows * k < kLeastWork ? 1 : pool_.num_threads();
+  const Cut size = cut(num_threads, outputs, rows);
   const int row_parts = divide_up(rows, size.rows);
-  int tasks = 0;
-  for (const Product& product : products) {
-    tasks += divide_up(product.weight.rows, size.outputs) * row_parts;
+  const auto multiply = [&](const Product& product, int task) {
+    const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
+    const int64_t last = std::min<int64_t>(product.weight.rows, first + size.outputs);
+    kernels.multiply({.packed = packed_.data(),
+                      .num_rows = rows,
+                      .k = k,
+                      .weights = product.weight.data,
+                      .weight_stride = product.weight.stride,
+                      .y = product.out.row<float>(0),
+                      .y_stride = product.out.stride,
+                      .first_row = first_row,
+                      .last_row = std::min(rows, first_row + size.rows),
+                      .first = first,
+                      .last = static_cast<int>(last)});
+  };
+  if (num_threads == 1) {
+    const FlushDenormals guard;
+    for (const Product& product : products) multiply(product, 0);
+    return;
   }
+  const auto tasks_of = [&](const Product& product) {
+    return divide_up(product.weight.rows, size.outputs) * row_parts;
+  };
+  int tasks = 0;
+  for (const Product& product : products) tasks += tasks_of(product);
   pool_.parallel_for(tasks, [&](int task, int) {
     const Product* product = products.data();
-    for (int before; task >= (before = divide_up(product->weight.rows, size.outputs) * row_parts);
-         ++product) {
-      task -= before;
-    }
-    const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
-    kernels.multiply(
-        {.packed = packed_.data(),
-         .num_rows = rows,
-         .k = k,
-         .weights = product->weight.data,
-         .weight_stride = product->weight.stride,
-         .y = product->out.row<float>(0),
-         .y_stride = product->out.stride,
-         .first_row = first_row,
-         .last_row = std::min(rows, first_row + size.rows),
-         .first = first,
-         .last = static_cast<int>(std::min<int64_t>(product->weight.rows, first + size.outputs))});
+    for (; task >= tasks_of(*product); ++product) task -= tasks_of(*product);
+    multiply(*product, task);
   });
 }
 
