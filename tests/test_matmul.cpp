@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/cpu/bf16.h"
+#include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/denormals.h"
 #include "product_reference.h"
@@ -192,6 +193,19 @@ TEST_CASE("a product reads weights at any address") {
                                {out.data(), DType::kF32, 5, 35, 35}};
       ops->matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
       CHECK(num_different(out, right) == 0);
+    }
+  }
+}
+
+TEST_CASE("products take the workspace that was announced") {
+  std::mt19937 random(5);
+  for (const DType compute : {DType::kBF16, DType::kF32}) {
+    CpuOps ops({CpuIsa::kPortable, 1, compute});
+    for (const auto& [rows, k] : {std::pair{1, 1}, {3, 257}, {33, 40}, {70, 300}}) {
+      multiply(ops, random_case(random, compute, DType::kBF16, rows, k, {2}, Numbers::kNormal), 0,
+               rows);
+      CHECK(ops.workspace_used() > 0);
+      CHECK(ops.workspace_used() <= ops.workspace_bytes(rows, k));
     }
   }
 }

@@ -79,17 +79,20 @@ MemoryPlan make_plan(const Config& config, const Setup& setup) {
   const ModelSpec& spec = setup.model.spec;
   const int64_t per_layer =
       setup.ops->kv_bytes_per_position(setup.compute, spec.kv_heads, spec.head_dim);
-  return plan_memory(
-      {.available_bytes = available_memory("/"),
-       .weight_bytes = weight_bytes(setup.model),
-       .activation_bytes = scratch_bytes(spec, setup.ops->activation_type(),
-                                         setup.limits.max_step_tokens, setup.limits.max_running),
-       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
-       .block_size = resolve(config, setup.max_model_len).block_size,
-       .max_batch_size = setup.limits.max_running,
-       .max_model_len = setup.max_model_len,
-       .num_blocks = config.num_blocks,
-       .kv_memory = config.kv_memory});
+  const int64_t widest = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim});
+  const int64_t activation_bytes =
+      scratch_bytes(spec, setup.ops->activation_type(), setup.limits.max_step_tokens,
+                    setup.limits.max_running) +
+      setup.ops->workspace_bytes(setup.limits.max_step_tokens, widest);
+  return plan_memory({.available_bytes = available_memory("/"),
+                      .weight_bytes = weight_bytes(setup.model),
+                      .activation_bytes = activation_bytes,
+                      .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+                      .block_size = resolve(config, setup.max_model_len).block_size,
+                      .max_batch_size = setup.limits.max_running,
+                      .max_model_len = setup.max_model_len,
+                      .num_blocks = config.num_blocks,
+                      .kv_memory = config.kv_memory});
 }
 
 std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {

@@ -67,6 +67,11 @@ class Ops {
   virtual Tensor upload(Tensor host, DType dtype) = 0;
   virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
   virtual int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const = 0;
+  // What a step takes beside its scratch(), where no product has an input of more than
+  // `num_rows` x `cols`. For the memory plan.
+  virtual int64_t workspace_bytes(int64_t num_rows, int64_t cols) const {
+    return static_cast<void>(num_rows), static_cast<void>(cols), 0;
+  }
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;  // until next stage()
   virtual BatchView stage(const Batch& batch) = 0;                      // starts a step
 

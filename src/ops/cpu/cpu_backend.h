@@ -23,6 +23,7 @@ class CpuOps final : public Ops {
   Tensor upload(Tensor host, DType dtype) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
+  int64_t workspace_bytes(int64_t num_rows, int64_t cols) const override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   DType activation_type() const override { return DType::kF32; }
@@ -42,6 +43,7 @@ class CpuOps final : public Ops {
 
   // The most bytes of scratch() and stage() that one step took.
   int64_t most_scratch_used() const { return scratch_.most_used(); }
+  int64_t workspace_used() const { return packed_.size(); }
 
  private:
   // Calls f(first, last) for ranges that make up [0, rows), on several threads where the

@@ -13,8 +13,8 @@ namespace {
 int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 // Enough for every ProductKernels.
-int64_t packed_bytes(int num_rows, int k) {
-  return int64_t{4} * divide_up(num_rows, 16) * 16 * divide_up(k, 256) * 256;
+int64_t packed_bytes(int64_t num_rows, int64_t k) {
+  return 4 * ((num_rows + 15) / 16 * 16) * ((k + 255) / 256 * 256);
 }
 
 const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight) {
@@ -48,6 +48,10 @@ Cut cut(int num_threads, int64_t outputs, int num_rows) {
 }
 
 }  // namespace
+
+int64_t CpuOps::workspace_bytes(int64_t num_rows, int64_t cols) const {
+  return packed_bytes(num_rows, cols);
+}
 
 void CpuOps::matmul(Tensor x, std::span<const Product> products) {
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
