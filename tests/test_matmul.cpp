@@ -150,6 +150,8 @@ TEST_CASE("products of sizes at the edges of blocks are the plain loop's") {
       }
     }
     check_case(all,
+               random_case(random, types.compute, types.weight, 150, 900, {33}, Numbers::kNormal));
+    check_case(all,
                random_case(random, types.compute, types.weight, 261, 129, {33}, Numbers::kNormal));
     check_case(
         all, random_case(random, types.compute, types.weight, 70, 40, {600, 5}, Numbers::kNormal));
