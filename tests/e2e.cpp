@@ -78,7 +78,7 @@ std::vector<Json> of_kind(std::vector<Json> lines, std::string_view kind) {
   return lines;
 }
 
-Words command(const Words& words) { return Words{PAGEDINFER_BINARY} + words; }
+Words command(const Words& words) { return Words{built_program()} + words; }
 
 Ended run(const Words& flags, std::string_view input) {
   Ended ended = run_program(command(Words{"run"} + flags), input);

@@ -14,7 +14,7 @@ namespace {
 
 // The names of the fields of Config, as its header has them.
 std::vector<std::string> config_fields() {
-  std::string header = read_file(PAGEDINFER_SOURCE_DIR "/src/core/config.h");
+  std::string header = read_file(source_dir() + "/src/core/config.h");
   header = header.substr(header.find("struct Config {"));
   header = std::regex_replace(header, std::regex("//[^\n]*"), "");
   std::vector<std::string> names;
