@@ -3,6 +3,8 @@
 
     scripts/benchmark.py demo   [--program build/pagedinfer]   the demo prompts by batch size
     scripts/benchmark.py memory [--program build/pagedinfer]   peak memory by length of the input
+    scripts/benchmark.py kernels     matrix products and attention against the machine's own bounds;
+                                     build pagedinfer_matmul_bench and pagedinfer_ops_bench before
 
 Every line of results/NAME.jsonl has the commit, the machine and the command it came from. Runs
 of one measurement take turns, and the median counts: machines are noisy.
@@ -96,18 +98,31 @@ def memory(program, counts):
                    {"lines": count, "peak_kib": peaks[count], "above_first_mib": round(above, 2)})
 
 
+def kernels(threads):
+    for count in threads:
+        for name, flags in (("matmul", ["--threads", str(count), "--json"]), ("ops", [str(count)])):
+            program = ROOT / "build" / f"pagedinfer_{name}_bench"
+            lines = output_of(str(program), *flags).splitlines()
+            print("\n".join(lines))
+            points = [json.loads(line) if line.startswith("{") else line for line in lines]
+            record("kernels", f"build/{program.name} {' '.join(flags)}", {"points": points})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["demo", "memory"])
+    parser.add_argument("what", choices=["demo", "memory", "kernels"])
     parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--lines", type=int, nargs="+", default=[1000, 100000])
     args = parser.parse_args()
     (ROOT / "results").mkdir(exist_ok=True)
     if args.what == "demo":
         demo(args.program, args.repeats)
-    else:
+    elif args.what == "memory":
         memory(args.program, args.lines)
+    else:
+        kernels(args.threads)
 
 
 if __name__ == "__main__":
