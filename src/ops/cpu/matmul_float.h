@@ -30,15 +30,13 @@ void pack_float(const PackArgs& args) {
   }
 }
 
-// sums (rows, kDotOutputs, 16) grow by the products of `depth` columns.
+// kOutputs of 16 outputs: sums (rows, 16, 16) grow by the products of `depth` columns.
 template <int kRows, int kOutputs, class T>
 void dot_rows(const float* x, const T* weights, int64_t stride, int depth, bool first,
               float* sums) {
   const int x_stride = padded_depth(depth);
   Native sum[kRows][kOutputs][kParts];
-  const auto at = [&](int m, int n, int p) {
-    return sums + (m * kDotOutputs + n) * 16 + p * kNativeLanes;
-  };
+  const auto at = [&](int m, int n, int p) { return sums + (m * 16 + n) * 16 + p * kNativeLanes; };
   for (int m = 0; m < kRows; ++m) {
     for (int n = 0; n < kOutputs; ++n) {
       for (int p = 0; p < kParts; ++p) sum[m][n][p] = first ? Native{} : load_native(at(m, n, p));
@@ -64,15 +62,11 @@ void dot_rows(const float* x, const T* weights, int64_t stride, int depth, bool 
   }
 }
 
-// y = the trees over the sums, sixteen of them side by side.
+// y (rows, outputs) = the trees over sums (rows, 16, 16), those of a row side by side.
 void fold(const float* sums, int rows, int outputs, float* y, int64_t y_stride) {
-  constexpr int kFoldRows = 16 / kDotOutputs;
-  for (int first = 0; first < rows; first += kFoldRows) {
+  for (int m = 0; m < rows; ++m, sums += 256, y += y_stride) {
     const float* from[16];
-    for (int i = 0; i < 16; ++i) {  // a row beyond the last: any sums
-      const int m = first + i / kDotOutputs < rows ? first + i / kDotOutputs : first;
-      from[i] = sums + (m * kDotOutputs + (i % kDotOutputs < outputs ? i % kDotOutputs : 0)) * 16;
-    }
+    for (int n = 0; n < 16; ++n) from[n] = sums + (n < outputs ? n : 0) * 16;
     f32x16 lane[16];
     load_transposed(from, lane);
 #pragma GCC unroll 4
@@ -80,17 +74,13 @@ void fold(const float* sums, int rows, int outputs, float* y, int64_t y_stride) 
 #pragma GCC unroll 8
       for (int i = 0; i < width; ++i) lane[i] = lane[i] + lane[i + width];
     }
-    float result[16];
-    store(result, lane[0]);
-    for (int m = first; m < rows && m < first + kFoldRows; ++m) {
-      memcpy(y + m * y_stride, result + (m - first) * kDotOutputs, outputs * sizeof(float));
-    }
+    store_part(y, outputs, lane[0]);
   }
 }
 
+// sums (rows, 16, 16) = the products of rows of x with kOutputs outputs from n.
 template <int kOutputs, class T>
-void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
-  alignas(64) float sums[kMostDotRowBlock * kDotOutputs * 16];
+void dot_outputs(const MatmulArgs& args, int first_row, int rows, int n, float* sums) {
   alignas(64) float panel[kOutputs * kDepth];
   const T* weights = (const T*)args.weights + n * args.weight_stride;
   Ahead ahead = {(const char*)(weights + kOutputs * args.weight_stride),
@@ -100,11 +90,10 @@ void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
     const float* x =
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * x_stride;
     const auto tiles = [&](const auto* from, int64_t stride) {
-      const int lines = kOutputs * kDepth * int(sizeof(T)) / 64 * kDotRows / rows + 1;
+      const int lines = kOutputs * depth * int(sizeof(T)) / 64 * kDotRows / rows + 1;
       in_groups<kDotRows>(rows, [&]<int kRows>(int m) {
         ahead.lines(lines);
-        dot_rows<kRows, kOutputs>(x + m * x_stride, from, stride, depth, k == 0,
-                                  sums + m * kDotOutputs * 16);
+        dot_rows<kRows, kOutputs>(x + m * x_stride, from, stride, depth, k == 0, sums + m * 256);
       });
     };
     if (rows <= kDotRows) {
@@ -116,7 +105,6 @@ void dot_block(const MatmulArgs& args, int first_row, int rows, int n) {
       tiles(panel, kDepth);
     }
   }
-  fold(sums, rows, kOutputs, args.y + first_row * args.y_stride + n, args.y_stride);
 }
 
 template <class T>
@@ -128,11 +116,16 @@ void matmul_float(const MatmulArgs& args) {
                                                  : fitting;
   for (int row = args.first_row; row < args.last_row; row += block) {
     const int rows = args.last_row - row < block ? args.last_row - row : block;
-    int n = args.first;
-    for (; n + kDotOutputs <= args.last; n += kDotOutputs) {
-      dot_block<kDotOutputs, T>(args, row, rows, n);
+    for (int n = args.first; n < args.last; n += 16) {
+      alignas(64) float sums[kMostDotRowBlock * 256];
+      const int outputs = args.last - n < 16 ? args.last - n : 16;
+      int i = 0;
+      for (; i + kDotOutputs <= outputs; i += kDotOutputs) {
+        dot_outputs<kDotOutputs, T>(args, row, rows, n + i, sums + i * 16);
+      }
+      for (; i < outputs; ++i) dot_outputs<1, T>(args, row, rows, n + i, sums + i * 16);
+      fold(sums, rows, outputs, args.y + row * args.y_stride + n, args.y_stride);
     }
-    for (; n < args.last; ++n) dot_block<1, T>(args, row, rows, n);
   }
 }
 
