@@ -181,33 +181,22 @@ TEST_CASE("a row of a product does not depend on the rows beside it") {
   }
 }
 
-TEST_CASE("a product reads weights at any address") {
+TEST_CASE("a product reads weights at any even address") {
   std::mt19937 random(4);
-  const Case c = random_case(random, DType::kBF16, DType::kBF16, 5, 70, {35}, Numbers::kNormal);
-  const FlushDenormals guard;
-  const std::vector<float> right = expected(c);
-  for (const auto& ops : all_ops(DType::kBF16)) {
-    std::vector<bf16> memory(35 * 70 + 64);
-    for (int offset = 0; offset < 64; offset += 7) {
-      store_numbers(c.weights[0].data(), 35 * 70, DType::kBF16, memory.data() + offset);
-      std::vector<float> out(right.size()), x = c.x;
-      const Product product = {{memory.data() + offset, DType::kBF16, 35, 70, 70},
-                               {out.data(), DType::kF32, 5, 35, 35}};
-      ops->matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
-      CHECK(num_different(out, right) == 0);
-    }
-  }
-}
-
-TEST_CASE("products take the workspace that was announced") {
-  std::mt19937 random(5);
-  for (const DType compute : {DType::kBF16, DType::kF32}) {
-    CpuOps ops({CpuIsa::kPortable, 1, compute});
-    for (const auto& [rows, k] : {std::pair{1, 1}, {3, 257}, {33, 40}, {70, 300}}) {
-      multiply(ops, random_case(random, compute, DType::kBF16, rows, k, {2}, Numbers::kNormal), 0,
-               rows);
-      CHECK(ops.workspace_used() > 0);
-      CHECK(ops.workspace_used() <= ops.workspace_bytes(rows, k));
+  for (const Types types : kTypes) {
+    const Case c = random_case(random, types.compute, types.weight, 5, 70, {35}, Numbers::kNormal);
+    const FlushDenormals guard;
+    const std::vector<float> right = expected(c);
+    for (const auto& ops : all_ops(types.compute)) {
+      std::vector<char> memory(35 * 70 * 4 + 64);
+      for (int offset = 0; offset < 64; offset += 14) {
+        store_numbers(c.weights[0].data(), 35 * 70, types.weight, memory.data() + offset);
+        std::vector<float> out(right.size()), x = c.x;
+        const Product product = {{memory.data() + offset, types.weight, 35, 70, 70},
+                                 {out.data(), DType::kF32, 5, 35, 35}};
+        ops->matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
+        CHECK(num_different(out, right) == 0);
+      }
     }
   }
 }
