@@ -25,13 +25,12 @@ std::string uneven_lines(int count) {
   return lines;
 }
 
-// `lines` is longer than what the pipe holds.
-const std::string kLongId(500, 'x');
-
+// Little work and much output: more than a pipe holds.
 std::string lines_with_long_ids(int count) {
+  const std::string id(500, 'x');
   std::string lines;
   for (int i = 0; i < count; ++i) {
-    lines += "{\"id\": \"" + kLongId + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
+    lines += "{\"id\": \"" + id + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
   }
   return lines;
 }
@@ -158,10 +157,11 @@ TEST_CASE("memory does not grow with the input, also behind a slow line") {
     const TempDir dir;
     std::string lines = R"({"prompt_token_ids": [5], "ignore_eos": true, "max_tokens": 300})"
                         "\n";
-    for (int i = 1; i < count; ++i) {
-      lines += R"({"prompt": "Nora", "max_tokens": 1})"
-               "\n";
-    }
+    // Short work, but 3 KB of each line belong to its request and 2 KB to its record.
+    const std::string line = R"({"id": ")" + std::string(2000, 'i') + R"(", "stop": ")" +
+                             std::string(1000, 's') + R"(", "prompt": "Nora", "max_tokens": 1})" +
+                             "\n";
+    for (int i = 1; i < count; ++i) lines += line;
     write_file(dir / "in.jsonl", lines);
     const Ended ended = run({"--input", dir / "in.jsonl", "--quiet"});
     CHECK(ended.exit_code == 0);
