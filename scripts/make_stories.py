@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the training text of the bundled model and the demo prompts.
 
-  make_stories.py --train build/stories.jsonl --documents 300000   training documents
+  make_stories.py --train build/stories.jsonl --documents 150000   training documents
   make_stories.py --prompts datasets/prompts.jsonl                 held-out demo prompts
 
 A training line is {"kind", "prompt", "completion"}: the document is prompt + completion, and a story
@@ -20,7 +20,7 @@ import zlib
 from story_grammar import COLOURS, THINGS, filler, pick_people, tell, tidy, words_to_spell
 
 VOWELS, CONSONANTS = "aeiou", "bcdfghjklmnprstvwz"
-LIMIT = 30  # of the operands of sums and of both parts of differences
+LIMIT = 25  # of the operands of sums and of both parts of differences
 
 
 def is_held_out(key):
@@ -31,12 +31,17 @@ def question(text):
     return f"Question: {text}\nAnswer:"
 
 
+def counted(number, thing):
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
 def make_sum(rng):
     a, b = rng.randint(0, LIMIT), rng.randint(0, LIMIT)
     (name, *_), thing = pick_people(rng)[0], rng.choice(THINGS)
     text = rng.choice([f"What is {a} + {b}?"] * 3 + [
         f"What is {a} plus {b}?", f"How much is {a} + {b}?",
-        f"{name} has {a} {thing}s and finds {b} more. How many {thing}s does {name} have now?"])
+        f"{name} has {counted(a, thing)} and finds {b} more. "
+        f"How many {thing}s does {name} have now?"])
     return f"sum {min(a, b)} {max(a, b)}", question(text), f" {a + b}"
 
 
@@ -46,7 +51,8 @@ def make_difference(rng):
     (name, *_), thing = pick_people(rng)[0], rng.choice(THINGS)
     text = rng.choice([f"What is {a} - {b}?"] * 3 + [
         f"What is {a} minus {b}?", f"How much is {a} - {b}?",
-        f"{name} has {a} {thing}s and gives away {b}. How many {thing}s does {name} have now?"])
+        f"{name} has {counted(a, thing)} and gives away {b}. "
+        f"How many {thing}s does {name} have now?"])
     return f"difference {a} {b}", question(text), f" {rest}"
 
 
@@ -57,31 +63,37 @@ def some_word(rng):
         rng.choice(CONSONANTS) if rng.random() < 0.7 else "")
 
 
-def make_spell(rng):
-    word = some_word(rng)
-    text = rng.choice([f"How do you spell {word}?", f"Spell the word {word}."])
-    return f"spell {word}", question(text), "".join(" " + letter for letter in word)
+def spaced(word):
+    return " ".join(word)
 
 
 def make_first(rng):
     word = some_word(rng)
-    text = rng.choice([f"What is the first letter of {word}?",
-                       f"Which letter does the word {word} start with?"])
+    text = rng.choice([f"What is the first letter of {spaced(word)}?",
+                       f"Which letter does {spaced(word)} start with?"])
     return f"first {word}", question(text), f" {word[0]}"
 
 
 def make_last(rng):
     word = some_word(rng)
-    text = rng.choice([f"What is the last letter of {word}?",
-                       f"Which letter does the word {word} end with?"])
+    text = rng.choice([f"What is the last letter of {spaced(word)}?",
+                       f"Which letter does {spaced(word)} end with?"])
     return f"last {word}", question(text), f" {word[-1]}"
 
 
 def make_count(rng):
     word = some_word(rng)
-    text = rng.choice([f"How many letters are in {word}?",
-                       f"How many letters does the word {word} have?"])
+    text = rng.choice([f"How many letters are in {spaced(word)}?",
+                       f"How many letters does {spaced(word)} have?"])
     return f"count {word}", question(text), f" {len(word)}"
+
+
+def make_backwards(rng):
+    word = some_word(rng)
+    while len(word) > 5:
+        word = some_word(rng)
+    text = rng.choice([f"What is {spaced(word)} backwards?", f"Write {spaced(word)} backwards."])
+    return f"backwards {word}", question(text), " " + spaced(word[::-1])
 
 
 def make_sort(rng):
@@ -101,23 +113,24 @@ def make_alphabet(rng):
 
 
 def make_colour(rng, num_things=None, num_fillers=None):
-    """A story that names the colours of things, and a question about one of them."""
-    num_things = num_things or rng.choice([2, 2, 3, 3, 4, 5, 6, 8])
+    """A story that gives things their colours, and a question about one of them."""
+    num_things = num_things or rng.choice([1, 1, 2, 2, 3, 3, 4, 5, 8])
     if num_fillers is None:
-        num_fillers = rng.randint(6, 52) if rng.random() < 0.1 else rng.choice([0, 0, 1, 2, 3, 5])
-    things = rng.sample(THINGS, num_things)
-    people = pick_people(rng, min(num_things, 4))
-    facts = [(thing, rng.choice(COLOURS), people[i % len(people)][0])
-             for i, thing in enumerate(things)]
-    rng.shuffle(facts)
-    sentences = [rng.choice([f"{who} has a {colour} {thing}.", f"{who} found a {colour} {thing}.",
-                             f"The {thing} of {who} is {colour}."]) for thing, colour, who in facts]
+        num_fillers = rng.randint(6, 52) if rng.random() < 0.06 else rng.choice([0, 0, 0, 1, 2, 3])
+    people = [name for name, _ in pick_people(rng, min(num_things, 4))]
+    facts = [(thing, rng.choice(COLOURS)) for thing in rng.sample(THINGS, num_things)]
+    sentences = []
+    for thing, colour in facts:
+        who = rng.choice(people)
+        sentences.append(rng.choice([f"{who} has a {thing}, and the {thing} is {colour}.",
+                                     f"{who} found a {thing}. The {thing} is {colour}.",
+                                     f"The {thing} is {colour}."]))
     for _ in range(num_fillers):
-        sentences.insert(rng.randint(0, len(sentences)), filler(rng, rng.choice(people)[0]))
-    thing, colour, _ = rng.choice(facts)
+        sentences.insert(rng.randint(0, len(sentences)), filler(rng, rng.choice(people)))
+    thing, colour = rng.choice(facts)
     asked = rng.choice([f"What colour is the {thing}?", f"Which colour does the {thing} have?"])
-    key = "colour " + " ".join(sorted(f"{c} {t}" for t, c, _ in facts)) + " " + thing
-    return key, tidy(" ".join(sentences)) + "\n" + question(asked), f" {colour}"
+    key = "colours " + ", ".join(sorted(f"{colour} {thing}" for thing, colour in facts))
+    return key, tidy(" ".join(sentences)) + "\n" + question(asked), f" The {thing} is {colour}."
 
 
 def make_story(rng, num_plots=None):
@@ -126,17 +139,17 @@ def make_story(rng, num_plots=None):
 
 
 QUESTIONS = {  # kind: (maker, share of the documents, number of demo prompts, max_tokens)
-    "sum": (make_sum, 22, 40, 8),
-    "difference": (make_difference, 22, 30, 8),
-    "spell": (make_spell, 9, 15, 24),
-    "first": (make_first, 5, 15, 8),
-    "last": (make_last, 5, 15, 8),
-    "count": (make_count, 6, 15, 8),
-    "sort": (make_sort, 14, 25, 24),
-    "alphabet": (make_alphabet, 7, 15, 24),
-    "colour": (make_colour, 9, 50, 8),
+    "sum": (make_sum, 18, 35, 8),
+    "difference": (make_difference, 22, 35, 8),
+    "first": (make_first, 3, 15, 8),
+    "last": (make_last, 2, 15, 8),
+    "count": (make_count, 3, 15, 8),
+    "backwards": (make_backwards, 10, 15, 24),
+    "sort": (make_sort, 9, 25, 24),
+    "alphabet": (make_alphabet, 9, 15, 24),
+    "colour": (make_colour, 20, 50, 16),
 }
-STORY_SHARE, NUM_STORY_PROMPTS = 5, 140
+STORY_SHARE, NUM_STORY_PROMPTS = 3, 140
 
 
 def write_training(path, num_documents, rng):
@@ -157,8 +170,8 @@ def write_training(path, num_documents, rng):
 def held_out(make, seen):
     while True:
         key, prompt, completion = make()
-        if is_held_out(key) and key not in seen:
-            seen.add(key)
+        if is_held_out(key) and (key, prompt) not in seen:
+            seen.add((key, prompt))
             return prompt, completion
 
 
@@ -181,7 +194,8 @@ def write_prompts(path, rng):
                       "max_tokens": rng.choice([64, 96, 128, 160, 200])})
     for kind, (maker, _, count, max_tokens) in QUESTIONS.items():
         for i in range(count):
-            size = (8, 3 + i) if kind == "colour" and i % 2 else ()
+            # One coloured thing, half of them in long stories: with more the model has to guess.
+            size = () if kind != "colour" else (1, i + 7) if i % 2 else (1, i % 4)
             prompt, completion = held_out(lambda: maker(rng, *size), seen)
             lines.append({"id": f"{kind}-{i + 1:03}", "prompt": prompt, "max_tokens": max_tokens,
                           "answer": completion.strip()})
@@ -193,7 +207,7 @@ def write_prompts(path, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--train", metavar="FILE", help="write training documents here")
-    parser.add_argument("--documents", type=int, default=300_000, help="how many [300000]")
+    parser.add_argument("--documents", type=int, default=150_000, help="how many [150000]")
     parser.add_argument("--prompts", metavar="FILE", help="write the demo prompts here")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
