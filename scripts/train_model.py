@@ -15,6 +15,7 @@ import json
 import math
 import pathlib
 import random
+import shutil
 import time
 
 import sentencepiece
@@ -42,7 +43,19 @@ def train_tokenizer(documents, directory, vocab_size):
         required_chars="".join(map(chr, range(33, 127))), unk_id=0, bos_id=BOS, eos_id=EOS,
         pad_id=-1, num_threads=2, minloglevel=2)
     (directory / "tokenizer.vocab").unlink()
+    return load_tokenizer(directory)
+
+
+def load_tokenizer(directory):
     return sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+
+
+def new_model(vocab_size):
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=vocab_size, hidden_size=128, intermediate_size=256, num_hidden_layers=6,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=4096,
+        rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=True, bos_token_id=BOS,
+        eos_token_id=EOS, initializer_range=0.04))
 
 
 def encode(tokenizer, documents):
@@ -107,10 +120,10 @@ def make_optimizers(model, args):
             (torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.01), args.lr)]
 
 
-def schedule(step, args):
-    """Share of the peak rate: a linear rise, then a cosine to nearly nothing."""
+def schedule(step, done, args):
+    """Share of the peak rate: a linear rise, then a cosine to nearly nothing at done = 1."""
     rise = min(1.0, (step + 1) / args.warmup)
-    return rise * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * step / args.steps)))
+    return rise * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def train(model, documents, checks, args, start):
@@ -118,12 +131,13 @@ def train(model, documents, checks, args, start):
     optimizers = make_optimizers(model, args)
     model.train()
     for step in range(args.steps + 1):
-        if step % args.check_every == 0 or step == args.steps:
+        done = min(1.0, max(step / args.steps, (time.time() - start) / (60 * args.minutes)))
+        if step % args.check_every == 0 or done == 1.0:
             scores = {kind: evaluate(model, some) for kind, some in checks.items()}
             print(f"step {step}  {time.time() - start:.0f} s  " + "  ".join(
                 f"{kind} {loss:.3f}" + (f"/{right:.0%}" if kind != "story" else "")
                 for kind, (loss, right) in scores.items()), flush=True)
-        if step == args.steps:
+        if done == 1.0:
             break
         chosen, num_tokens = [], 0
         while num_tokens < args.step_tokens:
@@ -138,7 +152,7 @@ def train(model, documents, checks, args, start):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer, peak in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * schedule(step, args)
+                group["lr"] = peak * schedule(step, done, args)
             optimizer.step()
         model.zero_grad(set_to_none=True)
 
@@ -159,8 +173,12 @@ def main():
     parser.add_argument("--train", required=True, help="documents of make_stories.py --train")
     parser.add_argument("--prompts", required=True, help="held-out prompts, to watch the accuracy")
     parser.add_argument("--output", required=True, type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=2200)
-    parser.add_argument("--step-tokens", type=int, default=4096)
+    parser.add_argument("--init", type=pathlib.Path, metavar="DIR",
+                        help="go on from this model and tokenizer instead of from nothing")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--minutes", type=float, default=38,
+                        help="on a busy machine, end the schedule by then with fewer steps [38]")
+    parser.add_argument("--step-tokens", type=int, default=2048)
     parser.add_argument("--micro-tokens", type=int, default=1024)
     parser.add_argument("--lr", type=float, default=4e-3, help="of AdamW [4e-3]")
     parser.add_argument("--muon-lr", type=float, default=2e-2, help="of Muon [2e-2]")
@@ -176,7 +194,11 @@ def main():
     args.output.mkdir(parents=True, exist_ok=True)
 
     documents = read_lines(args.train)
-    tokenizer = train_tokenizer(documents[:40_000], args.output, args.vocab_size)
+    if args.init is None:
+        tokenizer = train_tokenizer(documents[:40_000], args.output, args.vocab_size)
+    else:
+        shutil.copy(args.init / "tokenizer.model", args.output)
+        tokenizer = load_tokenizer(args.output)
     held_out = [d for d in read_lines(args.prompts) if "answer" in d]
     checks = {}
     for d in held_out:
@@ -187,11 +209,10 @@ def main():
     stories = [d for d in encoded[:4000] if d[1] == 1]
     checks["story"], encoded = stories[:200], encoded[4000:]
     num_tokens = sum(len(ids) for ids, _ in encoded)
-    model = LlamaForCausalLM(LlamaConfig(
-        vocab_size=args.vocab_size, hidden_size=128, intermediate_size=384, num_hidden_layers=6,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=4096,
-        rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=True, bos_token_id=BOS,
-        eos_token_id=EOS, initializer_range=0.04))
+    if args.init is None:
+        model = new_model(args.vocab_size)
+    else:
+        model = LlamaForCausalLM.from_pretrained(args.init, dtype=torch.float32)
     print(f"{len(encoded)} documents, {num_tokens} tokens, {model.num_parameters()} parameters, "
           f"{time.time() - start:.0f} s", flush=True)
     train(model, encoded, checks, args, start)
