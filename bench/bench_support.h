@@ -1,0 +1,103 @@
+// Bounds that a benchmark of the operations is measured against, and how it is timed.
+#pragma once
+
+#include <immintrin.h>
+#include <time.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/thread_pool.h"
+
+namespace pagedinfer {
+
+enum class Clock : uint8_t { kWall, kThread };  // the latter leaves out what others computed
+
+inline double now(Clock clock) {
+  timespec time;
+  clock_gettime(clock == Clock::kWall ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <class F>
+double seconds(Clock clock, const F& f) {
+  const double start = now(clock);
+  f();
+  return now(clock) - start;
+}
+
+struct Pair {
+  double work, bound;
+};
+
+// Medians over alternations of the work and its bound, since a machine's speed drifts.
+template <class Work, class Bound>
+Pair medians(Clock clock, int times, const Work& work, const Bound& bound) {
+  std::vector<double> a, b;
+  work();
+  for (int i = 0; i < times; ++i) {
+    b.push_back(seconds(clock, bound));
+    a.push_back(seconds(clock, work));
+  }
+  std::nth_element(a.begin(), a.begin() + times / 2, a.end());
+  std::nth_element(b.begin(), b.begin() + times / 2, b.end());
+  return {a[times / 2], b[times / 2]};
+}
+
+inline volatile int64_t sink;
+
+// Reads all of a piece of memory in four streams.
+__attribute__((target("avx2"))) inline void read_piece(const char* from, int64_t bytes) {
+  const int64_t quarter = bytes / 4 / 64 * 64;
+  __m256i sum[4] = {};
+  for (int64_t i = 0; i < quarter; i += 64) {
+    for (int s = 0; s < 4; ++s) {
+      const auto* at = reinterpret_cast<const __m256i*>(from + s * quarter + i);
+      sum[s] = _mm256_or_si256(sum[s],
+                               _mm256_or_si256(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)));
+    }
+  }
+  const __m256i all =
+      _mm256_or_si256(_mm256_or_si256(sum[0], sum[1]), _mm256_or_si256(sum[2], sum[3]));
+  sink = _mm256_extract_epi64(all, 0);
+}
+
+inline void read_all(ThreadPool& pool, const void* from, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 18;
+  pool.parallel_for(static_cast<int>((bytes + kPiece - 1) / kPiece), [&](int i, int) {
+    read_piece(static_cast<const char*>(from) + i * kPiece, std::min(kPiece, bytes - i * kPiece));
+  });
+}
+
+// Multiply-adds with nothing else to do: `kPeakGflop` on each thread.
+constexpr double kPeakGflop = 0.128;
+__attribute__((target("avx512f"))) inline void run_fma512() {
+  __m512 x[16];
+  for (int i = 0; i < 16; ++i) x[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
+  for (int n = 0; n < 250000; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) x[i] = _mm512_fmadd_ps(x[i], a, b);
+  }
+  for (int i = 1; i < 16; ++i) x[0] = _mm512_add_ps(x[0], x[i]);
+  sink = static_cast<int64_t>(x[0][0]);
+}
+__attribute__((target("avx2,fma"))) inline void run_fma256() {
+  __m256 x[12];
+  for (int i = 0; i < 12; ++i) x[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
+  for (int n = 0; n < 666667; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; ++i) x[i] = _mm256_fmadd_ps(x[i], a, b);
+  }
+  for (int i = 1; i < 12; ++i) x[0] = _mm256_add_ps(x[0], x[i]);
+  sink = static_cast<int64_t>(x[0][0]);
+}
+inline void run_peak(ThreadPool& pool, CpuIsa isa) {
+  pool.parallel_for(pool.num_threads(), [&](int, int) {
+    isa == CpuIsa::kAvx512 || isa == CpuIsa::kAmx ? run_fma512() : run_fma256();
+  });
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,151 @@
+// Speed of the CPU operations beside their bounds, measured in the same run: decode attention
+// beside reading memory, prefill attention beside the peak of multiply-adds. One thread is measured
+// by its own clock, several by the wall's.
+//
+//   pagedinfer_ops_bench [threads] [instruction set]
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "bench_support.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace pagedinfer {
+namespace {
+
+struct Shape {
+  int heads, kv_heads, dim;
+};
+
+// A step of `count` tokens of each sequence, the last ones of `context`; blocks in random order.
+Batch make_batch(int num_seqs, int context, int count, int block_size) {
+  const int blocks = context / block_size;
+  std::vector<int> firsts(static_cast<size_t>(num_seqs) * blocks);
+  for (size_t i = 0; i < firsts.size(); ++i) firsts[i] = static_cast<int>(i) * block_size;
+  uint32_t random = 1;
+  for (size_t i = firsts.size() - 1; i > 0; --i) {
+    random = random * 1664525 + 1013904223;
+    std::swap(firsts[i], firsts[(random >> 8) % (i + 1)]);
+  }
+  Batch batch = {
+      .query_starts = {0}, .block_table = firsts, .max_blocks = blocks, .block_size = block_size};
+  for (int s = 0; s < num_seqs; ++s) {
+    for (int p = context - count; p < context; ++p) {
+      batch.tokens.push_back(0);
+      batch.positions.push_back(p);
+      batch.slot_mapping.push_back(firsts[s * blocks + p / block_size] + p % block_size);
+    }
+    batch.query_starts.push_back(batch.num_tokens());
+    batch.context_lens.push_back(context);
+  }
+  return batch;
+}
+
+void fill(const Tensor& t, unsigned char byte) { std::memset(t.data, byte, t.bytes()); }
+
+class Bench {
+ public:
+  Bench(int threads, CpuIsa isa)
+      : isa_(isa),
+        clock_(threads == 1 ? Clock::kThread : Clock::kWall),
+        pool_(threads),
+        options_{.isa = isa, .num_threads = threads} {}
+
+  // Caches of as many layers as it takes to find none of them in the processor's.
+  void decode(int batch_size, int context, Shape shape, int block_size = 16) {
+    const auto ops = make_cpu_ops(options_);
+    const Batch batch = make_batch(batch_size, context, 1, block_size);
+    const int64_t positions = int64_t{batch_size} * context;
+    const int64_t layer_bytes =
+        positions * ops->kv_bytes_per_position(DType::kBF16, shape.kv_heads, shape.dim);
+    const int layers = static_cast<int>(std::max<int64_t>(1, (int64_t{192} << 20) / layer_bytes));
+    std::vector<KvLayer> caches;
+    for (int i = 0; i < layers; ++i) {
+      caches.push_back(ops->allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, positions));
+      fill(caches.back().k, 0x3c);
+      fill(caches.back().v, 0x3c);
+    }
+    const BatchView staged = ops->stage(batch);
+    const Tensor q = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const Tensor out = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    fill(q, 0x3c);
+    const auto work = [&] {
+      for (const KvLayer& cache : caches) {
+        ops->attention(q, cache, staged, args(shape), out);
+      }
+    };
+    const auto read = [&] {
+      for (const KvLayer& cache : caches) {
+        read_all(pool_, cache.k.data, cache.k.bytes());
+        read_all(pool_, cache.v.data, cache.v.bytes());
+      }
+    };
+    const Pair t = medians(clock_, 9, work, read);
+    const double gigabytes = 1e-9 * static_cast<double>(layers * layer_bytes);
+    fmt::print(
+        "decode   {:2} x {}, {} kv heads of {:3}, group {}, blocks of {:2}: {:6.2f} GB/s, "
+        "{:.2f} of reading ({:.2f} GB/s)\n",
+        batch_size, context, shape.kv_heads, shape.dim, shape.heads / shape.kv_heads, block_size,
+        gigabytes / t.work, t.bound / t.work, gigabytes / t.bound);
+  }
+
+  void prefill(int context, int chunk, Shape shape) {
+    const auto ops = make_cpu_ops(options_);
+    const Batch batch = make_batch(1, context, chunk, 16);
+    const KvLayer cache = ops->allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, context);
+    fill(cache.k, 0x3c);
+    fill(cache.v, 0x3c);
+    const BatchView staged = ops->stage(batch);
+    const Tensor q = ops->scratch(DType::kF32, chunk, shape.heads * shape.dim);
+    const Tensor out = ops->scratch(DType::kF32, chunk, shape.heads * shape.dim);
+    fill(q, 0x3c);
+    double pairs = 0;
+    for (int p = context - chunk; p < context; ++p) pairs += p + 1;
+    const Pair t = medians(
+        clock_, 9, [&] { ops->attention(q, cache, staged, args(shape), out); },
+        [&] { run_peak(pool_, isa_); });
+    const double gflops = 4e-9 * pairs * shape.heads * shape.dim / t.work;
+    const double peak = kPeakGflop * pool_.num_threads() / t.bound;
+    fmt::print("prefill  {} of {}, {} heads of {:3}, group {}: {:6.1f} GFLOP/s, {:.2f} of {:.0f}\n",
+               chunk, context, shape.heads, shape.dim, shape.heads / shape.kv_heads, gflops,
+               gflops / peak, peak);
+  }
+
+ private:
+  static AttentionArgs args(Shape shape) {
+    return {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.dim, .scale = 0.1f};
+  }
+
+  const CpuIsa isa_;
+  const Clock clock_;
+  ThreadPool pool_;
+  const CpuOptions options_;
+};
+
+void run(int threads, CpuIsa isa) {
+  fmt::print("{}, {} thread(s)\n", name_of(isa), threads);
+  Bench bench(threads, isa);
+  for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 128}, Shape{4, 2, 32}}) {
+    for (const int batch : {1, 8, 64}) {
+      for (const int context : {512, 2048}) bench.decode(batch, context, shape);
+    }
+  }
+  for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);
+  for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 64}, Shape{4, 2, 32}}) {
+    bench.prefill(2048, 2048, shape);
+    bench.prefill(2048, 512, shape);
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  for (const pagedinfer::CpuIsa isa : pagedinfer::available_isas()) {
+    if (argc > 2 ? !std::strcmp(argv[2], name_of(isa)) : isa != pagedinfer::CpuIsa::kPortable) {
+      pagedinfer::run(threads, isa);
+    }
+  }
+}
