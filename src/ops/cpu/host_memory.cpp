@@ -26,6 +26,10 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
   size_ = bytes;
 }
 
+void HostMemory::prefer_large_pages() {
+  if (data_) madvise(data_, static_cast<size_t>(size_), MADV_HUGEPAGE);
+}
+
 HostMemory::~HostMemory() {
   if (data_) munmap(data_, static_cast<size_t>(size_));
 }

@@ -15,6 +15,9 @@ class HostMemory {
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&& other) noexcept;
 
+  // Faster to read in random order, but the first write to a large page takes all of it.
+  void prefer_large_pages();
+
   char* data() const { return data_; }
   int64_t size() const { return size_; }
 
