@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/random_key.h"
+#include "kv_poison.h"
 #include "model/weights.h"
 #include "ops/cpu/kernels.h"
 
@@ -41,22 +41,10 @@ void Rig::start() {
   num_bad_rows_ = 0;
 }
 
-// On the CPU a head's rows lie together, one for each position.
 void Rig::poison(int64_t slot) {
   if (!is_written_[slot]) return;
   is_written_[slot] = false;
-  for (const KvLayer& layer : cache) {
-    for (const Tensor& t : {layer.k, layer.v}) {
-      for (int head = 0; head < layer.kv_heads; ++head) {
-        const int64_t row = head * layer.num_positions + slot;
-        if (t.dtype == DType::kF32) {
-          std::fill_n(t.row<float>(row), t.cols, std::numeric_limits<float>::quiet_NaN());
-        } else {
-          std::fill_n(t.row<uint16_t>(row), t.cols, uint16_t{0x7fc0});
-        }
-      }
-    }
-  }
+  for (const KvLayer& layer : cache) poison_position(layer, slot);
 }
 
 // What the blocks of a sequence hold from its first query on is left from an earlier owner.

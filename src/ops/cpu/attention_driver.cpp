@@ -11,13 +11,14 @@ namespace {
 int32_t item(const Tensor& column, int64_t i) { return static_cast<int32_t*>(column.data)[i]; }
 
 void attend_segment(const Kernels& kernels, const AttentionRows& rows, const KvLayer& cache,
-                    int head, int segment, AttentionState state) {
-  const int64_t first = head * cache.num_positions;
+                    int head, int segment, bool is_first, AttentionState state) {
+  const int64_t first = head * padded_positions(cache.num_positions);
   if (cache.k.dtype == DType::kF32) {
     kernels.attend_float(rows, cache.k.row<float>(first), cache.v.row<float>(first), segment,
-                         state);
+                         is_first, state);
   } else {
-    kernels.attend_bf16(rows, cache.k.row<bf16>(first), cache.v.row<bf16>(first), segment, state);
+    kernels.attend_bf16(rows, cache.k.row<bf16>(first), cache.v.row<bf16>(first), segment, is_first,
+                        state);
   }
 }
 
@@ -67,9 +68,9 @@ void attend(const Kernels& kernels, ThreadPool& pool, Tensor q, const KvLayer& c
     const AttentionState total = mine.state(0), part = mine.state(1);
     const int oldest = args.window > 0 ? std::max(0, mine.positions[0] + 1 - args.window) : 0;
     const int first = oldest / kSegmentKeys, last = mine.positions[num_rows - 1] / kSegmentKeys;
-    attend_segment(kernels, rows, cache, kv_head, first, total);
+    attend_segment(kernels, rows, cache, kv_head, first, true, total);
     for (int segment = first + 1; segment <= last; ++segment) {
-      attend_segment(kernels, rows, cache, kv_head, segment, part);
+      attend_segment(kernels, rows, cache, kv_head, segment, false, part);
       kernels.combine(total, part, num_rows, padded);
     }
     kernels.divide(total, num_rows, padded);

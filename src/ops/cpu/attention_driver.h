@@ -3,12 +3,11 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/kv_layout.h"
 #include "ops/cpu/thread_pool.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
-
-constexpr int64_t padded_head_dim(int head_dim) { return (head_dim + 15) / 16 * 16; }
 
 // Memory that attend() uses again and again.
 class AttentionWorkspace {

@@ -11,8 +11,7 @@
 
 namespace pagedinfer {
 
-// The Ops of make_cpu_ops(). Activations are float32. A head's keys and values lie together
-// (head-major), their rows padded with zeros to a multiple of 16 elements.
+// The Ops of make_cpu_ops(). Activations are float32; kv_layout.h says how the cache looks.
 class CpuOps final : public Ops {
  public:
   explicit CpuOps(const CpuOptions& options);

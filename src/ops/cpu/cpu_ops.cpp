@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -25,6 +26,17 @@ void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, in
     case DType::kI32: break;
   }
   CHECK(false);
+}
+
+// The first n elements of a row of the cache, and zeros up to its end.
+void round_row(const Kernels& kernels, const float* x, int n, const Tensor& cache, char* row) {
+  const size_t bytes = n * size_of(cache.dtype);
+  if (cache.dtype == DType::kF32) {
+    std::memcpy(row, x, bytes);
+  } else {
+    kernels.to_bf16(x, reinterpret_cast<bf16*>(row), n);
+  }
+  std::memset(row + bytes, 0, cache.cols * size_of(cache.dtype) - bytes);
 }
 
 }  // namespace
@@ -73,10 +85,12 @@ KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num
     throw Error(fmt::format("heads of {} dimensions: the CPU backend has at most {}", head_dim,
                             kMaxHeadDim));
   }
-  const int64_t rows = kv_heads * num_positions, cols = padded_head_dim(head_dim);
+  const int64_t rows = kv_heads * padded_positions(num_positions), cols = padded_head_dim(head_dim);
   const int64_t bytes = rows * cols * size_of(dtype);
+  constexpr int64_t kWorthLargePages = int64_t{16} << 20;  // of a head: eight of them
   const auto make = [&] {
     permanent_.emplace_back(bytes, "the KV cache");
+    if (bytes / std::max(kv_heads, 1) >= kWorthLargePages) permanent_.back().prefer_large_pages();
     return Tensor{permanent_.back().data(), dtype, rows, cols, cols};
   };
   const Tensor k = make(), v = make();
@@ -185,21 +199,25 @@ void CpuOps::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
 }
 
 void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  const auto write = [&](const float* from, const Tensor& to, int64_t row) {
-    if (to.dtype == DType::kF32) {
-      std::copy_n(from, cache.head_dim, to.row<float>(row));
-      std::fill(to.row<float>(row) + cache.head_dim, to.row<float>(row) + to.cols, 0.0f);
-    } else {
-      kernels_.to_bf16(from, to.row<bf16>(row), cache.head_dim);
-      std::fill(to.row<bf16>(row) + cache.head_dim, to.row<bf16>(row) + to.cols, bf16{0});
+  const int64_t head_rows = padded_positions(cache.num_positions), cols = cache.k.cols;
+  const auto write_head = [&](const float* key, const float* value, int64_t head, int64_t slot) {
+    alignas(64) char rounded[kMaxHeadDim * sizeof(float)];
+    const auto row_of = [&](const Tensor& t, int64_t row) {
+      return static_cast<char*>(t.data) + row * cols * size_of(t.dtype);
+    };
+    round_row(kernels_, value, cache.head_dim, cache.v, row_of(cache.v, head * head_rows + slot));
+    round_row(kernels_, key, cache.head_dim, cache.k, rounded);
+    const int64_t num_dwords = cols * size_of(cache.k.dtype) / 4;
+    char* const keys = row_of(cache.k, head * head_rows);
+    for (int64_t i = 0; i < num_dwords; ++i) {
+      std::memcpy(keys + 4 * key_dword(slot, i, num_dwords), rounded + 4 * i, 4);
     }
   };
   for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       for (int64_t head = 0; head < cache.kv_heads; ++head) {
-        const int64_t row = head * cache.num_positions + item(slot_mapping, i);
-        write(k.row<float>(i) + head * cache.head_dim, cache.k, row);
-        write(v.row<float>(i) + head * cache.head_dim, cache.v, row);
+        const int64_t column = head * cache.head_dim;
+        write_head(k.row<float>(i) + column, v.row<float>(i) + column, head, item(slot_mapping, i));
       }
     }
   });

@@ -89,11 +89,12 @@ struct Kernels {
   // Products of float32 numbers with weights of any type, and of numbers rounded to bfloat16.
   ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16;
 
-  // The state of one segment of keys alone; `k` and `v` are the head's cache, rows of head_dim.
+  // The state of one segment of keys alone; `k` and `v` are the head's, as kv_layout.h says.
+  // `is_first` tells that nothing has been asked of the memory: not true after the segment before.
   void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,
-                       AttentionState);
+                       bool is_first, AttentionState);
   void (*attend_bf16)(const AttentionRows&, const bf16* k, const bf16* v, int segment,
-                      AttentionState);
+                      bool is_first, AttentionState);
   // total = total and then part; called in ascending order of segments.
   void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);
   void (*divide)(AttentionState total, int num_rows, int head_dim);  // out by sum

@@ -1,0 +1,230 @@
+// Where the keys and values of a segment lie, and the scores of its keys.
+#pragma once
+
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/tile.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kGroupKeys = 16;  // positions whose keys are stored dword by dword (kv_layout.h)
+constexpr int kDirectRows = 8;  // for more query rows, keys and values are widened once
+constexpr int kPieces = kNativeLanes == 4 ? 1 : 2;  // scored together
+constexpr int kValueKeys = 32;                      // whose values are added together
+
+// Asks the memory for lines in the order in which they will be read, a few at a time, while
+// something else is computed. Into the second-level cache: more can be on their way to it than to
+// the first, and the first is too small for the distance that hides the memory's delay.
+struct Span {
+  const char* at;
+  int bytes;
+};
+class Prefetcher {
+ public:
+  static constexpr int kDistance = 256;  // lines asked for before they are read
+
+  Prefetcher(const Span* first, const Span* end) : span_(first), end_(end) {}
+
+  FORCE_INLINE void fetch(int lines) {
+    for (; lines > 0 && span_ < end_; --lines) {
+      _mm_prefetch(span_->at + offset_, _MM_HINT_T1);
+      offset_ += 64;
+      if (offset_ >= span_->bytes) offset_ = 0, ++span_;
+    }
+  }
+  void skip(int lines) {
+    for (; lines > 0 && span_ < end_; ++span_) lines -= (span_->bytes + 63) / 64;
+  }
+
+ private:
+  const Span *span_, *end_;
+  int offset_ = 0;
+};
+struct NoPrefetcher {
+  void fetch(int) {}
+};
+
+struct Range {
+  int begin, end;  // empty if begin >= end
+};
+FORCE_INLINE Range intersect(Range a, Range b) {
+  return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+}
+
+// Keys that follow each other in a group: lanes from `lane` are the segment's keys from `key`.
+template <class T>
+struct Piece {
+  const T* group;
+  int lane, count, key;
+};
+
+// The visible keys and values of a segment.
+template <class T>
+struct Located {
+  Piece<T> piece[kSegmentKeys];
+  const T* value[kSegmentKeys];  // by key
+  int num_pieces = 0;
+  // What is read, in that order, and then the first keys of the next segment.
+  Span span[3 * kSegmentKeys];
+  int num_spans = 0;
+};
+
+// Calls f(slot of the first, key of the first, count) for a range of the segment's keys, cut
+// where positions do not follow each other and between groups.
+template <class F>
+FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, const F& f) {
+  for (int key = keys.begin; key < keys.end;) {
+    const int block = (first + key) / rows.block_size, within = (first + key) % rows.block_size;
+    int slot = rows.block_table[block] + within, next_block = block + 1;
+    int count = rows.block_size - within;
+    while (key + count < keys.end && rows.block_table[next_block] == slot + count) {
+      count += rows.block_size;
+      ++next_block;
+    }
+    const int end = key + count < keys.end ? key + count : keys.end;
+    while (key < end) {
+      const int room = kGroupKeys - slot % kGroupKeys;
+      const int here = room < end - key ? room : end - key;
+      f(slot, key, here);
+      key += here;
+      slot += here;
+    }
+  }
+}
+
+template <class T>
+void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range keys,
+            Located<T>& located) {
+  const int dim = rows.head_dim, row_bytes = dim * int(sizeof(T));
+  const auto add_span = [&](const T* from, int num_rows) {
+    located.span[located.num_spans++] = {(const char*)from, num_rows * row_bytes};
+  };
+  for_pieces(rows, first, keys, [&](int slot, int key, int count) {
+    const int lane = slot % kGroupKeys;
+    const T* group = k + int64_t(slot - lane) * dim;
+    located.piece[located.num_pieces++] = {group, lane, count, key};
+    for (int i = 0; i < count; ++i) located.value[key + i] = v + int64_t(slot + i) * dim;
+    add_span(group, kGroupKeys);
+  });
+  for (int i = 0; i < located.num_pieces; ++i) {
+    add_span(located.value[located.piece[i].key], located.piece[i].count);
+  }
+  const int left = rows.positions[rows.num_rows - 1] + 1 - first;
+  const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
+  for_pieces(rows, first, next, [&](int slot, int, int) {
+    add_span(k + int64_t(slot / kGroupKeys * kGroupKeys) * dim, kGroupKeys);
+  });
+}
+
+// Dimensions i, i + 1 (bfloat16) or i (float32) of the 16 keys of a group.
+template <class T>
+constexpr int kDimsOfDword = 4 / sizeof(T);
+FORCE_INLINE void load_dimensions(const float* group, int i, f32x16* dimension) {
+  dimension[0] = load(group + i * kGroupKeys);
+}
+FORCE_INLINE void load_dimensions(const bf16* group, int i, f32x16* dimension) {
+  const i32x16 pair = load((const int32_t*)(group + i * kGroupKeys));
+  dimension[0] = bits_as<f32x16>(shift_left<16>(pair));
+  dimension[1] = bits_as<f32x16>(pair & broadcast(int32_t(0xffff0000)));
+}
+
+// The scores of a few rows and pieces: for each an fma chain from +0 over the dimensions.
+template <int kRows, int kNumPieces, class T, class F>
+FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fetcher,
+                             float* scores) {
+  f32x16 sum[kRows][kNumPieces];
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kNumPieces; ++p) sum[r][p] = broadcast(0.0f);
+  }
+  for (int i = 0; i < dim; i += kDimsOfDword<T>) {
+    fetcher.fetch(kNumPieces);
+    f32x16 keys[kDimsOfDword<T>][kNumPieces];
+    for (int p = 0; p < kNumPieces; ++p) {
+      f32x16 dimension[kDimsOfDword<T>];
+      load_dimensions(piece[p].group, i, dimension);
+      keys[0][p] = dimension[0];
+      if constexpr (kDimsOfDword<T> == 2) keys[1][p] = dimension[1];
+    }
+    for (int d = 0; d < kDimsOfDword<T>; ++d) {
+      for (int r = 0; r < kRows; ++r) {
+        const f32x16 left = broadcast(q[r * dim + i + d]);
+        for (int p = 0; p < kNumPieces; ++p) sum[r][p] = fma(left, keys[d][p], sum[r][p]);
+      }
+    }
+  }
+  alignas(64) float lanes[kRows][kNumPieces][16];
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kNumPieces; ++p) store(lanes[r][p], sum[r][p]);
+  }
+  for (int p = 0; p < kNumPieces; ++p) {
+    for (int r = 0; r < kRows; ++r) {
+      float* to = scores + r * kSegmentKeys + piece[p].key;
+      if (piece[p].count == kGroupKeys) {
+        store(to, load(lanes[r][p]));
+      } else {
+        memcpy(to, lanes[r][p] + piece[p].lane, piece[p].count * sizeof(float));
+      }
+    }
+  }
+}
+
+template <int kRows, class T, class F>
+FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int num_pieces,
+                             F& fetcher, float* scores) {
+  int p = 0;
+  for (; p + kPieces <= num_pieces; p += kPieces) {
+    score_tile<kRows, kPieces>(q, dim, piece + p, fetcher, scores);
+  }
+  for (; p < num_pieces; ++p) score_tile<kRows, 1>(q, dim, piece + p, fetcher, scores);
+}
+
+template <class T>
+FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece, int num_pieces,
+                               Prefetcher* fetcher, float* scores) {
+  in_tiles(rows.num_rows, [&]<int kRows>(int r) {
+    const float* q = rows.q + r * rows.head_dim;
+    float* to = scores + r * kSegmentKeys;
+    NoPrefetcher none;
+    if (fetcher && r == 0) {
+      score_rows<kRows>(q, rows.head_dim, piece, num_pieces, *fetcher, to);
+    } else {
+      score_rows<kRows>(q, rows.head_dim, piece, num_pieces, none, to);
+    }
+  });
+}
+
+// The same from bfloat16 keys that are widened once for all rows.
+void score_widened(const AttentionRows& rows, const Located<bf16>& located, Prefetcher& fetcher,
+                   float* panel, float* scores) {
+  const int size = rows.head_dim * kGroupKeys;
+  for (int first = 0; first < located.num_pieces; first += kPieces) {
+    const int left = located.num_pieces - first, count = left < kPieces ? left : kPieces;
+    Piece<float> wide[kPieces];
+    for (int p = 0; p < count; ++p) {
+      const Piece<bf16>& narrow = located.piece[first + p];
+      float* to = panel + p * size;
+      for (int i = 0; i < rows.head_dim; i += 2) {
+        f32x16 dimension[2];
+        fetcher.fetch(1);
+        load_dimensions(narrow.group, i, dimension);
+        store(to + i * kGroupKeys, dimension[0]);
+        store(to + (i + 1) * kGroupKeys, dimension[1]);
+      }
+      wide[p] = {to, narrow.lane, narrow.count, narrow.key};
+    }
+    score_pieces(rows, wide, count, nullptr, scores);
+  }
+}
+
+// scores[r * kSegmentKeys + key] for every located key.
+template <class T>
+void score_segment(const AttentionRows& rows, const Located<T>& located, Prefetcher& fetcher,
+                   float* panel, float* scores) {
+  if constexpr (sizeof(T) == 2) {
+    if (rows.num_rows > kDirectRows) return score_widened(rows, located, fetcher, panel, scores);
+  }
+  score_pieces(rows, located.piece, located.num_pieces, &fetcher, scores);
+}
+
+}  // namespace
+}  // namespace pagedinfer

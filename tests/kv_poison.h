@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstring>
+
+#include "ops/cpu/kv_layout.h"
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+// Makes every number of a position of a CPU cache a NaN, those of the padding too.
+inline void poison_position(const KvLayer& layer, int64_t slot) {
+  const uint32_t nan = layer.k.dtype == DType::kF32 ? 0x7fc00000 : 0x7fc07fc0;
+  const int64_t num_dwords = layer.k.cols * size_of(layer.k.dtype) / 4;
+  const int64_t head_dwords = padded_positions(layer.num_positions) * num_dwords;
+  const auto set = [&](const Tensor& t, int64_t dword) {
+    std::memcpy(static_cast<char*>(t.data) + 4 * dword, &nan, 4);
+  };
+  for (int64_t head = 0; head < layer.kv_heads; ++head) {
+    for (int64_t i = 0; i < num_dwords; ++i) {
+      set(layer.k, head * head_dwords + key_dword(slot, i, num_dwords));
+      set(layer.v, head * head_dwords + slot * num_dwords + i);
+    }
+  }
+}
+
+}  // namespace pagedinfer
