@@ -47,7 +47,9 @@ using i32x16 = Vec16<int32_t>;
 LANEWISE(+)
 LANEWISE(-)
 LANEWISE(*)
-LANEWISE(/) LANEWISE(&) LANEWISE(|)
+LANEWISE(/)
+LANEWISE(&)
+LANEWISE(|)
 #undef LANEWISE
 
 #define COMPARISON(op)                                                                     \
@@ -57,11 +59,14 @@ LANEWISE(/) LANEWISE(&) LANEWISE(|)
     for (int i = 0; i < kParts; ++i) r.part[i] = (i32x16::Native)(a.part[i] op b.part[i]); \
     return r;                                                                              \
   }
-    COMPARISON(<) COMPARISON(>) COMPARISON(>=) COMPARISON(!=)
+COMPARISON(<)
+COMPARISON(>)
+COMPARISON(>=)
+COMPARISON(!=)
 #undef COMPARISON
 
-        template <class T>
-        FORCE_INLINE Vec16<T> select(const i32x16& mask, const Vec16<T>& yes, const Vec16<T>& no) {
+template <class T>
+FORCE_INLINE Vec16<T> select(const i32x16& mask, const Vec16<T>& yes, const Vec16<T>& no) {
   Vec16<T> r;
   for (int i = 0; i < kParts; ++i) r.part[i] = mask.part[i] ? yes.part[i] : no.part[i];
   return r;
