@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "ops/cpu/arena.h"
-#include "ops/cpu/attention_driver.h"
+#include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/sampler.h"
@@ -55,7 +55,7 @@ class CpuOps final : public Ops {
   ThreadPool pool_;
   std::vector<HostMemory> permanent_;
   Arena scratch_;
-  AttentionWorkspace attention_;
+  CpuAttention attention_;
   std::vector<Sampler> samplers_;  // one per thread
   HostMemory packed_;              // the input of a matmul
 };

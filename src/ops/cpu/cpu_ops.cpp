@@ -45,7 +45,7 @@ CpuOps::CpuOps(const CpuOptions& options)
     : options_(options),
       kernels_(kernels_of(options.isa)),
       pool_(options.num_threads),
-      attention_(options.num_threads),
+      attention_(kernels_, pool_),
       samplers_(options.num_threads, Sampler(kernels_)) {
   const auto isas = available_isas();
   CHECK(std::find(isas.begin(), isas.end(), options.isa) != isas.end());
@@ -225,7 +225,7 @@ void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
 
 void CpuOps::attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                        Tensor out) {
-  attend(kernels_, pool_, q, cache, batch, args, attention_, out);
+  attention_.run(q, cache, batch, args, out);
 }
 
 void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {

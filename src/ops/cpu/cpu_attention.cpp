@@ -1,0 +1,192 @@
+#include "ops/cpu/cpu_attention.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "ops/cpu/denormals.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int kTasksPerThread = 4;
+constexpr int kFewRows = 8;  // whose attention is bound by reading the cache
+
+int32_t item_of(const Tensor& column, int64_t i) { return static_cast<int32_t*>(column.data)[i]; }
+
+}  // namespace
+
+struct CpuAttention::Call {
+  const Tensor& q;
+  const KvLayer& cache;
+  const BatchView& batch;
+  const AttentionArgs& args;
+  const Tensor& out;
+  int group, padded;
+
+  int num_rows(int seq) const {
+    return (item_of(batch.query_starts, seq + 1) - item_of(batch.query_starts, seq)) * group;
+  }
+  int64_t token(const Item& item, int row) const {
+    return item_of(batch.query_starts, item.seq) + (item.first_row + row) / group;
+  }
+  int64_t column(const Item& item, int kv_head, int row) const {
+    return (int64_t{kv_head} * group + (item.first_row + row) % group) * args.head_dim;
+  }
+  int position(const Item& item, int row) const {
+    return item_of(batch.positions, token(item, row));
+  }
+};
+
+CpuAttention::CpuAttention(const Kernels& kernels, ThreadPool& pool)
+    : kernels_(kernels), pool_(pool), workers_(pool.num_threads()) {}
+
+void CpuAttention::run(Tensor q, const KvLayer& cache, const BatchView& batch,
+                       const AttentionArgs& args, Tensor out) {
+  const int group = args.heads / args.kv_heads;
+  CHECK(args.heads == group * args.kv_heads && args.head_dim <= kMaxHeadDim);
+  const Call call = {
+      q, cache, batch, args, out, group, static_cast<int>(padded_head_dim(args.head_dim))};
+  plan(call);
+
+  int64_t work = 0;  // multiplications
+  for (const Item& item : items_) {
+    work += int64_t{item.num_rows} * (item.end_segment - item.first_segment);
+  }
+  work *= int64_t{2} * kSegmentKeys * call.padded * args.kv_heads;
+  constexpr int64_t kWorthThreads = 1 << 20;
+  const int num_tasks = static_cast<int>(tasks_.size());
+  const auto each = [&](int index, int worker) {
+    compute(call, tasks_[index % num_tasks], index / num_tasks, workers_[worker]);
+  };
+  if (work < kWorthThreads) {
+    const FlushDenormals guard;
+    for (int i = 0; i < num_tasks * args.kv_heads; ++i) each(i, 0);
+  } else {
+    pool_.parallel_for(num_tasks * args.kv_heads, each);
+  }
+  pool_.parallel_for(static_cast<int>(shared_items_.size()) * args.kv_heads, [&](int i, int) {
+    combine(call, items_[shared_items_[i / args.kv_heads]], i % args.kv_heads);
+  });
+}
+
+void CpuAttention::plan(const Call& call) {
+  const int num_seqs = static_cast<int>(call.batch.context_lens.rows);
+  const int kv_heads = call.args.kv_heads, threads = pool_.num_threads();
+  const int wanted_tasks = threads > 1 ? kTasksPerThread * threads : 1;
+  const auto count_items = [&](int rows) {
+    int64_t count = 0;
+    for (int seq = 0; seq < num_seqs; ++seq) count += (call.num_rows(seq) + rows - 1) / rows;
+    return count;
+  };
+  int item_rows = kMaxAttentionRows;
+  while (item_rows > kFewRows && count_items(item_rows) * kv_heads < wanted_tasks) item_rows /= 2;
+
+  items_.clear();
+  int64_t segments = 0;
+  for (int seq = 0; seq < num_seqs; ++seq) {
+    const int rows = call.num_rows(seq);
+    for (int row = 0; row < rows; row += item_rows) {
+      Item item = {seq, row, std::min(rows - row, item_rows), 0, 0};
+      const int oldest = call.position(item, 0) + 1 - call.args.window;
+      item.first_segment = call.args.window > 0 ? std::max(0, oldest) / kSegmentKeys : 0;
+      item.end_segment = call.position(item, item.num_rows - 1) / kSegmentKeys + 1;
+      segments += item.end_segment - item.first_segment;
+      items_.push_back(item);
+    }
+  }
+
+  tasks_.clear();
+  shared_items_.clear();
+  const int64_t most = std::max<int64_t>(1, segments * kv_heads / wanted_tasks);  // of a task
+  int64_t states = 0;
+  for (int i = 0; i < std::ssize(items_); ++i) {
+    Item& item = items_[i];
+    const int64_t count = item.end_segment - item.first_segment;
+    if (threads == 1 || item.num_rows > kFewRows || count <= most) {
+      tasks_.push_back({i, item.first_segment, item.end_segment});
+      continue;
+    }
+    item.states = states;
+    states += count * kv_heads * item.num_rows * (2 + call.padded);
+    shared_items_.push_back(i);
+    const int64_t parts = (count + most - 1) / most;
+    for (int64_t part = 0; part < parts; ++part) {
+      tasks_.push_back({i, static_cast<int>(item.first_segment + count * part / parts),
+                        static_cast<int>(item.first_segment + count * (part + 1) / parts)});
+    }
+  }
+  if (std::ssize(states_) < states) states_.resize(states);
+}
+
+AttentionState CpuAttention::shared_state(const Call& call, const Item& item, int kv_head,
+                                          int segment) {
+  const int64_t segments = item.end_segment - item.first_segment;
+  const int64_t index = kv_head * segments + segment - item.first_segment;
+  float* const at = &states_[item.states + index * item.num_rows * (2 + call.padded)];
+  return {at, at + item.num_rows, at + 2 * item.num_rows};
+}
+
+void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Worker& worker) {
+  const Item& item = items_[task.item];
+  const int dim = call.args.head_dim, padded = call.padded;
+  for (int r = 0; r < item.num_rows; ++r) {
+    float* const to = worker.q + r * padded;
+    kernels_.scale(call.q.row<float>(call.token(item, r)) + call.column(item, kv_head, r),
+                   call.args.scale, to, dim);
+    std::fill(to + dim, to + padded, 0.0f);
+    worker.positions[r] = call.position(item, r);
+  }
+  const AttentionRows rows = {worker.q,
+                              worker.positions,
+                              item.num_rows,
+                              padded,
+                              call.args.window,
+                              static_cast<int32_t*>(call.batch.block_table.data) +
+                                  int64_t{item.seq} * call.batch.max_blocks,
+                              call.batch.block_size};
+  const int64_t first_row = kv_head * padded_positions(call.cache.num_positions);
+  const auto attend = [&](int segment, AttentionState state) {
+    const Tensor &k = call.cache.k, &v = call.cache.v;
+    const bool is_first = segment == task.first_segment;
+    if (k.dtype == DType::kF32) {
+      kernels_.attend_float(rows, k.row<float>(first_row), v.row<float>(first_row), segment,
+                            is_first, state);
+    } else {
+      kernels_.attend_bf16(rows, k.row<bf16>(first_row), v.row<bf16>(first_row), segment, is_first,
+                           state);
+    }
+  };
+
+  if (item.states >= 0) {
+    for (int segment = task.first_segment; segment < task.end_segment; ++segment) {
+      attend(segment, shared_state(call, item, kv_head, segment));
+    }
+    return;
+  }
+  const AttentionState total = worker.state(0), part = worker.state(1);
+  attend(task.first_segment, total);
+  for (int segment = task.first_segment + 1; segment < task.end_segment; ++segment) {
+    attend(segment, part);
+    kernels_.combine(total, part, item.num_rows, padded);
+  }
+  finish(call, item, kv_head, total);
+}
+
+void CpuAttention::combine(const Call& call, const Item& item, int kv_head) {
+  const AttentionState total = shared_state(call, item, kv_head, item.first_segment);
+  for (int segment = item.first_segment + 1; segment < item.end_segment; ++segment) {
+    kernels_.combine(total, shared_state(call, item, kv_head, segment), item.num_rows, call.padded);
+  }
+  finish(call, item, kv_head, total);
+}
+
+void CpuAttention::finish(const Call& call, const Item& item, int kv_head, AttentionState total) {
+  kernels_.divide(total, item.num_rows, call.padded);
+  for (int r = 0; r < item.num_rows; ++r) {
+    std::copy_n(total.out + r * call.padded, call.args.head_dim,
+                call.out.row<float>(call.token(item, r)) + call.column(item, kv_head, r));
+  }
+}
+
+}  // namespace pagedinfer

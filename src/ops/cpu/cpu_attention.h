@@ -1,0 +1,59 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/kv_layout.h"
+#include "ops/cpu/thread_pool.h"
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+// Ops::attention, and the memory it uses again and again.
+//
+// The work is cut into items: query rows, i.e. pairs (token, head of the group), that share the
+// keys of one sequence, for every KV head. A step with few items is cut further, a few rows' long
+// context by segments, whose states are then combined in ascending order.
+class CpuAttention {
+ public:
+  CpuAttention(const Kernels& kernels, ThreadPool& pool);
+
+  void run(Tensor q, const KvLayer& cache, const BatchView& batch, const AttentionArgs& args,
+           Tensor out);
+
+ private:
+  struct Item {
+    int seq, first_row, num_rows;
+    int first_segment, end_segment;
+    int64_t states = -1;  // of its first segment and KV head, where other threads take part
+  };
+  struct Task {
+    int item, first_segment, end_segment;
+  };
+  struct Worker {
+    alignas(64) float q[kMaxAttentionRows * kMaxHeadDim];
+    alignas(64) float out[2][kMaxAttentionRows * kMaxHeadDim];
+    float largest[2][kMaxAttentionRows], sum[2][kMaxAttentionRows];
+    int positions[kMaxAttentionRows];
+
+    AttentionState state(int i) { return {largest[i], sum[i], out[i]}; }
+  };
+  struct Call;  // the arguments of run()
+
+  void plan(const Call& call);
+  void compute(const Call& call, const Task& task, int kv_head, Worker& worker);
+  void combine(const Call& call, const Item& item, int kv_head);
+  void finish(const Call& call, const Item& item, int kv_head, AttentionState total);
+  // Of a segment of an item that several threads share.
+  AttentionState shared_state(const Call& call, const Item& item, int kv_head, int segment);
+
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+  std::vector<Worker> workers_;
+  std::vector<Item> items_;
+  std::vector<int> shared_items_;
+  std::vector<Task> tasks_;
+  std::vector<float> states_;
+};
+
+}  // namespace pagedinfer
