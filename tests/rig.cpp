@@ -145,6 +145,14 @@ std::vector<TinyModelOptions> tiny_shapes() {
        .max_positions = 1024,
        .dtype = DType::kF16,
        .llama3_rope = true},
+      {.seed = 4,
+       .hidden = 120,
+       .heads = 4,
+       .head_dim = 32,
+       .intermediate = 330,
+       .vocab = 261,
+       .max_positions = 1024,
+       .dtype = DType::kBF16},
   };
 }
 

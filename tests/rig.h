@@ -66,7 +66,8 @@ class Rig {
   int num_bad_rows_ = 0;
 };
 
-// Small models of awkward sizes, their vocabularies all of at least kTinyVocab tokens.
+// Small models of awkward sizes, their vocabularies all of at least kTinyVocab tokens. The last
+// is large enough for its products to be shared out among threads.
 std::vector<TinyModelOptions> tiny_shapes();
 constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
 
