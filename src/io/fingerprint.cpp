@@ -1,0 +1,61 @@
+#include "io/fingerprint.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace pagedinfer {
+
+namespace {
+
+// A setting that is not there has no value of its own: "none" is what both sides call it.
+std::string_view value_of(const Fingerprint& fingerprint, std::string_view name) {
+  for (const auto& [known, value] : fingerprint.settings) {
+    if (known == name) return value;
+  }
+  return "none";
+}
+
+}  // namespace
+
+std::string fingerprint_line(const Fingerprint& fingerprint) {
+  std::string line;
+  JsonWriter json(line);
+  json.begin_object();
+  for (const auto& [name, value] : fingerprint.settings) json.field(name, value);
+  json.end_object();
+  return line += '\n';
+}
+
+Fingerprint parse_fingerprint(const std::string& path, std::string_view line) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  Fingerprint fingerprint;
+  bool good = parser.parse(line.data(), line.size()).get(object) == simdjson::SUCCESS;
+  if (good) {
+    for (const auto& [name, element] : object) {
+      std::string_view value;
+      good = good && element.get(value) == simdjson::SUCCESS;
+      fingerprint.set(name, value);
+    }
+  }
+  if (!good) throw Error(path + ": line 3: expected the settings of a run, as a JSON object");
+  return fingerprint;
+}
+
+void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found) {
+  const auto compare = [&](const std::string& name) {
+    const std::string_view before = value_of(began, name), now = value_of(found, name);
+    if (before == now) return;
+    throw Error(fmt::format(
+        "{}: the run began with {} = {}, found {}; resume it with what it began with, or "
+        "--overwrite begins a new one",
+        path, name, before, now));
+  };
+  for (const auto& [name, value] : found.settings) compare(name);
+  for (const auto& [name, value] : began.settings) compare(name);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,68 @@
+#include "io/line_scan.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "io/line_reader.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr size_t kScanBytes = 1 << 20;
+
+struct OpenFile {
+  ~OpenFile() {
+    if (fd >= 0) close(fd);
+  }
+  int fd;
+};
+
+// Reads behind what `buffer` holds; false at the end of the file.
+bool read_more(const OpenFile& file, const std::string& path, int64_t place, std::string& buffer) {
+  const size_t held = buffer.size();
+  buffer.resize(held + kScanBytes);
+  ssize_t count = -1;
+  do {
+    count = pread(file.fd, buffer.data() + held, kScanBytes, place + static_cast<int64_t>(held));
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  buffer.resize(held + static_cast<size_t>(count));
+  buffer.reserve(buffer.size() + kLinePadding);
+  return count > 0;
+}
+
+}  // namespace
+
+int64_t scan_lines(const std::string& path, int64_t begin,
+                   const std::function<bool(std::string_view line, int64_t place)>& take) {
+  const OpenFile file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0 && errno == ENOENT) return 0;
+  if (file.fd < 0) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  std::string buffer;  // the file from `begin` on
+  size_t searched = 0;
+  while (read_more(file, path, begin, buffer)) {
+    size_t done = 0;
+    for (;;) {
+      const size_t end = buffer.find('\n', std::max(done, searched));
+      if (end == std::string::npos) break;
+      const std::string_view line = std::string_view(buffer).substr(done, end + 1 - done);
+      const int64_t place = begin + static_cast<int64_t>(done);
+      if (line.find('\0') != std::string_view::npos) return place;
+      if (!take(line, place)) return place + static_cast<int64_t>(line.size());
+      done = end + 1;
+    }
+    buffer.erase(0, done);
+    begin += static_cast<int64_t>(done);
+    searched = buffer.size();
+  }
+  return begin;
+}
+
+}  // namespace pagedinfer

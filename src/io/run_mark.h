@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/hash.h"
+
+namespace pagedinfer {
+
+// How far a run has read its input, and a hash of what it read: another input is noticed.
+struct RunMark {
+  int64_t lines = 0;  // that the run takes, blank ones not among them
+  uint64_t hash = 0;
+
+  void add(std::string_view line) {
+    ++lines;
+    hash = hash_bytes(hash, line);
+  }
+  bool operator==(const RunMark&) const = default;
+};
+
+inline constexpr int64_t kMarkBytes = 76;  // of every mark's line, its end included
+
+std::string mark_line(const RunMark& mark);
+// Nothing if the line is not one that mark_line() has written.
+std::optional<RunMark> parse_mark(std::string_view line);
+
+}  // namespace pagedinfer
