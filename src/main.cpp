@@ -26,9 +26,6 @@ constexpr std::string_view kLater[] = {"merge",
                                        "bench",
                                        "verify",
                                        "plan",
-                                       "--resume",
-                                       "--retry-errors",
-                                       "--sync-every",
                                        "--limit",
                                        "--shard",
                                        "--prompt-field",
@@ -133,6 +130,14 @@ void add_job_flags(FlagGroup group, Config& config) {
                          "done.");
   group.add_switch("--overwrite", config.overwrite,
                    "Give it to replace an output that exists. Without it the run is refused.");
+  group.add_switch("--resume", config.resume,
+                   "Go on with a run that did not end, or whose input has grown. Give it whenever "
+                   "a run may be started again: with nothing there it begins at the beginning.");
+  group.add_switch("--retry-errors", config.retry_errors,
+                   "With --resume, compute error records again. For when their cause is gone.");
+  group.add("--sync-every", config.sync_every, "SECONDS [5]",
+            "A power failure loses at most that much; 0 syncs at the end only. Raise it where "
+            "disks are slow; a killed run loses nothing anyway.");
   group.add_switch("--token-ids", config.token_ids,
                    "Put token ids into the records. For comparing runs token by token.");
   group.add_switch(

@@ -237,10 +237,7 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
 
 TEST_CASE("flags and commands of other versions are refused by name") {
   Scene scene;
-  const std::vector<Words> later = {{"--resume"},
-                                    {"--retry-errors"},
-                                    {"--sync-every", "5"},
-                                    {"--limit", "10"},
+  const std::vector<Words> later = {{"--limit", "10"},
                                     {"--shard", "0/2"},
                                     {"--prompt-field", "text"},
                                     {"--chat"},

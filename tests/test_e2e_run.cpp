@@ -43,8 +43,9 @@ TEST_CASE("an input alone gives completions and statistics beside it") {
   CHECK(ended.out == "");
   CHECK(ended.err.find("requests     3 completed") != std::string::npos);
   CHECK(ended.err.find("TTFT") != std::string::npos);
-  CHECK(names_in(dir.path()) ==
-        std::set<std::string>{"three.completions.jsonl", "three.jsonl", "three.stats.jsonl"});
+  CHECK(names_in(dir.path()) == std::set<std::string>{"three.completions.jsonl",
+                                                      "three.completions.jsonl.run", "three.jsonl",
+                                                      "three.stats.jsonl"});
 
   const std::vector<Json> records = json_file(dir / "three.completions.jsonl");
   REQUIRE(records.size() == 3);
@@ -85,8 +86,9 @@ TEST_CASE("files, pipes and both orders give the same records") {
   CHECK(run({"--input", dir / "in.jsonl", "--output", "-"}).out == expected);
   REQUIRE(run({"--input", "-", "--output", dir / "piped.jsonl"}, lines).exit_code == 0);
   CHECK(read_file(dir / "piped.jsonl") == expected);
-  CHECK(names_in(dir.path()) ==
-        std::set<std::string>{"in.jsonl", "in.stats.jsonl", "out.jsonl", "piped.jsonl"});
+  CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "in.stats.jsonl", "out.jsonl",
+                                                      "out.jsonl.run", "piped.jsonl",
+                                                      "piped.jsonl.run"});
 
   Answers finished = answer(lines, {"--order", "completion"});
   CHECK(finished.exit_code == 0);

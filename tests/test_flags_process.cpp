@@ -43,9 +43,9 @@ void check_refused(const std::string& arguments, const std::string& expected) {
 
 TEST_CASE("flags: what is not there yet is refused as that") {
   for (const char* flag :
-       {"--resume", "--retry-errors", "--sync-every", "--limit", "--shard", "--prompt-field",
-        "--chat", "--system", "--profile", "--weights", "--chat-template", "--chat-date",
-        "--deterministic", "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
+       {"--limit", "--shard", "--prompt-field", "--chat", "--system", "--profile", "--weights",
+        "--chat-template", "--chat-date", "--deterministic", "--gpu-memory-utilization",
+        "--kv-dtype", "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
   check_refused("run --input x --limit=10", "--limit: not in this version");
@@ -98,6 +98,9 @@ TEST_CASE("flags: help names every flag and fits 100 columns") {
                            "--trace",
                            "--order",
                            "--overwrite",
+                           "--resume",
+                           "--retry-errors",
+                           "--sync-every",
                            "--token-ids",
                            "--record-timing",
                            "--quiet",

@@ -88,6 +88,25 @@ TEST_CASE("flags: sampling values out of range are refused by name") {
         }) == "");
 }
 
+TEST_CASE("flags: what cannot be resumed is refused with the reason") {
+  const auto resumed = [](const char* input, const char* output) {
+    return [=](Config& c) {
+      c.resume = true;
+      c.input = input;
+      c.output = output;
+    };
+  };
+  CHECK(refusal(resumed("prompts.jsonl", "out")) == "");
+  CHECK(refused("--input - cannot be read a second time", resumed("-", "out")));
+  CHECK(refused("--input /dev/null cannot be read", resumed("/dev/null", "out")));
+  CHECK(refused("--output - does not keep", resumed("prompts.jsonl", "-")));
+  CHECK(refused("--output /dev/null does not keep", resumed("prompts.jsonl", "/dev/null")));
+  CHECK(refused("--overwrite", [](Config& c) { c.resume = c.overwrite = true; }));
+  CHECK(refused("--retry-errors", [](Config& c) { c.retry_errors = true; }));
+  CHECK(refused("--sync-every", [](Config& c) { c.sync_every = -1; }));
+  CHECK(refused("--sync-every", [](Config& c) { c.sync_every = std::nan(""); }));
+}
+
 TEST_CASE("flags: unknown names are refused with the known ones") {
   CHECK(refused("bfloat16", [](Config& c) { c.dtype = "half"; }));
   CHECK(refused("no CUDA backend", [](Config& c) { c.device = "cuda"; }));

@@ -18,7 +18,6 @@
 #include "support.h"
 
 using namespace pagedinfer;
-using Order = RecordOutput::Order;
 
 namespace {
 
@@ -60,6 +59,11 @@ Workload random_workload(std::mt19937& random, int kind) {
 
 std::string join(const std::vector<std::string>& records) {
   return std::accumulate(records.begin(), records.end(), std::string());
+}
+
+// The records of a PATH.part, behind its header.
+std::string waiting_in(const std::string& path) {
+  return read_file(path + ".part").substr(part_header({}).size());
 }
 
 // Reads a pipe to its end.
@@ -124,23 +128,23 @@ TEST_CASE("records come out in the order of the input, whatever order they end i
   for (int run = 0; run < 60; ++run) {
     const Workload work = random_workload(random, run % 4);
     const std::string path = folder / std::to_string(run);
-    RecordOutput output(path, Order::kInput, false);
+    RecordOutput output(path, {});
     std::vector<bool> done(work.records.size(), false);
     for (const int64_t index : work.order) {
       output.append(index, work.records[static_cast<size_t>(index)]);
       done[static_cast<size_t>(index)] = true;
       if (random() % 50 != 0) continue;
-      output.flush();
+      output.flush({});
       // The beginning of the result is there, and what waits is in the other file.
       const auto waits = std::find(done.begin(), done.end(), false);
       const auto turn = static_cast<size_t>(waits - done.begin());
-      const std::string part = read_file(path + ".part");
+      const std::string part = waiting_in(path);
       CHECK(read_file(path) == join({work.records.begin(), work.records.begin() + long(turn)}));
       for (size_t i = turn; i < done.size() && part.size() < 100'000; ++i) {
         if (done[i]) CHECK(("\n" + part).find("\n" + work.records[i]) != std::string::npos);
       }
     }
-    output.finish();
+    output.finish({});
     CHECK(read_file(path) == join(work.records));
     CHECK_FALSE(std::filesystem::exists(path + ".part"));
   }
@@ -150,16 +154,16 @@ TEST_CASE("in the order of completion records come out as they are given") {
   TempDir folder;
   std::mt19937 random(2);
   const Workload work = random_workload(random, 0);
-  RecordOutput output(folder / "out", Order::kCompletion, false);
+  RecordOutput output(folder / "out", {.order = RecordOrder::kCompletion});
   std::string expected;
   for (const int64_t index : work.order) {
     output.append(index, work.records[static_cast<size_t>(index)]);
     expected += work.records[static_cast<size_t>(index)];
     if (random() % 50 != 0) continue;
-    output.flush();
+    output.flush({});
     CHECK(read_file(folder / "out") == expected);
   }
-  output.finish();
+  output.finish({});
   CHECK(read_file(folder / "out") == expected);
   CHECK_FALSE(std::filesystem::exists(folder / "out.part"));
 }
@@ -173,12 +177,12 @@ TEST_CASE("records through a pipe wait in a file without a name") {
     if (standard_output) dup2(reader.write_end, STDOUT_FILENO);
     {
       const std::string path = "/dev/fd/" + std::to_string(reader.write_end);
-      RecordOutput output(standard_output ? "-" : path, Order::kInput, false);
+      RecordOutput output(standard_output ? "-" : path, {});
       for (const int64_t index : work.order) {
         output.append(index, work.records[static_cast<size_t>(index)]);
-        if (random() % 50 == 0) output.flush();
+        if (random() % 50 == 0) output.flush({});
       }
-      output.finish();
+      output.finish({});
     }
     dup2(saved, STDOUT_FILENO);
     close(saved);
@@ -189,41 +193,41 @@ TEST_CASE("records through a pipe wait in a file without a name") {
 TEST_CASE("a hundred thousand records behind a slow one cost little memory") {
   TempDir folder;
   const auto in_use = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
-  RecordOutput output(folder / "out", Order::kInput, false);
+  RecordOutput output(folder / "out", {});
   const std::string record = std::string(200, 'x') + "\n";
   const size_t before = in_use();
   for (int64_t index = 1; index <= 100'000; ++index) {
     output.append(index, record);
-    if (index % 64 == 0) output.flush();
+    if (index % 64 == 0) output.flush({});
   }
-  output.flush();
+  output.flush({});
   CHECK(in_use() < before + (2 << 20));
   output.append(0, record);
-  output.finish();
+  output.finish({});
   CHECK(std::filesystem::file_size(folder / "out") == 100'001 * record.size());
 }
 
 TEST_CASE("the file of waiting records does not grow for ever") {
   TempDir folder;
-  RecordOutput output(folder / "out", Order::kInput, false);
+  RecordOutput output(folder / "out", {});
   std::string expected;
   const auto record = [](int64_t index) { return std::to_string(index) + "\n"; };
   for (int64_t index = 0; index < 1000; index += 2) {
     output.append(index + 1, record(index + 1));
-    output.flush();
+    output.flush({});
     output.append(index, record(index));
-    output.flush();
-    CHECK(std::filesystem::file_size(folder / "out.part") == 0);
+    output.flush({});
+    CHECK(waiting_in(folder / "out") == "");
     expected += record(index) + record(index + 1);
   }
-  output.finish();
+  output.finish({});
   CHECK(read_file(folder / "out") == expected);
 }
 
 TEST_CASE("an existing output is refused, and nothing has changed") {
   TempDir folder;
   const std::string path = folder / "out", part = path + ".part";
-  const auto open_it = [&] { RecordOutput(path, Order::kInput, false); };
+  const auto open_it = [&] { RecordOutput(path, {}); };
   write_file(part, "waiting\n");
   CHECK(message_of(open_it).find("out.part: the file exists") != std::string::npos);
   CHECK(message_of(open_it).find("--overwrite") != std::string::npos);
@@ -232,15 +236,17 @@ TEST_CASE("an existing output is refused, and nothing has changed") {
 
   std::filesystem::remove(part);
   write_file(path, "kept\n");
-  CHECK(message_of(open_it) == path + ": the file exists; --overwrite replaces it");
+  CHECK(message_of(open_it) ==
+        path + ": the file exists; --resume continues it, --overwrite replaces it");
   CHECK(read_file(path) == "kept\n");
 
   write_file(part, "waiting\n");
-  RecordOutput output(path, Order::kInput, true);
-  CHECK_FALSE(std::filesystem::exists(part));
+  RecordOutput output(path, {.overwrite = true});
+  CHECK(read_file(part) == "waiting\n");
   output.append(1, "b\n");
+  CHECK(waiting_in(path) == "");
   output.append(0, "a\n");
-  output.finish();
+  output.finish({});
   CHECK(read_file(path) == "a\nb\n");
   CHECK_FALSE(std::filesystem::exists(part));
 }
@@ -249,22 +255,22 @@ TEST_CASE("without its end an output keeps what was flushed, whole records only"
   TempDir folder;
   const std::string path = folder / "out";
   {
-    RecordOutput output(path, Order::kInput, false);
+    RecordOutput output(path, {});
     output.append(0, "zero\n");
     output.append(2, "two\n");
-    output.flush();
+    output.flush({});
     output.append(3, "three\n");
   }
   CHECK(read_file(path) == "zero\n");
-  CHECK(read_file(path + ".part") == "two\n");
+  CHECK(waiting_in(path) == "two\n");
 }
 
 TEST_CASE("what waits stays in its file until it is in the output") {
   TempDir folder;
   const std::string path = folder / "out";
-  RecordOutput output(path, Order::kInput, false);
+  RecordOutput output(path, {});
   output.append(1, "one\n");
-  output.flush();
+  output.flush({});
   output.append(0, std::string(200, '0') + "\n");
 
   rlimit saved = {};
@@ -272,32 +278,32 @@ TEST_CASE("what waits stays in its file until it is in the output") {
   const rlimit tight = {100, saved.rlim_max};  // a write beyond 100 bytes is short, then fails
   std::signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &tight);
-  const std::string message = message_of([&] { output.flush(); });
+  const std::string message = message_of([&] { output.flush({}); });
   setrlimit(RLIMIT_FSIZE, &saved);
   std::signal(SIGXFSZ, SIG_DFL);
   CHECK(message == path + ": cannot write: File too large");
   CHECK(read_file(path) == std::string(100, '0'));
-  CHECK(read_file(path + ".part") == "one\n");
+  CHECK(waiting_in(path) == "one\n");
 
-  output.finish();
+  output.finish({});
   CHECK(read_file(path) == std::string(200, '0') + "\none\n");
 }
 
 TEST_CASE("a full disk is an error that names the file") {
   TempDir folder;
-  RecordOutput output("/dev/full", Order::kInput, false);
+  RecordOutput output("/dev/full", {});
   output.append(0, "x\n");
-  CHECK(message_of([&] { output.flush(); }) == "/dev/full: cannot write: the disk is full");
-  CHECK(message_of([&] { output.finish(); }) == "/dev/full: cannot write: the disk is full");
+  CHECK(message_of([&] { output.flush({}); }) == "/dev/full: cannot write: the disk is full");
+  CHECK(message_of([&] { output.finish({}); }) == "/dev/full: cannot write: the disk is full");
   CHECK_FALSE(std::filesystem::exists("/dev/full.part"));
 }
 
 TEST_CASE("an output that cannot be opened is an error that names it") {
   TempDir folder;
   const std::string absent = folder / "absent/out";
-  CHECK(message_of([&] { RecordOutput(absent, Order::kInput, false); }) ==
+  CHECK(message_of([&] { RecordOutput(absent, {}); }) ==
         absent + ": cannot open for writing: No such file or directory");
-  CHECK(message_of([&] { RecordOutput(folder.path(), Order::kInput, true); }) ==
+  CHECK(message_of([&] { RecordOutput(folder.path(), {.overwrite = true}); }) ==
         folder.path() + ": cannot open for writing: Is a directory");
 }
 
@@ -305,10 +311,10 @@ TEST_CASE("a closed pipe is told from other errors") {
   std::signal(SIGPIPE, SIG_IGN);
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  RecordOutput output("/dev/fd/" + std::to_string(ends[1]), Order::kInput, false);
+  RecordOutput output("/dev/fd/" + std::to_string(ends[1]), {});
   close(ends[0]);
   output.append(0, "x\n");
-  CHECK_THROWS_AS(output.flush(), ClosedPipe);
+  CHECK_THROWS_AS(output.flush({}), ClosedPipe);
   close(ends[1]);
   std::signal(SIGPIPE, SIG_DFL);
 }

@@ -8,7 +8,7 @@ namespace {
 
 Completion example() {
   Completion completion;
-  completion.head = {4, 9, "\"a\\n\"", RecordForm::kPlain};
+  completion.head = {.index = 4, .line = 9, .id_json = "\"a\\n\""};
   completion.num_prompt_tokens = 3;
   completion.tokens = {5, 6};
   completion.text = "two \"words\"\n\xC3\xA9";

@@ -19,6 +19,9 @@ struct Config {
   std::string trace = {};   // a line of JSON per step; "" = none
   bool completion_order = false;  // records as they finish, not in the order of the input
   bool overwrite = false;
+  bool resume = false;         // go on with what a run that did not end has left
+  bool retry_errors = false;   // and compute its error records again
+  double sync_every = 5;       // seconds after which the disk has what is finished; 0 = at the end
   bool token_ids = false;      // put the completion's token ids into the records
   bool record_timing = false;  // put times into the records: they then differ from run to run
   bool quiet = false;          // neither progress nor the closing table

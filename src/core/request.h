@@ -38,6 +38,7 @@ enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion };
 // Where a record came from, carried unchanged from the input line to the output record.
 struct RecordHead {
   int64_t index = 0;         // of the record, from 0; blank lines do not count
+  int64_t turn = 0;          // of the record among those that this run writes, from 0
   int64_t line = 0;          // of the input file, from 1
   std::string id_json = {};  // the line's id as JSON text, or "" if it has none
   RecordForm form = RecordForm::kPlain;

@@ -94,12 +94,14 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
 }
 
 Intake::Intake(LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
-               const IntakeLimits& limits, std::function<double()> clock)
+               const IntakeLimits& limits, std::function<double()> clock,
+               std::function<bool(int64_t)> is_done)
     : reader_(reader),
       parser_(parser),
       tokenizer_(tokenizer),
       limits_(limits),
       clock_(std::move(clock)),
+      is_done_(std::move(is_done)),
       thread_([this] { read_all(); }) {}
 
 Intake::~Intake() {
@@ -112,27 +114,33 @@ Intake::~Intake() {
 }
 
 void Intake::read_all() {
+  RunMark mark;
   try {
-    int64_t index = 0;
     while (const std::optional<LineReader::Line> line = reader_.next()) {
+      const int64_t turn = mark.lines, index = turn;
+      mark.add(line->text);
+      if (is_done_(index)) continue;
       const double begin = clock_();
-      IntakeItem item =
-          make_request(parser_.parse(line->text, index++, line->number), tokenizer_, limits_);
-      if (!push(std::move(item), clock_() - begin)) break;
+      ParsedLine parsed = parser_.parse(line->text, index, line->number);
+      parsed.request.head.turn = turn;
+      IntakeItem item = make_request(std::move(parsed), tokenizer_, limits_);
+      if (!push(std::move(item), mark, clock_() - begin)) break;
     }
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
   }
   const std::lock_guard lock(mutex_);
+  mark_ = mark;
   ended_ = true;
   changed_.notify_all();
 }
 
-bool Intake::push(IntakeItem item, double seconds) {
+bool Intake::push(IntakeItem item, const RunMark& mark, double seconds) {
   const int64_t num_tokens = tokens_in(item);
   std::unique_lock lock(mutex_);
   tokenize_seconds_ += seconds;
+  mark_ = mark;
   changed_.wait(lock, [&] {
     const bool room = static_cast<int>(items_.size()) < limits_.max_items &&
                       num_tokens_ + num_tokens <= limits_.max_tokens;
@@ -162,6 +170,16 @@ Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
 void Intake::rethrow_failure() const {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
+}
+
+bool Intake::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
+RunMark Intake::mark() const {
+  const std::lock_guard lock(mutex_);
+  return mark_;
 }
 
 double Intake::tokenize_seconds() const {

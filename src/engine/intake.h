@@ -15,6 +15,7 @@
 #include "core/request.h"
 #include "io/line_reader.h"
 #include "io/request_parser.h"
+#include "io/run_mark.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
@@ -37,9 +38,12 @@ class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads `reader` to its end. `clock` gives seconds.
-  Intake(LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
-         const IntakeLimits& limits, std::function<double()> clock);
+  // Reads `reader` to its end. `clock` gives seconds. Lines whose index `is_done` knows are read
+  // and nothing more.
+  Intake(
+      LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
+      const IntakeLimits& limits, std::function<double()> clock,
+      std::function<bool(int64_t index)> is_done = [](int64_t) { return false; });
   // Joins the thread. REQUIRES: the input has ended, or the reader's stop_fd is readable.
   ~Intake();
 
@@ -48,25 +52,31 @@ class Intake {
 
   // After kEnded: throws what ended the reading early (Error), if something did.
   void rethrow_failure() const;
+  bool failed() const;  // whether it would
   double tokenize_seconds() const;
-  // How many lines the input has, blank ones aside, once that is known.
+  // Covers every line that was pulled, and lines read ahead.
+  RunMark mark() const;
+  // How many lines there are to answer, once that is known.
   std::optional<int64_t> num_lines() const;
 
  private:
   void read_all();
-  bool push(IntakeItem item, double seconds);  // false: stop reading
+  // False: stop reading.
+  bool push(IntakeItem item, const RunMark& mark, double seconds);
 
   LineReader& reader_;
   RequestParser& parser_;
   const Tokenizer* tokenizer_;
   IntakeLimits limits_;
   std::function<double()> clock_;
+  std::function<bool(int64_t)> is_done_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<IntakeItem> items_;  // guarded by mutex_, as all below
   int64_t num_tokens_ = 0;        // in the prompts of items_
   int64_t num_read_ = 0;
+  RunMark mark_;
   double tokenize_seconds_ = 0;
   bool ended_ = false, stopped_ = false;
   std::exception_ptr failure_;

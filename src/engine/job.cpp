@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "engine/engine.h"
+#include "engine/fingerprint.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
 #include "engine/resolve.h"
@@ -60,15 +61,34 @@ std::optional<OutputFile> lines_file(const std::string& path) {
   return OutputFile(path, OutputFile::Existing::kAppend);
 }
 
+RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
+                           const std::function<double()>& clock) {
+  OutputOptions options = {
+      .order = config.completion_order ? RecordOrder::kCompletion : RecordOrder::kInput,
+      .overwrite = config.overwrite,
+      .fingerprint = fingerprint_of(config, setup),
+      .sync_every = config.sync_every,
+      .clock = clock};
+  if (!config.resume) return RecordOutput(paths.output, std::move(options));
+  LineReader reader(config.input);
+  int64_t index = 0;
+  const auto next_line = [&]() -> std::optional<InputLine> {
+    const std::optional<LineReader::Line> line = reader.next();
+    if (!line) return std::nullopt;
+    return InputLine{line->text, index++};
+  };
+  return RecordOutput::resume(
+      paths.output, std::move(options),
+      {.input = config.input, .next_line = next_line, .retry_errors = config.retry_errors});
+}
+
 // Where answers and measurements go, line by line.
 class Outlets {
  public:
-  Outlets(const Config& config, const Paths& paths, const std::function<double()>& clock)
+  Outlets(const Config& config, const Paths& paths, const Setup& setup,
+          const std::function<double()>& clock)
       : clock_(clock),
-        records_(paths.output,
-                 config.completion_order ? RecordOutput::Order::kCompletion
-                                         : RecordOutput::Order::kInput,
-                 config.overwrite),
+        records_(record_output(config, paths, setup, clock)),
         stats_(lines_file(paths.stats)),
         trace_(lines_file(config.trace)) {}
 
@@ -77,7 +97,7 @@ class Outlets {
     const double begin = clock_();
     line_.clear();
     append_record(line_, completion, options);
-    records_.append(completion.head.index, line_);
+    records_.append(completion.head.turn, line_);
     report_.add(record);
     if (stats_) {
       line_.clear();
@@ -89,14 +109,14 @@ class Outlets {
 
   // Everything that is finished reaches the system with the step that finished it, and before
   // the run waits for more.
-  void flush() {
+  void flush(const RunMark& mark) {
     const double begin = clock_();
-    records_.flush();
+    records_.flush(mark);
     seconds_ += clock_() - begin;
   }
 
-  void step(const StepRecord& record) {
-    flush();
+  void step(const StepRecord& record, const RunMark& mark) {
+    flush(mark);
     const double begin = clock_();
     report_.add(record);
     if (trace_) {
@@ -108,21 +128,25 @@ class Outlets {
   }
 
   // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
-  void rescue() {
-    const auto keep = [](auto& file) {
+  void rescue(const RunMark& mark) {
+    const auto keep = [](const auto& flush) {
       try {
-        file.flush();
+        flush();
       } catch (const Error&) {
       }
     };
-    keep(records_);
-    if (stats_) keep(*stats_);
-    if (trace_) keep(*trace_);
+    keep([&] { records_.flush(mark); });
+    if (stats_) keep([&] { stats_->flush(); });
+    if (trace_) keep([&] { trace_->flush(); });
   }
 
-  void close_records(bool complete) {
-    records_.flush();
-    if (complete) records_.finish();
+  void close_records(bool complete, const RunMark& mark) {
+    records_.flush(mark);
+    if (complete) {
+      records_.finish(mark);
+    } else {
+      records_.sync();
+    }
   }
 
   void close_stats(const RunInfo& info, const Summary& summary) {
@@ -135,6 +159,7 @@ class Outlets {
     if (trace_) trace_->flush();
   }
 
+  const RecordOutput& records() const { return records_; }
   const Report& report() const { return report_; }
   double seconds() const { return seconds_; }
 
@@ -163,14 +188,14 @@ int run_job(const Config& config) {
   LineReader reader(config.input, interrupt.fd());
   Setup setup = set_up(config);
   const double loaded = clock();
-  Outlets outlets(config, paths, clock);  // only now: nothing is made or replaced in vain
+  Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
   RequestParser parser(setup.defaults);
   Intake intake(reader, parser, setup.tokenizer.get(),
                 {.vocab = setup.model.spec.vocab,
                  .max_model_len = setup.max_model_len,
                  .max_items = setup.limits.max_waiting + kReadAhead},
-                clock);
+                clock, [&](int64_t index) { return outlets.records().is_done(index); });
   const StopReading stop_reading{interrupt};
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
@@ -191,7 +216,7 @@ int run_job(const Config& config) {
   const auto next = [&](bool wait, IntakeItem& item) {
     const Intake::Pull pulled = intake.pull(false, item);
     if (!wait || pulled != Intake::Pull::kLater) return pulled;
-    outlets.flush();
+    outlets.flush(intake.mark());
     return intake.pull(true, item);
   };
   const auto done = [&](const Completion& completion, const RequestRecord& record) {
@@ -200,7 +225,7 @@ int run_job(const Config& config) {
     state.output_tokens += record.completion_tokens;
   };
   const auto stepped = [&](const StepRecord& record) {
-    outlets.step(record);
+    outlets.step(record, intake.mark());
     if (!shows_progress || !progress.due(record.end)) return;
     state.elapsed = record.end - loaded;
     state.total = intake.num_lines();
@@ -214,17 +239,18 @@ int run_job(const Config& config) {
   try {
     engine.run({.next = next, .done = done, .stepped = stepped, .interrupted = interrupted});
   } catch (...) {
-    outlets.rescue();
+    outlets.rescue(intake.mark());
     throw;
   }
   progress.clear();
 
   const bool complete = !interrupt.happened();
-  outlets.close_records(complete);
-  const Summary summary = outlets.report().summary({.load = loaded,
-                                                    .tokenize = intake.tokenize_seconds(),
-                                                    .output = outlets.seconds(),
-                                                    .total = clock()});
+  outlets.close_records(complete && !intake.failed(), intake.mark());
+  Summary summary = outlets.report().summary({.load = loaded,
+                                              .tokenize = intake.tokenize_seconds(),
+                                              .output = outlets.seconds(),
+                                              .total = clock()});
+  summary.resumed = outlets.records().num_done();
   const RunInfo info = describe_run(config, setup);
   outlets.close_stats(info, summary);
   if (!config.quiet) {
@@ -233,7 +259,7 @@ int run_job(const Config& config) {
   }
   intake.rethrow_failure();
   if (!complete) return kInterrupted;
-  return summary.failed > 0 ? kSomeFailed : kAllCompleted;
+  return summary.failed + outlets.records().num_failed() > 0 ? kSomeFailed : kAllCompleted;
 }
 
 }  // namespace pagedinfer

@@ -28,6 +28,9 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("trace", config.trace);
   set("order", std::string(config.completion_order ? "completion" : "input"));
   set("overwrite", config.overwrite);
+  set("resume", config.resume);
+  set("retry_errors", config.retry_errors);
+  set("sync_every", config.sync_every);
   set("token_ids", config.token_ids);
   set("record_timing", config.record_timing);
   set("device", std::string("cpu"));

@@ -138,6 +138,35 @@ bool same_file(const std::string& a, const std::string& b) {
   return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
 }
 
+bool is_other_than_a_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  return path == "-" || (fs::exists(status) && !fs::is_regular_file(status));
+}
+
+void check_resume(const Config& config, const Paths& paths) {
+  if (!(config.sync_every >= 0 && config.sync_every <= 86400)) {
+    throw Error(fmt::format("--sync-every {}: expected 0 to 86400 seconds", config.sync_every));
+  }
+  if (config.retry_errors && !config.resume) {
+    throw Error("--retry-errors: there are no errors to retry without --resume; give both");
+  }
+  if (!config.resume) return;
+  if (config.overwrite) {
+    throw Error("--resume keeps what --overwrite discards: give one of them");
+  }
+  if (is_other_than_a_file(config.input)) {
+    throw Error(fmt::format(
+        "--resume: --input {} cannot be read a second time from its start; put it into a file",
+        config.input));
+  }
+  if (is_other_than_a_file(paths.output)) {
+    throw Error(fmt::format(
+        "--resume: --output {} does not keep what was written to it; give a file", paths.output));
+  }
+}
+
 void check_files(const Config& config) {
   if (config.input.empty()) {
     throw Error(
@@ -151,6 +180,7 @@ void check_files(const Config& config) {
                     config.input));
   }
   const Paths paths = resolve_paths(config);
+  check_resume(config, paths);
   std::vector<Role> roles;
   if (config.input != "-") roles.push_back({"--input", config.input});
   for (const Role& role : {Role{"--output", paths.output}, Role{"--stats", paths.stats},

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,27 +42,34 @@ OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existin
     const bool found = stat(path.c_str(), &status) == 0;
     if (append || (found && !S_ISREG(status.st_mode))) {
       opened.fd = open_with(O_WRONLY | O_CREAT | append);
-    } else if (existing == Existing::kReplace) {
+    } else if (existing != Existing::kRefuse) {
       opened.fd = open_with(O_RDWR | O_CREAT);
-      opened.replaces = true;
+      opened.replaces = existing == Existing::kReplace;
     } else {
-      throw Error(fmt::format("{}: the file exists; --overwrite replaces it", path));
+      throw Error(
+          fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
     }
   }
   if (opened.fd < 0) throw Error(text_of("open for writing", path, errno));
   return opened;
 }
 
-OutputFile::OutputFile(Opened opened, std::string name)
+OutputFile::OutputFile(Opened opened, std::string name, FileCalls calls)
     : name_(std::move(name)),
       fd_(opened.fd),
+      calls_(std::move(calls)),
       regular_(is_regular_file(opened.fd)),
       is_new_(opened.is_new),
       replaces_(opened.replaces) {}
 
-OutputFile::OutputFile(const std::string& path, Existing existing)
-    : OutputFile(open_for_writing(path, existing), path == "-" ? "standard output" : path) {
+OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls)
+    : OutputFile(open_for_writing(path, existing), path == "-" ? "standard output" : path,
+                 std::move(calls)) {
   if (existing == Existing::kAppend && regular_) end_last_line(path);
+  if (existing == Existing::kKeep && regular_) {
+    flushed_ = lseek(fd_, 0, SEEK_END);
+    synced_ = flushed_ == 0;  // who wrote it may not have waited for the disk
+  }
 }
 
 OutputFile OutputFile::temporary() {
@@ -72,16 +80,18 @@ OutputFile OutputFile::temporary() {
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
   unlink(path.c_str());
-  return OutputFile({fd}, "temporary file " + path);
+  return OutputFile({fd}, "temporary file " + path, {});
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : name_(std::move(other.name_)),
       fd_(std::exchange(other.fd_, -1)),
+      calls_(std::move(other.calls_)),
       regular_(other.regular_),
       is_new_(other.is_new_),
       replaces_(other.replaces_),
       begun_(other.begun_),
+      synced_(other.synced_),
       flushed_(other.flushed_),
       pending_(std::move(other.pending_)) {}
 
@@ -99,7 +109,10 @@ void OutputFile::append(std::string_view bytes) {
 // From here on what was there before is gone.
 void OutputFile::begin() {
   if (begun_) return;
-  if (replaces_ && ftruncate(fd_, 0) != 0) throw Error(text_of("shorten", name_, errno));
+  if (replaces_) {
+    if (calls_.ftruncate(fd_, 0) != 0) throw Error(text_of("shorten", name_, errno));
+    synced_ = false;
+  }
   begun_ = true;
 }
 
@@ -108,13 +121,14 @@ void OutputFile::flush() {
   size_t done = 0;
   int error = 0;
   while (done < pending_.size() && error == 0) {
-    const ssize_t count = write(fd_, pending_.data() + done, pending_.size() - done);
+    const ssize_t count = calls_.write(fd_, pending_.data() + done, pending_.size() - done);
     if (count >= 0) {
       done += static_cast<size_t>(count);
     } else if (errno != EINTR) {
       error = errno;
     }
   }
+  if (done > 0) synced_ = false;
   flushed_ += static_cast<int64_t>(done);
   pending_.erase(0, done);
   if (error == EPIPE) throw ClosedPipe(text_of("write", name_, error));
@@ -135,19 +149,46 @@ void OutputFile::read_at(int64_t offset, char* data, int64_t size) const {
   }
 }
 
-void OutputFile::clear() {
+void OutputFile::write_at(int64_t offset, std::string_view bytes) {
+  synced_ = false;
+  while (!bytes.empty()) {
+    const ssize_t count = calls_.pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(text_of("write", name_, errno));
+    offset += count;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+void OutputFile::cut(int64_t size) {
   pending_.clear();
-  if (flushed_ == 0) return;
-  if (ftruncate(fd_, 0) != 0 || lseek(fd_, 0, SEEK_SET) != 0) {
+  if (flushed_ <= size) return;
+  if (calls_.ftruncate(fd_, size) != 0 || lseek(fd_, size, SEEK_SET) != size) {
     throw Error(text_of("shorten", name_, errno));
   }
-  flushed_ = 0;
+  synced_ = false;
+  flushed_ = size;
+}
+
+void OutputFile::sync() {
+  if (!regular_ || synced_) return;
+  // EINVAL: a file system that has no disk to wait for.
+  while (calls_.fdatasync(fd_) != 0 && errno != EINVAL) {
+    if (errno != EINTR) throw Error(text_of("sync", name_, errno));
+  }
+  synced_ = true;
 }
 
 void OutputFile::close() {
   flush();
-  if (fd_ > STDERR_FILENO && ::close(std::exchange(fd_, -1)) != 0) {
+  if (fd_ > STDERR_FILENO && calls_.close(std::exchange(fd_, -1)) != 0) {
     throw Error(text_of("write", name_, errno));
+  }
+}
+
+void OutputFile::lock() const {
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw Error(name_ + ": another run is writing it");
   }
 }
 

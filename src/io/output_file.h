@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "io/file_calls.h"
 
 namespace pagedinfer {
 
@@ -18,13 +19,14 @@ struct ClosedPipe : Error {
 // process must ignore SIGPIPE. Throws Error naming the file when the system refuses.
 class OutputFile {
  public:
-  enum class Existing : uint8_t { kRefuse, kReplace, kAppend };
+  enum class Existing : uint8_t { kRefuse, kReplace, kKeep, kAppend };
 
   // Opens or makes the file; "-" is standard output. What it holds is replaced at the first
   // flush(); until then nothing has changed, but for a file that is there and empty. A device or a
-  // pipe holds nothing that could be lost and is never refused. Appending to a file whose last
-  // line has no end gives it one.
-  OutputFile(const std::string& path, Existing existing);
+  // pipe holds nothing that could be lost and is never refused. kKeep goes on behind what a file
+  // holds; kAppend is for files that others may append to as well, and gives a last line without
+  // an end one.
+  OutputFile(const std::string& path, Existing existing, FileCalls calls = {});
   // A file without a name that is gone when it is closed.
   static OutputFile temporary();
 
@@ -39,11 +41,20 @@ class OutputFile {
   void flush();
   // Reads what was flushed; the file must be regular and not opened with kAppend.
   void read_at(int64_t offset, char* data, int64_t size) const;
-  // Forgets everything appended.
-  void clear();
+  // Overwrites bytes that were flushed, at once.
+  void write_at(int64_t offset, std::string_view bytes);
+  // Forgets what was not flushed, and of the rest all from `size` on.
+  void cut(int64_t size);
+  // Waits until what was flushed is on the disk; of other things than files nothing is asked.
+  // After an Error nobody knows what is: a second try must not be believed.
+  void sync();
   void close();
+  // Keeps other runs away until the file is closed, also by a crash. Throws Error if one is
+  // there; where the file system knows no locks, nothing happens.
+  void lock() const;
 
   bool is_regular() const { return regular_; }
+  bool is_synced() const { return synced_; }
   int64_t size() const { return flushed_ + static_cast<int64_t>(pending_.size()); }
   int64_t flushed() const { return flushed_; }
   std::string_view pending() const { return pending_; }  // from flushed() on
@@ -55,15 +66,17 @@ class OutputFile {
     bool replaces = false;  // holds what the first flush replaces
   };
 
-  OutputFile(Opened opened, std::string name);
+  OutputFile(Opened opened, std::string name, FileCalls calls);
   static Opened open_for_writing(const std::string& path, Existing existing);
   void begin();
   void end_last_line(const std::string& path);
 
   std::string name_;
   int fd_;
+  FileCalls calls_;
   bool regular_ = false;
   bool is_new_ = false, replaces_ = false, begun_ = false;
+  bool synced_ = true;
   int64_t flushed_ = 0;
   std::string pending_;
 };

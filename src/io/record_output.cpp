@@ -1,100 +1,195 @@
 #include "io/record_output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "core/check.h"
+#include "io/line_scan.h"
 
 namespace pagedinfer {
 
 namespace fs = std::filesystem;
+using Existing = OutputFile::Existing;
 
 namespace {
 
-constexpr int64_t kSmallestWindow = 4 << 10, kLargestWindow = 1 << 20;
+// As much may be in both files before a sync is worth its time.
+constexpr int64_t kPartBytes = 16 << 20;
 
-// The line at the start of `text` with its end, or "" if it has none.
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n') + 1); }
+std::string part_of(const std::string& path) { return path + ".part"; }
+std::string run_of(const std::string& path) { return path + ".run"; }
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+void remove_file(const FileCalls& calls, const std::string& path) {
+  if (calls.unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw Error(fmt::format("{}: cannot remove: {}", path, std::strerror(errno)));
+  }
+}
+
+void rename_file(const FileCalls& calls, const std::string& from, const std::string& to) {
+  if (calls.rename(from.c_str(), to.c_str()) != 0) {
+    throw Error(fmt::format("{}: cannot rename to {}: {}", from, to, std::strerror(errno)));
+  }
+}
+
+// Makes names last. Where the file system cannot, they last as long as it wants.
+void sync_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+OutputFile open_new(const std::string& path, const OutputOptions& options) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  const bool holds_nothing = path == "-" || (fs::exists(status) && !fs::is_regular_file(status));
+  if (!holds_nothing && !options.overwrite && exists(part_of(path))) {
+    throw Error(
+        fmt::format("{}: the file exists, left by a run that did not end; --resume continues it, "
+                    "--overwrite discards it",
+                    part_of(path)));
+  }
+  return OutputFile(path, options.overwrite ? Existing::kReplace : Existing::kRefuse,
+                    options.calls);
+}
+
+// Moves the records behind the first one that is to be computed again from the output to the
+// part file. They are in one of them at any time.
+void drop_records(const std::string& path, int64_t first, const TakenLines& taken,
+                  bool retry_errors, OutputFile& output, PartFile& part) {
+  scan_lines(path, first, [&](std::string_view line, int64_t) {
+    const auto record = parse_stored_record(line);
+    if (record && !is_dropped(*record, taken, retry_errors)) part.add(line);
+    return true;
+  });
+  part.flush();
+  part.sync();
+  output.cut(first);
+}
 
 }  // namespace
 
-int64_t WaitingRecords::add(std::string_view line) {
-  const int64_t place = file_.size();
-  file_.append(line);
-  return place;
-}
+RecordOutput::RecordOutput(const std::string& path, OutputOptions options, OutputFile output)
+    : options_(std::move(options)),
+      path_(path),
+      output_(std::move(output)),
+      last_sync_(options_.clock()) {}
 
-std::string_view WaitingRecords::line_at(int64_t place) {
-  const int64_t unflushed = place - file_.flushed();
-  if (unflushed >= 0) return first_line(file_.pending().substr(static_cast<size_t>(unflushed)));
+RecordOutput::RecordOutput(const std::string& path, OutputOptions options)
+    : RecordOutput(path, options, open_new(path, options)) {}
 
-  std::string_view line;
-  const auto look = [&] {
-    const int64_t skipped = place - window_begin_;
-    if (skipped < 0 || skipped >= static_cast<int64_t>(window_.size())) return;
-    line = first_line(std::string_view(window_).substr(static_cast<size_t>(skipped)));
-  };
-  look();
-  if (line.empty()) {
-    // Records end in nearly the order they are asked for: a large window serves many, those a
-    // little before this one too. Where it served few the next one is smaller.
-    int64_t size = std::clamp(4 * window_used_, kSmallestWindow, kLargestWindow);
-    load(place - size / 4, size);
-    for (look(); line.empty(); look()) load(place, size *= 2);
-    window_used_ = 0;
+void RecordOutput::begin() {
+  if (part_ || !output_.is_regular()) return;
+  // The old files go before the output that they are about, the new one comes before its first
+  // record: no crash leaves a file with a header of another run.
+  remove_file(options_.calls, part_of(path_));
+  remove_file(options_.calls, run_of(path_));
+  output_.flush();
+  OutputFile file(part_of(path_), Existing::kRefuse, options_.calls);
+  file.lock();
+  file.append(part_header(options_.fingerprint));
+  file.flush();
+  if (options_.sync_every > 0) {
+    file.sync();
+    sync_folder_of(path_);
   }
-  window_used_ += static_cast<int64_t>(line.size());
-  return line;
+  const int64_t bytes = file.size();
+  part_.emplace(std::move(file), PartHeader{.bytes = bytes});
 }
 
-void WaitingRecords::load(int64_t place, int64_t size) {
-  window_begin_ = std::max<int64_t>(place, 0);
-  const int64_t end = std::min(window_begin_ + size, file_.flushed());
-  if (static_cast<int64_t>(window_.capacity()) > 2 * kLargestWindow) window_ = {};
-  window_.resize(static_cast<size_t>(end - window_begin_));
-  file_.read_at(window_begin_, window_.data(), end - window_begin_);
-}
-
-void WaitingRecords::clear() {
-  window_.clear();
-  file_.clear();
-}
-
-// The path of the records that wait, which must be free.
-std::string RecordOutput::claim(const std::string& path, bool overwrite) {
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  if (path == "-" || (fs::exists(status) && !fs::is_regular_file(status))) return "";
-  const std::string part = path + ".part";
-  if (!overwrite && fs::exists(fs::symlink_status(part, error))) {
+RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options,
+                                  const ResumeFrom& from) {
+  const bool ended = !exists(part_of(path)) && exists(path) && exists(run_of(path));
+  const std::string sidecar = ended ? run_of(path) : part_of(path);
+  const bool begun = exists(sidecar);
+  if (!begun && size_of(path) > 0) {
     throw Error(fmt::format(
-        "{}: the file exists, left by a run that did not end; --overwrite discards it", part));
+        "{}: cannot be resumed: there is neither {} nor {}, which say what the run computes", path,
+        part_of(path), run_of(path)));
   }
-  return part;
+  std::optional<OutputFile> file;
+  std::optional<PartHeader> header;
+  if (begun) {
+    file.emplace(sidecar, Existing::kKeep, options.calls);
+    file->lock();
+    header = read_part_header(sidecar);
+    if (!header && size_of(path) > 0) {
+      throw Error(sidecar + ": expected three lines that say what the run computes");
+    }
+  }
+  if (!header) {
+    options.overwrite = true;  // nothing is there
+    return RecordOutput(path, std::move(options));
+  }
+
+  require_same(sidecar, header->fingerprint, options.fingerprint);
+  const TakenLines taken = verify_input(from.input, header->mark, from.next_line);
+  const auto read = [&](const std::string& part) {
+    return read_leftover({path, part}, options.order, header->bytes, taken, from.retry_errors);
+  };
+  Leftover left = read(sidecar);
+
+  // From here on files change.
+  if (ended) rename_file(options.calls, sidecar, part_of(path));
+  OutputFile output(path, Existing::kKeep, options.calls);
+  output.cut(left.output_bytes);
+  file->cut(left.part_bytes);
+  PartFile part(std::move(*file), *header);
+  if (left.first_dropped) {
+    drop_records(path, *left.first_dropped, taken, from.retry_errors, output, part);
+    left = read(part_of(path));
+    CHECK(!left.first_dropped);
+  }
+  RecordOutput resumed(path, std::move(options), std::move(output));
+  resumed.part_.emplace(std::move(part));
+  resumed.take_over(std::move(left));
+  return resumed;
 }
 
-RecordOutput::RecordOutput(const std::string& path, Order order, bool overwrite)
-    : order_(order),
-      part_path_(claim(path, overwrite)),
-      output_(path, overwrite ? OutputFile::Existing::kReplace : OutputFile::Existing::kRefuse) {
-  std::error_code absent;
-  if (!part_path_.empty()) fs::remove(part_path_, absent);
+void RecordOutput::take_over(Leftover left) {
+  done_ = std::move(left.done);
+  num_done_ = left.num_done;
+  num_failed_ = left.num_failed;
+  if (options_.order == RecordOrder::kCompletion) {
+    for (const int64_t place : left.places) output_.append(part_->line_at(place));
+    return;
+  }
+  next_ = left.num_delivered;
+  places_ = std::move(left.places);
+  for (const int64_t place : places_) num_waiting_ += place != -1;
+  deliver_waiting();
 }
 
-void RecordOutput::append(int64_t index, std::string_view record) {
+void RecordOutput::append(int64_t turn, std::string_view record) {
   CHECK(record.ends_with('\n') && record.find('\n') == record.size() - 1);
   ++num_appended_;
-  if (order_ == Order::kCompletion) return output_.append(record);
+  begin();
+  if (options_.order == RecordOrder::kCompletion) return output_.append(record);
 
-  CHECK(index >= next_);
-  const auto turns = static_cast<size_t>(index - next_);
+  CHECK(turn >= next_);
+  const auto turns = static_cast<size_t>(turn - next_);
   if (places_.size() <= turns) places_.resize(turns + 1, -1);
   CHECK(places_[turns] == -1);
   if (turns > 0) {
-    places_[turns] = waiting().add(record);
+    places_[turns] = part().add(record);
     ++num_waiting_;
     return;
   }
@@ -106,35 +201,55 @@ void RecordOutput::append(int64_t index, std::string_view record) {
 
 void RecordOutput::deliver_waiting() {
   while (!places_.empty() && places_.front() != -1) {
-    output_.append(waiting_->line_at(places_.front()));
+    output_.append(part_->line_at(places_.front()));
     places_.pop_front();
     ++next_;
     --num_waiting_;
   }
 }
 
-void RecordOutput::flush() {
-  output_.flush();
-  if (!waiting_) return;
-  // Only now: what waited must be in the output before it goes from the other file.
-  if (num_waiting_ == 0) waiting_->clear();
-  waiting_->flush();
-}
-
-void RecordOutput::finish() {
-  CHECK(places_.empty());
-  output_.close();
-  waiting_.reset();
-  std::error_code absent;
-  if (!part_path_.empty()) fs::remove(part_path_, absent);
-}
-
-WaitingRecords& RecordOutput::waiting() {
-  if (!waiting_) {
-    waiting_.emplace(part_path_.empty() ? OutputFile::temporary()
-                                        : OutputFile(part_path_, OutputFile::Existing::kRefuse));
+void RecordOutput::flush(const RunMark& mark) {
+  begin();
+  if (part_) {
+    part_->set_mark(mark);
+    part_->flush();
   }
-  return *waiting_;
+  output_.flush();
+  if (options_.sync_every > 0 && options_.clock() - last_sync_ >= options_.sync_every) sync();
+  if (part_ && num_waiting_ == 0 && part_->record_bytes() > 0 && may_clear()) part_->clear();
+}
+
+bool RecordOutput::may_clear() {
+  if (options_.sync_every <= 0 || output_.is_synced()) return true;
+  if (part_->record_bytes() < kPartBytes) return false;
+  output_.sync();
+  return true;
+}
+
+void RecordOutput::sync() {
+  if (!output_.is_regular()) return;
+  part_->sync();
+  output_.sync();
+  last_sync_ = options_.clock();
+}
+
+void RecordOutput::finish(const RunMark& mark) {
+  CHECK(places_.empty());
+  flush(mark);
+  output_.sync();
+  const bool has_files = output_.is_regular();
+  output_.close();
+  if (!has_files) return part_.reset();
+  part_->clear();
+  part_->sync();
+  part_->close();
+  rename_file(options_.calls, part_of(path_), run_of(path_));
+  sync_folder_of(path_);
+}
+
+PartFile& RecordOutput::part() {
+  if (!part_) part_.emplace(OutputFile::temporary(), PartHeader{});
+  return *part_;
 }
 
 }  // namespace pagedinfer

@@ -2,68 +2,102 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "io/file_calls.h"
+#include "io/fingerprint.h"
+#include "io/leftover.h"
 #include "io/output_file.h"
+#include "io/part_file.h"
 
 namespace pagedinfer {
 
-// Records, one line each, waiting in a file for their turn.
-class WaitingRecords {
- public:
-  // Owns `file`, which must be a regular one.
-  explicit WaitingRecords(OutputFile file) : file_(std::move(file)) {}
+struct OutputOptions {
+  RecordOrder order = RecordOrder::kInput;
+  bool overwrite = false;
+  Fingerprint fingerprint = {};
+  double sync_every = 0;                              // seconds; 0 = at the end only
+  std::function<double()> clock = [] { return 0.; };  // seconds
+  FileCalls calls = {};
+};
 
-  // Adds a line and returns the place it can be had from.
-  int64_t add(std::string_view line);
-  // The line at `place`, valid until the next call.
-  std::string_view line_at(int64_t place);
-  void flush() { file_.flush(); }
-  void clear();
-
- private:
-  void load(int64_t place, int64_t size);
-
-  OutputFile file_;
-  std::string window_;        // a piece of the file
-  int64_t window_begin_ = 0;  // where it was read from
-  int64_t window_used_ = 0;   // bytes of it that were asked for
+// Where a run goes on from.
+struct ResumeFrom {
+  std::string input;          // its name, for messages
+  NextInputLine next_line;    // from the first line on
+  bool retry_errors = false;  // compute error records again
 };
 
 // The completions file. In the order of the input a record whose turn has not come waits in
 // PATH.part (where the output is no regular file: in a temporary file), and memory holds 8 bytes
-// for it. What was flushed stays, whole records only, whatever happens then.
+// for it.
+//
+// What is on disk:
+// - A record that flush() has handed to the system stays, whatever becomes of the process. After
+//   a power failure all is there that was flushed when sync() was last called.
+// - Of a run in progress PATH.part says, from before the first record on, what it computes (the
+//   fingerprint) and how far it has read its input (the mark).
+// - Every flush writes PATH.part first, the mark before the records, then PATH. So the mark
+//   covers every record, and one that leaves PATH.part is in PATH. It may stand in both.
+// - Records go from PATH.part when none waits, and when the disk has them in PATH, if a power
+//   failure counts.
+// - At the end PATH is synced, and then PATH.part, emptied of records, becomes PATH.run.
 class RecordOutput {
  public:
-  enum class Order : uint8_t { kInput, kCompletion };
-
   // `path` "-" is standard output. An existing output or PATH.part is refused unless `overwrite`;
-  // then nothing has changed. Throws Error, here and in all that follows.
-  RecordOutput(const std::string& path, Order order, bool overwrite);
+  // then it is replaced when the first record is there. Throws Error, here and in all that follows;
+  // then the output is not to be used any more, and can be resumed.
+  RecordOutput(const std::string& path, OutputOptions options);
 
-  // REQUIRES: `record` is one line with its end; no index comes twice.
-  void append(int64_t index, std::string_view record);
-  // Hands everything appended to the system. To be called after each step.
-  void flush();
-  // REQUIRES: every index up to the largest was appended. Ends the output and removes PATH.part.
-  void finish();
+  // Goes on with what is in PATH and PATH.part or, if the run has ended, PATH.run; begins at the
+  // beginning if there is nothing. What does not belong to this run, or to this input, is an
+  // Error that names it; then nothing has changed.
+  static RecordOutput resume(const std::string& path, OutputOptions options,
+                             const ResumeFrom& from);
+
+  // `turn` counts the lines that the run takes.
+  // REQUIRES: `record` is one line with its end; no turn comes twice, or one that is done.
+  void append(int64_t turn, std::string_view record);
+  // Hands everything appended to the system; `mark` covers it. To be called after each step.
+  // Syncs when it is time.
+  void flush(const RunMark& mark);
+  // Waits until the disk has all that was flushed.
+  void sync();
+  // REQUIRES: every turn up to the largest was appended or is done. Ends the output.
+  void finish(const RunMark& mark);
 
   int64_t num_appended() const { return num_appended_; }
+  // What was there already.
+  bool is_done(int64_t index) const {
+    return index < static_cast<int64_t>(done_.size()) && done_[static_cast<size_t>(index)];
+  }
+  int64_t num_done() const { return num_done_; }
+  int64_t num_failed() const { return num_failed_; }  // of these, error records
 
  private:
-  static std::string claim(const std::string& path, bool overwrite);
-  WaitingRecords& waiting();
-  void deliver_waiting();
+  RecordOutput(const std::string& path, OutputOptions options, OutputFile output);
 
-  const Order order_;
-  const std::string part_path_;  // "" = a temporary file
+  // Makes the part file, if there is none: from here on what was there before is gone.
+  void begin();
+  PartFile& part();
+  void deliver_waiting();
+  void take_over(Leftover left);
+  bool may_clear();
+
+  OutputOptions options_;
+  std::string path_;
   OutputFile output_;
-  std::optional<WaitingRecords> waiting_;  // made when first needed
-  std::deque<int64_t> places_;             // of the records from next_ on, -1 = not there yet
-  int64_t next_ = 0;                       // whose turn it is
+  std::optional<PartFile> part_;  // of an output that is no file: made when first needed
+  std::deque<int64_t> places_;    // of the records from next_ on, -1 = not there yet
+  int64_t next_ = 0;              // whose turn it is
   int64_t num_waiting_ = 0, num_appended_ = 0;
+  double last_sync_ = 0;
+  std::vector<bool> done_;
+  int64_t num_done_ = 0, num_failed_ = 0;
 };
 
 }  // namespace pagedinfer

@@ -46,7 +46,7 @@ void add_latencies(JsonWriter& json, const RequestRecord& request) {
 }
 
 void add_counts(JsonWriter& json, const Summary& s) {
-  json.field("completed", s.completed).field("failed", s.failed);
+  json.field("completed", s.completed).field("failed", s.failed).field("resumed", s.resumed);
   json.key("failed_by_code").begin_object();
   for (const auto& [code, count] : s.failed_by_code) json.field(code, count);
   json.end_object();

@@ -35,6 +35,7 @@ struct RunTimes {
 // preemptions and recomputed tokens.
 struct Summary {
   int64_t completed = 0, failed = 0;
+  int64_t resumed = 0;  // records that an earlier run had written; they count nowhere else
   std::map<std::string, int64_t> failed_by_code = {};
   int64_t input_tokens = 0, output_tokens = 0, cached_tokens = 0;
   int64_t preemptions = 0, recomputed_tokens = 0;

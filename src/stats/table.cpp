@@ -38,6 +38,7 @@ std::string spread_row(const std::string& name, const Spread& spread) {
 std::string requests_row(const Summary& s) {
   std::string text = fmt::format("{} completed", grouped(s.completed));
   if (s.failed > 0) text += fmt::format(", {} failed", grouped(s.failed));
+  if (s.resumed > 0) text += fmt::format(", {} taken over", grouped(s.resumed));
   std::string out = row("requests", text);
   for (const auto& [code, count] : s.failed_by_code) {
     out += row("", fmt::format("{} {}", grouped(count), code));

@@ -1,0 +1,111 @@
+#include "engine/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "core/hash.h"
+#include "core/json.h"
+#include "io/mapped_file.h"
+
+namespace pagedinfer {
+namespace {
+
+// Names of files that a model directory may have and that change what it computes.
+constexpr std::string_view kSmallFiles[] = {
+    "config.json",    "generation_config.json", "model.safetensors.index.json",
+    "tokenizer.json", "tokenizer.model",        "tokenizer_config.json"};
+
+constexpr size_t kSampleBytes = 64 << 10;
+constexpr size_t kNumSamples = 16;  // of each file with weights
+constexpr size_t kMaxHeaderBytes = 16 << 20;
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+std::string whole_file(const std::string& path) {
+  const MappedFile file(path);
+  return fmt::format("{:016x}", hash_bytes(0, text_of(file)));
+}
+
+// Weights of another training differ everywhere: samples tell them apart.
+std::string weights_file(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view text = text_of(file);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, text.data(), std::min(text.size(), sizeof header_bytes));
+  uint64_t hash = hash_bytes(0, text.substr(0, 8 + std::min(header_bytes, kMaxHeaderBytes)));
+  const size_t stride = std::max(kSampleBytes, text.size() / kNumSamples);
+  for (size_t begin = 0; begin < text.size(); begin += stride) {
+    hash = hash_bytes(hash, text.substr(begin, kSampleBytes));
+  }
+  hash = hash_bytes(hash, text.substr(text.size() - std::min(text.size(), kSampleBytes)));
+  return fmt::format("{} bytes, {:016x}", text.size(), hash);
+}
+
+void add_model(Fingerprint& fingerprint, const std::string& dir) {
+  namespace fs = std::filesystem;
+  for (const std::string_view name : kSmallFiles) {
+    const fs::path path = fs::path(dir) / name;
+    if (fs::exists(path)) fingerprint.set(name, whole_file(path.string()));
+  }
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    fingerprint.set(name, weights_file((fs::path(dir) / name).string()));
+  }
+}
+
+}  // namespace
+
+Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
+  Fingerprint fingerprint;
+  const auto number = [&](std::string_view name, auto value) {
+    std::string text;
+    append_json_number(text, value);
+    fingerprint.set(name, text);
+  };
+  const auto on_off = [&](std::string_view name, bool on) {
+    fingerprint.set(name, on ? "on" : "off");
+  };
+  fingerprint.set("model", setup.model_name);  // records name it
+  add_model(fingerprint, setup.model_dir);
+  fingerprint.set("device", "cpu");
+  fingerprint.set("dtype", name_of(setup.compute));
+  number("max-model-len", setup.max_model_len);
+
+  const SamplingParams& sampling = setup.defaults;
+  number("max-tokens", sampling.max_tokens);
+  number("min-tokens", sampling.min_tokens);
+  number("temperature", sampling.temperature);
+  number("top-k", sampling.top_k);
+  number("top-p", sampling.top_p);
+  number("min-p", sampling.min_p);
+  number("repetition-penalty", sampling.repetition_penalty);
+  number("presence-penalty", sampling.presence_penalty);
+  number("frequency-penalty", sampling.frequency_penalty);
+  number("seed", sampling.seed);
+  on_off("ignore-eos", sampling.ignore_eos);
+  std::string list;
+  for (const std::string& stop : sampling.stop) append_json_string(list, stop);
+  fingerprint.set("stop", list);
+  list.clear();
+  for (const TokenId token : sampling.stop_token_ids) list += fmt::format(" {}", token);
+  fingerprint.set("stop-token-ids", list);
+
+  fingerprint.set("order", config.completion_order ? "completion" : "input");
+  on_off("token-ids", config.token_ids);
+  on_off("record-timing", config.record_timing);
+  return fingerprint;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+
+namespace pagedinfer {
+
+// The system calls that change what is on disk, so that a test can let each of them fail.
+struct FileCalls {
+  std::function<ssize_t(int, const void*, size_t)> write = ::write;
+  std::function<ssize_t(int, const void*, size_t, off_t)> pwrite = ::pwrite;
+  std::function<int(int)> fdatasync = ::fdatasync;
+  std::function<int(int, off_t)> ftruncate = ::ftruncate;
+  std::function<int(int)> close = ::close;
+  std::function<int(const char*, const char*)> rename = ::rename;
+  std::function<int(const char*)> unlink = ::unlink;
+};
+
+}  // namespace pagedinfer

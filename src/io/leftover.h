@@ -1,0 +1,70 @@
+// What a run has left in its output files, read and checked before anything is changed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/part_file.h"
+#include "io/run_mark.h"
+
+namespace pagedinfer {
+
+enum class RecordOrder : uint8_t { kInput, kCompletion };
+
+// A record in an output file, as far as a resumed run asks.
+struct StoredRecord {
+  int64_t index = 0;
+  bool failed = false;  // an error record
+};
+
+// Nothing if the line is no record.
+std::optional<StoredRecord> parse_stored_record(std::string_view line);
+
+// The lines that the run takes from its input, by index.
+using TakenLines = std::vector<bool>;
+
+// A line of the input; nothing at its end.
+struct InputLine {
+  std::string_view text;
+  int64_t index;
+};
+using NextInputLine = std::function<std::optional<InputLine>()>;
+
+// Reads as many lines as `mark` covers from the start of the input and returns which they are.
+// Throws Error naming `input` if they are not the ones that the mark was made of.
+TakenLines verify_input(const std::string& input, const RunMark& mark, const NextInputLine& next);
+
+struct LeftoverPaths {
+  std::string output, part;
+};
+
+// The records that are there. A torn end is none, and neither is one of a line that the mark does
+// not cover: after a power failure the one may be on the disk without the other.
+struct Leftover {
+  int64_t output_bytes = 0, part_bytes = 0;  // where complete lines end
+  // Where in the output the first record stands that is to be computed again. Then this, and
+  // which files end where, is all that was found out.
+  std::optional<int64_t> first_dropped = {};
+  std::vector<bool> done = {};  // by index, in either file
+  int64_t num_done = 0, num_failed = 0;
+  int64_t num_delivered = 0;  // records in the output
+  // Where the records are that wait. In the order of the input by turn, from the first record
+  // that is not in the output on, -1 = not there yet.
+  std::deque<int64_t> places = {};
+};
+
+// Whether a record is to be computed again.
+bool is_dropped(const StoredRecord& record, const TakenLines& taken, bool retry_errors);
+
+// Where a record is in both files the output's counts, and of two in the part file the last one.
+// With `retry_errors` error records are to be computed again. Throws Error naming file and line
+// of what is no record of this run, comes twice or (in the order of the input) too early.
+Leftover read_leftover(const LeftoverPaths& paths, RecordOrder order, int64_t header_bytes,
+                       const TakenLines& taken, bool retry_errors);
+
+}  // namespace pagedinfer

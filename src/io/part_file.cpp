@@ -1,0 +1,96 @@
+#include "io/part_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/line_scan.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int64_t kSmallestWindow = 4 << 10, kLargestWindow = 1 << 20;
+
+// The line at the start of `text` with its end, or "" if it has none.
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n') + 1); }
+
+}  // namespace
+
+std::string part_header(const Fingerprint& fingerprint) {
+  return mark_line({}) + mark_line({}) + fingerprint_line(fingerprint);
+}
+
+std::optional<PartHeader> read_part_header(const std::string& path) {
+  PartHeader header;
+  std::optional<RunMark> marks[2];
+  int num_lines = 0;
+  header.bytes = scan_lines(path, 0, [&](std::string_view line, int64_t) {
+    if (num_lines < 2) {
+      marks[num_lines] = parse_mark(line);
+    } else {
+      header.fingerprint = parse_fingerprint(path, line);
+    }
+    return ++num_lines < 3;
+  });
+  if (num_lines < 3) return std::nullopt;
+  if (!marks[0] && !marks[1]) {
+    throw Error(path + ": lines 1 and 2: expected one that says how far the input was read");
+  }
+  header.slot = !marks[0] || (marks[1] && marks[1]->lines > marks[0]->lines) ? 1 : 0;
+  header.mark = *marks[header.slot];
+  return header;
+}
+
+PartFile::PartFile(OutputFile file, const PartHeader& header)
+    : file_(std::move(file)), header_bytes_(header.bytes), mark_(header.mark), slot_(header.slot) {}
+
+int64_t PartFile::add(std::string_view line) {
+  const int64_t place = file_.size();
+  file_.append(line);
+  return place;
+}
+
+std::string_view PartFile::line_at(int64_t place) {
+  const int64_t unflushed = place - file_.flushed();
+  if (unflushed >= 0) return first_line(file_.pending().substr(static_cast<size_t>(unflushed)));
+
+  std::string_view line;
+  const auto look = [&] {
+    const int64_t skipped = place - window_begin_;
+    if (skipped < 0 || skipped >= static_cast<int64_t>(window_.size())) return;
+    line = first_line(std::string_view(window_).substr(static_cast<size_t>(skipped)));
+  };
+  look();
+  if (line.empty()) {
+    // Records end in nearly the order they are asked for: a large window serves many, those a
+    // little before this one too. Where it served few the next one is smaller.
+    int64_t size = std::clamp(4 * window_used_, kSmallestWindow, kLargestWindow);
+    load(place - size / 4, size);
+    for (look(); line.empty(); look()) load(place, size *= 2);
+    window_used_ = 0;
+  }
+  window_used_ += static_cast<int64_t>(line.size());
+  return line;
+}
+
+void PartFile::load(int64_t place, int64_t size) {
+  window_begin_ = std::max(place, header_bytes_);
+  const int64_t end = std::min(window_begin_ + size, file_.flushed());
+  if (static_cast<int64_t>(window_.capacity()) > 2 * kLargestWindow) window_ = {};
+  window_.resize(static_cast<size_t>(end - window_begin_));
+  file_.read_at(window_begin_, window_.data(), end - window_begin_);
+}
+
+void PartFile::set_mark(const RunMark& mark) {
+  if (header_bytes_ == 0 || mark.lines <= mark_.lines) return;
+  file_.write_at((1 - slot_) * kMarkBytes, mark_line(mark));
+  slot_ = 1 - slot_;
+  mark_ = mark;
+}
+
+void PartFile::clear() {
+  window_.clear();
+  file_.cut(header_bytes_);
+}
+
+}  // namespace pagedinfer
