@@ -9,7 +9,7 @@ namespace pagedinfer {
 void Counters::print_and_require(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     std::printf("  %-24s %9ld\n", name, of[name]);
-    CHECK_MESSAGE(of[name] > 0, name);
+    CHECK_MESSAGE(of[name] > 0, std::string(name));
   }
 }
 
