@@ -1,6 +1,6 @@
 // Speed of the CPU operations beside their bounds, measured in the same run: decode attention
-// beside reading memory, prefill attention beside the peak of multiply-adds. One thread is measured
-// by its own clock, several by the wall's.
+// and sampling beside reading memory, prefill attention beside the peak of multiply-adds. One
+// thread is measured by its own clock, several by the wall's.
 //
 //   pagedinfer_ops_bench [threads] [instruction set]
 #include <fmt/format.h>
@@ -112,6 +112,40 @@ class Bench {
                gflops / peak, peak);
   }
 
+  // A large vocabulary, one row for each of several ways to draw.
+  void sampling() {
+    constexpr int kVocabulary = 128256, kRows = 16;
+    const auto ops = make_cpu_ops(options_);
+    ops->stage({});
+    const Tensor logits = ops->scratch(DType::kF32, kRows, kVocabulary);
+    uint64_t random = 1;
+    for (int64_t i = 0; i < kRows * kVocabulary; ++i) {  // about normal, of deviation 3
+      float sum = 0;
+      for (int j = 0; j < 4; ++j) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        sum += static_cast<float>(random >> 40) * 0x1p-24f - 0.5f;
+      }
+      logits.row<float>(0)[i] = 5.2f * sum;
+    }
+    const std::pair<const char*, SamplingParams> ways[] = {
+        {"greedy", {}},
+        {"temperature", {.temperature = 0.8f}},
+        {"top-k 50", {.temperature = 0.8f, .top_k = 50}},
+        {"top-p 0.9", {.temperature = 0.8f, .top_p = 0.9f}},
+        {"top-k 50, top-p 0.9", {.temperature = 0.8f, .top_k = 50, .top_p = 0.9f}},
+        {"min-p 0.05", {.temperature = 0.8f, .min_p = 0.05f}},
+        {"penalty", {.repetition_penalty = 1.1f}}};
+    for (const auto& [name, params] : ways) {
+      std::vector<SampleRow> rows(kRows, SampleRow{.params = &params});
+      std::vector<TokenId> tokens(kRows);
+      const Pair t = medians(
+          clock_, 9, [&] { ops->sample(logits, rows, tokens); },
+          [&] { read_all(pool_, logits.data, logits.bytes()); });
+      fmt::print("sample   {} of {} ids: {:6.1f} us a row, reading it takes {:.1f}\n", name,
+                 kVocabulary, 1e6 * t.work / kRows, 1e6 * t.bound / kRows);
+    }
+  }
+
  private:
   static AttentionArgs args(Shape shape) {
     return {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.dim, .scale = 0.1f};
@@ -136,6 +170,7 @@ void run(int threads, CpuIsa isa) {
     bench.prefill(2048, 2048, shape);
     bench.prefill(2048, 512, shape);
   }
+  bench.sampling();
 }
 
 }  // namespace
