@@ -1,6 +1,8 @@
 #include "ops/cpu/sampler.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <functional>
@@ -133,6 +135,26 @@ void Sampler::select_largest(std::span<const float> x, int64_t count) {
   std::sort(ids_.begin(), ids_.end(), InOrder{x});
 }
 
+void Sampler::select_share(std::span<const float> x, double share) {
+  // Sums of the weights by their upper bits: a float of at most 1 has at most 1016 in these.
+  std::array<double, 1024> sums = {};
+  const auto upper_bits = [](float weight) { return std::bit_cast<uint32_t>(weight) >> 20; };
+  for (const float weight : weights_) sums[upper_bits(weight)] += static_cast<double>(weight);
+  uint32_t last = sums.size() - 1;
+  double sum = 0;
+  while (last > 1 && (sum += sums[last]) < share * (1 + 1e-9)) --last;
+
+  float least = FLT_MAX;
+  for (size_t id = 0; id < x.size(); ++id) {
+    if (upper_bits(weights_[id]) >= last) least = std::min(least, x[id]);
+  }
+  ids_.clear();
+  for (size_t id = 0; id < x.size(); ++id) {
+    if (x[id] >= least && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
+  }
+  std::sort(ids_.begin(), ids_.end(), InOrder{x});
+}
+
 void Sampler::filter(std::span<const float> x, float largest, const SamplingParams& params) {
   const bool top_k = params.top_k > 0 && params.top_k < std::ssize(x);
   const bool top_p = params.top_p < 1.0f;
@@ -158,10 +180,12 @@ void Sampler::filter(std::span<const float> x, float largest, const SamplingPara
     weights_.resize(x.size());
     kernels_.weights(x.data(), largest, params.temperature, weights_.data(), std::ssize(x));
     const double total = total_weight();
-    for (int64_t count = 64;; count *= 8) {
-      select_largest(x, count);
+    select_share(x, static_cast<double>(params.top_p) * total);
+    weigh_candidates(x, largest, params.temperature);
+    if (!cut_to_share(total)) {  // rounding: the sums were added up in another order
+      select_largest(x, std::ssize(x));
       weigh_candidates(x, largest, params.temperature);
-      if (cut_to_share(total) || count >= std::ssize(x)) break;
+      cut_to_share(total);
     }
   } else {
     weights_.resize(x.size());

@@ -27,6 +27,8 @@ class Sampler {
   TokenId most_likely(std::span<const float> x) const;
   // The first `count` of the finite ones, in order, into ids_.
   void select_largest(std::span<const float> x, int64_t count);
+  // All down to a logit, in order: nearly always enough to make up `share` of the weights_.
+  void select_share(std::span<const float> x, double share);
   // Candidates that top-k, top-p and min-p leave, in order, into ids_ and weights_.
   void filter(std::span<const float> x, float largest, const SamplingParams& params);
   // Fills weights_ for ids_.
