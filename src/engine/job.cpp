@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/engine.h"
 #include "engine/fingerprint.h"
 #include "engine/intake.h"
@@ -50,7 +51,9 @@ void print_notes(const std::vector<std::string>& notes, const RequestParser::Unk
   if (keys.empty()) return;
   std::string list;
   for (const auto& [key, count] : keys) {
-    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", key, count);
+    list += list.empty() ? "" : ", ";
+    append_json_string(list, key);  // whatever it holds, a terminal can show it
+    list += fmt::format(" ({})", count);
   }
   print(fmt::format("note: keys that nobody knows were ignored: {}\n", list));
 }
@@ -254,7 +257,8 @@ int run_job(const Config& config) {
   const RunInfo info = describe_run(config, setup);
   outlets.close_stats(info, summary);
   if (!config.quiet) {
-    print_notes(info.notes, parser.unknown_keys());
+    // An interrupted reader may still be at work: its counts are not to be looked at.
+    print_notes(info.notes, complete ? parser.unknown_keys() : RequestParser::UnknownKeys());
     print(summary_table(summary));
   }
   intake.rethrow_failure();
