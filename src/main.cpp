@@ -5,10 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +80,27 @@ class FlagGroup {
   template <class T>
   CLI::Option* add(const char* flag, T& field, const char* value, const char* help) {
     return describe(app_.add_option(flag, field), value, help);
+  }
+
+  // A flag that takes a decimal integer, all of which fits its field.
+  template <std::integral T>
+  void add(const char* flag, std::optional<T>& field, const char* value, const char* help) {
+    const auto read = [=, &field](const std::string& given) {
+      T number = 0;
+      const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
+      if (error != std::errc() || end != given.data() + given.size()) {
+        throw Error(fmt::format("{} {}: expected a decimal integer from {} to {}", flag, given,
+                                std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+      }
+      field = number;
+    };
+    describe(app_.add_option_function<std::string>(flag, read), value, help);
+  }
+
+  // A flag that takes a number of bytes, as in 500MB.
+  void add_bytes(const char* flag, std::optional<int64_t>& field, const char* value,
+                 const char* help) {
+    describe(app_.add_option(flag, field)->transform(CLI::AsSizeValue(true)), value, help);
   }
 
   // A flag that stands alone and turns something on.
@@ -188,12 +213,11 @@ void add_cache_flags(FlagGroup group, Config& config) {
   group.add("--num-blocks", config.num_blocks, "N [by memory]",
             "Blocks in the cache; contiguous counts N times block-size positions. Give it to "
             "compare runs at equal memory.");
-  group
-      .add("--kv-memory", config.kv_memory, "BYTES [by memory]",
-           "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. Give it to leave "
-           "memory to others; by default what max-batch-size sequences need, at most half of what "
-           "is free.")
-      ->transform(CLI::AsSizeValue(true));
+  group.add_bytes(
+      "--kv-memory", config.kv_memory, "BYTES [by memory]",
+      "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. Give it to leave "
+      "memory to others; by default what max-batch-size sequences need, at most half of what "
+      "is free.");
 }
 
 void add_scheduling_flags(FlagGroup group, Config& config) {
