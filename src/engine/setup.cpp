@@ -62,6 +62,14 @@ SamplingParams default_sampling(const Config::Sampling& flags, const GenerationD
   return params;
 }
 
+void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
+  for (const TokenId token : tokens) {
+    if (token >= 0 && token < vocab) continue;
+    throw Error(
+        fmt::format("--stop-token-ids {}: the model's token ids are 0 to {}", token, vocab - 1));
+  }
+}
+
 SchedulerLimits make_limits(const Config& config, int max_model_len) {
   const Resolved resolved = resolve(config, max_model_len);
   return {.batching = config.static_batching ? Batching::kStatic : Batching::kContinuous,
@@ -115,6 +123,7 @@ Setup set_up(const Config& config) {
                             dir, setup.tokenizer->vocab_size(), spec.vocab));
   }
   setup.defaults = default_sampling(config.sampling, setup.model.generation);
+  check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
   setup.limits = make_limits(config, setup.max_model_len);
 
