@@ -3,11 +3,30 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "core/json.h"
 #include "engine/resolve.h"
 
 namespace pagedinfer {
+
+namespace {
+
+// The double that is written like the float: 1.2, not 1.2000000476837158.
+double as_given(float value) { return std::stod(fmt::format("{}", value)); }
+
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list;
+  JsonWriter json(list);
+  json.begin_array();
+  for (const std::string& text : texts) json.value(text);
+  json.end_array();
+  return list;
+}
+
+}  // namespace
 
 RunInfo describe_run(const Config& config, const Setup& setup) {
   const Resolved resolved = resolve(config, setup.max_model_len);
@@ -57,16 +76,16 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("admission_reserve", limits.admission_reserve);
   set("max_tokens", int64_t{sampling.max_tokens});
   set("min_tokens", int64_t{sampling.min_tokens});
-  set("temperature", double{sampling.temperature});
+  set("temperature", as_given(sampling.temperature));
   set("top_k", int64_t{sampling.top_k});
-  set("top_p", double{sampling.top_p});
-  set("min_p", double{sampling.min_p});
-  set("repetition_penalty", double{sampling.repetition_penalty});
-  set("presence_penalty", double{sampling.presence_penalty});
-  set("frequency_penalty", double{sampling.frequency_penalty});
+  set("top_p", as_given(sampling.top_p));
+  set("min_p", as_given(sampling.min_p));
+  set("repetition_penalty", as_given(sampling.repetition_penalty));
+  set("presence_penalty", as_given(sampling.presence_penalty));
+  set("frequency_penalty", as_given(sampling.frequency_penalty));
   set("seed", fmt::format("{}", sampling.seed));
   set("ignore_eos", sampling.ignore_eos);
-  set("stop", fmt::format("{}", fmt::join(sampling.stop, "\n")));
+  set("stop", json_list(sampling.stop));
   set("stop_token_ids", fmt::format("{}", fmt::join(sampling.stop_token_ids, ",")));
   info.notes = resolved.notes;
   return info;
