@@ -260,6 +260,10 @@ int run_job(const Config& config) {
     // An interrupted reader may still be at work: its counts are not to be looked at.
     print_notes(info.notes, complete ? parser.unknown_keys() : RequestParser::UnknownKeys());
     print(summary_table(summary));
+    if (!complete) {
+      print(fmt::format("interrupted: what is finished is in {0} and {0}.part; --resume goes on\n",
+                        paths.output));
+    }
   }
   intake.rethrow_failure();
   if (!complete) return kInterrupted;
