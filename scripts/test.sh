@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# From nothing to a tested build: installs packages, builds and runs the tests. The same with
-# sanitizers, and fewer random runs: scripts/sanitize.sh.
+# From nothing to a tested build: installs packages, builds with the address and undefined
+# behaviour sanitizers and without, and runs the tests in both (fewer random runs in the
+# first). Ends with the summary of the second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_packages.sh
 
+scripts/sanitize.sh address,undefined
 cmake -G Ninja -B build -DPAGEDINFER_TESTS=ON >/dev/null
 cmake --build build
 ctest --test-dir build --output-on-failure -j "$(nproc)"
