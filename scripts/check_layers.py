@@ -15,7 +15,8 @@ MAY_INCLUDE = {
     "sched": {"core", "kv"},
     "stats": {"core"},
     "engine": {"core", "io", "text", "ops", "ops/cpu", "kv", "model", "sched", "stats"},
-    "": {"core", "engine"},  # src/main.cpp
+    "cli": {"core", "engine"},
+    "": {"core", "cli"},  # src/main.cpp
 }
 
 

@@ -1,0 +1,17 @@
+#include "cli/flag_group.h"
+
+namespace pagedinfer {
+
+std::string wrapped(std::string_view text) {
+  constexpr size_t kHelpWidth = 100;
+  constexpr size_t kWidth = kHelpWidth - kHelpColumn;
+  std::string out;
+  while (text.size() > kWidth) {
+    const size_t space = text.rfind(' ', kWidth);
+    out.append(text.substr(0, space)) += '\n';
+    text.remove_prefix(space + 1);
+  }
+  return out.append(text);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,163 @@
+#include "cli/run_flags.h"
+
+#include <cstdint>
+
+#include "cli/flag_group.h"
+
+namespace pagedinfer {
+namespace {
+
+const Names<bool> kOnOff = {{"on", true}, {"off", false}};
+constexpr char kNoDelimiter = '\0';
+
+void add_job_flags(FlagGroup group, Config& config) {
+  group.add("--input", config.input, "FILE|-",
+            "Prompts, one JSON object a line; - reads standard input. The only flag you need.");
+  group.add("--output", config.output, "FILE|- [NAME.completions.jsonl]",
+            "Where completions go. Give it for another place than beside NAME.jsonl; - is standard "
+            "output, the default when the input is -.");
+  group.add("--stats", config.stats, "FILE [NAME.stats.jsonl]",
+            "Where times per request and the summary are appended. Give it in a pipe, where there "
+            "is no default.");
+  group.add("--trace", config.trace, "FILE [none]",
+            "A line of JSON per step. Give it to see what the scheduler did when.");
+  group.add_choice<bool>("--order", config.completion_order,
+                         {{"input", false}, {"completion", true}}, "input|completion [input]",
+                         "Order of the records. Take completion to have each one as soon as it is "
+                         "done.");
+  group.add_switch("--overwrite", config.overwrite,
+                   "Give it to replace an output that exists. Without it the run is refused.");
+  group.add_switch("--resume", config.resume,
+                   "Go on with a run that did not end, or whose input has grown. Give it whenever "
+                   "a run may be started again: with nothing there it begins at the beginning.");
+  group.add_switch("--retry-errors", config.retry_errors,
+                   "With --resume, compute error records again. For when their cause is gone.");
+  group.add("--sync-every", config.sync_every, "SECONDS [5]",
+            "A power failure loses at most that much; 0 syncs at the end only. Raise it where "
+            "disks are slow; a killed run loses nothing anyway.");
+  group.add_switch("--token-ids", config.token_ids,
+                   "Put token ids into the records. For comparing runs token by token.");
+  group.add_switch(
+      "--record-timing", config.record_timing,
+      "Put times into the records. Give it to see them beside the text; the records then "
+      "differ from run to run.");
+  group.add_switch("--quiet", config.quiet,
+                   "Neither progress nor the closing table. For scripts; errors still show.");
+  group.add_choice<Config::Progress>("--progress", config.progress,
+                                     {{"auto", Config::Progress::kAuto},
+                                      {"on", Config::Progress::kOn},
+                                      {"off", Config::Progress::kOff}},
+                                     "auto|on|off [auto]",
+                                     "Progress on standard error: redrawn on a terminal, else a "
+                                     "line every 5 s. Take off to keep logs short.");
+}
+
+void add_model_flags(FlagGroup group, Config& config) {
+  group.add("--model", config.model, "DIR|NAME [story-llama]",
+            "A Hugging Face model directory, or the name of a bundled model. Give it to use a "
+            "model of your own.");
+  group.add("--dtype", config.dtype, "TYPE [auto]",
+            "auto, float32, bfloat16 or float16: the type of computation; auto is the "
+            "checkpoint's. Take float32 to compare with a reference.");
+  group.add("--max-model-len", config.max_model_len, "N [config.json]",
+            "Longest prompt and completion together. Lower it to bound memory and runaway lines.");
+}
+
+void add_device_flags(FlagGroup group, Config& config) {
+  group.add("--device", config.device, "auto|cpu [auto]",
+            "What computes. This build has the CPU only.");
+  group.add("--threads", config.threads, "N [all cores]",
+            "Threads that compute. Lower it to leave cores to others; results do not change.");
+  group.add("--cpu-isa", config.cpu_isa, "NAME [auto]",
+            "auto, amx, avx512, avx2 or portable; auto takes the best there is. Results do not "
+            "change: lower it only to test or to compare speed.");
+}
+
+void add_cache_flags(FlagGroup group, Config& config) {
+  group.add_choice<Config::Kv>(
+      "--kv", config.kv, {{"paged", Config::Kv::kPaged}, {"contiguous", Config::Kv::kContiguous}},
+      "paged|contiguous [paged]",
+      "Blocks on demand, or max-model-len positions set aside for each "
+      "sequence. Take contiguous as the baseline to compare with.");
+  group.add("--block-size", config.block_size, "N [16]",
+            "Positions in a block. Lower it to waste less of a last block, raise it for shorter "
+            "tables.");
+  group.add("--num-blocks", config.num_blocks, "N [by memory]",
+            "Blocks in the cache; contiguous counts N times block-size positions. Give it to "
+            "compare runs at equal memory.");
+  group.add_bytes(
+      "--kv-memory", config.kv_memory, "BYTES [by memory]",
+      "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. Give it to leave "
+      "memory to others; by default what max-batch-size sequences need, at most half of what "
+      "is free.");
+}
+
+void add_scheduling_flags(FlagGroup group, Config& config) {
+  group.add_choice<bool>("--batching", config.static_batching,
+                         {{"continuous", false}, {"static", true}},
+                         "continuous|static [continuous]",
+                         "static runs a batch to its last request before the next one, with "
+                         "contiguous memory and whole prompts. Take it as the baseline to compare "
+                         "with.");
+  group.add("--max-batch-size", config.max_batch_size, "N [256]",
+            "Sequences that run at once. Raise it for throughput, lower it for latency.");
+  group.add_choice<bool>("--chunked-prefill", config.chunked_prefill, kOnOff, "on|off [on]",
+                         "Compute long prompts in pieces, so that they do not hold up the "
+                         "others. Take off as the baseline to compare with.");
+  group.add("--prefill-chunk-size", config.prefill_chunk_size, "N [512]",
+            "Tokens of one prompt in a step. Lower it for steadier tokens, raise it for "
+            "throughput.");
+  group.add("--max-prefill-chunks", config.max_prefill_chunks, "N [no cap]",
+            "Prompts that get tokens in a step. Lower it to keep steps short.");
+  group.add("--max-step-tokens", config.max_step_tokens, "N [2048]",
+            "Tokens in a step, at least max-batch-size. Lower it for steadier tokens. With "
+            "chunking off at least, and by default, max-model-len + max-batch-size.");
+  group.add("--admission-reserve", config.admission_reserve, "F [0.2]",
+            "Share of the cache kept free for growth when a request is admitted. Raise it if "
+            "many are preempted.");
+}
+
+void add_sampling_flags(FlagGroup group, Config::Sampling& sampling) {
+  group.add("--max-tokens", sampling.max_tokens, "N [256]",
+            "Longest completion. Raise it when finish_reason is length too often.");
+  group.add("--min-tokens", sampling.min_tokens, "N [0]",
+            "No end before that many tokens. For outputs of a length.");
+  group.add("--temperature", sampling.temperature, "F [model's, 0]",
+            "0 takes the likeliest token; raise it for variety.");
+  group.add("--top-k", sampling.top_k, "N [model's, 0]",
+            "Draw from the N likeliest tokens; 0 = all. Lower it against odd words.");
+  group.add("--top-p", sampling.top_p, "F [model's, 1]",
+            "Draw from the fewest tokens that hold this probability. Lower it against odd words.");
+  group.add("--min-p", sampling.min_p, "F [model's, 0]",
+            "Drop tokens below this share of the likeliest one's probability. Raise it at high "
+            "temperatures.");
+  group.add("--repetition-penalty", sampling.repetition_penalty, "F [model's, 1]",
+            "Above 1 makes tokens of prompt and completion less likely. Raise it against loops.");
+  group.add("--presence-penalty", sampling.presence_penalty, "F [0]",
+            "Taken from the logit of every token already in the completion. Raise it for new "
+            "words.");
+  group.add("--frequency-penalty", sampling.frequency_penalty, "F [0]",
+            "The same, times how often it is there. Raise it against repeated words.");
+  group.add("--seed", sampling.seed, "N [0]",
+            "Of the random draws. Change it for other completions; the same one gives the same.");
+  group.add_list("--stop", sampling.stop, kNoDelimiter, "TEXT [none]",
+                 "End before this text; may be given several times. For prompts with a known end.");
+  group.add_list("--stop-token-ids", sampling.stop_token_ids, ',', "N,N,... [none]",
+                 "End with one of these tokens too. Give it for ends that the model's files do not "
+                 "name.");
+  group.add_switch("--ignore-eos", sampling.ignore_eos,
+                   "Go on after the model's end. For measuring with outputs of one length.");
+}
+
+}  // namespace
+
+void add_run_flags(CLI::App& command, Config& config) {
+  add_job_flags({command, "Job"}, config);
+  add_model_flags({command, "Model"}, config);
+  add_device_flags({command, "Device"}, config);
+  add_cache_flags({command, "Cache"}, config);
+  add_scheduling_flags({command, "Scheduling"}, config);
+  add_sampling_flags({command, "Sampling"}, config.sampling);
+}
+
+}  // namespace pagedinfer
