@@ -226,6 +226,8 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
   refuses({"--block-size", "16.5"}, {"--block-size"});
   refuses({"--block-size", "99999999999999999999"}, {"--block-size"});
   refuses({"--block-size"}, {"--block-size"});
+  refuses({"--block-size", "16", "--block-size=8"}, {"--block-size", "given 2 times"});
+  refuses({"--order", "input", "--order", "input"}, {"--order", "given 2 times"});
   refuses({"--temperature", "warm"}, {"--temperature"});
   refuses({"--seed", "-1.5"}, {"--seed"});
   refuses({"--kv-memory", "lots"}, {"--kv-memory"});
@@ -261,9 +263,12 @@ TEST_CASE("flags and commands of other versions are refused by name") {
     scene.refuses_with_input(flags, {name, "not in this version"});
   }
   for (const std::string name : {"merge", "bench", "verify", "plan"}) {
-    const Ended ended = run_program(command({name, "--input", scene.input}));
-    CHECK(ended.exit_code == 1);
-    CHECK(ended.err.find(name + ": not in this version") != std::string::npos);
+    for (const Words& flags : {Words{"--input", scene.input}, Words{"--help"}}) {
+      const Ended ended = run_program(command(Words{name} + flags));
+      CHECK(ended.exit_code == 1);
+      CHECK(ended.out == "");
+      CHECK(ended.err == "pagedinfer: " + name + ": not in this version\n");
+    }
   }
   const Ended unknown = run_program(command({"no-such-command"}));
   CHECK(unknown.exit_code == 1);

@@ -54,9 +54,21 @@ void check_leftovers(const std::vector<std::string>& leftovers, const std::strin
   throw Error(fmt::format("{}: not known; {} lists what is", name, help));
 }
 
+// The parser's own words for a flag that is there twice speak of its expectations.
+void check_repeated(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool takes_one = option->get_items_expected_max() == 1;
+    if (takes_one && option->count() > 1) {
+      throw Error(
+          fmt::format("{}: given {} times, expected once", option->get_name(), option->count()));
+    }
+  }
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
+  if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, "");  // before its --help
   Config config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   CLI::App* job =
@@ -79,6 +91,7 @@ int run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::Success& asked) {  // help or version
     return app.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
+    check_repeated(*job);
     throw Error(fmt::format("{}; pagedinfer run --help says what it takes", error.what()));
   }
   if (!job->parsed()) {
