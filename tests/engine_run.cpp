@@ -11,7 +11,8 @@ namespace {
 // Words of few letters, so that stop strings are found often.
 class LetterTokenizer final : public Tokenizer {
  public:
-  std::vector<TokenId> encode(std::string_view) const override { return {}; }
+  std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
+  std::optional<TokenId> find_token(std::string_view) const override { return {}; }
   std::string_view token_bytes(TokenId token) const override {
     constexpr std::string_view kWords[] = {"a", "b", "ab", "c ", "", "ba", "aab"};
     return kWords[token % std::ssize(kWords)];

@@ -16,9 +16,10 @@ namespace {
 // A token per byte.
 class ByteTokenizer final : public Tokenizer {
  public:
-  std::vector<TokenId> encode(std::string_view text) const override {
+  std::vector<TokenId> encode(std::string_view text, AddBos) const override {
     return {text.begin(), text.end()};
   }
+  std::optional<TokenId> find_token(std::string_view) const override { return {}; }
   std::string_view token_bytes(TokenId) const override { return ""; }
   int vocab_size() const override { return 128; }
 };

@@ -15,7 +15,8 @@ namespace {
 class ListTokenizer final : public Tokenizer {
  public:
   explicit ListTokenizer(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
-  std::vector<TokenId> encode(std::string_view) const override { return {}; }
+  std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
+  std::optional<TokenId> find_token(std::string_view) const override { return {}; }
   std::string_view token_bytes(TokenId token) const override {
     return pieces_[static_cast<size_t>(token)];
   }

@@ -88,6 +88,22 @@ TEST_CASE("tokenizer_config.json decides about the beginning of sequence") {
   CHECK(without == std::vector<TokenId>(with.begin() + 1, with.end()));
 }
 
+TEST_CASE("a text that has the beginning of sequence already gets no second one") {
+  const auto tokenizer = make_tokenizer(bundled_model());
+  const auto with = tokenizer->encode("a tree");
+  CHECK(tokenizer->encode("a tree", AddBos::kYes) == with);
+  CHECK(tokenizer->encode("a tree", AddBos::kNo) ==
+        std::vector<TokenId>(with.begin() + 1, with.end()));
+}
+
+TEST_CASE("a token is found by its spelling") {
+  const auto tokenizer = make_tokenizer(bundled_model());
+  CHECK(tokenizer->find_token("<unk>") == 0);
+  CHECK(tokenizer->find_token("<s>") == 1);
+  CHECK(tokenizer->find_token("</s>") == 2);
+  CHECK(tokenizer->find_token("<|im_end|>") == std::nullopt);
+}
+
 TEST_CASE("a directory's tokenizer is absent, not supported or broken") {
   TempDir dir;
   CHECK(make_tokenizer(dir.path()) == nullptr);

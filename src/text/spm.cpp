@@ -28,12 +28,18 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
   }
 
-  std::vector<TokenId> encode(std::string_view text) const override {
+  std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const override {
     std::vector<int> ids;
     if (const auto status = processor_.Encode(text, &ids); !status.ok())
       throw Error("SentencePiece: " + status.ToString());
-    if (bos_ >= 0) ids.insert(ids.begin(), bos_);
+    if (bos_ >= 0 && add_bos == AddBos::kYes) ids.insert(ids.begin(), bos_);
     return ids;
+  }
+
+  std::optional<TokenId> find_token(std::string_view text) const override {
+    const int id = processor_.PieceToId(text);
+    if (processor_.IdToPiece(id) != text) return std::nullopt;  // the unknown token's id
+    return id;
   }
 
   std::string_view token_bytes(TokenId token) const override {

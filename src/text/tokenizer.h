@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,14 +10,23 @@
 
 namespace pagedinfer {
 
+// Whether encode() adds the tokens that the model wants around a prompt. A text that has them
+// already, as a chat template writes it, is encoded without.
+enum class AddBos : bool { kNo, kYes };
+
 // Text to token ids and back. Every method may be called from several threads at once.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // The ids of a prompt, with the beginning-of-sequence token in front where the model wants
-  // one. Special tokens that `text` spells out are plain text. REQUIRES: `text` is UTF-8.
-  virtual std::vector<TokenId> encode(std::string_view text) const = 0;
+  // The ids of a prompt. With kYes the beginning-of-sequence token stands in front where the
+  // model wants one, even if `text` begins with it. Special tokens that `text` spells out are plain
+  // text. REQUIRES: `text` is UTF-8.
+  virtual std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const = 0;
+  std::vector<TokenId> encode(std::string_view text) const { return encode(text, AddBos::kYes); }
+
+  // The id of the token that is spelt `text` in the vocabulary: "<|im_end|>" for example.
+  virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
 
   // What the token adds to a text that it stands in the middle of. May be a part of a
   // character. Empty for control tokens, the unknown token and ids beyond vocab_size().
