@@ -1,0 +1,100 @@
+// Bytes of an input file through LineReader and RequestParser. The first two bytes choose the
+// longest line and the pieces in which the file arrives.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fuzz.h"
+#include "io/line_reader.h"
+#include "io/record.h"
+#include "io/request_parser.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct NumberedLine {
+  std::string text;
+  int64_t number;
+  bool operator==(const NumberedLine&) const = default;
+};
+
+// The lines that there are to answer, by the words of LineReader's contract.
+std::vector<NumberedLine> split(std::string_view bytes, int64_t longest) {
+  std::vector<NumberedLine> lines;
+  for (int64_t number = 1; !bytes.empty(); ++number) {
+    std::string_view text = bytes.substr(0, bytes.find('\n'));
+    bytes.remove_prefix(std::min(text.size() + 1, bytes.size()));
+    if (number == 1 && text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
+    if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+    const bool blank = std::all_of(text.begin(), text.end(),
+                                   [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+    text = text.substr(0, static_cast<size_t>(longest + 1));
+    if (!blank || static_cast<int64_t>(text.size()) > longest) {
+      lines.push_back({std::string(text), number});
+    }
+  }
+  return lines;
+}
+
+// A pipe in which every piece is read on its own.
+int pipe_of(std::string_view bytes, size_t piece) {
+  int ends[2];
+  require(pipe2(ends, O_DIRECT | O_CLOEXEC) == 0, "there is a pipe");
+  fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
+    const std::string_view part = bytes.substr(0, piece);
+    require(write(ends[1], part.data(), part.size()) == static_cast<ssize_t>(part.size()),
+            "the pipe takes it");
+  }
+  close(ends[1]);
+  return ends[0];
+}
+
+void check_line(RequestParser& parser, std::string_view text, int64_t index, int64_t number) {
+  const ParsedLine line = parser.parse(text, index, number);
+  require(line.failed() == !line.error.message.empty(), "an error has a code and a sentence");
+  require(line.request.head.index == index, "the line keeps its index");
+  Completion completion = {.head = line.request.head, .error = line.error};
+  if (line.failed()) completion.reason = FinishReason::kError;
+  std::string record;
+  append_record(record, completion, {});
+  require(record.find('\n') == record.size() - 1, "a record is one line");
+  simdjson::dom::parser json;
+  require(json.parse(record).error() == simdjson::SUCCESS, "a record is JSON");
+
+  const ParsedLine again = parser.parse(text, index, number);
+  require(again.error.message == line.error.message && again.request.prompt == line.request.prompt,
+          "a line is read the same way twice");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 2) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
+  const int64_t longest = data[0] < 64 ? data[0] + 1 : kMaxLineBytes;
+  // A pipe has room for few pieces, the smaller ones each in a page of its own.
+  const size_t piece =
+      std::min<size_t>(std::max<size_t>(data[1] + 1, bytes.size() / 200 + 1), 4096);
+
+  const int fd = pipe_of(bytes, piece);
+  std::vector<NumberedLine> found;
+  {
+    LineReader reader(fmt::format("/proc/self/fd/{}", fd), -1, longest);
+    RequestParser parser({});
+    while (const auto line = reader.next()) {
+      found.push_back({std::string(line->text), line->number});
+      check_line(parser, line->text, static_cast<int64_t>(found.size()) - 1, line->number);
+    }
+  }
+  close(fd);
+  require(found == split(bytes, longest), "every line comes once, whole and numbered");
+  return 0;
+}
