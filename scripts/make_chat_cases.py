@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Writes tests/data/chat/cases.jsonl: conversations, and what transformers renders of them.
+
+    make_chat_cases.py TEMPLATES > tests/data/chat/cases.jsonl
+
+TEMPLATES is a directory with a file NAME.jinja for each template of src/text/chat_template.cpp
+but chatml, as the models ship them; they belong to others and are not part of the project. The
+conversations are made here from a seed. Needs transformers 5.23.0.
+"""
+import json
+import pathlib
+import random
+import sys
+
+from transformers.utils.chat_template_utils import render_jinja_template
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+WORDS = {
+    "llama3": {"bos_token": "<|begin_of_text|>"},
+    "gemma2": {"bos_token": "<bos>"},
+    "gemma3": {"bos_token": "<bos>"},
+    "mistral-nemo": {"bos_token": "<s>", "eos_token": "</s>"},
+}
+COUNTS = {"chatml": 8, "qwen3": 70}
+PIECES = [
+    "", " ", "\n", "\n\n", "\t", "\u00a0", "\u3000", "\u200b", "\u2028", "\r\n", "\x1c", "\x85", "\x7f",
+    "Hello", "tell me of the fox", "2 + 2 = 4", "Füchse", "狐狸", "🦊🏽", "e\u0301", "\"quoted\" \\ back", "{{ x }}", "{% if %}",
+    "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<start_of_turn>", "<end_of_turn>", "<bos>", "<s>", "</s>", "[INST]", "[/INST]",
+    "<think>", "</think>", "<think>\nhm\n</think>\n\n", "<tool_response>", "</tool_response>", "<tool_response>\nok\n</tool_response>",
+]
+
+
+def text(rng):
+    return "".join(rng.choice(PIECES) for _ in range(rng.choice([0, 1, 1, 2, 3, 4])))
+
+
+def message(rng, role, lists):
+    made = {"role": role, "content": text(rng)}
+    if lists and rng.random() < 0.3:
+        made["content"] = [{"type": "text", "text": text(rng)} for _ in range(1 if role == "system" else rng.randint(1, 3))]
+    elif role == "user" and rng.random() < 0.2:
+        made["content"] = "<tool_response>" + text(rng) + rng.choice(["", "</tool_response>"])
+    if role == "assistant" and rng.random() < 0.2:
+        made["reasoning_content"] = text(rng)
+    if role == "tool" and rng.random() < 0.8:
+        made["tool_call_id"] = rng.choice(["abcdef123", "äöü456789", "short"])
+    return made
+
+
+def conversation(rng, lists):
+    if rng.random() < 0.25:  # any roles in any order
+        roles = [rng.choice(["system", "user", "assistant", "tool", "developer"]) for _ in range(rng.randint(1, 5))]
+    else:
+        roles = ["system"] * (rng.random() < 0.4) + ["user"]
+        for _ in range(rng.randint(0, 3)):
+            roles += ["assistant"] + ["tool"] * rng.choice([0, 0, 0, 1, 2]) + ["user"] * (rng.random() < 0.9)
+    return [message(rng, role, lists) for role in roles]
+
+
+def render(source, case, words):
+    kwargs = {key: case[key] for key in ("enable_thinking",) if key in case}
+    try:
+        rendered, _ = render_jinja_template(
+            conversations=[case["messages"]], chat_template=source, add_generation_prompt=case["add_generation_prompt"],
+            date_string="26 Jul 2024", **words, **kwargs)
+        return {"text": rendered[0]}
+    except Exception as error:  # raise_exception of a template
+        if type(error).__name__ != "TemplateError":
+            raise
+        return {"error": str(error)}
+
+
+def main():
+    templates = {path.stem: path.read_text() for path in pathlib.Path(sys.argv[1]).glob("*.jinja")}
+    templates["chatml"] = CHATML
+    for name, source in sorted(templates.items()):
+        rng = random.Random(name)
+        for _ in range(COUNTS.get(name, 20)):
+            case = {"template": name, "messages": conversation(rng, name == "gemma3"), "add_generation_prompt": rng.random() < 0.7}
+            if name == "qwen3" and rng.random() < 0.5:
+                case["enable_thinking"] = rng.random() < 0.5
+            case |= render(source, case, WORDS.get(name, {}))
+            print(json.dumps(case, ensure_ascii=False, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()
