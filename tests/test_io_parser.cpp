@@ -279,6 +279,37 @@ TEST_CASE("a line of the OpenAI batch form gives the same request") {
   CHECK(code_of(batch("{}")) == "missing_prompt");
 }
 
+TEST_CASE("a prompt may stand under another key, and there only") {
+  RequestParser parser({}, "question");
+  const ParsedLine line = parse(parser, R"({"question":"a","prompt":5,"answer":1,"top_k":3})");
+  REQUIRE_FALSE(line.failed());
+  CHECK(*line.request.prompt == "a");
+  CHECK(line.request.sampling.top_k == 3);
+  CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"answer", 1}, {"prompt", 1}});
+
+  CHECK(parse(parser, R"({"prompt":"a"})").error.message ==
+        "question: found neither it nor prompt_token_ids, expected one of them");
+  CHECK(parse(parser, R"({"question":["a"]})").error.message ==
+        "question: found a list, expected a string");
+  CHECK(parse(parser, R"({"question":"a","prompt_token_ids":[1]})").error.message ==
+        "question and prompt_token_ids: found both, expected one of them");
+  CHECK(parse(parser, R"({"prompt_token_ids":[1]})").request.prompt_token_ids.size() == 1);
+  CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
+  CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");
+
+  RequestParser other({}, "tools");  // a key that has no meaning of ours
+  CHECK(*parse(other, R"({"tools":"t"})").request.prompt == "t");
+}
+
+TEST_CASE("a prompt does not stand under a key that says something else") {
+  for (const char* name : {"prompt", "question", "user", "suffix", "\xC3\xA9"}) {
+    CHECK_MESSAGE(may_name_prompt(name), name);
+  }
+  for (const char* name : {"", "id", "max_tokens", "prompt_token_ids", "body", "custom_id"}) {
+    CHECK_FALSE_MESSAGE(may_name_prompt(name), name);
+  }
+}
+
 TEST_CASE("unknown keys are counted, in bounded memory") {
   RequestParser parser({});
   CHECK_FALSE(parse(parser, R"({"prompt":"x","answer":[{"n":2}],"model":"m"})").failed());

@@ -72,6 +72,16 @@ std::string describe(dom::element value) {
   }
 }
 
+int RequestFields::find(std::string_view name) const {
+  if (name == prompt_name_) return key("prompt");
+  const int known = find_key(name);
+  return known == key("prompt") ? -1 : known;
+}
+
+std::string_view RequestFields::name_of(int key) const {
+  return key == pagedinfer::key("prompt") ? prompt_name_ : kKeys[static_cast<size_t>(key)].name;
+}
+
 bool RequestFields::has(int key) const {
   const auto& value = values_[static_cast<size_t>(key)];
   return value && !value->is_null();
@@ -91,10 +101,9 @@ void RequestFields::refuse(const char* code, std::string message) {
 }
 
 void RequestFields::refuse(int key, std::string_view expected) {
-  const auto name = kKeys[static_cast<size_t>(key)].name;
   const std::string found = has(key) ? describe(at(key)) : "nothing";
   refuse("invalid_value",
-         fmt::format("{}{}: found {}, expected {}", where_, name, found, expected));
+         fmt::format("{}{}: found {}, expected {}", where_, name_of(key), found, expected));
 }
 
 void RequestFields::check_supported() {
@@ -128,9 +137,9 @@ void RequestFields::read_prompt(RequestDraft& draft, bool may_be_list) {
   if (given) read_token_ids(kTokenIds, at(kTokenIds), token_ids);
   if (asks(kPrompt)) {
     if (!token_ids.empty()) {
-      return refuse("ambiguous_prompt", fmt::format("{0}prompt and {0}prompt_token_ids: found "
+      return refuse("ambiguous_prompt", fmt::format("{0}{1} and {0}prompt_token_ids: found "
                                                     "both, expected one of them",
-                                                    where_));
+                                                    where_, prompt_name_));
     }
     given = true;
     dom::element value = at(kPrompt);
@@ -147,17 +156,17 @@ void RequestFields::read_prompt(RequestDraft& draft, bool may_be_list) {
     } else if (value.get(list) != simdjson::SUCCESS) {
       refuse(kPrompt, "a string or a list of token ids");
     } else if (list.size() > 1 && !list.at(0).is_number()) {
-      refuse("unsupported", fmt::format("{}prompt: found a list of several prompts; this version "
+      refuse("unsupported", fmt::format("{}{}: found a list of several prompts; this version "
                                         "supports one in a line",
-                                        where_));
+                                        where_, prompt_name_));
     } else {
       read_token_ids(kPrompt, value, token_ids);
     }
   }
   if (!given) {
-    refuse("missing_prompt", fmt::format("{0}prompt: found neither it nor {0}prompt_token_ids, "
+    refuse("missing_prompt", fmt::format("{0}{1}: found neither it nor {0}prompt_token_ids, "
                                          "expected one of them",
-                                         where_));
+                                         where_, prompt_name_));
   }
 }
 

@@ -30,8 +30,14 @@ struct NumberRange {
 // is wrong with them is kept: the first thing found counts, and nothing is read after it.
 class RequestFields {
  public:
-  // `where` names the object in messages: "" or "body.".
-  explicit RequestFields(std::string_view where) : where_(where) {}
+  // `where` names the object in messages: "" or "body."; `prompt_name` the key of the prompt.
+  explicit RequestFields(std::string_view where, std::string_view prompt_name = "prompt")
+      : where_(where), prompt_name_(prompt_name) {}
+
+  // The number of the key that the object calls `name`, or -1 if it is unknown.
+  int find(std::string_view name) const;
+  // What the object calls a key.
+  std::string_view name_of(int key) const;
 
   void set(int key, simdjson::dom::element value) { values_[static_cast<size_t>(key)] = value; }
   // Null is as good as no value.
@@ -65,7 +71,7 @@ class RequestFields {
   void read_stop(std::vector<std::string>& result);
   void read_logit_bias(std::vector<TokenBias>& result);
 
-  std::string_view where_;
+  std::string_view where_, prompt_name_;
   std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
   RequestError error_ = {};
 };

@@ -63,8 +63,10 @@ RequestError json_error(std::string_view text) {
 
 class RequestParser::Impl {
  public:
-  explicit Impl(SamplingParams defaults)
-      : defaults_(std::move(defaults)), json_(std::make_unique<dom::parser>()) {}
+  Impl(SamplingParams defaults, std::string prompt_field)
+      : defaults_(std::move(defaults)),
+        prompt_field_(std::move(prompt_field)),
+        json_(std::make_unique<dom::parser>()) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
   const UnknownKeys& unknown_keys() const { return unknown_keys_; }
@@ -77,12 +79,21 @@ class RequestParser::Impl {
   void count_unknown(std::string_view name);
 
   const SamplingParams defaults_;
+  const std::string prompt_field_;
   std::unique_ptr<dom::parser> json_;
   UnknownKeys unknown_keys_;
 };
 
-RequestParser::RequestParser(SamplingParams defaults)
-    : impl_(std::make_unique<Impl>(std::move(defaults))) {}
+bool may_name_prompt(std::string_view name) {
+  const int known = find_key(name);
+  if (name.empty()) return false;
+  if (known < 0 || known == key("prompt")) return true;
+  const KeyKind kind = kKeys[static_cast<size_t>(known)].kind;
+  return kind != KeyKind::kRequest && kind != KeyKind::kBatch;
+}
+
+RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field)
+    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(prompt_field))) {}
 
 RequestParser::~RequestParser() = default;
 
@@ -114,7 +125,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
   } else {
     draft.sampling = defaults_;
-    RequestFields fields("");
+    RequestFields fields("", prompt_field_);
     collect(object, fields);
     if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
       read_batch(fields, draft);
@@ -129,7 +140,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
 
 void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
   for (const auto [name, value] : object) {
-    const int known = find_key(name);
+    const int known = fields.find(name);
     if (known >= 0) {
       fields.set(known, value);
     } else {
@@ -178,9 +189,11 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
 void RequestParser::Impl::count_unread(const RequestFields& fields,
                                        std::initializer_list<KeyKind> kinds) {
   for (int number = 0; number < kNumKeys; ++number) {
-    const auto [name, kind] = kKeys[static_cast<size_t>(number)];
     if (!fields.has(number)) continue;
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) count_unknown(name);
+    const KeyKind kind = kKeys[static_cast<size_t>(number)].kind;
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
+      count_unknown(fields.name_of(number));
+    }
   }
 }
 

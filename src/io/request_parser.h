@@ -29,6 +29,9 @@ struct ParsedLine {
   bool failed() const { return !error.code.empty(); }
 };
 
+// Whether a prompt may stand under this key: not under one that says something else.
+bool may_name_prompt(std::string_view key);
+
 // Lines of JSON to requests. Any bytes give exactly one result; nothing is thrown. The codes:
 //
 //   line_too_long     longer than kMaxLineBytes
@@ -44,8 +47,10 @@ struct ParsedLine {
 // Knows nothing of files, tokenizers or models.
 class RequestParser {
  public:
-  // `defaults` is what a line does not say.
-  explicit RequestParser(SamplingParams defaults);
+  // `defaults` is what a line does not say. The prompt of a line that is not of the OpenAI form
+  // stands under `prompt_field`; then a key "prompt" is one that nobody knows.
+  // REQUIRES: may_name_prompt(prompt_field)
+  explicit RequestParser(SamplingParams defaults, std::string prompt_field = "prompt");
   ~RequestParser();
 
   // REQUIRES: kLinePadding readable bytes follow `text`. `index` and `line` go into the head.
