@@ -106,9 +106,9 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   Pipe pipe;
   Interrupt interrupt;
   const ByteTokenizer tokenizer;
-  LineReader reader(pipe.path(), interrupt.fd());
+  InputLines lines(pipe.path(), {}, interrupt.fd());
   RequestParser parser({});
-  Intake intake(reader, parser, &tokenizer, kLimits, no_clock);
+  Intake intake(lines, parser, &tokenizer, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(false, item) == Intake::Pull::kLater);
   std::string text;
@@ -132,18 +132,18 @@ TEST_CASE("an intake that nobody empties can be let go") {
   Interrupt interrupt;
   const ByteTokenizer tokenizer;
   for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
-  LineReader reader(pipe.path(), interrupt.fd());
+  InputLines lines(pipe.path(), {}, interrupt.fd());
   RequestParser parser({});
-  Intake intake(reader, parser, &tokenizer, kLimits, no_clock);
+  Intake intake(lines, parser, &tokenizer, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kItem);
   interrupt.raise();
 }
 
 TEST_CASE("an input that cannot be read on ends, and says why") {
-  LineReader reader("/proc/self/mem");  // opens, and fails to be read
+  InputLines lines("/proc/self/mem", {});  // opens, and fails to be read
   RequestParser parser({});
-  Intake intake(reader, parser, nullptr, kLimits, no_clock);
+  Intake intake(lines, parser, nullptr, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
   CHECK_THROWS_AS(intake.rethrow_failure(), Error);

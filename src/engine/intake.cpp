@@ -93,10 +93,10 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
                  .random_key = key};
 }
 
-Intake::Intake(LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
+Intake::Intake(InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
                const IntakeLimits& limits, std::function<double()> clock,
                std::function<bool(int64_t)> is_done)
-    : reader_(reader),
+    : lines_(lines),
       parser_(parser),
       tokenizer_(tokenizer),
       limits_(limits),
@@ -116,13 +116,12 @@ Intake::~Intake() {
 void Intake::read_all() {
   RunMark mark;
   try {
-    while (const std::optional<LineReader::Line> line = reader_.next()) {
-      const int64_t turn = mark.lines, index = turn;
+    while (const std::optional<InputLine> line = lines_.next()) {
       mark.add(line->text);
-      if (is_done_(index)) continue;
+      if (is_done_(line->index)) continue;
       const double begin = clock_();
-      ParsedLine parsed = parser_.parse(line->text, index, line->number);
-      parsed.request.head.turn = turn;
+      ParsedLine parsed = parser_.parse(line->text, line->index, line->number);
+      parsed.request.head.turn = line->turn;
       IntakeItem item = make_request(std::move(parsed), tokenizer_, limits_);
       if (!push(std::move(item), mark, clock_() - begin)) break;
     }

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "core/request.h"
-#include "io/line_reader.h"
+#include "io/input_lines.h"
 #include "io/request_parser.h"
 #include "io/run_mark.h"
 #include "text/tokenizer.h"
@@ -38,13 +38,13 @@ class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads `reader` to its end. `clock` gives seconds. Lines whose index `is_done` knows are read
+  // Reads `lines` to their end. `clock` gives seconds. Lines whose index `is_done` knows are read
   // and nothing more.
   Intake(
-      LineReader& reader, RequestParser& parser, const Tokenizer* tokenizer,
+      InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
       const IntakeLimits& limits, std::function<double()> clock,
       std::function<bool(int64_t index)> is_done = [](int64_t) { return false; });
-  // Joins the thread. REQUIRES: the input has ended, or the reader's stop_fd is readable.
+  // Joins the thread. REQUIRES: the input has ended, or their stop_fd is readable.
   ~Intake();
 
   // The next line's item. With nothing ready: waits for it, or says kLater.
@@ -64,7 +64,7 @@ class Intake {
   // False: stop reading.
   bool push(IntakeItem item, const RunMark& mark, double seconds);
 
-  LineReader& reader_;
+  InputLines& lines_;
   RequestParser& parser_;
   const Tokenizer* tokenizer_;
   IntakeLimits limits_;

@@ -20,7 +20,7 @@
 #include "engine/run_info.h"
 #include "engine/setup.h"
 #include "engine/validate.h"
-#include "io/line_reader.h"
+#include "io/input_lines.h"
 #include "io/output_file.h"
 #include "io/record.h"
 #include "io/record_output.h"
@@ -73,16 +73,11 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
       .sync_every = config.sync_every,
       .clock = clock};
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
-  LineReader reader(config.input);
-  int64_t index = 0;
-  const auto next_line = [&]() -> std::optional<InputLine> {
-    const std::optional<LineReader::Line> line = reader.next();
-    if (!line) return std::nullopt;
-    return InputLine{line->text, index++};
-  };
-  return RecordOutput::resume(
-      paths.output, std::move(options),
-      {.input = config.input, .next_line = next_line, .retry_errors = config.retry_errors});
+  InputLines lines(config.input, {});
+  return RecordOutput::resume(paths.output, std::move(options),
+                              {.input = config.input,
+                               .next_line = [&] { return lines.next(); },
+                               .retry_errors = config.retry_errors});
 }
 
 // Where answers and measurements go, line by line.
@@ -188,13 +183,13 @@ int run_job(const Config& config) {
   const std::function<double()> clock = clock_from_now();
   const Paths paths = resolve_paths(config);
   Interrupt interrupt;
-  LineReader reader(config.input, interrupt.fd());
+  InputLines lines(config.input, {}, interrupt.fd());
   Setup setup = set_up(config);
   const double loaded = clock();
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
   RequestParser parser(setup.defaults);
-  Intake intake(reader, parser, setup.tokenizer.get(),
+  Intake intake(lines, parser, setup.tokenizer.get(),
                 {.vocab = setup.model.spec.vocab,
                  .max_model_len = setup.max_model_len,
                  .max_items = setup.limits.max_waiting + kReadAhead},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/input_lines.h"
 #include "io/part_file.h"
 #include "io/run_mark.h"
 
@@ -28,11 +29,7 @@ std::optional<StoredRecord> parse_stored_record(std::string_view line);
 // The lines that the run takes from its input, by index.
 using TakenLines = std::vector<bool>;
 
-// A line of the input; nothing at its end.
-struct InputLine {
-  std::string_view text;
-  int64_t index;
-};
+// The next line that the run takes; nothing at the end of the input.
 using NextInputLine = std::function<std::optional<InputLine>()>;
 
 // Reads as many lines as `mark` covers from the start of the input and returns which they are.

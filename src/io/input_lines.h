@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/line_reader.h"
+
+namespace pagedinfer {
+
+// Which of its input's lines a run takes.
+struct LineChoice {
+  std::optional<int64_t> limit = {};  // the file's first records only
+};
+
+// A line that a run takes.
+struct InputLine {
+  std::string_view text;
+  int64_t index = 0;   // counts the file's records, blank lines are none
+  int64_t turn = 0;    // counts the lines that the run takes
+  int64_t number = 0;  // of the line in the file, from 1
+};
+
+// The lines that a run takes from its input, one at a time. Whoever reads the same file with the
+// same choice finds the same lines.
+class InputLines {
+ public:
+  // As LineReader.
+  InputLines(const std::string& path, const LineChoice& choice, int stop_fd = -1)
+      : reader_(path, stop_fd), choice_(choice) {}
+
+  // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,
+  // and kLinePadding readable bytes follow it. Throws Error when the input cannot be read.
+  std::optional<InputLine> next();
+
+ private:
+  LineReader reader_;
+  const LineChoice choice_;
+  int64_t num_records_ = 0, num_taken_ = 0;
+};
+
+}  // namespace pagedinfer
