@@ -207,6 +207,9 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--presence-penalty", "3"}, {"--presence-penalty"});
   refuses({"--stop", ""}, {"--stop"});
   refuses({"--stop-token-ids", "5,-1"}, {"--stop-token-ids"});
+  refuses({"--limit", "0"}, {"--limit", "1 or more"});
+  refuses({"--prompt-field", ""}, {"--prompt-field", "not empty"});
+  refuses({"--prompt-field", "top_k"}, {"--prompt-field top_k", "something else"});
 }
 
 TEST_CASE("flags that are malformed or unknown are refused by name") {
@@ -239,9 +242,7 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
 
 TEST_CASE("flags and commands of other versions are refused by name") {
   Scene scene;
-  const std::vector<Words> later = {{"--limit", "10"},
-                                    {"--shard", "0/2"},
-                                    {"--prompt-field", "text"},
+  const std::vector<Words> later = {{"--shard", "0/2"},
                                     {"--chat"},
                                     {"--system", "You are kind."},
                                     {"--profile"},

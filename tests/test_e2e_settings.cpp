@@ -78,6 +78,10 @@ TEST_CASE("every flag that was given is what the summary says was used") {
                                             "5,6",
                                             "--ignore-eos",
                                             "--token-ids",
+                                            "--limit",
+                                            "7",
+                                            "--prompt-field",
+                                            "prompt",
                                             "--order",
                                             "completion"});
   for (const char* setting : {"\"max_model_len\":300",
@@ -104,6 +108,8 @@ TEST_CASE("every flag that was given is what the summary says was used") {
                               "\"stop_token_ids\":\"5,6\"",
                               "\"ignore_eos\":true",
                               "\"token_ids\":true",
+                              "\"limit\":7",
+                              "\"prompt_field\":\"prompt\"",
                               "\"order\":\"completion\"",
                               "\"kv\":\"paged\""}) {
     CHECK_MESSAGE(config.find(setting) != std::string::npos, setting, " not in ", config);

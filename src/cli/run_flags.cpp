@@ -13,6 +13,12 @@ constexpr char kNoDelimiter = '\0';
 void add_job_flags(FlagGroup group, Config& config) {
   group.add("--input", config.input, "FILE|-",
             "Prompts, one JSON object a line; - reads standard input. The only flag you need.");
+  group.add("--prompt-field", config.prompt_field, "NAME [prompt]",
+            "The key that a plain line's prompt stands under. Give it for files that were made "
+            "for something else.");
+  group.add("--limit", config.limit, "N [all]",
+            "Take the first N records only. Give it to try a large file out; with --resume a "
+            "larger N goes on from there.");
   group.add("--output", config.output, "FILE|- [NAME.completions.jsonl]",
             "Where completions go. Give it for another place than beside NAME.jsonl; - is standard "
             "output, the default when the input is -.");

@@ -16,8 +16,10 @@ struct Config {
   std::string input = {};   // a JSONL file, or - for standard input
   std::string output = {};  // "" = NAME.completions.jsonl beside the input; - = standard output
   std::string stats = {};   // "" = NAME.stats.jsonl beside the input; none if that has no name
-  std::string trace = {};   // a line of JSON per step; "" = none
-  bool completion_order = false;  // records as they finish, not in the order of the input
+  std::string prompt_field = "prompt";  // the key of a plain line's prompt
+  std::optional<int64_t> limit = {};    // the first records only
+  std::string trace = {};               // a line of JSON per step; "" = none
+  bool completion_order = false;        // records as they finish, not in the order of the input
   bool overwrite = false;
   bool resume = false;         // go on with what a run that did not end has left
   bool retry_errors = false;   // and compute its error records again

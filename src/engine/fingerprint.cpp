@@ -102,6 +102,7 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   for (const TokenId token : sampling.stop_token_ids) list += fmt::format(" {}", token);
   fingerprint.set("stop-token-ids", list);
 
+  fingerprint.set("prompt-field", config.prompt_field);
   fingerprint.set("order", config.completion_order ? "completion" : "input");
   on_off("token-ids", config.token_ids);
   on_off("record-timing", config.record_timing);

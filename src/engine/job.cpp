@@ -64,6 +64,8 @@ std::optional<OutputFile> lines_file(const std::string& path) {
   return OutputFile(path, OutputFile::Existing::kAppend);
 }
 
+LineChoice choice_of(const Config& config) { return {.limit = config.limit}; }
+
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
                            const std::function<double()>& clock) {
   OutputOptions options = {
@@ -73,9 +75,10 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
       .sync_every = config.sync_every,
       .clock = clock};
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
-  InputLines lines(config.input, {});
+  InputLines lines(config.input, choice_of(config));
+  const std::string limit = config.limit ? fmt::format(" (--limit {})", *config.limit) : "";
   return RecordOutput::resume(paths.output, std::move(options),
-                              {.input = config.input,
+                              {.input = config.input + limit,
                                .next_line = [&] { return lines.next(); },
                                .retry_errors = config.retry_errors});
 }
@@ -183,12 +186,12 @@ int run_job(const Config& config) {
   const std::function<double()> clock = clock_from_now();
   const Paths paths = resolve_paths(config);
   Interrupt interrupt;
-  InputLines lines(config.input, {}, interrupt.fd());
+  InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = set_up(config);
   const double loaded = clock();
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
-  RequestParser parser(setup.defaults);
+  RequestParser parser(setup.defaults, config.prompt_field);
   Intake intake(lines, parser, setup.tokenizer.get(),
                 {.vocab = setup.model.spec.vocab,
                  .max_model_len = setup.max_model_len,

@@ -42,6 +42,8 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
     info.config.push_back({std::string(name), value});
   };
   const Paths paths = resolve_paths(config);
+  set("prompt_field", config.prompt_field);
+  if (config.limit) set("limit", *config.limit);
   set("output", paths.output);
   set("stats", paths.stats);
   set("trace", config.trace);

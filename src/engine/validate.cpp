@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "engine/resolve.h"
+#include "io/request_parser.h"
 
 namespace pagedinfer {
 namespace {
@@ -173,6 +174,13 @@ void check_files(const Config& config) {
         "--input: expected a file of prompts, one JSON object a line, or - for standard "
         "input");
   }
+  if (config.prompt_field.empty()) throw Error("--prompt-field: expected a key that is not empty");
+  if (!may_name_prompt(config.prompt_field)) {
+    throw Error(fmt::format(
+        "--prompt-field {0}: a line's {0} says something else; expected the key of its prompt",
+        config.prompt_field));
+  }
+  at_least<int64_t>("--limit", config.limit, 1);
   if (config.input.ends_with(".gz")) {
     throw Error(
         fmt::format("--input {}: compressed input is not in this version; unpack it, or "

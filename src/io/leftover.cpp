@@ -149,8 +149,8 @@ TakenLines verify_input(const std::string& input, const RunMark& mark, const Nex
     const std::optional<InputLine> line = next();
     if (!line) {
       throw Error(fmt::format(
-          "{}: the file has {} lines for this run, expected {} or more: it has changed since the "
-          "run began",
+          "{}: there are {} lines for this run, expected the {} that it has read, or those and "
+          "more behind them",
           input, found.lines, mark.lines));
     }
     found.add(line->text);

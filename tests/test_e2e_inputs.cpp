@@ -1,0 +1,108 @@
+// Which lines of which files are read.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "e2e.h"
+
+namespace pagedinfer {
+namespace {
+
+// Lines without an id, among blank ones: their random numbers are those of their line numbers.
+std::string many_lines(int count) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += i % 3 == 1 ? "\n  \r\n" : "";
+    lines += i % 7 == 4
+                 ? "{\"prompt\": 5}\n"
+                 : fmt::format(R"({{"prompt":"Nora has {} {}","max_tokens":{},"temperature":1}})",
+                               i, i % 2 ? "apples" : "pears", 1 + i % 5) +
+                       "\n";
+  }
+  return lines;
+}
+
+std::string first_lines(const std::string& text, int count) {
+  size_t end = 0;
+  while (count-- > 0) end = text.find('\n', end) + 1;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+TEST_CASE("a run with a limit gives the first records of the whole run") {
+  const TempDir dir;
+  const std::string input = dir / "in.jsonl";
+  write_file(input, many_lines(40));
+  CHECK(run({"--input", input, "--output", dir / "all"}).exit_code == 2);
+  const std::string all = read_file(dir / "all");
+  for (const int limit : {1, 3, 4, 39, 40, 1000}) {
+    CAPTURE(limit);
+    const std::string output = dir / fmt::format("first {}", limit);
+    const Ended ended = run({"--input", input, "--output", output, "--limit", std::to_string(limit),
+                             "--stats", dir / "stats"});
+    CHECK(ended.exit_code == (limit < 5 ? 0 : 2));
+    CHECK(read_file(output) == first_lines(all, std::min(limit, 40)));
+  }
+}
+
+TEST_CASE("a pipe is read to the limit and no further") {
+  Process process(command({"run", "--input", "-", "--limit", "2", "--quiet"}));
+  process.write(first_lines(many_lines(9), 4));  // and its end never comes
+  const Ended ended = process.wait();
+  CHECK(ended.exit_code == 0);
+  CHECK(json_lines(ended.out).size() == 2);
+}
+
+TEST_CASE("a run goes on with a larger limit, and not with a smaller one") {
+  const TempDir dir;
+  const std::string input = dir / "in.jsonl", output = dir / "out";
+  write_file(input, many_lines(40));
+  run({"--input", input, "--output", dir / "all", "--quiet"});
+  const auto resume = [&](const Words& flags) {
+    return run(Words{"--input", input, "--output", output, "--resume"} + flags);
+  };
+  for (const char* limit : {"10", "10", "25"}) CHECK(resume({"--limit", limit}).exit_code == 2);
+  CHECK(read_file(output) == first_lines(read_file(dir / "all"), 25));
+  const Ended smaller = resume({"--limit", "24"});
+  CHECK(smaller.exit_code == 1);
+  CHECK(smaller.err.find("(--limit 24): there are 24 lines for this run, expected the 25") !=
+        std::string::npos);
+  CHECK(resume({}).exit_code == 2);
+  CHECK(read_file(output) == read_file(dir / "all"));
+}
+
+TEST_CASE("a prompt under another key is the same prompt") {
+  const TempDir dir;
+  write_file(dir / "a.jsonl", "{\"id\":1,\"prompt\":\"Once upon a time\",\"answer\":2}\n");
+  write_file(dir / "b.jsonl", "{\"id\":1,\"question\":\"Once upon a time\",\"answer\":2}\n");
+  CHECK(run({"--input", dir / "a.jsonl", "--max-tokens", "5"}).exit_code == 0);
+  const Ended ended =
+      run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--prompt-field", "question"});
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.find("keys that nobody knows were ignored: \"answer\" (1)") != std::string::npos);
+  CHECK(read_file(dir / "b.completions.jsonl") == read_file(dir / "a.completions.jsonl"));
+  const Ended other = run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--resume"});
+  CHECK(other.exit_code == 1);
+  CHECK(other.err.find("began with prompt-field = question, found prompt") != std::string::npos);
+}
+
+TEST_CASE("questions of a public benchmark are all answered") {
+  const std::string input = shared_data("prompts/gsm8k_test.jsonl");
+  if (!std::filesystem::exists(input)) {
+    MESSAGE("SKIPPED: there is no " << input);
+    return;
+  }
+  const TempDir dir;
+  const Ended ended = run({"--input", input, "--output", dir / "out", "--prompt-field", "question",
+                           "--max-tokens", "1", "--stats", dir / "stats", "--quiet"});
+  CHECK(ended.exit_code == 0);
+  const std::vector<Json> records = json_file(dir / "out");
+  REQUIRE(records.size() == 1319);
+  CHECK(records[0].integer("/prompt_tokens") > 50);
+  CHECK(records[1318].integer("/index") == 1318);
+}
+
+}  // namespace pagedinfer
