@@ -49,6 +49,9 @@ class WatchedOps final : public Ops {
   void add(Tensor x, Tensor y) override {
     call([&] { ops_.add(x, y); });
   }
+  void add_bias(Tensor x, Tensor bias) override {
+    call([&] { ops_.add_bias(x, bias); });
+  }
   void matmul(Tensor x, std::span<const Product> products) override {
     call([&] { ops_.matmul(x, products); });
   }

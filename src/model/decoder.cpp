@@ -52,13 +52,13 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
       spec, ops.activation_type(), batch.tokens.rows, batch.logit_tokens.rows,
       [&](DType dtype, int64_t rows, int64_t cols) { return ops.scratch(dtype, rows, cols); });
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
-    ops.rms_norm(x, weight, 0.0f, spec.norm_eps, out);
+    ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
   };
   const auto matmul = [&](Tensor x, std::initializer_list<Product> products) {
     ops.matmul(x, {products.begin(), products.size()});
   };
 
-  ops.embed(weights.embedding, batch.tokens, 1.0f, b.residual);
+  ops.embed(weights.embedding, batch.tokens, weights.embedding_scale, b.residual);
   for (size_t i = 0; i < b.rope_tables.size(); ++i)
     ops.rope_table(batch.positions, weights.rope_inv_freq[i], b.rope_tables[i]);
 
@@ -68,6 +68,15 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
 
     norm(b.residual, w.attention_norm, b.normed);
     matmul(b.normed, {{w.q, b.q}, {w.k, b.k}, {w.v, b.v}});
+    if (spec.qkv_bias) {
+      ops.add_bias(b.q, w.q_bias);
+      ops.add_bias(b.k, w.k_bias);
+      ops.add_bias(b.v, w.v_bias);
+    }
+    if (spec.qk_norm) {
+      norm(b.q, w.q_norm, b.q);
+      norm(b.k, w.k_norm, b.k);
+    }
     ops.rope(b.q, b.rope_tables[layer.rope]);
     ops.rope(b.k, b.rope_tables[layer.rope]);
     ops.write_kv(b.k, b.v, batch.slot_mapping, cache[l]);
@@ -79,12 +88,14 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                    .window = layer.window},
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
+    if (spec.sandwich_norm) norm(b.block_out, w.attention_out_norm, b.block_out);
     ops.add(b.residual, b.block_out);
 
     norm(b.residual, w.mlp_norm, b.normed);
     matmul(b.normed, {{w.gate, b.gate}, {w.up, b.up}});
     ops.gate(b.gate, b.up, spec.activation, b.gated);
     matmul(b.gated, {{w.down, b.block_out}});
+    if (spec.sandwich_norm) norm(b.block_out, w.mlp_out_norm, b.block_out);
     ops.add(b.residual, b.block_out);
   }
 

@@ -15,12 +15,18 @@ struct LayerWeights {
   Tensor mlp_norm;        // (1, hidden)
   Tensor gate, up;        // (intermediate, hidden)
   Tensor down;            // (hidden, intermediate)
+
+  // Only where the spec asks for them.
+  Tensor q_bias = {}, k_bias = {}, v_bias = {};       // (1, rows of q, k or v)
+  Tensor q_norm = {}, k_norm = {};                    // (1, head_dim)
+  Tensor attention_out_norm = {}, mlp_out_norm = {};  // (1, hidden)
 };
 
 struct Weights {
-  Tensor embedding;   // (vocab, hidden)
-  Tensor final_norm;  // (1, hidden)
-  Tensor output;      // (vocab, hidden); the embedding where they are tied
+  Tensor embedding;              // (vocab, hidden)
+  Tensor final_norm;             // (1, hidden)
+  Tensor output;                 // (vocab, hidden); the embedding where they are tied
+  float embedding_scale = 1.0f;  // the spec's, rounded to the type of computation
   std::vector<LayerWeights> layers = {};
   std::vector<Tensor> rope_inv_freq = {};  // (1, head_dim / 2) float32, one per ModelSpec table
 };

@@ -11,6 +11,9 @@ namespace pagedinfer {
 // What the tensors of a model are called in its files.
 struct LayerNames {
   std::string attention_norm, q, k, v, attention_out, mlp_norm, gate, up, down;
+  // Looked for only where the spec asks for them.
+  std::string q_bias = {}, k_bias = {}, v_bias = {}, q_norm = {}, k_norm = {};
+  std::string attention_out_norm = {}, mlp_out_norm = {};
 };
 
 struct TensorNames {

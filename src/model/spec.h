@@ -23,8 +23,13 @@ struct ModelSpec {
 
   Activation activation = Activation::kSilu;
   float norm_eps = 1e-6f;
-  float attention_scale = 0.0f;  // of the scores, usually 1 / sqrt(head_dim)
+  float norm_weight_offset = 0.0f;  // added to the weights of all norms
+  float embedding_scale = 1.0f;     // rounded to the type of computation before it is used
+  float attention_scale = 0.0f;     // of the scores, usually 1 / sqrt(head_dim)
   bool tied_embeddings = false;
+  bool qkv_bias = false;       // added to q, k and v
+  bool qk_norm = false;        // of each head's q and k, before they are rotated
+  bool sandwich_norm = false;  // of what a block gives too, before it is added
 
   std::vector<LayerSpec> layers = {};
   std::vector<std::vector<float>> rope_inv_freq = {};  // (head_dim / 2) radians per position

@@ -1,16 +1,19 @@
 #include "model/weights.h"
 
+#include <bit>
 #include <functional>
 #include <vector>
 
 namespace pagedinfer {
 namespace {
 
+enum class Kind : uint8_t { kMatrix, kNorm, kBias };
+
 struct Needed {
   const std::string& name;
   Tensor& place;  // in Weights
   int64_t rows, cols;
-  bool is_norm = false;
+  Kind kind = Kind::kMatrix;
 };
 
 // Calls `visit` with every tensor that a model needs.
@@ -26,18 +29,38 @@ void for_each_tensor(const LoadedModel& model, Weights& weights,
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerNames& n = names.layers[i];
     LayerWeights& w = weights.layers[i];
-    visit({n.attention_norm, w.attention_norm, 1, hidden, true});
+    visit({n.attention_norm, w.attention_norm, 1, hidden, Kind::kNorm});
     visit({n.q, w.q, q_dim, hidden});
     visit({n.k, w.k, kv_dim, hidden});
     visit({n.v, w.v, kv_dim, hidden});
+    if (spec.qkv_bias) {
+      visit({n.q_bias, w.q_bias, 1, q_dim, Kind::kBias});
+      visit({n.k_bias, w.k_bias, 1, kv_dim, Kind::kBias});
+      visit({n.v_bias, w.v_bias, 1, kv_dim, Kind::kBias});
+    }
+    if (spec.qk_norm) {
+      visit({n.q_norm, w.q_norm, 1, spec.head_dim, Kind::kNorm});
+      visit({n.k_norm, w.k_norm, 1, spec.head_dim, Kind::kNorm});
+    }
     visit({n.attention_out, w.attention_out, hidden, q_dim});
-    visit({n.mlp_norm, w.mlp_norm, 1, hidden, true});
+    if (spec.sandwich_norm) {
+      visit({n.attention_out_norm, w.attention_out_norm, 1, hidden, Kind::kNorm});
+      visit({n.mlp_out_norm, w.mlp_out_norm, 1, hidden, Kind::kNorm});
+    }
+    visit({n.mlp_norm, w.mlp_norm, 1, hidden, Kind::kNorm});
     visit({n.gate, w.gate, spec.intermediate, hidden});
     visit({n.up, w.up, spec.intermediate, hidden});
     visit({n.down, w.down, hidden, spec.intermediate});
   }
-  visit({names.final_norm, weights.final_norm, 1, hidden, true});
+  visit({names.final_norm, weights.final_norm, 1, hidden, Kind::kNorm});
   if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
+}
+
+// To nearest even.
+float rounded(float value, DType type) {
+  if (type != DType::kBF16) return value;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
 }
 
 }  // namespace
@@ -50,10 +73,13 @@ Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
   Weights weights;
   for_each_tensor(model, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
-    const DType matrix = compute == DType::kF32 ? host.dtype : compute;
-    needed.place = ops.upload(host, needed.is_norm ? DType::kF32 : matrix);
+    DType type = compute == DType::kF32 ? host.dtype : compute;
+    if (needed.kind == Kind::kNorm) type = DType::kF32;
+    if (needed.kind == Kind::kBias) type = ops.activation_type();
+    needed.place = ops.upload(host, type);
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
+  weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
 
   for (const std::vector<float>& table : model.spec.rope_inv_freq) {
     const auto size = static_cast<int64_t>(table.size());

@@ -86,6 +86,8 @@ class Ops {
   // 2019).
   virtual void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) = 0;
   virtual void add(Tensor x, Tensor y) = 0;  // x += y
+  // Adds the one row of `bias`, of the activation type, to every row of x.
+  virtual void add_bias(Tensor x, Tensor bias);
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
   // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq.
   virtual void rope_table(Tensor positions, Tensor inv_freq, Tensor out) = 0;

@@ -30,6 +30,7 @@ class CpuOps final : public Ops {
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
   void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
   void add(Tensor x, Tensor y) override;
+  void add_bias(Tensor x, Tensor bias) override;
   void matmul(Tensor x, std::span<const Product> products) override;
   void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
   void rope(Tensor x, Tensor table) override;

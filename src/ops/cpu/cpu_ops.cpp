@@ -163,6 +163,14 @@ void CpuOps::add(Tensor x, Tensor y) {
   });
 }
 
+void CpuOps::add_bias(Tensor x, Tensor bias) {
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols);
+    }
+  });
+}
+
 void CpuOps::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
