@@ -131,7 +131,8 @@ TEST_CASE("what a config leaves out has the family's default") {
   CHECK(spec.kv_heads == 4);
   CHECK(spec.norm_eps == 1e-6f);
   CHECK_FALSE(spec.tied_embeddings);
-  CHECK(spec.eos_tokens.empty());
+  CHECK(spec.eos_tokens == std::vector<TokenId>{2});
+  CHECK(opened({{"eos_token_id", "null"}}).spec.eos_tokens.empty());
   CHECK(spec.attention_scale == static_cast<float>(1.0 / std::sqrt(6.0)));
   CHECK(opened({{"architectures", ""}}).spec.layers.size() == 2);
   CHECK(opened({{"head_dim", "null"}}).spec.head_dim == 6);
@@ -149,7 +150,6 @@ TEST_CASE("a config that is not covered is refused by field and value") {
       {{{"architectures", ""}, {"model_type", ""}}, "model_type", "''"},
       {{{"architectures", "3"}}, "architectures", "list of strings"},
       {{{"architectures", "[3]"}}, "architectures", "expected strings"},
-      {{{"hidden_size", ""}}, "hidden_size", "missing"},
       {{{"hidden_size", "0"}}, "hidden_size", "is 0"},
       {{{"hidden_size", "-24"}}, "hidden_size", "is -24"},
       {{{"hidden_size", "24.5"}}, "hidden_size", "24.5"},
@@ -160,7 +160,6 @@ TEST_CASE("a config that is not covered is refused by field and value") {
       {{{"vocab_size", "0"}}, "vocab_size", "is 0"},
       {{{"num_hidden_layers", "1000000000"}}, "num_hidden_layers", "1000000000"},
       {{{"max_position_embeddings", "0"}}, "max_position_embeddings", "is 0"},
-      {{{"intermediate_size", ""}}, "intermediate_size", "missing"},
       {{{"num_key_value_heads", "3"}}, "num_key_value_heads", "divisor of the 4 heads"},
       {{{"num_key_value_heads", "8"}}, "num_key_value_heads", "divisor of the 4 heads"},
       {{{"head_dim", ""}, {"hidden_size", "25"}}, "num_attention_heads", "hidden_size 25"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -84,6 +85,12 @@ const StoredTensor& Checkpoint::stored(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) throw Error(fmt::format("{}: no tensor '{}'", source_, name));
   return found->second;
+}
+
+bool Checkpoint::same(std::string_view a, std::string_view b) const {
+  const StoredTensor &x = stored(a), &y = stored(b);
+  return x.type == y.type && x.shape == y.shape &&
+         std::memcmp(x.bytes.data(), y.bytes.data(), x.bytes.size()) == 0;
 }
 
 DType Checkpoint::dtype(std::string_view name) const {

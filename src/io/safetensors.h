@@ -33,6 +33,8 @@ class Checkpoint {
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;
+  // Whether two tensors have the same type, shape and bytes. REQUIRES: both are there.
+  bool same(std::string_view a, std::string_view b) const;
   // Throws Error if it is absent or its type is none that we compute with.
   DType dtype(std::string_view name) const;
   // A view of the mapping, valid while the checkpoint lives. A vector is one row. Throws Error

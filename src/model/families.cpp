@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace pagedinfer {
@@ -14,12 +15,24 @@ struct Family {
 
 constexpr Family kFamilies[] = {
     {"LlamaForCausalLM", "llama", read_llama},
+    {"MistralForCausalLM", "mistral", read_mistral},
+    {"Qwen2ForCausalLM", "qwen2", read_qwen2},
+    {"Qwen3ForCausalLM", "qwen3", read_qwen3},
+    {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
+    {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
 };
 
 // Beyond these a size is a mistake. They also keep every product of two sizes far below 2^63.
 constexpr int kMaxSize = 1 << 24;
 constexpr int kMaxLayers = 1 << 12;
 constexpr int kMaxPositions = 1 << 30;
+
+// An absent field is none.
+bool is_null(const JsonObject& config, std::string_view key) {
+  return std::ranges::any_of(config.fields(), [&](const auto& field) {
+    return field.key == key && field.value.is_null();
+  });
+}
 
 }  // namespace
 
@@ -39,28 +52,27 @@ ReadFamily find_family(const JsonObject& config) {
                           by_type ? model_type : architectures[0], supported));
 }
 
-void read_sizes(const JsonObject& config, ModelSpec& spec) {
-  const auto size = [&](std::string_view key) {
-    return static_cast<int>(config.integer(key, 1, kMaxSize));
+void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
+  const auto size = [&](std::string_view key, int fallback, int most = kMaxSize) {
+    return static_cast<int>(config.find_integer(key, 1, most).value_or(fallback));
   };
-  spec.hidden = size("hidden_size");
-  spec.vocab = size("vocab_size");
-  spec.intermediate = size("intermediate_size");
-  spec.max_positions =
-      static_cast<int>(config.integer("max_position_embeddings", 1, kMaxPositions));
-  spec.layers.assign(config.integer("num_hidden_layers", 1, kMaxLayers), {});
+  spec.hidden = size("hidden_size", defaults.hidden);
+  spec.vocab = size("vocab_size", defaults.vocab);
+  spec.intermediate = size("intermediate_size", defaults.intermediate);
+  spec.max_positions = size("max_position_embeddings", defaults.max_positions, kMaxPositions);
+  spec.layers.assign(size("num_hidden_layers", defaults.layers, kMaxLayers), {});
 
-  spec.heads = size("num_attention_heads");
-  spec.kv_heads = static_cast<int>(
-      config.find_integer("num_key_value_heads", 1, kMaxSize).value_or(spec.heads));
+  spec.heads = size("num_attention_heads", defaults.heads);
+  const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
+  spec.kv_heads = size("num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
   if (spec.heads % spec.kv_heads != 0)
     config.fail("num_key_value_heads", fmt::format("is {}, expected a divisor of the {} heads",
                                                    spec.kv_heads, spec.heads));
-  const auto head_dim = config.find_integer("head_dim", 1, kMaxSize);
-  if (!head_dim && spec.hidden % spec.heads != 0)
+  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden % spec.heads != 0)
     config.fail("num_attention_heads", fmt::format("is {}, expected a divisor of hidden_size {}",
                                                    spec.heads, spec.hidden));
-  spec.head_dim = static_cast<int>(head_dim.value_or(spec.hidden / spec.heads));
+  spec.head_dim = size("head_dim", defaults.head_dim > 0 ? defaults.head_dim
+                                                         : std::max(1, spec.hidden / spec.heads));
   if (spec.head_dim % 2 != 0)
     config.fail("head_dim", fmt::format("is {}, expected an even number", spec.head_dim));
   if (int64_t{spec.heads} * spec.head_dim > kMaxSize)
@@ -69,11 +81,98 @@ void read_sizes(const JsonObject& config, ModelSpec& spec) {
 
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   spec.norm_eps = static_cast<float>(config.find_number("rms_norm_eps", 0.0, 1.0).value_or(1e-6));
-  spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(false);
+  spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(defaults.tied_embeddings);
+  const bool has_eos = defaults.eos_token && *defaults.eos_token < spec.vocab;
+  if (has_eos && !is_null(config, "eos_token_id")) spec.eos_tokens = {*defaults.eos_token};
+}
+
+void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
+  const std::vector<int64_t> tokens = from.one_or_more("eos_token_id", 0, spec.vocab - 1);
+  if (!tokens.empty()) spec.eos_tokens.assign(tokens.begin(), tokens.end());
+}
+
+void expect(const JsonObject& config, std::string_view key, std::string_view value) {
+  const std::string found = config.find_string(key).value_or(std::string(value));
+  if (found != value) config.fail(key, fmt::format("is '{}', expected {}", found, value));
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
   if (config.find_bool(key).value_or(false)) config.fail(key, "is true, which is not supported");
+}
+
+int read_window(const JsonObject& config, int absent) {
+  if (is_null(config, "sliding_window")) return 0;
+  return static_cast<int>(config.find_integer("sliding_window", 1, kMaxPositions).value_or(absent));
+}
+
+std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) {
+  std::vector<bool> slides;
+  for (const std::string& type : config.strings("layer_types")) {
+    if (type != "sliding_attention" && type != "full_attention")
+      config.fail("layer_types", fmt::format("has '{}', expected full_attention or "
+                                             "sliding_attention",
+                                             type));
+    slides.push_back(type == "sliding_attention");
+  }
+  if (config.has("layer_types") && slides.size() != num_layers)
+    config.fail("layer_types", fmt::format("has {} entries, expected {}, as many as layers",
+                                           slides.size(), num_layers));
+  return slides;
+}
+
+void set_windows(const JsonObject& config, const std::vector<bool>& slides, int window,
+                 ModelSpec& spec) {
+  for (size_t i = 0; i < slides.size(); ++i) {
+    if (!slides[i]) continue;
+    if (window == 0) config.fail("sliding_window", "is off, expected one for layers that slide");
+    spec.layers[i].window = window;
+  }
+}
+
+void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
+  const bool is_on = config.find_bool("use_sliding_window").value_or(false);
+  const int window = is_on ? read_window(config, 4096) : 0;
+  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
+  const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
+  for (int64_t i = 0; slides.size() < spec.layers.size(); ++i)
+    slides.push_back(window > 0 && i >= first);
+  set_windows(config, slides, window, spec);
+}
+
+TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec) {
+  const auto below_root = [&](std::string_view part) {
+    return fmt::format("{}{}.weight", root, part);
+  };
+  TensorNames names = {.embedding = below_root("embed_tokens"),
+                       .final_norm = below_root("norm"),
+                       .output = std::string(output)};
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const auto in_layer = [&](std::string_view part, std::string_view what = "weight") {
+      return fmt::format("{}layers.{}.{}.{}", root, i, part, what);
+    };
+    names.layers.push_back({
+        .attention_norm = in_layer("input_layernorm"),
+        .q = in_layer("self_attn.q_proj"),
+        .k = in_layer("self_attn.k_proj"),
+        .v = in_layer("self_attn.v_proj"),
+        .attention_out = in_layer("self_attn.o_proj"),
+        .mlp_norm = in_layer("post_attention_layernorm"),
+        .gate = in_layer("mlp.gate_proj"),
+        .up = in_layer("mlp.up_proj"),
+        .down = in_layer("mlp.down_proj"),
+        .q_bias = in_layer("self_attn.q_proj", "bias"),
+        .k_bias = in_layer("self_attn.k_proj", "bias"),
+        .v_bias = in_layer("self_attn.v_proj", "bias"),
+        .q_norm = in_layer("self_attn.q_norm"),
+        .k_norm = in_layer("self_attn.k_norm"),
+    });
+    if (!spec.sandwich_norm) continue;
+    LayerNames& layer = names.layers.back();
+    layer.attention_out_norm = layer.mlp_norm;
+    layer.mlp_norm = in_layer("pre_feedforward_layernorm");
+    layer.mlp_out_norm = in_layer("post_feedforward_layernorm");
+  }
+  return names;
 }
 
 }  // namespace pagedinfer

@@ -11,11 +11,6 @@
 namespace pagedinfer {
 namespace {
 
-void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
-  const std::vector<int64_t> tokens = from.one_or_more("eos_token_id", 0, spec.vocab - 1);
-  if (!tokens.empty()) spec.eos_tokens.assign(tokens.begin(), tokens.end());
-}
-
 GenerationDefaults read_generation(const JsonObject& from) {
   constexpr double kMost = std::numeric_limits<float>::max();
   const auto number = [&](std::string_view key, double min, double max, float fallback) {
@@ -32,6 +27,24 @@ GenerationDefaults read_generation(const JsonObject& from) {
   return defaults;
 }
 
+// Which of the names are those of the files.
+TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files) {
+  for (const TensorNames& names : candidates)
+    if (files.contains(names.embedding) || files.contains(names.output)) return names;
+  return candidates.front();
+}
+
+// As the reference does it: a stored head that differs from the embedding is used, and one
+// without an embedding is the embedding too.
+void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec) {
+  if (!spec.tied_embeddings || !files.contains(names.output)) return;
+  if (!files.contains(names.embedding)) {
+    names.embedding = names.output;
+  } else {
+    spec.tied_embeddings = files.same(names.embedding, names.output);
+  }
+}
+
 }  // namespace
 
 LoadedModel open_model(const std::string& dir) {
@@ -39,10 +52,10 @@ LoadedModel open_model(const std::string& dir) {
   const JsonFile file(dir + "/config.json");
   const JsonObject config = file.root();
   ModelSpec spec;
-  TensorNames names;
+  std::vector<TensorNames> candidates;
   if (config.has("quantization_config"))
     config.fail("quantization_config", "is there, and quantized checkpoints are not supported");
-  find_family(config)(config, spec, names);
+  find_family(config)(config, spec, candidates);
   read_eos_tokens(config, spec);
 
   GenerationDefaults generation;
@@ -51,7 +64,10 @@ LoadedModel open_model(const std::string& dir) {
     read_eos_tokens(generation_file.root(), spec);
     generation = read_generation(generation_file.root());
   }
-  return {std::move(spec), std::move(names), generation, Checkpoint(dir)};
+  Checkpoint files(dir);
+  TensorNames names = choose_names(candidates, files);
+  tie_embeddings(files, names, spec);
+  return {std::move(spec), std::move(names), generation, std::move(files)};
 }
 
 }  // namespace pagedinfer

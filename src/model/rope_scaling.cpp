@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kMaxFactor = 1e6;
+constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
 
 // Natural logarithm of a positive number and exponential. libm's choose their code by
 // processor and may differ in the last bit; these are multiplications, additions and
@@ -72,6 +73,31 @@ Llama3Scaling read_llama3(const JsonObject& rope) {
   return scaling;
 }
 
+std::vector<float> frequencies_of(const JsonObject& config, const std::optional<JsonObject>& rope,
+                                  const LayerRope& layers, int head_dim) {
+  for (const JsonObject* where : {&config, rope ? &*rope : &config})
+    if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
+      where->fail("partial_rotary_factor", "is not 1, which is not supported");
+  constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
+  auto theta = config.find_number(layers.theta_key, kMinTheta, kMaxTheta);
+  if (rope && rope->has("rope_theta")) theta = rope->number("rope_theta", kMinTheta, kMaxTheta);
+  std::vector<float> frequencies =
+      default_frequencies(static_cast<float>(theta.value_or(layers.theta)), head_dim);
+  if (!rope) return frequencies;
+
+  const std::string_view key = rope->has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope->find_string(key).value_or("default");
+  if (type == "llama3") {
+    scale_llama3(read_llama3(*rope), frequencies);
+  } else if (type == "linear") {
+    const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
+    for (float& frequency : frequencies) frequency /= factor;
+  } else if (type != "default") {
+    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
+  }
+  return frequencies;
+}
+
 }  // namespace
 
 std::vector<float> default_frequencies(float base, int head_dim) {
@@ -85,31 +111,30 @@ std::vector<float> default_frequencies(float base, int head_dim) {
 }
 
 std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
-  // transformers 5 writes rope_parameters, before that it was rope_theta and rope_scaling.
-  std::optional<JsonObject> rope = config.find_object("rope_parameters");
-  if (!rope) rope = config.find_object("rope_scaling");
-  const JsonObject& scaling = rope ? *rope : config;
+  const auto parameters = config.find_object("rope_parameters");
+  for (const std::string_view layer_type : {kFullLayers, kSlidingLayers})
+    if (parameters && parameters->has(layer_type))
+      parameters->fail(layer_type, "is there, expected one kind of rope for all layers");
+  const auto scaling = config.find_object("rope_scaling");
+  const bool is_old = scaling && scaling->fields().size() > 0;
+  const auto& rope = is_old ? scaling : parameters;
+  return frequencies_of(config, rope, {"", "rope_theta", 10000.0}, head_dim);
+}
 
-  auto theta = scaling.find_number("rope_theta", 1.0, 1e12);
-  if (!theta) theta = config.find_number("rope_theta", 1.0, 1e12);
-  for (const JsonObject* where : {&config, &scaling})
-    if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
-      where->fail("partial_rotary_factor", "is not 1, which is not supported");
-  std::vector<float> frequencies =
-      default_frequencies(static_cast<float>(theta.value_or(10000.0)), head_dim);
-  if (!rope) return frequencies;
-
-  const std::string_view key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.find_string(key).value_or("default");
-  if (type == "llama3") {
-    scale_llama3(read_llama3(scaling), frequencies);
-  } else if (type == "linear") {
-    const auto factor = static_cast<float>(scaling.number("factor", 1e-6, kMaxFactor));
-    for (float& frequency : frequencies) frequency /= factor;
-  } else if (type != "default") {
-    scaling.fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
+std::vector<float> layer_rope_frequencies(const JsonObject& config, const LayerRope& layers,
+                                          int head_dim) {
+  const auto parameters = config.find_object("rope_parameters");
+  if (parameters && parameters->fields().size() > 0 && !parameters->has(kFullLayers) &&
+      !parameters->has(kSlidingLayers))
+    config.fail("rope_parameters",
+                fmt::format("has neither {} nor {}", kFullLayers, kSlidingLayers));
+  auto rope = parameters ? parameters->find_object(layers.type) : std::nullopt;
+  const auto scaling = config.find_object("rope_scaling");
+  if (scaling && layers.type == kFullLayers) {
+    if (rope) config.fail("rope_scaling", "is there beside rope_parameters");
+    rope = scaling;
   }
-  return frequencies;
+  return frequencies_of(config, rope, layers, head_dim);
 }
 
 }  // namespace pagedinfer

@@ -1,0 +1,78 @@
+// Gemma 3, the text model alone or out of a checkpoint with pictures, which are not read.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/families.h"
+#include "model/rope_scaling.h"
+
+namespace pagedinfer {
+namespace {
+
+enum Rope { kFull, kSliding };
+
+void refuse_number(const JsonObject& config, std::string_view key) {
+  if (const auto number = config.find_number(key, -1e30, 1e30))
+    config.fail(key, fmt::format("is {}, which is not supported", *number));
+}
+
+void read_text(const JsonObject& config, ModelSpec& spec) {
+  read_sizes(config,
+             {.hidden = 2304,
+              .vocab = 262208,
+              .intermediate = 9216,
+              .max_positions = 131072,
+              .layers = 26,
+              .heads = 8,
+              .kv_heads = 4,
+              .head_dim = 256,
+              .tied_embeddings = true,
+              .eos_token = 1},
+             spec);
+  expect(config, "hidden_activation", "gelu_pytorch_tanh");
+  refuse(config, "attention_bias");
+  refuse(config, "use_bidirectional_attention");
+  refuse_number(config, "attn_logit_softcapping");
+  refuse_number(config, "final_logit_softcapping");
+
+  spec.activation = Activation::kGeluTanh;
+  spec.norm_weight_offset = 1.0f;
+  spec.qk_norm = true;
+  spec.sandwich_norm = true;
+  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
+  const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
+  spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+
+  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
+  const int64_t pattern = config.find_integer("sliding_window_pattern", 1, 1 << 12).value_or(6);
+  for (int64_t i = 1; slides.size() < spec.layers.size(); ++i) slides.push_back(i % pattern != 0);
+  set_windows(config, slides, read_window(config, 4096), spec);
+
+  spec.rope_inv_freq = {
+      layer_rope_frequencies(config, {"full_attention", "rope_theta", 1e6}, spec.head_dim),
+      layer_rope_frequencies(config, {"sliding_attention", "rope_local_base_freq", 1e4},
+                             spec.head_dim)};
+  for (size_t i = 0; i < slides.size(); ++i) spec.layers[i].rope = slides[i] ? kSliding : kFull;
+}
+
+}  // namespace
+
+void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_text(config, spec);
+  names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
+                            std::vector<TensorNames>& names) {
+  const auto text = config.find_object("text_config");
+  if (!text) config.fail("text_config", "is missing, expected an object");
+  if (text->has("quantization_config"))
+    text->fail("quantization_config", "is there, and quantized checkpoints are not supported");
+  read_text(*text, spec);
+  spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true);
+  read_eos_tokens(*text, spec);
+  names = {usual_names("language_model.model.", "language_model.lm_head.weight", spec),
+           usual_names("model.language_model.", "lm_head.weight", spec)};
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,22 @@
+// Mistral: a window in every layer or in none.
+#include "model/families.h"
+#include "model/rope_scaling.h"
+
+namespace pagedinfer {
+
+void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_sizes(config,
+             {.vocab = 32000,
+              .intermediate = 14336,
+              .max_positions = 131072,
+              .kv_heads = 8,
+              .eos_token = 2},
+             spec);
+  expect(config, "hidden_act", "silu");
+  refuse(config, "attention_bias");
+  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  for (LayerSpec& layer : spec.layers) layer.window = read_window(config, 4096);
+  names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+}  // namespace pagedinfer

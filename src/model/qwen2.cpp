@@ -1,0 +1,18 @@
+// Qwen 2 and 2.5: q, k and v with a bias, whatever "attention_bias" says.
+#include "model/families.h"
+#include "model/rope_scaling.h"
+
+namespace pagedinfer {
+
+void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_sizes(config,
+             {.vocab = 151936, .intermediate = 22016, .max_positions = 32768, .kv_heads = 32},
+             spec);
+  expect(config, "hidden_act", "silu");
+  spec.qkv_bias = true;
+  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  read_upper_windows(config, spec);
+  names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,23 @@
+// Qwen 3: q and k normalized per head, heads of their own size.
+#include "model/families.h"
+#include "model/rope_scaling.h"
+
+namespace pagedinfer {
+
+void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_sizes(config,
+             {.vocab = 151936,
+              .intermediate = 22016,
+              .max_positions = 32768,
+              .kv_heads = 32,
+              .head_dim = 128},
+             spec);
+  expect(config, "hidden_act", "silu");
+  refuse(config, "attention_bias");
+  spec.qk_norm = true;
+  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  read_upper_windows(config, spec);
+  names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+}  // namespace pagedinfer
