@@ -6,6 +6,7 @@
 #include <string>
 
 #include "e2e.h"
+#include "gzip.h"
 
 namespace pagedinfer {
 namespace {
@@ -87,6 +88,50 @@ TEST_CASE("a prompt under another key is the same prompt") {
   const Ended other = run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--resume"});
   CHECK(other.exit_code == 1);
   CHECK(other.err.find("began with prompt-field = question, found prompt") != std::string::npos);
+}
+
+TEST_CASE("a packed input gives the same records, also after a resume") {
+  const TempDir dir;
+  const std::string lines = many_lines(40), packed = dir / "packed.jsonl.gz";
+  write_file(dir / "in.jsonl", lines);
+  write_file(packed, gzip(lines.substr(0, 500)) + gzip(lines.substr(500)));
+  CHECK(run({"--input", dir / "in.jsonl"}).exit_code == 2);
+  const std::string expected = read_file(dir / "in.completions.jsonl");
+  CHECK(run({"--input", packed}).exit_code == 2);
+  CHECK(read_file(dir / "packed.completions.jsonl") == expected);
+  CHECK(answer(read_file(packed)).out == expected);
+
+  // Cut off: what is there is answered, and the rest when the rest is there.
+  const std::string whole = read_file(packed), output = dir / "out";
+  const size_t first = gzip(lines.substr(0, 500)).size();
+  write_file(packed, whole.substr(0, whole.size() - 20));
+  const Ended cut = run({"--input", packed, "--output", output, "--resume"});
+  CHECK(cut.exit_code == 1);
+  CHECK(cut.err.find(packed + ": the gzip data end at byte ") != std::string::npos);
+  const std::string answered = read_file(output);
+  CHECK(answered.size() > expected.size() / 3);
+  CHECK(expected.starts_with(answered));
+  write_file(packed, whole.substr(0, first) + "garbage");
+  const Ended damaged = run({"--input", packed, "--output", output, "--overwrite"});
+  CHECK(damaged.exit_code == 1);
+  CHECK(damaged.err.find(packed + ": the gzip data are damaged at or before byte ") !=
+        std::string::npos);
+  write_file(packed, whole);
+  CHECK(run({"--input", packed, "--output", output, "--resume"}).exit_code == 2);
+  CHECK(read_file(output) == expected);
+}
+
+TEST_CASE("a packed file of a public benchmark is read as it is") {
+  const std::string input = shared_data("prompts/HumanEval.jsonl.gz");
+  if (!std::filesystem::exists(input)) {
+    MESSAGE("SKIPPED: there is no " << input);
+    return;
+  }
+  const TempDir dir;
+  const Ended ended = run({"--input", input, "--output", dir / "out", "--stats", dir / "stats",
+                           "--prompt-field", "prompt", "--max-tokens", "1"});
+  CHECK(ended.exit_code == 0);
+  CHECK(json_file(dir / "out").size() == 164);
 }
 
 TEST_CASE("questions of a public benchmark are all answered") {

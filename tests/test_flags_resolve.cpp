@@ -16,6 +16,8 @@ TEST_CASE("flags: output names stand beside the input") {
   CHECK(paths_of("dir/a.jsonl", "", "").output == "dir/a.completions.jsonl");
   CHECK(paths_of("dir/a.jsonl", "", "").stats == "dir/a.stats.jsonl");
   CHECK(paths_of("a.txt", "", "").output == "a.txt.completions.jsonl");
+  CHECK(paths_of("a.jsonl.gz", "", "").output == "a.completions.jsonl");
+  CHECK(paths_of("a.txt.gz", "", "").output == "a.txt.completions.jsonl");
   CHECK(paths_of("a.jsonl.b", "", "").stats == "a.jsonl.b.stats.jsonl");
   CHECK(paths_of("a.jsonl", "x", "").stats == "a.stats.jsonl");
   CHECK(paths_of("a.jsonl", "x", "").output == "x");

@@ -177,9 +177,8 @@ TEST_CASE("flags: no file has two roles") {
   CHECK(refusal([](Config& c) { c.input = "-"; }) == "");
 }
 
-TEST_CASE("flags: an input is named and not compressed") {
+TEST_CASE("flags: an input is named") {
   CHECK(refused("--input", [](Config& c) { c.input = ""; }));
-  CHECK(refused("--input", [](Config& c) { c.input = "a.jsonl.gz"; }));
 }
 
 }  // namespace

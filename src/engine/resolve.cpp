@@ -10,9 +10,11 @@
 namespace pagedinfer {
 namespace {
 
-std::string without_ending(const std::string& path) {
-  constexpr std::string_view kEnding = ".jsonl";
-  return path.ends_with(kEnding) ? path.substr(0, path.size() - kEnding.size()) : path;
+std::string without_ending(std::string_view path) {
+  for (const std::string_view ending : {".gz", ".jsonl"}) {
+    if (path.ends_with(ending)) path.remove_suffix(ending.size());
+  }
+  return std::string(path);
 }
 
 // The step that the flags given ask for, and the batch that fits it. Decodes come first and

@@ -18,9 +18,9 @@ struct Paths {
   std::string stats;   // "" = none
 };
 
-// For the input NAME.jsonl (or a NAME without that ending) NAME.completions.jsonl and
-// NAME.stats.jsonl. From standard input to standard output; with either of them, statistics
-// are written only where --stats says.
+// For the input NAME.jsonl or NAME.jsonl.gz (or a NAME without these endings)
+// NAME.completions.jsonl and NAME.stats.jsonl. From standard input to standard output; with either
+// of them, statistics are written only where --stats says.
 Paths resolve_paths(const Config& config);
 
 struct Resolved {

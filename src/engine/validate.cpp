@@ -181,12 +181,6 @@ void check_files(const Config& config) {
         config.prompt_field));
   }
   at_least<int64_t>("--limit", config.limit, 1);
-  if (config.input.ends_with(".gz")) {
-    throw Error(
-        fmt::format("--input {}: compressed input is not in this version; unpack it, or "
-                    "pipe it into --input -",
-                    config.input));
-  }
   const Paths paths = resolve_paths(config);
   check_resume(config, paths);
   std::vector<Role> roles;

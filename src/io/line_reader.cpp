@@ -1,13 +1,8 @@
 #include "io/line_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -19,44 +14,15 @@ namespace {
 
 constexpr int64_t kReadBytes = 256 << 10;
 
-Error cannot(const char* verb, const std::string& name, int error) {
-  return Error(fmt::format("{}: cannot {}: {}", name, verb, std::strerror(error)));
-}
-
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
-// Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
-bool wait_for_input(int fd, int stop_fd) {
-  pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};  // a negative descriptor is ignored
-  while (poll(fds, 2, -1) < 0) {
-    if (errno != EINTR) return true;  // let read() say what is wrong
-  }
-  return fds[1].revents == 0;
 }
 
 }  // namespace
 
 LineReader::LineReader(const std::string& path, int stop_fd, int64_t max_line_bytes)
-    : name_(path == "-" ? "standard input" : path),
-      stop_fd_(stop_fd),
-      max_line_bytes_(max_line_bytes) {
-  // O_NONBLOCK: opening a named pipe that has no writer yet must not wait where nothing can stop
-  // it. Reads wait in poll().
-  fd_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) throw cannot("open", name_, errno);
-  struct stat status = {};
-  if (fstat(fd_, &status) != 0 || S_ISDIR(status.st_mode)) {
-    const int error = S_ISDIR(status.st_mode) ? EISDIR : errno;
-    if (fd_ != STDIN_FILENO) close(fd_);
-    throw cannot("read", name_, error);
-  }
+    : bytes_(path, stop_fd), max_line_bytes_(max_line_bytes) {
   resize(kReadBytes);
-}
-
-LineReader::~LineReader() {
-  if (fd_ != STDIN_FILENO) close(fd_);
 }
 
 std::optional<LineReader::Line> LineReader::next() {
@@ -86,18 +52,10 @@ std::optional<LineReader::Line> LineReader::next() {
 
 bool LineReader::refill() {
   make_room();
-  for (;;) {
-    if (!wait_for_input(fd_, stop_fd_)) {
-      begin_ = end_ = scanned_ = 0;  // half a line is none
-      return false;
-    }
-    const ssize_t count = read(fd_, buffer_.get() + end_,
-                               static_cast<size_t>(std::min(capacity_ - end_, kReadBytes)));
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) throw cannot("read", name_, errno);
-    end_ += count;
-    return count > 0;
-  }
+  const int64_t count = bytes_.read(buffer_.get() + end_, std::min(capacity_ - end_, kReadBytes));
+  end_ += count;
+  if (bytes_.stopped()) begin_ = end_ = scanned_ = 0;  // half a line is none
+  return count > 0;
 }
 
 void LineReader::make_room() {
@@ -119,7 +77,8 @@ void LineReader::make_room() {
 void LineReader::resize(int64_t capacity) {
   void* const memory = std::realloc(buffer_.get(), static_cast<size_t>(capacity + kLinePadding));
   if (memory == nullptr) {
-    throw Error(fmt::format("{}: line {}: no memory for {} bytes", name_, number_ + 1, capacity));
+    throw Error(
+        fmt::format("{}: line {}: no memory for {} bytes", bytes_.name(), number_ + 1, capacity));
   }
   static_cast<void>(buffer_.release());
   buffer_.reset(static_cast<char*>(memory));

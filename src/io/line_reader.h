@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "io/input_bytes.h"
+
 namespace pagedinfer {
 
 // A longer line is not read as a whole; RequestParser answers it with an error.
@@ -24,18 +26,16 @@ class LineReader {
     int64_t number;         // in the file, from 1
   };
 
-  // `path` is a file, a pipe, or "-" for standard input. When `stop_fd` is given and becomes
-  // readable, a wait for input ends and the input with it. Throws Error if it cannot be opened.
+  // `path` is a file or a pipe, packed by gzip or not, or "-" for standard input. When `stop_fd`
+  // is given and becomes readable, a wait for input ends and the input with it. Throws Error if
+  // it cannot be opened.
   explicit LineReader(const std::string& path, int stop_fd = -1,
                       int64_t max_line_bytes = kMaxLineBytes);
-  ~LineReader();
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
 
   // The next line with anything but white space in it, without its end (\n or \r\n) and without
   // a byte-order mark at the start of the file; nothing at the end of the input. Of a line
   // beyond the limit the first `max_line_bytes` + 1 bytes. The text is valid until the next
-  // call. Throws Error when the input cannot be read.
+  // call. Throws Error when the input cannot be read; the lines before were complete.
   std::optional<Line> next();
 
  private:
@@ -48,10 +48,8 @@ class LineReader {
     void operator()(char* memory) const { std::free(memory); }
   };
 
-  const std::string name_;
-  const int stop_fd_;
+  InputBytes bytes_;
   const int64_t max_line_bytes_;
-  int fd_ = -1;
   std::unique_ptr<char, Free> buffer_;
   int64_t capacity_ = 0;         // of the buffer, the padding not counted
   int64_t begin_ = 0, end_ = 0;  // what was read and not yet returned

@@ -1,0 +1,97 @@
+#include "io/input_bytes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+namespace {
+
+Error cannot(const char* verb, const std::string& name, int error) {
+  return Error(fmt::format("{}: cannot {}: {}", name, verb, std::strerror(error)));
+}
+
+// Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
+bool wait_for_input(int fd, int stop_fd) {
+  pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};  // a negative descriptor is ignored
+  while (poll(fds, 2, -1) < 0) {
+    if (errno != EINTR) return true;  // let read() say what is wrong
+  }
+  return fds[1].revents == 0;
+}
+
+}  // namespace
+
+InputBytes::InputBytes(const std::string& path, int stop_fd)
+    : name_(path == "-" ? "standard input" : path), stop_fd_(stop_fd) {
+  // O_NONBLOCK: opening a named pipe that has no writer yet must not wait where nothing can stop
+  // it. Reads wait in poll().
+  fd_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) throw cannot("open", name_, errno);
+  struct stat status = {};
+  if (fstat(fd_, &status) != 0 || S_ISDIR(status.st_mode)) {
+    const int error = S_ISDIR(status.st_mode) ? EISDIR : errno;
+    if (fd_ != STDIN_FILENO) close(fd_);
+    throw cannot("read", name_, error);
+  }
+}
+
+InputBytes::~InputBytes() {
+  if (fd_ != STDIN_FILENO) close(fd_);
+}
+
+int64_t InputBytes::read(char* data, int64_t size) {
+  if (!begun_) {
+    const int64_t count = begin(data, size);
+    if (!gunzip_) return count;
+  }
+  if (!gunzip_) return read_file(data, size);
+  const int64_t count = gunzip_->read(data, size);
+  if (count == 0 && !stopped_) gunzip_->check_whole();
+  return count;
+}
+
+// Reads as much as says what the data are.
+int64_t InputBytes::begin(char* data, int64_t size) {
+  begun_ = true;
+  int64_t count = 0;
+  while (count < 2) {
+    const int64_t more = read_file(data + count, size - count);
+    if (more == 0) break;
+    count += more;
+  }
+  if (stopped_) return 0;
+  const std::string_view bytes(data, static_cast<size_t>(count));
+  if (is_gzip(bytes)) {
+    gunzip_ = std::make_unique<Gunzip>(
+        name_, bytes, [this](char* to, int64_t room) { return read_file(to, room); });
+  } else if (name_.ends_with(".gz")) {
+    throw Error(fmt::format("{}: expected gzip data, as its name says; found {}", name_,
+                            count == 0 ? "nothing" : "other data"));
+  }
+  return count;
+}
+
+int64_t InputBytes::read_file(char* data, int64_t size) {
+  for (;;) {
+    if (!wait_for_input(fd_, stop_fd_)) {
+      stopped_ = true;
+      return 0;
+    }
+    const ssize_t count = ::read(fd_, data, static_cast<size_t>(size));
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) throw cannot("read", name_, errno);
+    return count;
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/gunzip.h"
+
+namespace pagedinfer {
+
+// The bytes of a file, a pipe or standard input, from the first to the last. Data that begin as
+// gzip does are unpacked, whatever their name; a file whose name ends in .gz must be such data.
+class InputBytes {
+ public:
+  // `path` "-" is standard input. When `stop_fd` is given and becomes readable, a wait for input
+  // ends and the input with it. Throws Error if it cannot be opened.
+  InputBytes(const std::string& path, int stop_fd);
+  ~InputBytes();
+  InputBytes(const InputBytes&) = delete;
+  InputBytes& operator=(const InputBytes&) = delete;
+
+  // Up to `size` bytes, which is 2 or more; 0 at the end, and when it was stopped. Throws Error
+  // when they cannot be read or unpacked.
+  int64_t read(char* data, int64_t size);
+  bool stopped() const { return stopped_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  int64_t begin(char* data, int64_t size);
+  int64_t read_file(char* data, int64_t size);
+
+  const std::string name_;
+  const int stop_fd_;
+  int fd_ = -1;
+  bool begun_ = false, stopped_ = false;
+  std::unique_ptr<Gunzip> gunzip_;  // of data that are packed
+};
+
+}  // namespace pagedinfer

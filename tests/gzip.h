@@ -1,0 +1,29 @@
+// Packs bytes as gzip does.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+// One member.
+inline std::string gzip(std::string_view bytes, int level = 6) {
+  z_stream stream = {};
+  if (deflateInit2(&stream, level, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+    std::abort();
+  }
+  std::string packed(deflateBound(&stream, bytes.size()) + 32, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) std::abort();
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+}  // namespace pagedinfer
