@@ -196,6 +196,29 @@ TEST_CASE("a reader that waits for input can be stopped") {
   }
 }
 
+TEST_CASE("a file that becomes shorter while it is read is an error, and no line of it is half") {
+  TempDir folder;
+  const std::string path = folder / "in";
+  const std::string line(1000, 'x');
+  std::string text;
+  while (text.size() < 1 << 20) text += line + "\n";
+  write_file(path, text);
+  LineReader reader(path);
+  std::string message;
+  try {
+    for (int64_t count = 0;; ++count) {
+      const auto next = reader.next();
+      REQUIRE(next);
+      CHECK(next->text == line);
+      if (count == 0) std::filesystem::resize_file(path, 300'000);  // in the middle of a line
+    }
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(message == path + ": ends at byte 300000, had " + std::to_string(text.size()) +
+                       " when it was opened: it was cut off");
+}
+
 TEST_CASE("an input that cannot be read is an error that names it") {
   TempDir folder;
   const auto message_of = [](const std::string& path) -> std::string {

@@ -43,6 +43,7 @@ InputBytes::InputBytes(const std::string& path, int stop_fd)
     if (fd_ != STDIN_FILENO) close(fd_);
     throw cannot("read", name_, error);
   }
+  if (S_ISREG(status.st_mode)) size_at_open_ = status.st_size - lseek(fd_, 0, SEEK_CUR);
 }
 
 InputBytes::~InputBytes() {
@@ -90,6 +91,11 @@ int64_t InputBytes::read_file(char* data, int64_t size) {
     const ssize_t count = ::read(fd_, data, static_cast<size_t>(size));
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) throw cannot("read", name_, errno);
+    num_read_ += count;
+    if (count == 0 && num_read_ < size_at_open_) {
+      throw Error(fmt::format("{}: ends at byte {}, had {} when it was opened: it was cut off",
+                              name_, num_read_, size_at_open_));
+    }
     return count;
   }
 }

@@ -20,7 +20,7 @@ class InputBytes {
   InputBytes& operator=(const InputBytes&) = delete;
 
   // Up to `size` bytes, which is 2 or more; 0 at the end, and when it was stopped. Throws Error
-  // when they cannot be read or unpacked.
+  // when they cannot be read or unpacked, or when a file has become shorter than it was.
   int64_t read(char* data, int64_t size);
   bool stopped() const { return stopped_; }
   const std::string& name() const { return name_; }
@@ -32,6 +32,8 @@ class InputBytes {
   const std::string name_;
   const int stop_fd_;
   int fd_ = -1;
+  int64_t size_at_open_ = 0;  // of a regular file
+  int64_t num_read_ = 0;
   bool begun_ = false, stopped_ = false;
   std::unique_ptr<Gunzip> gunzip_;  // of data that are packed
 };
