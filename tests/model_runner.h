@@ -17,8 +17,8 @@ namespace pagedinfer {
 class ModelRunner {
  public:
   ModelRunner(const std::string& dir, DType compute, CpuIsa isa = available_isas().back(),
-              int num_threads = 1)
-      : model(open_model(dir)),
+              int num_threads = 1, WeightSource source = WeightSource::kFiles)
+      : model(open_model(dir, source)),
         ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
         weights(load_weights(model, compute, *ops)),
         compute_(compute) {}

@@ -31,6 +31,17 @@ MappedFile::MappedFile(const std::string& path) {
   bytes_ = {static_cast<const std::byte*>(data), size};
 }
 
+MappedFile MappedFile::zeros(size_t bytes) {
+  MappedFile memory;
+  if (bytes == 0) return memory;
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    throw Error(fmt::format("no {} bytes of memory: {}", bytes, std::strerror(errno)));
+  memory.bytes_ = {static_cast<const std::byte*>(data), bytes};
+  return memory;
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }

@@ -11,6 +11,9 @@ namespace pagedinfer {
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws Error
+  // Not a file, but so many bytes of zeros that may be written; they take memory as they are
+  // touched. Throws Error.
+  static MappedFile zeros(size_t bytes);
   MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   ~MappedFile();
 
@@ -19,6 +22,8 @@ class MappedFile {
   static void read_ahead(std::span<const std::byte> part);
 
  private:
+  MappedFile() = default;
+
   std::span<const std::byte> bytes_;
 };
 

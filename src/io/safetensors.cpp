@@ -45,6 +45,30 @@ Checkpoint::Checkpoint(const std::string& dir) {
   }
 }
 
+Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<Declared>& tensors)
+    : source_(source) {
+  constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 46;
+  const auto bytes_of = [&](const Declared& d) { return d.rows * d.cols * size_of(type); };
+  int64_t total = 0;
+  for (const Declared& d : tensors) {
+    int64_t elements = 0;
+    if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMost || total > kMost)
+      throw Error(
+          fmt::format("{}: tensor '{}' of [{}, {}] is too large", source, d.name, d.rows, d.cols));
+    total += (bytes_of(d) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  files_.push_back(MappedFile::zeros(static_cast<size_t>(total)));
+  std::span<const std::byte> rest = files_.back().bytes();
+  for (const Declared& d : tensors) {
+    const auto bytes = static_cast<size_t>(bytes_of(d));
+    const std::string_view name = type == DType::kF32   ? "F32"
+                                  : type == DType::kF16 ? "F16"
+                                                        : "BF16";
+    tensors_[d.name] = {std::string(name), {d.rows, d.cols}, rest.first(bytes), source};
+    rest = rest.subspan((bytes + kAlignment - 1) / kAlignment * kAlignment);
+  }
+}
+
 Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
   files_.emplace_back(path);
   return parse_safetensors(path, files_.back().bytes());

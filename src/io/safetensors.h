@@ -30,6 +30,13 @@ class Checkpoint {
  public:
   // Throws Error for anything a header or the index gets wrong.
   explicit Checkpoint(const std::string& dir);
+  // Of no files: matrices of zeros, which whoever has the checkpoint may write. They take memory
+  // as they are touched. `source` is for messages. Throws Error if they are too large.
+  struct Declared {
+    std::string name;
+    int64_t rows, cols;
+  };
+  Checkpoint(const std::string& source, DType type, const std::vector<Declared>& tensors);
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;

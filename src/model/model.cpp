@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "io/json_file.h"
 #include "model/families.h"
+#include "model/weights.h"
 
 namespace pagedinfer {
 namespace {
@@ -45,9 +46,19 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
   }
 }
 
+// The type that config.json says the weights have.
+DType dummy_type(const JsonObject& config) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const std::string name = config.find_string(key).value_or("");
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+      if (name == name_of(type)) return type;
+  }
+  return DType::kBF16;
+}
+
 }  // namespace
 
-LoadedModel open_model(const std::string& dir) {
+LoadedModel open_model(const std::string& dir, WeightSource source) {
   if (!std::filesystem::is_directory(dir)) throw Error(dir + ": no such model directory");
   const JsonFile file(dir + "/config.json");
   const JsonObject config = file.root();
@@ -63,6 +74,11 @@ LoadedModel open_model(const std::string& dir) {
     const JsonFile generation_file(path);
     read_eos_tokens(generation_file.root(), spec);
     generation = read_generation(generation_file.root());
+  }
+  if (source == WeightSource::kDummy) {
+    TensorNames& names = candidates.front();
+    Checkpoint made_up(dir + "/config.json", dummy_type(config), needed_tensors(spec, names));
+    return {std::move(spec), std::move(names), generation, std::move(made_up), true};
   }
   Checkpoint files(dir);
   TensorNames names = choose_names(candidates, files);

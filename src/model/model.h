@@ -38,9 +38,13 @@ struct LoadedModel {
   TensorNames names;
   GenerationDefaults generation;
   Checkpoint checkpoint;
+  bool is_dummy = false;  // the checkpoint's tensors are there to be filled
 };
 
+// kDummy makes weights up, of the type and the shapes that config.json asks for.
+enum class WeightSource : uint8_t { kFiles, kDummy };
+
 // Throws Error, naming the file and the field, for whatever it cannot run.
-LoadedModel open_model(const std::string& dir);
+LoadedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
 
 }  // namespace pagedinfer

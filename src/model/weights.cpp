@@ -1,8 +1,11 @@
 #include "model/weights.h"
 
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <vector>
+
+#include "model/dummy.h"
 
 namespace pagedinfer {
 namespace {
@@ -17,10 +20,8 @@ struct Needed {
 };
 
 // Calls `visit` with every tensor that a model needs.
-void for_each_tensor(const LoadedModel& model, Weights& weights,
+void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& weights,
                      const std::function<void(const Needed&)>& visit) {
-  const ModelSpec& spec = model.spec;
-  const TensorNames& names = model.names;
   const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
                 kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
 
@@ -56,6 +57,16 @@ void for_each_tensor(const LoadedModel& model, Weights& weights,
   if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
 }
 
+// Products keep the scale of their input, and norms multiply by about 1.
+DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
+  switch (needed.kind) {
+    case Kind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
+    case Kind::kBias: return {0.0f, 0.25f};
+    case Kind::kMatrix: break;
+  }
+  return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
+}
+
 // To nearest even.
 float rounded(float value, DType type) {
   if (type != DType::kBF16) return value;
@@ -71,8 +82,9 @@ DType file_dtype(const LoadedModel& model) {
 
 Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
   Weights weights;
-  for_each_tensor(model, weights, [&](const Needed& needed) {
+  for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
+    if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
     DType type = compute == DType::kF32 ? host.dtype : compute;
     if (needed.kind == Kind::kNorm) type = DType::kF32;
     if (needed.kind == Kind::kBias) type = ops.activation_type();
@@ -90,10 +102,19 @@ Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
   return weights;
 }
 
+std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
+  std::vector<Checkpoint::Declared> all;
+  Weights unused;
+  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
+    all.push_back({needed.name, needed.rows, needed.cols});
+  });
+  return all;
+}
+
 int64_t weight_bytes(const LoadedModel& model) {
   Weights unused;
   int64_t total = 0;
-  for_each_tensor(model, unused, [&](const Needed& needed) {
+  for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     total += needed.rows * needed.cols * size_of(model.checkpoint.dtype(needed.name));
   });
   return total;

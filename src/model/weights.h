@@ -14,6 +14,9 @@ DType file_dtype(const LoadedModel& model);
 // missing or has another shape than the spec needs.
 Weights load_weights(const LoadedModel& model, DType compute, Ops& ops);
 
+// What load_weights() asks of a checkpoint for a model of this spec.
+std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
+
 // Bytes of the file's tensors that load_weights() reads.
 int64_t weight_bytes(const LoadedModel& model);
 
