@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model_goldens.h"
 #include "model_runner.h"
 #include "support.h"
 #include "text/tokenizer.h"
@@ -36,36 +37,6 @@ int for_each_record(const std::string& name, const Visit& visit) {
 std::string name_of(element record) {
   const std::string_view id = record["id"];
   return std::string(id);
-}
-
-std::vector<int32_t> ints(element list) {
-  std::vector<int32_t> values;
-  for (const int64_t value : list) values.push_back(static_cast<int32_t>(value));
-  return values;
-}
-
-std::vector<float> floats(element list) {
-  std::vector<float> values;
-  for (const double value : list) values.push_back(static_cast<float>(value));
-  return values;
-}
-
-float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  float most = 0.0f;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const float difference = std::abs(a[i] - b[i]);
-    most = std::isnan(difference) ? INFINITY : std::max(most, difference);
-  }
-  return most;
-}
-
-float largest(const std::vector<float>& row) {
-  return largest_difference(row, std::vector<float>(row.size(), 0.0f));
-}
-
-TokenId best_of(const std::vector<float>& row) {
-  return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
 }  // namespace
