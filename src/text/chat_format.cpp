@@ -1,0 +1,132 @@
+#include "text/chat_format.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "io/json_file.h"
+#include "io/mapped_file.h"
+
+namespace pagedinfer {
+namespace {
+
+// A template as a file of the model directory has it.
+struct FoundTemplate {
+  std::string file, text;
+};
+
+struct KnownText {
+  uint64_t fingerprint;
+  std::string_view name;
+};
+
+constexpr KnownText kKnownTexts[] = {
+    {0x9c4bb0d6ff9cdf7e, "chatml"},        // the project's own, see tests/test_text_chat_format.cpp
+    {0x1a35bb700cc40c82, "gemma2"},        // gemma-2-2b-it
+    {0x5137c4e896e26596, "gemma3"},        // gemma-3-1b-it
+    {0xd2002478a83fd114, "llama3"},        // Llama-3.2-3B-Instruct
+    {0x1b3329e364e2b02d, "mistral-nemo"},  // Mistral-Nemo-Instruct-2407
+    {0xae63b59b7653417e, "qwen2.5"},       // Qwen2.5-7B-Instruct
+    {0x686d03c97424a55a, "qwen3"},         // Qwen3 as it was first released
+    {0x6f772b6e12eb69a9, "qwen3"},         // Qwen3 as it is
+};
+
+std::optional<std::string> template_in(const JsonObject& root, const std::string& file) {
+  namespace dom = simdjson::dom;
+  dom::array list;
+  if (root.fields()["chat_template"].get(list) != simdjson::SUCCESS) {
+    return root.find_string("chat_template");
+  }
+  for (const dom::element named : list) {
+    std::string_view name, text;
+    if (named["name"].get(name) == simdjson::SUCCESS && name == "default" &&
+        named["template"].get(text) == simdjson::SUCCESS) {
+      return std::string(text);
+    }
+  }
+  throw Error(file + ": 'chat_template' is a list without one that is named \"default\"");
+}
+
+std::optional<FoundTemplate> find_template(const std::string& model_dir) {
+  if (const std::string path = model_dir + "/chat_template.jinja"; std::filesystem::exists(path)) {
+    const MappedFile file(path);
+    const auto bytes = file.bytes();
+    return FoundTemplate{path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
+  for (const char* name : {"/tokenizer_config.json", "/chat_template.json"}) {
+    const std::string path = model_dir + name;
+    if (!std::filesystem::exists(path)) continue;
+    if (auto text = template_in(JsonFile(path).root(), path)) return FoundTemplate{path, *text};
+  }
+  return std::nullopt;
+}
+
+// The text of a token that a file names: as a string, or as an object with its `content`.
+std::optional<std::string> token_in(const JsonObject& root, std::string_view key) {
+  std::string_view content;
+  if (root.fields()[key]["content"].get(content) == simdjson::SUCCESS) return std::string(content);
+  return root.find_string(key);
+}
+
+std::string find_token_text(const std::string& model_dir, std::string_view key) {
+  for (const char* name : {"/tokenizer_config.json", "/special_tokens_map.json"}) {
+    const std::string path = model_dir + name;
+    if (!std::filesystem::exists(path)) continue;
+    if (auto text = token_in(JsonFile(path).root(), key)) return *text;
+  }
+  return "";
+}
+
+}  // namespace
+
+uint64_t chat_fingerprint(std::string_view template_text) {
+  std::string text;
+  for (size_t i = 0; i < template_text.size(); ++i) {
+    if (template_text[i] != '\r') {
+      text += template_text[i];
+    } else if (i + 1 == template_text.size() || template_text[i + 1] != '\n') {
+      text += '\n';
+    }
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  return hash_bytes(0, text);
+}
+
+const ChatTemplate* recognize_chat_template(std::string_view template_text) {
+  const uint64_t fingerprint = chat_fingerprint(template_text);
+  const auto* const found =
+      std::find_if(std::begin(kKnownTexts), std::end(kKnownTexts),
+                   [&](const KnownText& text) { return text.fingerprint == fingerprint; });
+  return found == std::end(kKnownTexts) ? nullptr : find_chat_template(found->name);
+}
+
+ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked,
+                            const std::string& date) {
+  ChatFormat format = {.words = {.bos = find_token_text(model_dir, "bos_token"),
+                                 .eos = find_token_text(model_dir, "eos_token"),
+                                 .date = date}};
+  if (asked == "none") {
+    format.problem = "--chat-template none: there is no template for messages";
+  } else if (!asked.empty()) {
+    format.known = find_chat_template(asked);
+    CHECK(format.known != nullptr);
+  } else if (const auto found = find_template(model_dir); !found) {
+    format.problem =
+        fmt::format("{}: has no chat template; --chat-template says which one to use: {}",
+                    model_dir, chat_template_names());
+  } else if (format.known = recognize_chat_template(found->text); format.known == nullptr) {
+    format.problem = fmt::format(
+        "{}: its chat template (fingerprint {:016x}) is not one of those known; --chat-template "
+        "says which one to use instead: {}",
+        found->file, chat_fingerprint(found->text), chat_template_names());
+  }
+  return format;
+}
+
+}  // namespace pagedinfer
