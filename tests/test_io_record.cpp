@@ -61,16 +61,32 @@ TEST_CASE("a record of the OpenAI form holds the whole response") {
         "\n");
 }
 
+TEST_CASE("a record of a chat line holds the whole response, with a message") {
+  Completion completion = example();
+  completion.head.form = RecordForm::kOpenAiChat;
+  completion.text = "hi";
+  completion.reason = FinishReason::kStop;
+  CHECK(record_of(completion, {true, false, "m"}) ==
+        R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
+        R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
+        R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},)"
+        R"("token_ids":[5,6],"logprobs":null,"finish_reason":"stop"}],)"
+        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null})"
+        "\n");
+}
+
 TEST_CASE("an error record carries line, code and message in the form of its line") {
   Completion completion = failure();
   CHECK(record_of(completion) ==
         R"({"id":"a\n","index":4,"line":9,"error":{"code":"invalid_value",)"
         R"("message":"top_p: found \"x\""}})"
         "\n");
-  completion.head.form = RecordForm::kOpenAiCompletion;
   completion.head.id_json = "";
-  CHECK(record_of(completion) ==
-        R"({"id":"batch_req_4","custom_id":null,"index":4,"line":9,"response":null,)"
-        R"("error":{"code":"invalid_value","message":"top_p: found \"x\""}})"
-        "\n");
+  for (const RecordForm form : {RecordForm::kOpenAiCompletion, RecordForm::kOpenAiChat}) {
+    completion.head.form = form;
+    CHECK(record_of(completion) ==
+          R"({"id":"batch_req_4","custom_id":null,"index":4,"line":9,"response":null,)"
+          R"("error":{"code":"invalid_value","message":"top_p: found \"x\""}})"
+          "\n");
+  }
 }

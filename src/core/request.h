@@ -33,7 +33,7 @@ struct SamplingParams {
 };
 
 // The form of an input line; it is answered in the same form.
-enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion };
+enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion, kOpenAiChat };
 
 // Where a record came from, carried unchanged from the input line to the output record.
 struct RecordHead {

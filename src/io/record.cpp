@@ -59,10 +59,18 @@ void write_openai_body(JsonWriter& json, const Completion& completion,
                        const RecordOptions& options) {
   const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);
   const size_t num_tokens = completion.tokens.size();
-  json.begin_object().field("id", "cmpl-" + std::to_string(completion.head.index));
-  json.field("object", "text_completion").field("created", 0).field("model", options.model_name);
-  json.key("choices").begin_array().begin_object();
-  json.field("index", 0).field("text", completion.text);
+  const bool chat = completion.head.form == RecordForm::kOpenAiChat;
+  const std::string id = std::to_string(completion.head.index);
+  json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + id);
+  json.field("object", chat ? "chat.completion" : "text_completion").field("created", 0);
+  json.field("model", options.model_name).key("choices").begin_array().begin_object();
+  json.field("index", 0);
+  if (chat) {
+    json.key("message").begin_object().field("role", "assistant");
+    json.field("content", completion.text).end_object();
+  } else {
+    json.field("text", completion.text);
+  }
   if (options.token_ids) write_token_ids(json, completion.tokens);
   json.field("logprobs", nullptr).field("finish_reason", name_of(completion.reason));
   json.end_object().end_array();
@@ -93,10 +101,10 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
 
 void append_record(std::string& out, const Completion& completion, const RecordOptions& options) {
   JsonWriter json(out);
-  if (completion.head.form == RecordForm::kOpenAiCompletion) {
-    write_openai(json, completion, options);
-  } else {
+  if (completion.head.form == RecordForm::kPlain) {
     write_plain(json, completion, options);
+  } else {
+    write_openai(json, completion, options);
   }
   out += '\n';
 }
