@@ -37,6 +37,7 @@ class Process {
   void close_input() { input_complete_ = true; }
   // Its output is no longer read, but the other end stays.
   void hold_output() { held_ = true; }
+  void release_output() { held_ = false; }
   // Nobody is there any more to read it.
   void close_output();
   void send(int signal) const;

@@ -1,6 +1,5 @@
-// Ends that come early: signals, closed pipes, full disks. And the memory of long inputs.
+// Ends that come early: closed pipes, slow readers, full disks. And the memory of long inputs.
 #include <doctest/doctest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -35,91 +34,83 @@ std::string lines_with_long_ids(int count) {
   return lines;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 }  // namespace
 
-TEST_CASE("an interrupted run keeps what is finished, in whole lines and in order") {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    for (const std::string order : {"input", "completion"}) {
-      CAPTURE(signal);
-      CAPTURE(order);
-      const TempDir dir;
-      const int count = 1000;
-      write_file(dir / "in.jsonl", uneven_lines(count));
-      Process process(command({"run", "--input", dir / "in.jsonl", "--max-batch-size", "2",
-                               "--threads", "1", "--order", order}));
-      const std::string output = dir / "in.completions.jsonl";
-      CHECK(process.wait_until([&] { return fs::exists(output) && fs::file_size(output) > 0; }));
-      process.send(signal);
-      const Ended ended = process.wait();
-      CHECK(ended.exit_code == 130);
+TEST_CASE("the closing words are about what there was") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "\n \n");
+  const Words flags = {"--input", dir / "in.jsonl", "--max-tokens", "1"};
+  CHECK(run(flags).err == dir / "in.jsonl: no line to answer\n");
+  write_file(dir / "in.jsonl", "{\"prompt\": \"Nora\"}\n{}\n[]\n");
+  const Ended quiet = run(flags + Words{"--resume", "--quiet"});
+  CHECK(quiet.exit_code == 2);
+  CHECK(quiet.err == "lines that ended in an error record: 2\n");
+  const Ended again = run(flags + Words{"--resume"});
+  CHECK(again.exit_code == 2);
+  CHECK(again.err ==
+        "nothing new: 3 records were there already\nlines that ended in an error record: 2\n");
+}
 
-      std::set<int64_t> finished;
-      int64_t place = 0;
-      for (const Json& record : json_file(output)) {
-        finished.insert(record.integer("/index"));
-        if (order == "input") CHECK(record.integer("/index") == place++);
-      }
-      if (fs::exists(output + ".part")) {
-        for (const Json& record : json_file(output + ".part")) {
-          if (record.has("/index")) finished.insert(record.integer("/index"));
-        }
-      }
-      CHECK(finished.size() > 0);
-      CHECK(finished.size() < count);
-      // Everything that the statistics count is on disk.
-      const std::vector<Json> stats = json_file(dir / "in.stats.jsonl");
-      for (const Json& request : of_kind(json_file(dir / "in.stats.jsonl"), "request")) {
-        CHECK(finished.count(request.integer("/index")) == 1);
-      }
-      CHECK(stats.back().text("/kind") == "summary");
-      CHECK(stats.back().integer("/completed") == static_cast<int64_t>(finished.size()));
-    }
+TEST_CASE("a reader that goes away ends the run with one sentence") {
+  for (const std::string order : {"input", "completion"}) {
+    CAPTURE(order);
+    const TempDir dir;
+    Process process(command({"run", "--input", "-", "--order", order, "--stats", dir / "stats"}));
+    process.write(lines_with_long_ids(500));
+    process.wait_until([&] { return process.out().size() > 10000; });
+    process.close_output();
+    process.write(lines_with_long_ids(500));
+    process.close_input();
+    const Ended ended = process.wait();
+    CHECK(!ended.timed_out);
+    CHECK(ended.exit_code == 1);  // the run could not go on; not a signal, not a crash
+    CHECK(ended.err == "pagedinfer: standard output: nobody reads it any more\n");
+    CHECK(json_file(dir / "stats").back().text("/kind") == "summary");
   }
 }
 
-TEST_CASE("a run that waits for input is interrupted too") {
-  Process process(command({"run", "--input", "-"}));
-  process.write(R"({"prompt": "Nora", "max_tokens": 2})"
-                "\n{\"half\"");
-  CHECK(process.wait_until([&] { return process.out().ends_with('\n'); }));
-  process.send(SIGINT);
-  const Ended ended = process.wait();
-  CHECK(ended.exit_code == 130);
-  CHECK(json_lines(ended.out).size() == 1);
-}
-
-TEST_CASE("a second signal ends a run at once") {
+TEST_CASE("a reader of the trace that goes away costs no record") {
   const TempDir dir;
-  Process process(command({"run", "--input", "-", "--stats", dir / "stats"}));
-  process.hold_output();  // nobody reads: the run gets stuck in writing
-  process.write(lines_with_long_ids(1000));
-  process.close_input();
-  CHECK(process.wait_until([&] { return process.unread_output() >= 60000; }));
-  process.send(SIGINT);
-  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-  process.wait_until([&] { return std::chrono::steady_clock::now() > later; });
-  process.send(SIGTERM);
-  const Ended ended = process.wait();
-  CHECK(!ended.timed_out);
-  CHECK(ended.exit_code == 130);
-  // It did not get to the end that a single signal leads to.
-  CHECK(of_kind(json_file(dir / "stats"), "summary").empty());
-}
-
-TEST_CASE("a reader that goes away ends the run without a fuss") {
-  const TempDir dir;
-  Process process(command({"run", "--input", "-", "--stats", dir / "stats"}));
-  process.write(lines_with_long_ids(500));
-  process.wait_until([&] { return process.out().size() > 10000; });
+  write_file(dir / "in.jsonl", uneven_lines(100));
+  Process process(command({"run", "--input", dir / "in.jsonl", "--output", dir / "out", "--stats",
+                           "/dev/null", "--trace", "/dev/stdout"}));
   process.close_output();
-  process.write(lines_with_long_ids(500));
-  process.close_input();
   const Ended ended = process.wait();
-  CHECK(!ended.timed_out);
-  CHECK(ended.exit_code == 1);  // the run could not go on; not a signal, not a crash
-  CHECK(ended.err.find("standard output") != std::string::npos);
-  CHECK(ended.err.find("Broken pipe") != std::string::npos);
-  for (const Json& line : json_file(dir / "stats")) CHECK(line.has("/kind"));
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.err.find("/dev/stdout: nobody reads it any more\n") != std::string::npos);
+  CHECK(json_file(dir / "out").size() == 100);
+}
+
+TEST_CASE("a reader slower than the engine gets every byte, and memory stays as it is") {
+  for (const std::string order : {"input", "completion"}) {
+    CAPTURE(order);
+    const std::string lines = lines_with_long_ids(4000);
+    const Words flags = {"run", "--input", "-", "--order", order};
+    const Ended fast = run_program(command(flags), lines);
+    CHECK(fast.exit_code == 0);
+
+    Process process(command(flags));
+    process.write(lines);
+    process.close_input();
+    for (bool more = true; more;) {  // 64 KB, and a pause, and so on
+      process.hold_output();
+      const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      process.wait_until([&] { return std::chrono::steady_clock::now() > later; });
+      const size_t held = process.out().size();
+      process.release_output();
+      more = process.wait_until([&] { return process.out().size() > held; });
+    }
+    const Ended slow = process.wait();
+    CHECK(slow.exit_code == 0);
+    CHECK((order == "input" ? slow.out == fast.out : slow.out.size() == fast.out.size()));
+    if (!kSanitized) CHECK(slow.peak_memory - fast.peak_memory < int64_t{16} << 20);
+  }
 }
 
 TEST_CASE("a full disk ends the run and says so") {
@@ -141,12 +132,6 @@ TEST_CASE("a full disk ends the run and says so") {
   CHECK(json_file(dir / "in.completions.jsonl").size() == 20);
   CHECK(fs::exists("/dev/full"));
 }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 TEST_CASE("memory does not grow with the input, also behind a slow line") {
   if (kSanitized) {

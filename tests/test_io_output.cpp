@@ -281,7 +281,7 @@ TEST_CASE("what waits stays in its file until it is in the output") {
   const std::string message = message_of([&] { output.flush({}); });
   setrlimit(RLIMIT_FSIZE, &saved);
   std::signal(SIGXFSZ, SIG_DFL);
-  CHECK(message == path + ": cannot write: File too large");
+  CHECK(message == path + ": cannot write: the file would be longer than the system allows");
   CHECK(read_file(path) == std::string(100, '0'));
   CHECK(waiting_in(path) == "one\n");
 

@@ -20,7 +20,7 @@ constexpr int kInterrupted = 130;  // the exit code, also of a second signal
 // A handler has no arguments of ours: what it touches cannot be a member.
 volatile std::sig_atomic_t signal_happened = 0;
 int event_fd = -1;
-struct sigaction old_int, old_term, old_pipe;
+struct sigaction old_int, old_term, old_pipe, old_size;
 
 void wake() {
   const uint64_t one = 1;
@@ -51,12 +51,14 @@ Interrupt::Interrupt() {
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &old_pipe);
+  sigaction(SIGXFSZ, &ignore, &old_size);
 }
 
 Interrupt::~Interrupt() {
   sigaction(SIGINT, &old_int, nullptr);
   sigaction(SIGTERM, &old_term, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);
+  sigaction(SIGXFSZ, &old_size, nullptr);
   close(event_fd);
   event_fd = -1;
 }

@@ -3,8 +3,8 @@
 namespace pagedinfer {
 
 // While one lives, the first SIGINT or SIGTERM is noted and a second one ends the process at
-// once with code 130. SIGPIPE is ignored: a write then fails instead. One
-// at a time.
+// once with code 130. SIGPIPE and SIGXFSZ are ignored: a write then fails instead. One at a
+// time.
 class Interrupt {
  public:
   Interrupt();

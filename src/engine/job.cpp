@@ -129,7 +129,7 @@ class Outlets {
   }
 
   // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
-  void rescue(const RunMark& mark) {
+  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary) {
     const auto keep = [](const auto& flush) {
       try {
         flush();
@@ -137,7 +137,7 @@ class Outlets {
       }
     };
     keep([&] { records_.flush(mark); });
-    if (stats_) keep([&] { stats_->flush(); });
+    keep([&] { close_stats(info, summary); });
     if (trace_) keep([&] { trace_->flush(); });
   }
 
@@ -188,6 +188,7 @@ int run_job(const Config& config) {
   Interrupt interrupt;
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = set_up(config);
+  if (interrupt.happened()) return kInterrupted;
   const double loaded = clock();
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
@@ -237,35 +238,53 @@ int run_job(const Config& config) {
     progress.show(record.end, state);
   };
   const auto interrupted = [&] { return interrupt.happened(); };
+  const RunInfo info = describe_run(config, setup);
+  const auto summarize = [&] {
+    Summary summary = outlets.report().summary({.load = loaded,
+                                                .tokenize = intake.tokenize_seconds(),
+                                                .output = outlets.seconds(),
+                                                .total = clock()});
+    summary.resumed = outlets.records().num_done();
+    return summary;
+  };
+  const auto print_way_on = [&](std::string_view what_happened) {
+    if (!outlets.records().can_be_resumed()) return;
+    print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
+                      what_happened, paths.output));
+  };
+  bool complete = false;
   try {
     engine.run({.next = next, .done = done, .stepped = stepped, .interrupted = interrupted});
+    complete = !interrupt.happened();
+    outlets.close_records(complete && !intake.failed(), intake.mark());
   } catch (...) {
-    outlets.rescue(intake.mark());
+    progress.clear();
+    outlets.rescue(intake.mark(), info, summarize());
+    if (!config.quiet) print_way_on("failed");
     throw;
   }
   progress.clear();
 
-  const bool complete = !interrupt.happened();
-  outlets.close_records(complete && !intake.failed(), intake.mark());
-  Summary summary = outlets.report().summary({.load = loaded,
-                                              .tokenize = intake.tokenize_seconds(),
-                                              .output = outlets.seconds(),
-                                              .total = clock()});
-  summary.resumed = outlets.records().num_done();
-  const RunInfo info = describe_run(config, setup);
+  const Summary summary = summarize();
   outlets.close_stats(info, summary);
+  const int64_t num_failed = summary.failed + outlets.records().num_failed();
   if (!config.quiet) {
     // An interrupted reader may still be at work: its counts are not to be looked at.
     print_notes(info.notes, complete ? parser.unknown_keys() : RequestParser::UnknownKeys());
-    print(summary_table(summary));
-    if (!complete) {
-      print(fmt::format("interrupted: what is finished is in {0} and {0}.part; --resume goes on\n",
-                        paths.output));
+    if (summary.completed + summary.failed > 0) {
+      print(summary_table(summary));
+    } else if (summary.resumed > 0) {
+      print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
+    } else if (complete) {
+      print(fmt::format("{}: no line to answer\n", config.input));
     }
+    if (!complete) print_way_on("interrupted");
   }
   intake.rethrow_failure();
   if (!complete) return kInterrupted;
-  return summary.failed + outlets.records().num_failed() > 0 ? kSomeFailed : kAllCompleted;
+  if (num_failed == 0) return kAllCompleted;
+  print(fmt::format("lines that ended in an error record: {}\n", num_failed));
+  return kSomeFailed;
 }
 
 }  // namespace pagedinfer

@@ -19,7 +19,10 @@ namespace {
 constexpr size_t kPendingBytes = 1 << 20;  // beyond that an append flushes first
 
 std::string text_of(const char* verb, const std::string& name, int error) {
-  const char* const why = error == ENOSPC ? "the disk is full" : std::strerror(error);
+  const char* const why = error == ENOSPC   ? "the disk is full"
+                          : error == EDQUOT ? "the disk quota is used up"
+                          : error == EFBIG  ? "the file would be longer than the system allows"
+                                            : std::strerror(error);
   return fmt::format("{}: cannot {}: {}", name, verb, why);
 }
 
@@ -131,7 +134,7 @@ void OutputFile::flush() {
   if (done > 0) synced_ = false;
   flushed_ += static_cast<int64_t>(done);
   pending_.erase(0, done);
-  if (error == EPIPE) throw ClosedPipe(text_of("write", name_, error));
+  if (error == EPIPE) throw ClosedPipe(name_ + ": nobody reads it any more");
   if (error != 0) throw Error(text_of("write", name_, error));
 }
 

@@ -77,6 +77,7 @@ class RecordOutput {
   }
   int64_t num_done() const { return num_done_; }
   int64_t num_failed() const { return num_failed_; }  // of these, error records
+  bool can_be_resumed() const { return output_.is_regular(); }
 
  private:
   RecordOutput(const std::string& path, OutputOptions options, OutputFile output);
