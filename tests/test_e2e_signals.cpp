@@ -1,0 +1,238 @@
+// SIGINT and SIGTERM, once and twice, in every phase of a run.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "e2e.h"
+
+namespace pagedinfer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSignals[] = {SIGINT, SIGTERM};
+
+// Lines of very different lengths, so that they don't end in the order they come in.
+std::string uneven_lines(int count) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += "{\"id\": " + std::to_string(i) +
+             ", \"prompt_token_ids\": [5], \"ignore_eos\": true, \"max_tokens\": " +
+             std::to_string(1 + i * 37 % 50) + "}\n";
+  }
+  return lines;
+}
+
+// Little work and much output: more than a pipe holds.
+std::string lines_with_long_ids(int count) {
+  const std::string id(500, 'x');
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += "{\"id\": \"" + id + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
+  }
+  return lines;
+}
+
+// In the order of the input they are compared as they are.
+std::string in_order(const std::string& records, const std::string& order) {
+  if (order == "input") return records;
+  std::istringstream text(records);
+  std::multiset<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  std::string sorted;
+  for (const std::string& line : lines) sorted += line + "\n";
+  return sorted;
+}
+
+void wait_a_little(Process& process, int milliseconds = 200) {
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  process.wait_until([&] { return std::chrono::steady_clock::now() > later; });
+}
+
+// The bundled model, but for one file that nobody has written yet.
+struct SlowModel {
+  SlowModel() {
+    for (const auto& file : fs::directory_iterator(bundled_model())) {
+      const fs::path name = file.path().filename();
+      if (name != "tokenizer.model") fs::create_symlink(file.path(), dir / name.string());
+    }
+    REQUIRE(::mkfifo(file().c_str(), 0600) == 0);
+  }
+  std::string file() const { return dir / "tokenizer.model"; }
+
+  TempDir dir;
+};
+
+}  // namespace
+
+TEST_CASE("an interrupted run keeps what is finished, and resumed it gives the undisturbed bytes") {
+  for (const int signal : kSignals) {
+    for (const std::string order : {"input", "completion"}) {
+      for (const bool twice : {false, true}) {
+        CAPTURE(signal);
+        CAPTURE(order);
+        CAPTURE(twice);
+        const TempDir dir;
+        const int count = 120;
+        write_file(dir / "in.jsonl", uneven_lines(count));
+        const std::string output = dir / "out", stats = dir / "stats";
+        const Words flags = {"--input", dir / "in.jsonl", "--order", order, "--max-batch-size",
+                             "4",       "--threads",      "1"};
+        REQUIRE(run(flags + Words{"--output", dir / "whole"}).exit_code == 0);
+
+        const Words files = {"--output", output, "--stats", stats};
+        Process process(command(Words{"run"} + flags + files));
+        CHECK(process.wait_until([&] { return fs::exists(output) && fs::file_size(output) > 0; }));
+        process.send(signal);
+        if (twice) process.send(signal == SIGINT ? SIGTERM : SIGINT);
+        const Ended ended = process.wait();
+        CHECK(ended.exit_code == 130);
+
+        std::set<int64_t> finished;
+        int64_t place = 0;
+        for (const Json& record : json_lines(read_file(output))) {
+          finished.insert(record.integer("/index"));
+          if (order == "input") CHECK(record.integer("/index") == place++);
+        }
+        for (const Json& record : json_file(output + ".part")) {
+          if (record.has("/index")) finished.insert(record.integer("/index"));
+        }
+        CHECK(finished.size() > 0);
+        CHECK(finished.size() < count);
+        if (!twice) {
+          CHECK(ended.err.find("interrupted: what is finished is in " + output) !=
+                std::string::npos);
+          // Everything that the statistics count is on disk.
+          const std::vector<Json> lines = json_file(stats);
+          for (const Json& request : of_kind(json_file(stats), "request")) {
+            CHECK(finished.count(request.integer("/index")) == 1);
+          }
+          CHECK(lines.back().text("/kind") == "summary");
+          CHECK(lines.back().integer("/completed") == static_cast<int64_t>(finished.size()));
+        }
+        const Ended resumed = run(flags + files + Words{"--resume"});
+        CHECK(resumed.exit_code == 0);
+        CHECK(json_file(stats).back().integer("/resumed") == static_cast<int64_t>(finished.size()));
+        CHECK(in_order(read_file(output), order) == in_order(read_file(dir / "whole"), order));
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that waits for input is interrupted too") {
+  for (const int signal : kSignals) {
+    for (const bool has_worked : {false, true}) {
+      CAPTURE(signal);
+      CAPTURE(has_worked);
+      const TempDir dir;
+      Process process(command({"run", "--input", "-", "--trace", dir / "trace"}));
+      if (has_worked) {
+        process.write(R"({"prompt": "Nora", "max_tokens": 2})"
+                      "\n{\"half\"");
+        CHECK(process.wait_until([&] { return process.out().ends_with('\n'); }));
+      } else {
+        CHECK(process.wait_until([&] { return fs::exists(dir / "trace"); }));
+      }
+      process.send(signal);
+      const Ended ended = process.wait();
+      CHECK(ended.exit_code == 130);
+      CHECK(json_lines(ended.out).size() == (has_worked ? 1 : 0));
+      // There is no file that could be gone on with.
+      CHECK(ended.err.find("--resume") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a signal while the model is loaded ends the run before it makes a file") {
+  for (const int signal : kSignals) {
+    for (const bool twice : {false, true}) {
+      CAPTURE(signal);
+      CAPTURE(twice);
+      const TempDir dir;
+      const SlowModel model;
+      write_file(dir / "in.jsonl", uneven_lines(3));
+      Process process(command({"run", "--input", dir / "in.jsonl", "--model", model.dir.path()}));
+      // The tokenizer is looked at: there is somebody who wants to read it.
+      int writer = -1;
+      CHECK(process.wait_until([&] {
+        writer = ::open(model.file().c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        return writer >= 0;
+      }));
+      process.send(signal);
+      if (twice) {
+        wait_a_little(process, 50);  // two of a kind at once are one
+        process.send(signal);
+        wait_a_little(process, 50);
+      } else {
+        wait_a_little(process, 50);
+        // Whoever opens it from now on finds the file itself.
+        const std::string tokenizer = bundled_model() + "/tokenizer.model";
+        fs::remove(model.file());
+        fs::create_symlink(tokenizer, model.file());
+        const std::string bytes = read_file(tokenizer);
+        ::fcntl(writer, F_SETPIPE_SZ, 1 << 20);
+        REQUIRE(::write(writer, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+      }
+      ::close(writer);
+      const Ended ended = process.wait();
+      CHECK(!ended.timed_out);
+      CHECK(ended.exit_code == 130);
+      CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl"});
+    }
+  }
+}
+
+TEST_CASE("a signal while the last records are written loses none of them") {
+  for (const int signal : kSignals) {
+    CAPTURE(signal);
+    const TempDir dir;
+    const Words flags = {"run", "--input", "-", "--max-batch-size", "1000"};
+    const std::string lines = lines_with_long_ids(300);
+    const Ended whole = run_program(command(flags), lines);
+    Process process(command(flags + Words{"--trace", dir / "trace"}));
+    process.hold_output();  // nobody reads: the run gets stuck in writing
+    process.write(lines);
+    process.close_input();
+    CHECK(process.wait_until([&] { return process.unread_output() >= 60000; }));
+    process.send(signal);
+    wait_a_little(process);
+    process.release_output();
+    const Ended ended = process.wait();
+    CHECK(ended.exit_code == 130);
+    // What was finished when the signal came, up to the last byte.
+    CHECK(whole.out.starts_with(ended.out));
+    CHECK(ended.out.ends_with("\n"));
+    CHECK(json_lines(ended.out).size() >= 100);
+  }
+}
+
+TEST_CASE("a second signal ends a run at once") {
+  for (const int signal : kSignals) {
+    const TempDir dir;
+    Process process(command({"run", "--input", "-", "--stats", dir / "stats"}));
+    process.hold_output();
+    process.write(lines_with_long_ids(1000));
+    process.close_input();
+    CHECK(process.wait_until([&] { return process.unread_output() >= 60000; }));
+    process.send(signal);
+    wait_a_little(process);
+    process.send(signal == SIGINT ? SIGTERM : SIGINT);
+    const Ended ended = process.wait();
+    CHECK(!ended.timed_out);
+    CHECK(ended.exit_code == 130);
+    // It did not get to the end that a single signal leads to.
+    CHECK(of_kind(json_file(dir / "stats"), "summary").empty());
+  }
+}
+
+}  // namespace pagedinfer
