@@ -100,6 +100,22 @@ std::vector<std::string> JsonObject::strings(std::string_view key) const {
   return all;
 }
 
+std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
+  const auto value = find(key);
+  if (!value) return {};
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS)
+    fail(key, fmt::format("is {}, expected a list of objects", shown(*value)));
+  std::vector<JsonObject> all;
+  for (const element item : list) {
+    simdjson::dom::object object;
+    if (item.get(object) != simdjson::SUCCESS)
+      fail(key, fmt::format("holds {}, expected objects", shown(item)));
+    all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object);
+  }
+  return all;
+}
+
 std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int64_t max) const {
   const auto value = find(key);
   if (!value) return {};
@@ -130,15 +146,29 @@ double JsonObject::number(std::string_view key, double min, double max) const {
   return *value;
 }
 
+std::string JsonObject::string(std::string_view key) const {
+  const auto value = find_string(key);
+  if (!value) fail(key, "is missing, expected a string");
+  return *value;
+}
+
 JsonFile::JsonFile(const std::string& path) : path_(path) {
   simdjson::padded_string text;
   if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS)
     throw Error(path + ": cannot be read");
+  parse(text);
+}
+
+JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(path)) {
+  parse(simdjson::padded_string(bytes));
+}
+
+void JsonFile::parse(const simdjson::padded_string& text) {
   element root;
   if (const auto error = parser_.parse(text).get(root); error != simdjson::SUCCESS)
-    throw Error(fmt::format("{}: not JSON: {}", path, simdjson::error_message(error)));
+    throw Error(fmt::format("{}: not JSON: {}", path_, simdjson::error_message(error)));
   if (root.get(root_) != simdjson::SUCCESS)
-    throw Error(fmt::format("{}: is {}, expected a JSON object", path, shown(root)));
+    throw Error(fmt::format("{}: is {}, expected a JSON object", path_, shown(root)));
 }
 
 }  // namespace pagedinfer

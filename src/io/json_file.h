@@ -26,6 +26,7 @@ class JsonObject {
   std::optional<std::string> find_string(std::string_view key) const;
   std::optional<JsonObject> find_object(std::string_view key) const;
   std::vector<std::string> strings(std::string_view key) const;  // a list; empty if absent
+  std::vector<JsonObject> objects(std::string_view key) const;   // a list; empty if absent
   // A list; empty if absent.
   std::vector<int64_t> integers(std::string_view key, int64_t min, int64_t max) const;
   // A number or a list; empty if absent.
@@ -34,13 +35,16 @@ class JsonObject {
   int64_t integer(std::string_view key, int64_t min, int64_t max) const;
   double number(std::string_view key, double min, double max) const;
 
+  std::string string(std::string_view key) const;
+
   const simdjson::dom::object& fields() const { return object_; }
+  // The field as it is.
+  std::optional<simdjson::dom::element> find(std::string_view key) const;
 
   // Throws "FILE: 'KEY' " + message.
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
 
  private:
-  std::optional<simdjson::dom::element> find(std::string_view key) const;
   int64_t as_integer(std::string_view key, simdjson::dom::element value, int64_t min,
                      int64_t max) const;
 
@@ -52,10 +56,14 @@ class JsonObject {
 class JsonFile {
  public:
   explicit JsonFile(const std::string& path);
+  // `bytes` are what the file holds.
+  JsonFile(std::string path, std::string_view bytes);
 
   JsonObject root() const { return {path_, "", root_}; }
 
  private:
+  void parse(const simdjson::padded_string& text);
+
   std::string path_;
   simdjson::dom::parser parser_;
   simdjson::dom::object root_;
