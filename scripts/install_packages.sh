@@ -3,7 +3,7 @@
 # Does nothing where everything is there already.
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config python3 libfmt-dev libsimdjson-dev libcli11-dev
-          libsentencepiece-dev zlib1g-dev doctest-dev)
+          libsentencepiece-dev libpcre2-dev libutf8proc-dev zlib1g-dev doctest-dev)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||

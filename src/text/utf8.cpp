@@ -7,6 +7,32 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 }  // namespace
 
+char32_t utf8_character(std::string_view bytes) {
+  const auto first = static_cast<unsigned char>(bytes.front());
+  if (bytes.size() == 1) return first;
+  char32_t character = first & (0x7F >> bytes.size());
+  for (const char c : bytes.substr(1))
+    character = character << 6 | (static_cast<unsigned char>(c) & 0x3F);
+  return character;
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
+  if (character < 0x80) return put(character);
+  if (character < 0x800) {
+    put(0xC0 | character >> 6);
+  } else {
+    if (character < 0x10000) {
+      put(0xE0 | character >> 12);
+    } else {
+      put(0xF0 | character >> 18);
+      put(0x80 | (character >> 12 & 0x3F));
+    }
+    put(0x80 | (character >> 6 & 0x3F));
+  }
+  put(0x80 | (character & 0x3F));
+}
+
 void Utf8Stream::push(std::string_view bytes, std::string& text) {
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
