@@ -31,28 +31,42 @@ std::string text_of(const Tokenizer& tokenizer, const std::vector<TokenId>& ids)
 
 }  // namespace
 
-TEST_CASE("the Llama 2 tokenizer gives the reference's ids") {
-  const std::string dir = shared_data("tokenizers/llama2");
-  const std::string expected = shared_data("expected_tokens/ggml-vocab-llama-spm.gguf");
-  if (!std::filesystem::exists(dir) || !std::filesystem::exists(expected + ".inp")) {
-    MESSAGE("SKIPPED: no Llama 2 tokenizer at " << dir);
-    return;
-  }
-  const auto tokenizer = make_tokenizer(dir);
-  REQUIRE(tokenizer != nullptr);
-  CHECK(tokenizer->vocab_size() == 32000);
-  auto texts = split(read_file(expected + ".inp"), "\n__ggml_vocab_test__\n");
-  texts.pop_back();  // after the last separator
-  const auto lines = split(read_file(expected + ".out"), "\n");
-  REQUIRE(texts.size() == 46);
-  REQUIRE(lines.size() >= texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
-    std::vector<TokenId> ids = {1};  // the beginning of sequence
-    std::istringstream line(lines[i]);
-    for (TokenId id; line >> id;) ids.push_back(id);
-    CHECK(tokenizer->encode(texts[i]) == ids);
-    // The library puts a space before the first word, and no character is lost.
-    CHECK(text_of(*tokenizer, ids) == (texts[i].empty() ? "" : " ") + texts[i]);
+TEST_CASE("the ids of 46 hard texts are the reference's") {
+  struct Case {
+    std::string tokenizer, expected;
+    int vocab_size;
+    std::vector<TokenId> prefix;  // the beginning of sequence
+    bool leading_space;           // the tokenizer puts one before the first word
+  };
+  const Case cases[] = {{"llama2", "llama-spm", 32000, {1}, true},
+                        {"llama3", "llama-bpe", 128256, {128000}, false},
+                        {"qwen3", "qwen2", 151669, {}, false},
+                        {"gpt2", "gpt-2", 50257, {}, false}};
+  for (const Case& c : cases) {
+    CAPTURE(c.tokenizer);
+    const std::string dir = shared_data("tokenizers/" + c.tokenizer);
+    const std::string expected = shared_data("expected_tokens/ggml-vocab-" + c.expected + ".gguf");
+    if (!std::filesystem::exists(dir) || !std::filesystem::exists(expected + ".inp")) {
+      MESSAGE("SKIPPED: no tokenizer at " << dir);
+      continue;
+    }
+    const auto tokenizer = make_tokenizer(dir);
+    REQUIRE(tokenizer != nullptr);
+    CHECK(tokenizer->vocab_size() == c.vocab_size);
+    auto texts = split(read_file(expected + ".inp"), "\n__ggml_vocab_test__\n");
+    texts.pop_back();  // after the last separator
+    const auto lines = split(read_file(expected + ".out"), "\n");
+    REQUIRE(texts.size() == 46);
+    REQUIRE(lines.size() >= texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      CAPTURE(texts[i]);
+      std::vector<TokenId> ids = c.prefix;
+      std::istringstream line(lines[i]);
+      for (TokenId id; line >> id;) ids.push_back(id);
+      CHECK(tokenizer->encode(texts[i]) == ids);
+      const bool space = c.leading_space && !texts[i].empty();
+      CHECK(text_of(*tokenizer, ids) == (space ? " " : "") + texts[i]);
+    }
   }
 }
 
@@ -109,6 +123,7 @@ TEST_CASE("a directory's tokenizer is absent, not supported or broken") {
   CHECK(make_tokenizer(dir.path()) == nullptr);
   write_file(dir / "tokenizer.json", "{}");
   CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("tokenizer.json"), Error);
+  std::filesystem::remove(dir / "tokenizer.json");
   write_file(dir / "tokenizer.model", "this is no model");
   CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("tokenizer.model"), Error);
   write_file(dir / "tokenizer.model", "");

@@ -2,18 +2,16 @@
 
 #include <filesystem>
 
-#include "core/error.h"
 #include "io/json_file.h"
+#include "text/tokenizer_json.h"
 
 namespace pagedinfer {
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   const std::string sentencepiece = model_dir + "/tokenizer.model";
   const std::string json = model_dir + "/tokenizer.json";
-  if (!std::filesystem::exists(sentencepiece)) {
-    if (!std::filesystem::exists(json)) return nullptr;
-    throw Error(json + ": tokenizers of this kind are not supported, expected tokenizer.model");
-  }
+  if (std::filesystem::exists(json)) return make_bpe_tokenizer(read_tokenizer_json(JsonFile(json)));
+  if (!std::filesystem::exists(sentencepiece)) return nullptr;
   bool add_bos = true;
   if (const std::string path = model_dir + "/tokenizer_config.json";
       std::filesystem::exists(path)) {

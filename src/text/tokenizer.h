@@ -32,6 +32,10 @@ class Tokenizer {
   // character. Empty for control tokens, the unknown token and ids beyond vocab_size().
   virtual std::string_view token_bytes(TokenId token) const = 0;
 
+  // Whether the token is one byte, for a character that has no token. Bytes side by side that
+  // are not UTF-8 as a whole are U+FFFD each.
+  virtual bool is_byte(TokenId) const { return false; }
+
   virtual int vocab_size() const = 0;
 };
 

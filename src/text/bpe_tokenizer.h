@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/bpe.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
+#include "text/token_text.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace pagedinfer {
+
+// What a tokenizer.json says.
+struct BpeParts {
+  std::unique_ptr<Vocabulary> vocabulary = {};  // of the model, and the added tokens
+  std::unique_ptr<Bpe> bpe = {};                // refers to the vocabulary
+  std::vector<AddedToken> added = {};           // each is in the vocabulary
+  Normalizer normalizer{{}};
+  std::vector<PreTokenizerStep> pre_tokenizer = {};
+  TokenText text = {};
+  std::vector<TokenId> prefix = {}, suffix = {};  // around a prompt
+};
+
+// Text in steps: added tokens are cut out, what lies between is normalized, cut into words, and
+// words become tokens.
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts);
+
+}  // namespace pagedinfer
