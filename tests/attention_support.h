@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 
+#include "kv_poison.h"
 #include "ops_support.h"
 
 namespace pagedinfer {
@@ -39,7 +40,8 @@ struct AttentionRun {
 };
 
 // The outputs of all sequences, one after the other. They advance together, each by a chunk at a
-// time; blocks are scattered, and what no token has been written to is NaN.
+// time; blocks are scattered, and what no token has been written to is NaN, as is what the window
+// has left behind.
 inline std::vector<std::vector<float>> run_attention(Random& random, const AttentionShape& shape,
                                                      std::span<const AttentionSequence> sequences,
                                                      const AttentionRun& how) {
@@ -62,7 +64,7 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
 
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
   std::vector<std::vector<float>> outputs(num_seqs);
-  std::vector<int> done(num_seqs);
+  std::vector<int> done(num_seqs), left_behind(num_seqs);
   while (true) {
     Batch batch = {.query_starts = {0}, .max_blocks = max_blocks, .block_size = how.block_size};
     std::vector<float> q, k, v;
@@ -103,6 +105,12 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
                     .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
                     .window = shape.window},
                    out);
+    for (const int s : taking_part) {
+      for (int p = left_behind[s]; shape.window > 0 && p <= done[s] - shape.window; ++p) {
+        poison_position(cache, firsts[s * max_blocks + p / how.block_size] + p % how.block_size);
+        left_behind[s] = p + 1;
+      }
+    }
     for (size_t i = 0; i < taking_part.size(); ++i) {
       std::vector<float>& to = outputs[taking_part[i]];
       to.insert(to.end(), out.row<float>(batch.query_starts[i]),

@@ -18,6 +18,8 @@ constexpr TokenId kNoStop = -1;
 // A rig and, by request, what it answers alone.
 class Edges {
  public:
+  explicit Edges(const TinyModelOptions& shape = tiny_shapes()[0]) : files_(shape) {}
+
   // Answers of up to `max_tokens` tokens, cut off at `max_model_len` together with the prompt.
   void add(int num_prompt, int max_tokens) {
     const int64_t index = std::ssize(arrivals_);
@@ -52,7 +54,7 @@ class Edges {
   Counters counters;
 
  private:
-  TinyModel files_{tiny_shapes()[0]};
+  TinyModel files_;
   LoadedModel model_ = open_model(files_.dir());
   Rig rig_{model_, {.isa = available_isas().back(), .num_threads = 2, .compute = DType::kBF16}};
   std::vector<Arrival> arrivals_;
@@ -106,6 +108,30 @@ TEST_CASE("prompts and answers may end anywhere in a block") {
     }
   }
   edges.counters.print_and_require({"preemptions", "mixed steps"});
+}
+
+TEST_CASE("prompts and answers may end anywhere in a window") {
+  constexpr int kLayers = 3, kWindow = 12;
+  for (const TinyFamily& family : {tiny_gemma3(kWindow, kLayers), tiny_qwen2(kWindow, kLayers)}) {
+    Edges edges({.layers = kLayers, .max_positions = 1024, .family = family});
+    for (const int num_prompt : around_multiples(kWindow)) {
+      edges.add(num_prompt, 1);
+      edges.add(num_prompt, kWindow + 2);
+    }
+    for (const int block_size : {1, 5, kWindow - 1, kWindow, kWindow + 1}) {
+      INFO("blocks of " << block_size);
+      const SchedulerLimits limits = {
+          .prefill_chunk_size = block_size + 3, .max_model_len = 512, .admission_reserve = 0.0};
+      PagedPool roomy(2000 / block_size, block_size), tight(75 / block_size + 1, block_size);
+      Random random(block_size);
+      scramble(roomy, random);
+      for (KvPool* pool : {&roomy, &tight}) {
+        const Outcome outcome = edges.require_same(*pool, limits);
+        CHECK(outcome.answers.size() == edges.arrivals().size());
+      }
+    }
+    edges.counters.print_and_require({"preemptions", "resumed chunks", "mixed steps"});
+  }
 }
 
 TEST_CASE("an answer is cut off where the model's length ends") {

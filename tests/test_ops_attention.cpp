@@ -98,6 +98,8 @@ TEST_CASE("attention has the same bits in every way to compute it") {
       {{5, 1, 96, 17, DType::kF32}, 290},   {{2, 2, 80, 0, DType::kF32}, 265},
       {{2, 1, 256, 40, DType::kBF16}, 260}, {{4, 2, 6, 0, DType::kF32}, 540},
       {{2, 2, 4, 0, DType::kBF16}, 270},    {{70, 1, 6, 33, DType::kF32}, 40},
+      {{2, 1, 8, 1, DType::kBF16}, 270},    {{2, 1, 4, 256, DType::kF32}, 530},
+      {{3, 1, 16, 257, DType::kBF16}, 520}, {{2, 2, 6, 20, DType::kF32}, 20},
       {{2, 1, 1, 0, DType::kF32}, 20},      {{9, 3, 65, 0, DType::kBF16}, 100}};
   Random random{5};
   int runs = 0;
