@@ -197,6 +197,7 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--threads", "0"}, {"--threads"});
   refuses({"--cpu-isa", "neon"}, {"--cpu-isa", "avx2"});
   refuses({"--dtype", "int4"}, {"--dtype", "bfloat16"});
+  refuses({"--weights", "random"}, {"--weights", "dummy"});
   refuses({"--max-tokens", "0"}, {"--max-tokens"});
   refuses({"--min-tokens", "9", "--max-tokens", "8"}, {"--min-tokens", "--max-tokens"});
   refuses({"--temperature", "-1"}, {"--temperature"});
@@ -245,7 +246,6 @@ TEST_CASE("flags and commands of other versions are refused by name") {
                                     {"--chat"},
                                     {"--system", "You are kind."},
                                     {"--profile"},
-                                    {"--weights", "dummy"},
                                     {"--chat-template", "none"},
                                     {"--chat-date", "today"},
                                     {"--deterministic"},

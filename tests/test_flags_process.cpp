@@ -43,7 +43,7 @@ void check_refused(const std::string& arguments, const std::string& expected) {
 
 TEST_CASE("flags: what is not there yet is refused as that") {
   for (const char* flag :
-       {"--shard", "--chat", "--system", "--profile", "--weights", "--chat-template", "--chat-date",
+       {"--shard", "--chat", "--system", "--profile", "--chat-template", "--chat-date",
         "--deterministic", "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }

@@ -94,3 +94,22 @@ TEST_CASE("shapes that no memory holds are refused") {
     CHECK(std::string(error.what()).find("too large") != std::string::npos);
   }
 }
+
+TEST_CASE("the configs of real models have as many weights as those have") {
+  const std::pair<const char*, int64_t> models[] = {{"llama-3.2-3b-instruct", 3212749824},
+                                                    {"qwen3-4b", 4022468096},
+                                                    {"gemma-3-1b-it", 999885952}};
+  for (const auto& [name, expected] : models) {
+    CAPTURE(name);
+    const std::string dir = source_dir() + "/datasets/configs/" + name;
+    const LoadedModel model = open_model(dir, WeightSource::kDummy);
+    int64_t count = 0;
+    for (const auto& tensor : needed_tensors(model.spec, model.names))
+      count += tensor.rows * tensor.cols;
+    CHECK(count == expected);
+    CHECK(weight_bytes(model) == 2 * expected);
+    CHECK(model.spec.eos_tokens.size() == (std::string(name) == "qwen3-4b" ? 1
+                                           : name[0] == 'l'                ? 3
+                                                                           : 2));
+  }
+}

@@ -62,6 +62,9 @@ void add_model_flags(FlagGroup group, Config& config) {
   group.add("--model", config.model, "DIR|NAME [story-llama]",
             "A Hugging Face model directory, or the name of a bundled model. Give it to use a "
             "model of your own.");
+  group.add("--weights", config.weights, "auto|dummy [auto]",
+            "auto reads the directory's files. Take dummy to measure a model of which there is "
+            "only config.json: its weights are random, and the same in every run.");
   group.add("--dtype", config.dtype, "TYPE [auto]",
             "auto, float32, bfloat16 or float16: the type of computation; auto is the "
             "checkpoint's. Take float32 to compare with a reference.");

@@ -31,6 +31,7 @@ struct Config {
 
   // model
   std::string model = "story-llama";  // a directory, or the short name of a bundled model
+  std::string weights = "auto";       // auto, dummy: made up, for a directory that has none
   std::string dtype = "auto";         // auto, float32, bfloat16, float16
   std::optional<int> max_model_len = {};
 

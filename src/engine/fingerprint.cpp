@@ -80,6 +80,7 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   fingerprint.set("model", setup.model_name);  // records name it
   add_model(fingerprint, setup.model_dir);
   fingerprint.set("device", "cpu");
+  fingerprint.set("weights", config.weights);
   fingerprint.set("dtype", name_of(setup.compute));
   number("max-model-len", setup.max_model_len);
 

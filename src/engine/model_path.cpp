@@ -20,7 +20,8 @@ std::string find_model(const std::string& name, const std::string& program_path)
   }
   std::string looked;
   const fs::path bin = fs::path(program_path).parent_path();
-  for (const char* folder : {"../datasets", "../../datasets", "../share/pagedinfer"}) {
+  for (const char* folder : {"../datasets", "../../datasets", "../datasets/configs",
+                             "../../datasets/configs", "../share/pagedinfer"}) {
     const fs::path candidate = (bin / folder / name).lexically_normal();
     if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
     looked += fmt::format("\n  {}", candidate.string());

@@ -5,7 +5,7 @@
 namespace pagedinfer {
 
 // The directory that --model names: itself, or the bundled model of that short name, which
-// lies in datasets/ of the source tree or in share/pagedinfer/ of an installation, both found
+// lies in datasets/ or datasets/configs/ of the source tree or in share/pagedinfer/ of an installation, both found
 // from the program's own path. Throws Error with the places looked at.
 std::string find_model(const std::string& name, const std::string& program_path);
 

@@ -55,6 +55,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("token_ids", config.token_ids);
   set("record_timing", config.record_timing);
   set("device", std::string("cpu"));
+  set("weights", config.weights);
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
   set("threads", int64_t{setup.cpu.num_threads});

@@ -114,7 +114,8 @@ std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
 
 Setup set_up(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
-  Setup setup{.model_dir = dir, .model = open_model(dir)};
+  const auto source = config.weights == "dummy" ? WeightSource::kDummy : WeightSource::kFiles;
+  Setup setup{.model_dir = dir, .model = open_model(dir, source)};
   setup.model_name = std::filesystem::path(dir).lexically_normal().filename().string();
   const ModelSpec& spec = setup.model.spec;
   setup.tokenizer = make_tokenizer(dir);

@@ -40,6 +40,7 @@ void one_of(const char* flag, const std::string& value, const std::vector<std::s
 
 void check_device(const Config& config) {
   if (config.model.empty()) throw Error("--model: expected a directory or a bundled model's name");
+  one_of("--weights", config.weights, {"auto", "dummy"});
   one_of("--dtype", config.dtype, {"auto", "float32", "bfloat16", "float16"});
   at_least("--max-model-len", config.max_model_len, 2);  // a token in, a token out
   if (config.device == "cuda") {
