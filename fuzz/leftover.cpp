@@ -1,0 +1,198 @@
+// What a run may find of an earlier one: whole records, torn, reordered, foreign and duplicated
+// ones and any bytes, in the output and in the part file. Resuming either refuses and changes
+// nothing, or takes over exactly the whole records, and ends with one record per line.
+#include <fmt/format.h>
+#include <fuzzer/FuzzedDataProvider.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "fuzz.h"
+#include "io/record_output.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// One folder in memory for the process's whole life.
+const std::string& folder() {
+  static const std::string path = [] {
+    std::string pattern = "/dev/shm/pagedinfer-fuzz-XXXXXX";
+    require(mkdtemp(pattern.data()) != nullptr, "there is a folder");
+    std::atexit([] { fs::remove_all(folder()); });
+    return pattern;
+  }();
+  return path;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(bytes.size()));
+}
+
+std::string good_record(int64_t index, std::string_view text) {
+  return fmt::format("{{\"id\":null,\"index\":{},\"text\":\"{}\"}}\n", index, text);
+}
+
+std::string error_record(int64_t index) {
+  return fmt::format("{{\"id\":null,\"index\":{},\"error\":{{\"code\":\"x\"}}}}\n", index);
+}
+
+// Records and what may have become of them.
+std::string any_records(FuzzedDataProvider& data, int64_t num_lines, int64_t stride) {
+  std::string text;
+  int64_t next = 0;
+  for (int left = data.ConsumeIntegralInRange(0, 24); left > 0; --left) {
+    const int64_t any = stride * data.ConsumeIntegralInRange<int64_t>(0, num_lines);
+    switch (data.ConsumeIntegralInRange(0, 9)) {
+      case 0: text += good_record(any, "any"); break;
+      case 1: text += error_record(any); break;
+      case 2: text += good_record(any + 1, "foreign"); break;
+      case 3: text += data.ConsumeRandomLengthString(40); break;
+      case 4:
+        text.resize(text.size() - std::min<size_t>(text.size(), data.ConsumeIntegral<uint8_t>()));
+        break;
+      case 5: text += std::string(data.ConsumeIntegralInRange<size_t>(1, 9), '\0'); break;
+      case 6: text += "\n"; break;
+      default: text += good_record(stride * next++, "next");
+    }
+  }
+  return text;
+}
+
+struct Found {
+  int64_t index;
+  bool failed;
+};
+
+// The whole lines of a file, until one that only a lost page can have left; as records where
+// they are.
+std::vector<std::pair<std::string, std::optional<Found>>> whole_lines(std::string_view text) {
+  std::vector<std::pair<std::string, std::optional<Found>>> lines;
+  simdjson::dom::parser parser;
+  for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+    const std::string line(text.substr(0, end + 1));
+    if (line.find('\0') != std::string::npos) break;
+    std::optional<Found> found;
+    simdjson::dom::object object;
+    simdjson::dom::element error;
+    int64_t index = -1;
+    if (!parser.parse(line).get(object) && !object["index"].get(index) && index >= 0) {
+      found = Found{index, !object["error"].get(error) && !error.is_null()};
+    }
+    lines.emplace_back(line, found);
+  }
+  return lines;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  FuzzedDataProvider data(bytes, size);
+  const auto order = data.ConsumeBool() ? RecordOrder::kInput : RecordOrder::kCompletion;
+  const bool retry_errors = data.ConsumeBool(), ended = data.ConsumeBool();
+  const auto num_lines = data.ConsumeIntegralInRange<int64_t>(0, 12);
+  const auto num_read = data.ConsumeIntegralInRange<int64_t>(0, num_lines);
+  const int64_t stride = data.ConsumeBool() ? 1 : 3;  // as in a shard
+  const int header_kind = data.ConsumeIntegralInRange(0, 9);
+
+  RunMark mark, last;
+  for (int64_t turn = 0; turn < num_lines; ++turn) {
+    last.add(fmt::format("line {}", turn));
+    if (turn + 1 == num_read) mark = last;
+  }
+  const Fingerprint fingerprint{{{"seed", "1"}}};
+  std::string header = mark_line({}) + mark_line(mark) + fingerprint_line(fingerprint);
+  if (header_kind == 0) header = data.ConsumeRandomLengthString(300);
+  if (header_kind == 1) header = part_header({{{"seed", "2"}}});
+  const std::string output = any_records(data, num_lines, stride);
+  const std::string part = any_records(data, num_lines, stride);
+
+  const std::string path = folder() + "/out", sidecar = path + (ended ? ".run" : ".part");
+  for (const char* ending : {"", ".part", ".run"}) fs::remove(path + ending);
+  write_file(path, output);
+  write_file(sidecar, header + part);
+
+  OutputOptions options;
+  options.order = order;
+  options.fingerprint = fingerprint;
+  const auto next_line = [&, turn = int64_t{0},
+                          text = std::string()]() mutable -> std::optional<InputLine> {
+    if (turn == num_lines) return std::nullopt;
+    text = fmt::format("line {}", turn);
+    const int64_t now = turn++;
+    return InputLine{.text = text, .index = stride * now, .turn = now, .number = now + 1};
+  };
+  std::optional<RecordOutput> resumed;
+  try {
+    resumed.emplace(RecordOutput::resume(path, options, {"input", next_line, retry_errors}));
+  } catch (const Error&) {
+    require(read_file(path) == output && read_file(sidecar) == header + part,
+            "what is refused is left as it was");
+    return 0;
+  }
+  if (header_kind == 1) require(false, "another run's files are refused");
+  if (header_kind == 0) {
+    require(output.empty() && resumed->num_done() == 0, "without a header nothing is taken over");
+  }
+
+  // What is there of the lines that the run has read: all of it is taken over, and nothing else.
+  std::map<int64_t, std::vector<std::string>> kept;
+  const auto collect = [&](const std::string& text, bool may_repeat) {
+    for (const auto& [line, found] : whole_lines(text)) {
+      require(found.has_value(), "what is no record is refused");
+      const bool is_read = found->index <= stride * (num_read - 1);
+      require(!is_read || found->index % stride == 0, "records of other lines are refused");
+      if (!is_read || (retry_errors && found->failed)) continue;
+      auto& records = kept[found->index];
+      require(may_repeat || records.empty(), "a record that comes twice is refused");
+      records.push_back(line);
+    }
+  };
+  if (header_kind != 0) {
+    collect(output, false);
+    collect(part, true);
+  }
+  require(resumed->num_done() == static_cast<int64_t>(kept.size()), "every record is taken over");
+  for (int64_t turn = 0; turn < num_lines; ++turn) {
+    require(resumed->is_done(stride * turn) == kept.contains(stride * turn),
+            "a record is taken over if it is there, and only then");
+  }
+
+  for (int64_t turn = num_lines - 1; turn >= 0; --turn) {
+    if (!kept.contains(stride * turn)) resumed->append(turn, good_record(stride * turn, "new"));
+  }
+  resumed->finish(last);
+  resumed.reset();
+  std::vector<int64_t> indices;
+  for (const auto& [line, found] : whole_lines(read_file(path))) {
+    require(found.has_value(), "the output holds records only");
+    indices.push_back(found->index);
+    const auto records = kept.find(found->index);
+    require(records == kept.end()
+                ? line == good_record(found->index, "new")
+                : std::count(records->second.begin(), records->second.end(), line) > 0,
+            "a record that was there stays as it was");
+  }
+  if (order == RecordOrder::kCompletion) std::sort(indices.begin(), indices.end());
+  require(static_cast<int64_t>(indices.size()) == num_lines, "every line has one record");
+  for (int64_t turn = 0; turn < num_lines; ++turn) {
+    require(indices[static_cast<size_t>(turn)] == stride * turn, "in the order of the input");
+  }
+  return 0;
+}
