@@ -112,6 +112,8 @@ TEST_CASE("every kind of bad line has its code") {
       {"ambiguous_prompt", R"({"prompt":"x","prompt_token_ids":[1]})"},
       {"unsupported", R"({"messages":[{"role":"user","content":"x"}]})"},
       {"unsupported", R"({"prompt":"x","n":2})"},
+      {"invalid_value", R"({"prompt":"x","n":"x"})"},
+      {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
       {"unsupported", R"({"prompt":"x","best_of":3})"},
       {"unsupported", R"({"prompt":"x","beam_width":4})"},
       {"unsupported", R"({"prompt":"x","length_penalty":0.5})"},

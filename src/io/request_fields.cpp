@@ -39,6 +39,13 @@ bool asks_for_nothing(dom::element value, KeyKind kind) {
          (kind == KeyKind::kUnsupportedButZero && number == 0);
 }
 
+// Not even one that a later version could honour.
+bool is_wrong_type(dom::element value, KeyKind kind) {
+  const bool is_number =
+      kind == KeyKind::kUnsupportedButOne || kind == KeyKind::kUnsupportedButZero;
+  return is_number && (value.is_string() || value.is_array() || value.is_object());
+}
+
 std::string text_of(NumberRange range) {
   return range.above ? fmt::format("a number above {} and at most {}", range.from, range.to)
                      : fmt::format("a number from {} to {}", range.from, range.to);
@@ -110,6 +117,10 @@ void RequestFields::check_supported() {
   for (int key = 0; key < kNumKeys; ++key) {
     const auto [name, kind] = kKeys[static_cast<size_t>(key)];
     if (kind < KeyKind::kUnsupported || !has(key) || asks_for_nothing(at(key), kind)) continue;
+    if (is_wrong_type(at(key), kind)) {
+      refuse("invalid_value",
+             fmt::format("{}{}: expected a number, found {}", where_, name, describe(at(key))));
+    }
     refuse("unsupported", fmt::format("{}{}: found {}; this version does not support it", where_,
                                       name, describe(at(key))));
   }
