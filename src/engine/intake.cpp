@@ -49,6 +49,16 @@ RequestError fault_of(const std::vector<TokenId>& prompt, const IntakeLimits& li
   return {};
 }
 
+// How long a text can be that still has fewer than max_model_len tokens: every one as long as the
+// longest there is, and four times as much where a tokenizer shortens text before it looks.
+int64_t max_prompt_bytes(const Tokenizer& tokenizer, const IntakeLimits& limits) {
+  size_t longest = 1;
+  for (TokenId token = 0; token < tokenizer.vocab_size(); ++token) {
+    longest = std::max(longest, tokenizer.token_bytes(token).size());
+  }
+  return 4 * static_cast<int64_t>(longest) * limits.max_model_len;
+}
+
 // Ids that only sampling names.
 RequestError fault_of(const SamplingParams& sampling, const IntakeLimits& limits) {
   const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
@@ -79,6 +89,13 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
   if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
     return failed(std::move(fault), 0);
   }
+  if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
+    return failed({"prompt_too_long",
+                   fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
+                               "{} tokens",
+                               draft.prompt->size(), limits.max_model_len)},
+                  0);
+  }
   std::vector<TokenId> prompt =
       draft.prompt ? tokenizer->encode(*draft.prompt) : std::move(draft.prompt_token_ids);
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
@@ -101,8 +118,10 @@ Intake::Intake(InputLines& lines, RequestParser& parser, const Tokenizer* tokeni
       tokenizer_(tokenizer),
       limits_(limits),
       clock_(std::move(clock)),
-      is_done_(std::move(is_done)),
-      thread_([this] { read_all(); }) {}
+      is_done_(std::move(is_done)) {
+  if (tokenizer_ != nullptr) limits_.max_prompt_bytes = max_prompt_bytes(*tokenizer_, limits_);
+  thread_ = std::thread([this] { read_all(); });
+}
 
 Intake::~Intake() {
   {

@@ -24,9 +24,10 @@ namespace pagedinfer {
 using IntakeItem = std::variant<Request, Completion>;
 
 struct IntakeLimits {
-  int vocab = 0;                          // token ids are below it
-  int max_model_len = 0;                  // a prompt must be shorter
-  int max_items = 512;                    // the window
+  int vocab = 0;                                // token ids are below it
+  int max_model_len = 0;                        // a prompt must be shorter
+  int64_t max_prompt_bytes = int64_t{1} << 40;  // more are not even tokenized
+  int max_items = 512;                          // the window
   int64_t max_tokens = int64_t{4} << 20;  // prompt tokens in the window, but for a single prompt
 };
 
