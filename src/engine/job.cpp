@@ -181,13 +181,13 @@ struct StopReading {
 
 }  // namespace
 
-int run_job(const Config& config) {
+int run_job(const Config& config, const std::function<Setup(const Config&)>& load) {
   validate(config);
   const std::function<double()> clock = clock_from_now();
   const Paths paths = resolve_paths(config);
   Interrupt interrupt;
   InputLines lines(config.input, choice_of(config), interrupt.fd());
-  Setup setup = set_up(config);
+  Setup setup = load(config);
   if (interrupt.happened()) return kInterrupted;
   const double loaded = clock();
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <functional>
+
 #include "core/config.h"
+#include "engine/setup.h"
 
 namespace pagedinfer {
 
 // Runs the file of prompts that `config` names, from file in to file out. Returns the exit
 // code: 0 all lines completed, 2 some ended in an error record, 130 interrupted. Throws Error
-// when the run cannot go on.
-int run_job(const Config& config);
+// when the run cannot go on. `load` gives what the engine runs on.
+int run_job(const Config& config, const std::function<Setup(const Config&)>& load = set_up);
 
 }  // namespace pagedinfer
