@@ -208,6 +208,10 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--presence-penalty", "3"}, {"--presence-penalty"});
   refuses({"--stop", ""}, {"--stop"});
   refuses({"--stop-token-ids", "5,-1"}, {"--stop-token-ids"});
+  for (const char* shard : {"3", "", "/", "1/", "/2", "2/2", "-1/2", "0/0", "0/-1", "1/2/3", "a/b",
+                            "1/2 ", "0/99999999999999999999"}) {
+    refuses({"--shard", shard}, {"--shard " + std::string(shard), "I/N", "0/8"});
+  }
   refuses({"--limit", "0"}, {"--limit", "1 or more"});
   refuses({"--prompt-field", ""}, {"--prompt-field", "not empty"});
   refuses({"--prompt-field", "top_k"}, {"--prompt-field top_k", "something else"});
@@ -242,8 +246,7 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
 
 TEST_CASE("flags and commands of other versions are refused by name") {
   Scene scene;
-  const std::vector<Words> later = {{"--shard", "0/2"},
-                                    {"--chat"},
+  const std::vector<Words> later = {{"--chat"},
                                     {"--system", "You are kind."},
                                     {"--profile"},
                                     {"--chat-template", "none"},

@@ -80,6 +80,8 @@ TEST_CASE("every flag that was given is what the summary says was used") {
                                             "--token-ids",
                                             "--limit",
                                             "7",
+                                            "--shard",
+                                            "0/3",
                                             "--prompt-field",
                                             "prompt",
                                             "--order",
@@ -109,6 +111,7 @@ TEST_CASE("every flag that was given is what the summary says was used") {
                               "\"ignore_eos\":true",
                               "\"token_ids\":true",
                               "\"limit\":7",
+                              "\"shard\":\"0/3\"",
                               "\"prompt_field\":\"prompt\"",
                               "\"order\":\"completion\"",
                               "\"kv\":\"paged\""}) {

@@ -43,11 +43,11 @@ void check_refused(const std::string& arguments, const std::string& expected) {
 
 TEST_CASE("flags: what is not there yet is refused as that") {
   for (const char* flag :
-       {"--shard", "--chat", "--system", "--profile", "--chat-template", "--chat-date",
-        "--deterministic", "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
+       {"--chat", "--system", "--profile", "--chat-template", "--chat-date", "--deterministic",
+        "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
-  check_refused("run --input x --shard=1/2", "--shard: not in this version");
+  check_refused("run --input x --profile=1", "--profile: not in this version");
   for (const char* command : {"merge", "bench", "verify", "plan"}) {
     check_refused(fmt::format("{} a b", command), fmt::format("{}: not in this", command));
   }

@@ -24,6 +24,18 @@ TEST_CASE("flags: output names stand beside the input") {
   CHECK(paths_of("a.jsonl", "", "y").stats == "y");
 }
 
+TEST_CASE("flags: outputs of a shard carry its name") {
+  Config config;
+  config.input = "dir/a.jsonl.gz";
+  config.shard = Shard{.index = 2, .count = 10};
+  CHECK(resolve_paths(config).output == "dir/a.2-of-10.completions.jsonl");
+  CHECK(resolve_paths(config).stats == "dir/a.2-of-10.stats.jsonl");
+  config.output = "x";
+  CHECK(resolve_paths(config).output == "x");
+  config.input = config.output = "-";
+  CHECK(resolve_paths(config).stats == "");
+}
+
 TEST_CASE("flags: in a pipe statistics are written only where --stats says") {
   CHECK(paths_of("-", "", "").output == "-");
   CHECK(paths_of("-", "", "").stats == "");

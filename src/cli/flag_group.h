@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/shard.h"
 
 namespace pagedinfer {
 
@@ -51,6 +52,10 @@ class FlagGroup {
     };
     describe(app_.add_option_function<std::string>(flag, read), value, help);
   }
+
+  // A flag that takes I/N.
+  void add_shard(const char* flag, std::optional<Shard>& field, const char* value,
+                 const char* help);
 
   // A flag that takes a number of bytes, as in 500MB.
   void add_bytes(const char* flag, std::optional<int64_t>& field, const char* value,

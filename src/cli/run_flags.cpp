@@ -19,6 +19,9 @@ void add_job_flags(FlagGroup group, Config& config) {
   group.add("--limit", config.limit, "N [all]",
             "Take the first N records only. Give it to try a large file out; with --resume a "
             "larger N goes on from there.");
+  group.add_shard("--shard", config.shard, "I/N [all]",
+                  "Take every Nth line only, from line I + 1 on. Give it to share a file among N "
+                  "machines; pagedinfer merge puts the outputs together.");
   group.add("--output", config.output, "FILE|- [NAME.completions.jsonl]",
             "Where completions go. Give it for another place than beside NAME.jsonl; - is standard "
             "output, the default when the input is -.");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/request.h"
+#include "core/shard.h"
 
 namespace pagedinfer {
 
@@ -18,6 +19,7 @@ struct Config {
   std::string stats = {};   // "" = NAME.stats.jsonl beside the input; none if that has no name
   std::string prompt_field = "prompt";  // the key of a plain line's prompt
   std::optional<int64_t> limit = {};    // the first records only
+  std::optional<Shard> shard = {};      // those of its lines only
   std::string trace = {};               // a line of JSON per step; "" = none
   bool completion_order = false;        // records as they finish, not in the order of the input
   bool overwrite = false;

@@ -104,6 +104,9 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   fingerprint.set("stop-token-ids", list);
 
   fingerprint.set("prompt-field", config.prompt_field);
+  if (config.shard) {
+    fingerprint.set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
+  }
   fingerprint.set("order", config.completion_order ? "completion" : "input");
   on_off("token-ids", config.token_ids);
   on_off("record-timing", config.record_timing);

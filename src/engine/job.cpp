@@ -64,7 +64,9 @@ std::optional<OutputFile> lines_file(const std::string& path) {
   return OutputFile(path, OutputFile::Existing::kAppend);
 }
 
-LineChoice choice_of(const Config& config) { return {.limit = config.limit}; }
+LineChoice choice_of(const Config& config) {
+  return {.limit = config.limit, .shard = config.shard.value_or(Shard{})};
+}
 
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
                            const std::function<double()>& clock) {

@@ -47,11 +47,13 @@ void resolve_step(const Config& config, int max_model_len, Resolved& resolved) {
 
 Paths resolve_paths(const Config& config) {
   Paths paths = {.output = config.output, .stats = config.stats};
+  std::string name = without_ending(config.input);
+  if (config.shard) name += fmt::format(".{}-of-{}", config.shard->index, config.shard->count);
   if (paths.output.empty()) {
-    paths.output = config.input == "-" ? "-" : without_ending(config.input) + ".completions.jsonl";
+    paths.output = config.input == "-" ? "-" : name + ".completions.jsonl";
   }
   if (paths.stats.empty() && config.input != "-" && paths.output != "-") {
-    paths.stats = without_ending(config.input) + ".stats.jsonl";
+    paths.stats = name + ".stats.jsonl";
   }
   return paths;
 }

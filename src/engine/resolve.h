@@ -19,8 +19,9 @@ struct Paths {
 };
 
 // For the input NAME.jsonl or NAME.jsonl.gz (or a NAME without these endings)
-// NAME.completions.jsonl and NAME.stats.jsonl. From standard input to standard output; with either
-// of them, statistics are written only where --stats says.
+// NAME.completions.jsonl and NAME.stats.jsonl; of shard I/N NAME.I-of-N.completions.jsonl and so
+// on. From standard input to standard output; with either of them, statistics are written only
+// where --stats says.
 Paths resolve_paths(const Config& config);
 
 struct Resolved {

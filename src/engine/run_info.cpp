@@ -44,6 +44,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   const Paths paths = resolve_paths(config);
   set("prompt_field", config.prompt_field);
   if (config.limit) set("limit", *config.limit);
+  if (config.shard) set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
   set("output", paths.output);
   set("stats", paths.stats);
   set("trace", config.trace);

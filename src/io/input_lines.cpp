@@ -3,10 +3,14 @@
 namespace pagedinfer {
 
 std::optional<InputLine> InputLines::next() {
-  if (choice_.limit && num_records_ >= *choice_.limit) return std::nullopt;
-  const std::optional<LineReader::Line> line = reader_.next();
-  if (!line) return std::nullopt;
-  return InputLine{line->text, num_records_++, num_taken_++, line->number};
+  while (!choice_.limit || num_records_ < *choice_.limit) {
+    const std::optional<LineReader::Line> line = reader_.next();
+    if (!line) break;
+    const int64_t index = num_records_++;
+    if ((line->number - 1) % choice_.shard.count != choice_.shard.index) continue;
+    return InputLine{line->text, index, num_taken_++, line->number};
+  }
+  return std::nullopt;
 }
 
 }  // namespace pagedinfer

@@ -5,13 +5,17 @@
 #include <string>
 #include <string_view>
 
+#include "core/shard.h"
 #include "io/line_reader.h"
 
 namespace pagedinfer {
 
 // Which of its input's lines a run takes.
 struct LineChoice {
-  std::optional<int64_t> limit = {};  // the file's first records only
+  // The file's first records only, and of these the lines of the shard: shards 0/N to N-1/N with
+  // one limit share what the limit alone takes.
+  std::optional<int64_t> limit = {};
+  Shard shard = {};
 };
 
 // A line that a run takes.
