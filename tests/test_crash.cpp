@@ -81,7 +81,7 @@ std::set<int64_t> safe_records(const std::string& path) {
   std::set<int64_t> safe;
   for (const std::string& file : {path, path + ".part"}) {
     for (const std::string& line : lines_of(file)) {
-      if (const auto record = parse_stored_record(line)) safe.insert(record->index);
+      if (const auto record = RecordParser().parse(line)) safe.insert(record->index);
     }
   }
   return safe;

@@ -1,32 +1,15 @@
 #include "io/leftover.h"
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include <unordered_map>
 
 #include "core/error.h"
-#include "io/line_reader.h"
 #include "io/line_scan.h"
 
 namespace pagedinfer {
 
 namespace {
-
-static_assert(kLinePadding >= simdjson::SIMDJSON_PADDING);
-
-std::optional<StoredRecord> parse_with(simdjson::dom::parser& parser, std::string_view line) {
-  constexpr bool kCopy = false;  // the padding is there
-  simdjson::dom::object object;
-  StoredRecord record;
-  if (parser.parse(line.data(), line.size(), kCopy).get(object) != simdjson::SUCCESS ||
-      object["index"].get(record.index) != simdjson::SUCCESS || record.index < 0) {
-    return std::nullopt;
-  }
-  simdjson::dom::element error;
-  record.failed = object["error"].get(error) == simdjson::SUCCESS && !error.is_null();
-  return record;
-}
 
 bool is_set(const std::vector<bool>& bits, int64_t index) {
   return index < static_cast<int64_t>(bits.size()) && bits[static_cast<size_t>(index)];
@@ -97,7 +80,7 @@ class Reading {
   }
 
   StoredRecord parse(const std::string& path, int64_t number, std::string_view line) {
-    const std::optional<StoredRecord> record = parse_with(parser_, line);
+    const std::optional<StoredRecord> record = parser_.parse(line);
     if (!record) fail(path, number, "expected a record");
     if (record->index < num_indices() && !is_set(taken_, record->index)) {
       fail(path, number, fmt::format("index {} is of no line that the run takes", record->index));
@@ -128,19 +111,13 @@ class Reading {
   const LeftoverPaths& paths_;
   const TakenLines& taken_;
   const bool retry_errors_;
-  simdjson::dom::parser parser_;
+  RecordParser parser_;
   int64_t turn_ = 0;  // in the order of the input: the index from which on the next one is
   std::unordered_map<int64_t, Waiting> waiting_;  // by index
   Leftover left_;
 };
 
 }  // namespace
-
-std::optional<StoredRecord> parse_stored_record(std::string_view line) {
-  simdjson::dom::parser parser;
-  const simdjson::padded_string padded(line);
-  return parse_with(parser, std::string_view(padded.data(), padded.size()));
-}
 
 TakenLines verify_input(const std::string& input, const RunMark& mark, const NextInputLine& next) {
   TakenLines taken;

@@ -12,19 +12,11 @@
 #include "io/input_lines.h"
 #include "io/part_file.h"
 #include "io/run_mark.h"
+#include "io/stored_record.h"
 
 namespace pagedinfer {
 
 enum class RecordOrder : uint8_t { kInput, kCompletion };
-
-// A record in an output file, as far as a resumed run asks.
-struct StoredRecord {
-  int64_t index = 0;
-  bool failed = false;  // an error record
-};
-
-// Nothing if the line is no record.
-std::optional<StoredRecord> parse_stored_record(std::string_view line);
 
 // The lines that the run takes from its input, by index.
 using TakenLines = std::vector<bool>;

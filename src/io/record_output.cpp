@@ -1,20 +1,15 @@
 #include "io/record_output.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "core/check.h"
+#include "io/file_names.h"
 #include "io/line_scan.h"
 
 namespace pagedinfer {
 
-namespace fs = std::filesystem;
 using Existing = OutputFile::Existing;
 
 namespace {
@@ -22,46 +17,9 @@ namespace {
 // As much may be in both files before a sync is worth its time.
 constexpr int64_t kPartBytes = 16 << 20;
 
-std::string part_of(const std::string& path) { return path + ".part"; }
-std::string run_of(const std::string& path) { return path + ".run"; }
-
-bool exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
-}
-
-int64_t size_of(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : static_cast<int64_t>(size);
-}
-
-void remove_file(const FileCalls& calls, const std::string& path) {
-  if (calls.unlink(path.c_str()) != 0 && errno != ENOENT) {
-    throw Error(fmt::format("{}: cannot remove: {}", path, std::strerror(errno)));
-  }
-}
-
-void rename_file(const FileCalls& calls, const std::string& from, const std::string& to) {
-  if (calls.rename(from.c_str(), to.c_str()) != 0) {
-    throw Error(fmt::format("{}: cannot rename to {}: {}", from, to, std::strerror(errno)));
-  }
-}
-
-// Makes names last. Where the file system cannot, they last as long as it wants.
-void sync_folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
 OutputFile open_new(const std::string& path, const OutputOptions& options) {
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  const bool holds_nothing = path == "-" || (fs::exists(status) && !fs::is_regular_file(status));
-  if (!holds_nothing && !options.overwrite && exists(part_of(path))) {
+  const bool holds_nothing = path == "-" || names_no_file(path);
+  if (!holds_nothing && !options.overwrite && name_exists(part_of(path))) {
     throw Error(
         fmt::format("{}: the file exists, left by a run that did not end; --resume continues it, "
                     "--overwrite discards it",
@@ -75,8 +33,9 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
 // part file. They are in one of them at any time.
 void drop_records(const std::string& path, int64_t first, const TakenLines& taken,
                   bool retry_errors, OutputFile& output, PartFile& part) {
+  RecordParser parser;
   scan_lines(path, first, [&](std::string_view line, int64_t) {
-    const auto record = parse_stored_record(line);
+    const auto record = parser.parse(line);
     if (record && !is_dropped(*record, taken, retry_errors)) part.add(line);
     return true;
   });
@@ -117,9 +76,9 @@ void RecordOutput::begin() {
 
 RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options,
                                   const ResumeFrom& from) {
-  const bool ended = !exists(part_of(path)) && exists(path) && exists(run_of(path));
+  const bool ended = !name_exists(part_of(path)) && name_exists(path) && name_exists(run_of(path));
   const std::string sidecar = ended ? run_of(path) : part_of(path);
-  const bool begun = exists(sidecar);
+  const bool begun = name_exists(sidecar);
   if (!begun && size_of(path) > 0) {
     throw Error(fmt::format(
         "{}: cannot be resumed: there is neither {} nor {}, which say what the run computes", path,

@@ -1,0 +1,57 @@
+#include "io/file_names.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+namespace fs = std::filesystem;
+
+std::string part_of(const std::string& output) { return output + ".part"; }
+std::string run_of(const std::string& output) { return output + ".run"; }
+
+bool name_exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+bool names_no_file(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+void remove_file(const FileCalls& calls, const std::string& path) {
+  if (calls.unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw Error(fmt::format("{}: cannot remove: {}", path, std::strerror(errno)));
+  }
+}
+
+void rename_file(const FileCalls& calls, const std::string& from, const std::string& to) {
+  if (calls.rename(from.c_str(), to.c_str()) != 0) {
+    throw Error(fmt::format("{}: cannot rename to {}: {}", from, to, std::strerror(errno)));
+  }
+}
+
+void sync_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+}  // namespace pagedinfer
