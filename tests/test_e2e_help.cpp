@@ -79,7 +79,8 @@ TEST_CASE("help says of every flag when to change it") {
 }
 
 TEST_CASE("help fits 100 columns") {
-  for (const Words& words : {Words{"--help"}, Words{"run", "--help"}, Words{"-h"}}) {
+  for (const Words& words :
+       {Words{"--help"}, Words{"run", "--help"}, Words{"merge", "--help"}, Words{"-h"}}) {
     const Ended help = run_program(command(words));
     CHECK(help.exit_code == 0);
     CHECK(help.out.size() > 100);

@@ -265,7 +265,7 @@ TEST_CASE("flags and commands of other versions are refused by name") {
     const std::string name = flags[0].substr(0, flags[0].find('='));
     scene.refuses_with_input(flags, {name, "not in this version"});
   }
-  for (const std::string name : {"merge", "bench", "verify", "plan"}) {
+  for (const std::string name : {"bench", "verify", "plan"}) {
     for (const Words& flags : {Words{"--input", scene.input}, Words{"--help"}}) {
       const Ended ended = run_program(command(Words{name} + flags));
       CHECK(ended.exit_code == 1);

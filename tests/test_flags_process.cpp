@@ -48,7 +48,7 @@ TEST_CASE("flags: what is not there yet is refused as that") {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
   check_refused("run --input x --profile=1", "--profile: not in this version");
-  for (const char* command : {"merge", "bench", "verify", "plan"}) {
+  for (const char* command : {"bench", "verify", "plan"}) {
     check_refused(fmt::format("{} a b", command), fmt::format("{}: not in this", command));
   }
 }

@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "cli/flag_group.h"
+#include "cli/merge_flags.h"
 #include "cli/run_flags.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "engine/job.h"
+#include "engine/merge_job.h"
 
 namespace pagedinfer {
 namespace {
 
 // Named by the tool's plan and not there yet: refused with more than "unknown".
-constexpr std::string_view kLater[] = {"merge",
-                                       "bench",
+constexpr std::string_view kLater[] = {"bench",
                                        "verify",
                                        "plan",
                                        "--chat",
@@ -66,37 +67,41 @@ void check_repeated(const CLI::App& command) {
 int run_command_line(int argc, const char* const* argv) {
   if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, "");  // before its --help
   Config config;
+  MergeConfig merge_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
-  CLI::App* job =
+  CLI::App* const run =
       app.add_subcommand("run", "Complete a file of prompts, one record for each line.");
-  for (CLI::App* command : {&app, job}) {
+  CLI::App* const merge =
+      app.add_subcommand("merge", "Put the outputs of shards together, in the order of the input.");
+  for (CLI::App* command : {&app, run, merge}) {
     command->allow_extras();
     command->get_formatter()->column_width(kHelpColumn);
     command->set_help_flag("-h,--help", "Print this help and exit.");
     command->set_version_flag("--version", "pagedinfer " PAGEDINFER_VERSION,
                               "Print the version and exit.");
   }
-  job->footer(
-      "\nA line may override the sampling flags; they override the model's generation_config.json."
-      "\nExit codes: 0 all lines completed, 1 the run could not go on, 2 some lines ended in an"
-      "\nerror record, 130 interrupted.");
-  add_run_flags(*job, config);
+  add_run_flags(*run, config);
+  add_merge_flags(*merge, merge_config);
 
+  const auto help_of = [](const CLI::App& command) {
+    return fmt::format("pagedinfer {} --help", command.get_name());
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // help or version
     return app.exit(asked, std::cout, std::cerr);
   } catch (const CLI::ParseError& error) {
-    check_repeated(*job);
-    throw Error(fmt::format("{}; pagedinfer run --help says what it takes", error.what()));
+    const CLI::App& command = merge->parsed() ? *merge : *run;
+    check_repeated(command);
+    throw Error(fmt::format("{}; {} says what it takes", error.what(), help_of(command)));
   }
-  if (!job->parsed()) {
+  if (!run->parsed() && !merge->parsed()) {
     check_leftovers(app.remaining(), "pagedinfer --help");
     throw Error(
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
-  check_leftovers(app.remaining(true), "pagedinfer run --help");
-  return run_job(config);
+  check_leftovers(app.remaining(true), help_of(merge->parsed() ? *merge : *run));
+  return merge->parsed() ? run_merge(merge_config) : run_job(config);
 }
 
 }  // namespace pagedinfer

@@ -70,6 +70,12 @@ class FlagGroup {
     add(flag, field, value, help)->delimiter(delimiter)->allow_extra_args(false);
   }
 
+  // What stands on the command line without a flag.
+  void add_files(const char* name, std::vector<std::string>& field, const char* value,
+                 const char* help) {
+    app_.add_option(name, field)->option_text(value)->description(wrapped(help));
+  }
+
   // A flag that stands alone and turns something on.
   template <class T>
   void add_switch(const char* flag, T& field, const char* help) {

@@ -170,6 +170,10 @@ void add_run_flags(CLI::App& command, Config& config) {
   add_cache_flags({command, "Cache"}, config);
   add_scheduling_flags({command, "Scheduling"}, config);
   add_sampling_flags({command, "Sampling"}, config.sampling);
+  command.footer(
+      "\nA line may override the sampling flags; they override the model's generation_config.json."
+      "\nExit codes: 0 all lines completed, 1 the run could not go on, 2 some lines ended in an"
+      "\nerror record, 130 interrupted.");
 }
 
 }  // namespace pagedinfer

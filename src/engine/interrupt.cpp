@@ -15,8 +15,6 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kInterrupted = 130;  // the exit code, also of a second signal
-
 // A handler has no arguments of ours: what it touches cannot be a member.
 volatile std::sig_atomic_t signal_happened = 0;
 int event_fd = -1;
@@ -29,7 +27,7 @@ void wake() {
 }
 
 void note(int) {
-  if (signal_happened != 0) _exit(kInterrupted);
+  if (signal_happened != 0) _exit(kInterruptedCode);
   const int saved = errno;
   signal_happened = 1;
   wake();
@@ -64,6 +62,9 @@ Interrupt::~Interrupt() {
 }
 
 bool Interrupt::happened() const { return signal_happened != 0; }
+void Interrupt::throw_if_happened() const {
+  if (happened()) throw Interrupted();
+}
 int Interrupt::fd() const { return event_fd; }
 void Interrupt::raise() { wake(); }
 

@@ -33,7 +33,7 @@
 namespace pagedinfer {
 namespace {
 
-enum ExitCode { kAllCompleted = 0, kSomeFailed = 2, kInterrupted = 130 };
+enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
 
 constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
 
@@ -190,7 +190,7 @@ int run_job(const Config& config, const std::function<Setup(const Config&)>& loa
   Interrupt interrupt;
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = load(config);
-  if (interrupt.happened()) return kInterrupted;
+  if (interrupt.happened()) return kInterruptedCode;
   const double loaded = clock();
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
@@ -283,7 +283,7 @@ int run_job(const Config& config, const std::function<Setup(const Config&)>& loa
     if (!complete) print_way_on("interrupted");
   }
   intake.rethrow_failure();
-  if (!complete) return kInterrupted;
+  if (!complete) return kInterruptedCode;
   if (num_failed == 0) return kAllCompleted;
   print(fmt::format("lines that ended in an error record: {}\n", num_failed));
   return kSomeFailed;

@@ -1,0 +1,23 @@
+#include "cli/merge_flags.h"
+
+#include "cli/flag_group.h"
+
+namespace pagedinfer {
+
+void add_merge_flags(CLI::App& command, MergeConfig& config) {
+  FlagGroup group(command, "Merge");
+  group.add_files("SHARD", config.shards, "FILE...",
+                  "Outputs of shards, in any order, each of a run that has ended.");
+  group.add("--output", config.output, "FILE|-",
+            "Where the records go; - is standard output. A file gets its name when it is whole.");
+  group.add_switch("--overwrite", config.overwrite,
+                   "Give it to replace an output that exists. Without it the merge is refused.");
+  group.add_switch("--quiet", config.quiet, "No closing line. For scripts; errors still show.");
+  command.footer(
+      "\nEvery index from 0 to the largest must be there once. What the shards' runs have left in"
+      "\nSHARD.run is checked too: they must differ in their shard only, and none may be missing."
+      "\nExit codes: 0 all records are in the output, 1 something is wrong and nothing has changed,"
+      "\n130 interrupted.");
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,101 @@
+#include "io/shard_runs.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "io/file_names.h"
+#include "io/part_file.h"
+
+namespace pagedinfer {
+
+namespace {
+
+// The header of an ended run; nothing if it is not there.
+std::optional<PartHeader> header_of(const std::string& shard) {
+  if (!name_exists(shard)) throw Error(fmt::format("{}: cannot open: {}", shard, strerror(ENOENT)));
+  if (name_exists(part_of(shard))) {
+    throw Error(
+        fmt::format("{}: this run has not ended; run it to its end with --resume", part_of(shard)));
+  }
+  if (!name_exists(run_of(shard))) return std::nullopt;
+  return read_part_header(run_of(shard));
+}
+
+std::string take_shard(Fingerprint& fingerprint) {
+  for (auto setting = fingerprint.settings.begin(); setting != fingerprint.settings.end();
+       ++setting) {
+    if (setting->first != "shard") continue;
+    const std::string shard = setting->second;
+    fingerprint.settings.erase(setting);
+    return shard;
+  }
+  return "0/1";
+}
+
+std::string count_of(const std::string& shard) { return shard.substr(shard.find('/') + 1); }
+
+std::string_view value_in(const Fingerprint& settings, std::string_view name) {
+  for (const auto& [known, value] : settings.settings) {
+    if (known == name) return value;
+  }
+  return "none";
+}
+
+void compare(const std::string& path, const Fingerprint& found, const std::string& first,
+             const Fingerprint& expected) {
+  const auto differs = [&](std::string_view name, std::string_view here, std::string_view there) {
+    return Error(fmt::format("{}: {} = {}, and {} in {}; expected shards of one run", path, name,
+                             here, there, first));
+  };
+  for (const Fingerprint& one : {found, expected}) {
+    for (const auto& [name, value] : one.settings) {
+      const auto here = value_in(found, name), there = value_in(expected, name);
+      if (here != there) throw differs(name, here, there);
+    }
+  }
+}
+
+}  // namespace
+
+void ShardRuns::add(const std::string& path) {
+  std::optional<PartHeader> header = header_of(path);
+  std::error_code error;
+  const std::string file = std::filesystem::canonical(path, error).string();
+  if (!files_.insert({file, path}).second) throw Error(path + ": given twice");
+  num_lines_.push_back(header ? std::optional(header->mark.lines) : std::nullopt);
+  if (!header) return;
+  const std::string shard = take_shard(header->fingerprint);
+  if (const auto [earlier, is_new] = shards_.insert({shard, path}); !is_new) {
+    throw Error(fmt::format("{}: of shard {}, as {} is; expected each shard once", path, shard,
+                            earlier->second));
+  }
+  if (first_.empty()) {
+    first_ = path;
+    fingerprint_ = std::move(header->fingerprint);
+  } else {
+    compare(path, header->fingerprint, first_, fingerprint_);
+  }
+}
+
+void ShardRuns::check_complete() const {
+  if (shards_.size() < files_.size()) return;  // nobody knows what the others are
+  const std::string count = count_of(shards_.begin()->first);
+  for (const auto& [shard, path] : shards_) {
+    if (count_of(shard) == count) continue;
+    throw Error(fmt::format("{}: of shard {}, and {} of {}; expected shards of one number", path,
+                            shard, shards_.begin()->second, shards_.begin()->first));
+  }
+  for (int64_t i = 0; std::to_string(shards_.size()) != count; ++i) {
+    const std::string shard = fmt::format("{}/{}", i, count);
+    if (shards_.count(shard) > 0) continue;
+    throw Error(fmt::format("shard {} is missing: expected the outputs of all {}", shard, count));
+  }
+}
+
+}  // namespace pagedinfer
