@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Completes a file on a Slurm cluster: an array of tasks with a shard each, then a job that merges.
+#
+#   scripts/slurm_array.sh SHARDS INPUT [flags of pagedinfer run]
+#   SBATCH_PARTITION=long scripts/slurm_array.sh 16 prompts.jsonl --model DIR --max-tokens 512
+#
+# Every node must see the input, the model and the outputs, which stand beside the input. sbatch
+# takes its own settings from variables such as SBATCH_PARTITION and SBATCH_TIMELIMIT. The same
+# command again goes on with what was left undone; a shard that has ended ends at once.
+# PAGEDINFER names another program than build/pagedinfer.
+set -euo pipefail
+shards=${1:?SHARDS: how many tasks share the file} input=${2:?INPUT: a file of prompts}
+flags=("${@:3}")
+stem=${input%.gz} stem=${stem%.jsonl}
+
+if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then  # a task
+  code=0
+  "$PAGEDINFER" run --input "$input" --shard "$SLURM_ARRAY_TASK_ID/$shards" --resume \
+    "${flags[@]}" || code=$?
+  [ "$code" -ne 2 ] || code=0  # error records are records
+  exit "$code"
+fi
+
+PAGEDINFER=$(realpath "${PAGEDINFER:-$(dirname "$0")/../build/pagedinfer}")
+export PAGEDINFER
+[ ! -e "$stem.completions.jsonl" ] || { echo "$stem.completions.jsonl: is there already" >&2; exit 1; }
+merge=("$PAGEDINFER" merge --output "$stem.completions.jsonl")
+for ((shard = 0; shard < shards; ++shard)); do
+  merge+=("$stem.$shard-of-$shards.completions.jsonl")
+done
+tasks=$(sbatch --parsable --requeue --array="0-$((shards - 1))" "$0" "$@")
+sbatch --parsable --dependency="afterok:${tasks%%;*}" --wrap="$(printf '%q ' "${merge[@]}")" >/dev/null
+echo "job ${tasks%%;*} runs $shards shards; then $stem.completions.jsonl is made"
