@@ -66,6 +66,9 @@ LoadedModel open_model(const std::string& dir, WeightSource source) {
   std::vector<TensorNames> candidates;
   if (config.has("quantization_config"))
     config.fail("quantization_config", "is there, and quantized checkpoints are not supported");
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
+    if (config.find_integer(key, 0, INT64_MAX).value_or(0) > 0)
+      config.fail(key, "is there, and experts are not supported");
   find_family(config)(config, spec, candidates);
   read_eos_tokens(config, spec);
 
