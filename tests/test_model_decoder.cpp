@@ -160,9 +160,29 @@ TEST_CASE("a step takes the scratch that was announced") {
   CHECK(scratch_bytes(model.spec, DType::kF32, 0, 1) == 4 * (40 + 33));
 }
 
-TEST_CASE("the weights' bytes are the file's, without what is not needed") {
-  const LoadedModel model = open_model(TinyModel({.dtype = DType::kF16}).dir());
-  CHECK(file_dtype(model) == DType::kF16);
-  const int matrices = 2 * (24 * 32 * 2 + 24 * 16 * 2 + 3 * 24 * 40 + 2 * 24) + 2 * 61 * 24 + 24;
-  CHECK(weight_bytes(model) == 2 * matrices);
+TEST_CASE("no weight is copied but what another type is asked for") {
+  for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const TinyModel files({.layers = 3, .dtype = stored, .family = tiny_gemma3(4, 3)});
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      ModelRunner runner(files.dir(), compute);
+      const LoadedModel& model = runner.model;
+      CHECK(file_dtype(model) == stored);
+      const auto is_view = [&](const Tensor& tensor, const std::string& name) {
+        return tensor.data == model.checkpoint.tensor(name, tensor.rows, tensor.cols).data;
+      };
+      const bool views = compute == DType::kF32 || stored == DType::kBF16;
+      const Weights& w = runner.weights;
+      CHECK(is_view(w.embedding, model.names.embedding) == views);
+      CHECK(is_view(w.output, model.names.output) == views);
+      CHECK(is_view(w.layers[2].down, model.names.layers[2].down) == views);
+      CHECK(is_view(w.final_norm, model.names.final_norm) == (stored == DType::kF32));
+
+      const int norms = 24 * (4 * 3 + 1) + 8 * 2 * 3;
+      const int matrices = 3 * (24 * 32 * 2 + 24 * 16 * 2 + 3 * 24 * 40) + 2 * 61 * 24;
+      int64_t expected = size_of(stored) * (norms + matrices);
+      if (stored != DType::kF32) expected += 4 * norms;
+      if (!views) expected += 2 * matrices;
+      CHECK(weight_bytes(model, compute, *runner.ops) == expected);
+    }
+  }
 }

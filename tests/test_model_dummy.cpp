@@ -107,7 +107,6 @@ TEST_CASE("the configs of real models have as many weights as those have") {
     for (const auto& tensor : needed_tensors(model.spec, model.names))
       count += tensor.rows * tensor.cols;
     CHECK(count == expected);
-    CHECK(weight_bytes(model) == 2 * expected);
     CHECK(model.spec.eos_tokens.size() == (std::string(name) == "qwen3-4b" ? 1
                                            : name[0] == 'l'                ? 3
                                                                            : 2));

@@ -93,7 +93,7 @@ MemoryPlan make_plan(const Config& config, const Setup& setup) {
                     setup.limits.max_running) +
       setup.ops->workspace_bytes(setup.limits.max_step_tokens, widest);
   return plan_memory({.available_bytes = available_memory("/"),
-                      .weight_bytes = weight_bytes(setup.model),
+                      .weight_bytes = weight_bytes(setup.model, setup.compute, *setup.ops),
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
                       .block_size = resolve(config, setup.max_model_len).block_size,

@@ -67,6 +67,12 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
 }
 
+DType uploaded_type(Kind kind, DType of_file, DType compute, const Ops& ops) {
+  if (kind == Kind::kNorm) return DType::kF32;
+  if (kind == Kind::kBias) return ops.activation_type();
+  return compute == DType::kF32 ? of_file : compute;
+}
+
 // To nearest even.
 float rounded(float value, DType type) {
   if (type != DType::kBF16) return value;
@@ -85,10 +91,7 @@ Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
-    DType type = compute == DType::kF32 ? host.dtype : compute;
-    if (needed.kind == Kind::kNorm) type = DType::kF32;
-    if (needed.kind == Kind::kBias) type = ops.activation_type();
-    needed.place = ops.upload(host, type);
+    needed.place = ops.upload(host, uploaded_type(needed.kind, host.dtype, compute, ops));
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
@@ -111,11 +114,14 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   return all;
 }
 
-int64_t weight_bytes(const LoadedModel& model) {
+int64_t weight_bytes(const LoadedModel& model, DType compute, const Ops& ops) {
   Weights unused;
   int64_t total = 0;
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
-    total += needed.rows * needed.cols * size_of(model.checkpoint.dtype(needed.name));
+    const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
+    const DType type = uploaded_type(needed.kind, host.dtype, compute, ops);
+    total += host.bytes();
+    if (type != host.dtype) total += needed.rows * needed.cols * size_of(type);
   });
   return total;
 }

@@ -17,7 +17,8 @@ Weights load_weights(const LoadedModel& model, DType compute, Ops& ops);
 // What load_weights() asks of a checkpoint for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
 
-// Bytes of the file's tensors that load_weights() reads.
-int64_t weight_bytes(const LoadedModel& model);
+// Bytes of the file's tensors that load_weights() reads, and of what it converts them to. Throws
+// Error where that does.
+int64_t weight_bytes(const LoadedModel& model, DType compute, const Ops& ops);
 
 }  // namespace pagedinfer
