@@ -12,7 +12,7 @@ Completion example() {
   completion.num_prompt_tokens = 3;
   completion.tokens = {5, 6};
   completion.text = "two \"words\"\n\xC3\xA9";
-  completion.timing = {1.0, 1.5, 2.0, 3.25};
+  completion.timing = {1.0, 1.5, 2.0, 3.2500004};
   return completion;
 }
 

@@ -1,5 +1,6 @@
 #include "io/record.h"
 
+#include <cmath>
 #include <string_view>
 
 #include "core/json.h"
@@ -33,7 +34,8 @@ void write_token_ids(JsonWriter& json, const std::vector<TokenId>& tokens) {
 }
 
 void write_timing(JsonWriter& json, const RequestTiming& timing) {
-  const auto ms = [&](double end) { return (end - timing.submitted) * 1e3; };
+  // To microseconds, as in the statistics.
+  const auto ms = [&](double end) { return std::round((end - timing.submitted) * 1e6) / 1e3; };
   json.key("timing").begin_object();
   json.field("queue_ms", ms(timing.admitted)).field("ttft_ms", ms(timing.first_token));
   json.field("e2e_ms", ms(timing.finished)).end_object();
