@@ -30,7 +30,7 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
     throw Error(fmt::format(
         "not enough memory: {:.2f} GiB are available and half of it may be used; the weights take "
         "{:.2f} GiB and the activations {:.2f} GiB, which leaves no room for the KV cache "
-        "(a smaller --max-step-tokens or a given --kv-memory may help)",
+        "(a smaller --max-batch-size and --max-step-tokens, or a given --kv-memory, may help)",
         gib(d.available_bytes), gib(d.weight_bytes), gib(d.activation_bytes)));
   }
   return std::min({longest * d.max_batch_size, left / block_bytes, kMaxPositions / d.block_size});
