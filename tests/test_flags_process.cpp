@@ -1,44 +1,32 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "paths.h"
+#include "process.h"
 
 namespace pagedinfer {
 namespace {
 
-struct Ended {
-  int code = -1;
-  std::string text;
-};
-
-// The program with `arguments`, as a shell reads them: its exit code and one of its outputs.
-Ended run_program(const std::string& arguments, const char* redirection = "2>&1 >/dev/null") {
-  const std::string command = fmt::format("'{}' {} {}", built_program(), arguments, redirection);
-  Ended ended;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> buffer;
-  while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    ended.text.append(buffer.data(), size);
-  }
-  const int status = ::pclose(pipe);
-  if (WIFEXITED(status)) ended.code = WEXITSTATUS(status);
-  return ended;
+// The program with words that stand between spaces; '' is an empty one.
+Ended run_words(const std::string& words) {
+  std::vector<std::string> command = {built_program()};
+  std::istringstream text(words);
+  for (std::string word; text >> word;) command.push_back(word == "''" ? "" : word);
+  return run_program(command);
 }
 
-void check_refused(const std::string& arguments, const std::string& expected) {
-  const Ended ended = run_program(arguments);
-  INFO(arguments, " -> ", ended.text);
-  CHECK(ended.code == 1);
-  CHECK(ended.text.starts_with("pagedinfer: "));
-  CHECK(ended.text.find('\n') == ended.text.size() - 1);
-  CHECK(ended.text.find(expected) != std::string::npos);
+void check_refused(const std::string& words, const std::string& expected) {
+  const Ended ended = run_words(words);
+  INFO(words, " -> ", ended.err);
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.out == "");
+  CHECK(ended.err.starts_with("pagedinfer: "));
+  CHECK(ended.err.find('\n') == ended.err.size() - 1);
+  CHECK(ended.err.find(expected) != std::string::npos);
 }
 
 TEST_CASE("flags: what is not there yet is refused as that") {
@@ -77,20 +65,20 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
 
 TEST_CASE("flags: help and version go to standard output with code 0") {
   for (const char* arguments : {"--version", "run --version"}) {
-    const Ended ended = run_program(arguments, "2>/dev/null");
-    CHECK(ended.code == 0);
-    CHECK(ended.text.starts_with("pagedinfer "));
-    CHECK(ended.text.find('\n') == ended.text.size() - 1);
+    const Ended ended = run_words(arguments);
+    CHECK(ended.exit_code == 0);
+    CHECK(ended.out.starts_with("pagedinfer "));
+    CHECK(ended.out.find('\n') == ended.out.size() - 1);
   }
   for (const char* arguments : {"--help", "-h", "run --help", "run -h"}) {
-    const Ended ended = run_program(arguments, "2>/dev/null");
-    CHECK(ended.code == 0);
-    CHECK(ended.text.find("Usage: pagedinfer") != std::string::npos);
+    const Ended ended = run_words(arguments);
+    CHECK(ended.exit_code == 0);
+    CHECK(ended.out.find("Usage: pagedinfer") != std::string::npos);
   }
 }
 
 TEST_CASE("flags: help names every flag and fits 100 columns") {
-  const std::string help = run_program("run --help", "2>/dev/null").text;
+  const std::string help = run_words("run --help").out;
   for (const char* flag : {"--input",
                            "--output",
                            "--stats",
