@@ -71,6 +71,8 @@ const char* const kValues[] = {"null",
                                "{\"1\":200}",
                                "{\"x\":1}",
                                "{\"type\":\"text\"}",
+                               "[{\"role\":\"user\",\"content\":\"x\"}]",
+                               "[{\"role\":\"tool\",\"content\":[{\"type\":\"text\"}]}]",
                                "\"POST\"",
                                "\"/v1/completions\"",
                                "\"/v1/chat/completions\"",
@@ -81,7 +83,9 @@ const char* const kValues[] = {"null",
 std::string random_object(Random& random, bool outer) {
   std::string text = random() % 4 == 0 ? "{" : R"({"prompt":"x")";
   if (outer && random() % 4 == 0) {
-    text = R"({"custom_id":"c","url":"/v1/completions","body":)" + random_object(random, false);
+    const char* const urls[] = {"/v1/completions", "/v1/chat/completions"};
+    text = R"({"custom_id":"c","url":")" + std::string(pick(random, urls)) + R"(","body":)" +
+           random_object(random, false);
   }
   for (auto left = random() % 4; left > 0; --left) {
     if (text.size() > 1) text += ",";
@@ -176,7 +180,7 @@ TEST_CASE("any bytes give exactly one result, and a record of it is one line of 
     const ParsedLine line = parse(parser, random_line(random));
     check_result(line);
     num_good += !line.failed();
-    num_batch += line.request.head.form == RecordForm::kOpenAiCompletion;
+    num_batch += line.request.head.form != RecordForm::kPlain;
     Completion completion = {.head = line.request.head, .error = line.error};
     if (line.failed()) completion.reason = FinishReason::kError;
     std::string record;

@@ -110,7 +110,9 @@ TEST_CASE("every kind of bad line has its code") {
       {"missing_prompt", R"({"prompt":null})"},
       {"missing_prompt", R"({"messages":[]})"},
       {"ambiguous_prompt", R"({"prompt":"x","prompt_token_ids":[1]})"},
-      {"unsupported", R"({"messages":[{"role":"user","content":"x"}]})"},
+      {"ambiguous_prompt", R"({"prompt":"x","messages":[{"role":"user","content":"x"}]})"},
+      {"ambiguous_prompt",
+       R"({"prompt_token_ids":[1],"messages":[{"role":"user","content":"x"}]})"},
       {"unsupported", R"({"prompt":"x","n":2})"},
       {"invalid_value", R"({"prompt":"x","n":"x"})"},
       {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
@@ -170,7 +172,7 @@ TEST_CASE("every kind of bad line has its code") {
       {"invalid_value", R"({"custom_id":"c","body":{"prompt":"x"}})"},
       {"invalid_value", R"({"url":"/v1/completions","body":7})"},
       {"invalid_value", R"({"method":"GET","url":"/v1/completions","body":{"prompt":"x"}})"},
-      {"unsupported", R"({"url":"/v1/chat/completions","body":{"messages":[]}})"},
+      {"invalid_value", R"({"url":"/v1/chat/completions","body":7})"},
   };
   for (const auto& [code, text] : cases) {
     const auto line = parse(text);
@@ -248,7 +250,7 @@ TEST_CASE("an error knows the id when the line has one") {
   CHECK(parse(R"({"id":1.5,"prompt":"x"})").request.head.id_json == "");
   const auto line = parse(R"({"custom_id":"c","url":"/v1/chat/completions","body":{}})");
   CHECK(line.request.head.id_json == "\"c\"");
-  CHECK(line.request.head.form == RecordForm::kOpenAiCompletion);
+  CHECK(line.request.head.form == RecordForm::kOpenAiChat);
 }
 
 TEST_CASE("the last of two equal keys counts") {
@@ -290,11 +292,11 @@ TEST_CASE("a prompt may stand under another key, and there only") {
   CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"answer", 1}, {"prompt", 1}});
 
   CHECK(parse(parser, R"({"prompt":"a"})").error.message ==
-        "question: found neither it nor prompt_token_ids, expected one of them");
+        "question: found neither it nor prompt_token_ids nor messages, expected one of them");
   CHECK(parse(parser, R"({"question":["a"]})").error.message ==
         "question: found a list, expected a string");
   CHECK(parse(parser, R"({"question":"a","prompt_token_ids":[1]})").error.message ==
-        "question and prompt_token_ids: found both, expected one of them");
+        "question, prompt_token_ids and messages: found more than one of them, expected one");
   CHECK(parse(parser, R"({"prompt_token_ids":[1]})").request.prompt_token_ids.size() == 1);
   CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
   CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");

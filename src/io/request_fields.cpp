@@ -141,48 +141,67 @@ std::string RequestFields::read_id(int key) {
   return "";
 }
 
-void RequestFields::read_prompt(RequestDraft& draft, bool may_be_list) {
+void RequestFields::read_prompt(RequestDraft& draft, PromptForm form) {
   constexpr int kPrompt = key("prompt"), kTokenIds = key("prompt_token_ids");
-  std::vector<TokenId>& token_ids = draft.prompt_token_ids;
-  bool given = has(kTokenIds);
-  if (given) read_token_ids(kTokenIds, at(kTokenIds), token_ids);
-  if (asks(kPrompt)) {
-    if (!token_ids.empty()) {
-      return refuse("ambiguous_prompt", fmt::format("{0}{1} and {0}prompt_token_ids: found "
-                                                    "both, expected one of them",
-                                                    where_, prompt_name_));
-    }
-    given = true;
-    dom::element value = at(kPrompt);
-    dom::array list;
-    if (may_be_list && value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
-        !list.at(0).is_int64()) {
-      value = list.at(0);  // a list of one prompt is that prompt
-    }
-    std::string_view text;
-    if (value.get(text) == simdjson::SUCCESS) {
-      draft.prompt.emplace(text);
-    } else if (!may_be_list) {
-      refuse(kPrompt, "a string");
-    } else if (value.get(list) != simdjson::SUCCESS) {
-      refuse(kPrompt, "a string or a list of token ids");
-    } else if (list.size() > 1 && !list.at(0).is_number()) {
-      refuse("unsupported", fmt::format("{}{}: found a list of several prompts; this version "
-                                        "supports one in a line",
-                                        where_, prompt_name_));
-    } else {
-      read_token_ids(kPrompt, value, token_ids);
-    }
+  constexpr int kMessages = key("messages");
+  if (has(kTokenIds)) read_token_ids(kTokenIds, at(kTokenIds), draft.prompt_token_ids);
+  const bool words = has(kPrompt), ids = !draft.prompt_token_ids.empty();
+  const bool messages =
+      has(kMessages) && !(at(kMessages).is_array() && dom::array(at(kMessages)).size() == 0);
+  const bool chat = form == PromptForm::kChat;
+  if (words + ids + messages > 1) {
+    refuse("ambiguous_prompt", fmt::format("{0}{1}, {0}prompt_token_ids and {0}messages: found "
+                                           "more than one of them, expected one",
+                                           where_, prompt_name_));
+  } else if (chat && !has(kMessages)) {
+    refuse("missing_prompt",
+           fmt::format("{}messages: found nothing, expected a list of messages", where_));
+  } else if (messages && form == PromptForm::kCompletion) {
+    refuse("invalid_value", fmt::format("{}messages: found messages, expected them with the url "
+                                        "\"/v1/chat/completions\"",
+                                        where_));
+  } else if (messages || chat) {
+    draft.has_messages = true;
+    read_chat(draft.chat);
+  } else if (words) {
+    read_words(draft, form == PromptForm::kCompletion);
+  } else if (!has(kTokenIds)) {
+    refuse("missing_prompt",
+           fmt::format("{0}{1}: found neither it nor {0}prompt_token_ids{2}, "
+                       "expected one of them",
+                       where_, prompt_name_, form == PromptForm::kPlain ? " nor messages" : ""));
   }
-  if (!given) {
-    refuse("missing_prompt", fmt::format("{0}{1}: found neither it nor {0}prompt_token_ids, "
-                                         "expected one of them",
-                                         where_, prompt_name_));
+  read_template_settings(draft.chat);
+}
+
+void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
+  constexpr int kPrompt = key("prompt");
+  if (failed()) return;
+  dom::element value = at(kPrompt);
+  dom::array list;
+  if (may_be_list && value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
+      !list.at(0).is_int64()) {
+    value = list.at(0);  // a list of one prompt is that prompt
+  }
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) {
+    draft.prompt.emplace(text);
+  } else if (!may_be_list) {
+    refuse(kPrompt, "a string");
+  } else if (value.get(list) != simdjson::SUCCESS) {
+    refuse(kPrompt, "a string or a list of token ids");
+  } else if (list.size() > 1 && !list.at(0).is_number()) {
+    refuse("unsupported", fmt::format("{}{}: found a list of several prompts; this version "
+                                      "supports one in a line",
+                                      where_, prompt_name_));
+  } else {
+    read_token_ids(kPrompt, value, draft.prompt_token_ids);
   }
 }
 
 void RequestFields::read_sampling(SamplingParams& sampling) {
   read_integer(key("max_tokens"), 1, kMaxInt, sampling.max_tokens);
+  if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling.max_tokens);
   read_integer(key("min_tokens"), 0, kMaxInt, sampling.min_tokens);
   read_number(key("temperature"), {0, 10000}, sampling.temperature);
   read_integer(key("top_k"), -1, kMaxInt, sampling.top_k);
@@ -213,6 +232,16 @@ void RequestFields::read_integer(int key, int64_t from, int64_t to, int& result)
     return refuse(key, fmt::format("an integer from {} to {}", from, to));
   }
   result = static_cast<int>(value);
+}
+
+void RequestFields::read_max_completion_tokens(int& max_tokens) {
+  const int other = max_tokens;
+  read_integer(key("max_completion_tokens"), 1, kMaxInt, max_tokens);
+  if (asks(key("max_tokens")) && max_tokens != other) {
+    refuse("invalid_value", fmt::format("{}max_completion_tokens: found {}, expected the same as "
+                                        "max_tokens, which is {}",
+                                        where_, max_tokens, other));
+  }
 }
 
 void RequestFields::read_number(int key, NumberRange range, float& result) {

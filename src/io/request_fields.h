@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/request.h"
 #include "io/request_keys.h"
@@ -25,6 +26,10 @@ struct NumberRange {
   double from, to;
   bool above = false;
 };
+
+// Where a prompt stands: in a plain line as any of its kinds, in the body of one endpoint as
+// prompt, which may be a list, and in that of the other one as messages.
+enum class PromptForm : uint8_t { kPlain, kCompletion, kChat };
 
 // The known keys of an object and their values; a key that comes twice has its last value. What
 // is wrong with them is kept: the first thing found counts, and nothing is read after it.
@@ -57,13 +62,21 @@ class RequestFields {
   void check_supported();
   // The JSON text of a string or an integer; "" when there is none.
   std::string read_id(int key);
-  void read_prompt(RequestDraft& draft, bool may_be_list);
+  void read_prompt(RequestDraft& draft, PromptForm form);
+  // The names of keys within messages that nobody knows.
+  const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
   // Leaves what the line does not say as it is.
   void read_sampling(SamplingParams& sampling);
 
  private:
   bool asks(int key) const { return has(key) && !failed(); }
+  void read_words(RequestDraft& draft, bool may_be_list);
+  void read_chat(Chat& chat);
+  void read_message(simdjson::dom::element value, const std::string& path, ChatMessage& message);
+  void read_content(simdjson::dom::element value, const std::string& path, ChatMessage& message);
+  void read_template_settings(Chat& chat);
   void read_integer(int key, int64_t from, int64_t to, int& result);
+  void read_max_completion_tokens(int& max_tokens);
   void read_number(int key, NumberRange range, float& result);
   void read_seed(uint64_t& result);
   void read_flag(int key, bool& result);
@@ -74,6 +87,7 @@ class RequestFields {
   std::string_view where_, prompt_name_;
   std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
   RequestError error_ = {};
+  std::vector<std::string_view> unknown_keys_ = {};
 };
 
 }  // namespace pagedinfer

@@ -153,12 +153,14 @@ void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft)
   draft.head.id_json = fields.read_id(key("id"));
   count_unread(fields, {KeyKind::kBatch, KeyKind::kIgnored});
   fields.check_supported();
-  fields.read_prompt(draft, false);
+  fields.read_prompt(draft, PromptForm::kPlain);
   fields.read_sampling(draft.sampling);
+  for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
 }
 
 void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft) {
-  draft.head.form = RecordForm::kOpenAiCompletion;
+  const bool chat = fields.says(key("url"), "/v1/chat/completions");
+  draft.head.form = chat ? RecordForm::kOpenAiChat : RecordForm::kOpenAiCompletion;
   draft.head.id_json = fields.read_id(key("custom_id"));
   count_unread(fields, {KeyKind::kRequest, KeyKind::kIgnored, KeyKind::kUnsupported,
                         KeyKind::kUnsupportedButOne, KeyKind::kUnsupportedButZero,
@@ -166,11 +168,9 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   if (fields.has(key("method")) && !fields.says(key("method"), "POST")) {
     fields.refuse(key("method"), "\"POST\"");
   }
-  if (fields.says(key("url"), "/v1/chat/completions")) {
-    fields.refuse("unsupported",
-                  "url: found \"/v1/chat/completions\"; this version does not support it");
+  if (!chat && !fields.says(key("url"), "/v1/completions")) {
+    fields.refuse(key("url"), "\"/v1/completions\" or \"/v1/chat/completions\"");
   }
-  if (!fields.says(key("url"), "/v1/completions")) fields.refuse(key("url"), "\"/v1/completions\"");
 
   dom::object object;
   if (!fields.has(key("body")) || fields.at(key("body")).get(object) != simdjson::SUCCESS) {
@@ -181,8 +181,9 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   collect(object, body);
   count_unread(body, {KeyKind::kBatch});
   body.check_supported();
-  body.read_prompt(draft, true);
+  body.read_prompt(draft, chat ? PromptForm::kChat : PromptForm::kCompletion);
   body.read_sampling(draft.sampling);
+  for (const std::string_view name : body.unknown_keys()) count_unknown(name);
   fields.refuse(body.error());
 }
 

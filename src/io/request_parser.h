@@ -8,14 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "core/chat.h"
 #include "core/request.h"
 
 namespace pagedinfer {
 
-// A request as its line says it: a prompt in words or, without `prompt`, in token ids.
+// A request as its line says it: a conversation, a prompt in words or, without both, token ids.
 struct RequestDraft {
   RecordHead head = {};
   std::optional<std::string> prompt = {};
+  bool has_messages = false;
+  Chat chat = {};  // its settings may be there without messages
   std::vector<TokenId> prompt_token_ids = {};
   SamplingParams sampling = {};
 };
@@ -39,8 +42,8 @@ bool may_name_prompt(std::string_view key);
 //   invalid_json      not JSON, nested deeper than 1,024 levels, a lone surrogate, or a number
 //                     that neither 64 bits nor a double hold
 //   not_an_object     JSON, but no object
-//   missing_prompt    neither prompt nor prompt_token_ids
-//   ambiguous_prompt  both
+//   missing_prompt    neither prompt nor prompt_token_ids nor messages
+//   ambiguous_prompt  more than one of them
 //   unsupported       a known key whose value asks for what this version cannot do
 //   invalid_value     a value of the wrong type or out of range
 //
