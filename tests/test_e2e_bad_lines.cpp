@@ -109,7 +109,7 @@ std::vector<BadLine> bad_lines() {
       {"a body that is none", R"({"custom_id": "x", "url": "/v1/completions", "body": "Nora"})",
        "invalid_value"},
       {"chat", R"({"custom_id": "x", "url": "/v1/chat/completions", "body": {"messages": []}})",
-       "unsupported"},
+       "no_chat_template"},
       {"two prompts in a body",
        R"({"custom_id": "x", "url": "/v1/completions", "body": {"prompt": ["a", "b"]}})",
        "unsupported"},
@@ -190,7 +190,6 @@ TEST_CASE("what is not supported is refused when it is asked for, and only then"
       {"response_format",
        {R"({"type": "json_object"})", R"({"type": "text", "x": 1})"},
        {R"({"type": "text"})", "null", "{}"}},
-      {"messages", {R"([{"role": "user", "content": "hello"}])"}, {"[]", "null"}},
       {"stream", {"true"}, {"false"}},
       {"echo", {"true"}, {"false"}},
       {"suffix", {"\"end\""}, {"\"\"", "null"}},
@@ -221,13 +220,6 @@ TEST_CASE("what is not supported is refused when it is asked for, and only then"
     CHECK(record["/text"] == plain.records.at(0)["/text"]);
   }
   CHECK(accepted.exit_code == 0);
-}
-
-TEST_CASE("messages are refused whether or not there is a prompt") {
-  const Answers found = answer(R"({"messages": [{"role": "user", "content": "hello"}]})"
-                               "\n");
-  REQUIRE(found.records.size() == 1);
-  CHECK(found.records[0].text("/error/code") == "unsupported");
 }
 
 TEST_CASE("a NUL that JSON allows is part of the prompt") {

@@ -64,7 +64,7 @@ TEST_CASE("both forms of record may stand in one file") {
   CHECK(fails["/response"] == "null");
   CHECK(fails["/line"] == "3");
   CHECK(fails.text("/error/code") == "missing_prompt");
-  CHECK(found.records[3].text("/error/code") == "unsupported");
+  CHECK(found.records[3].text("/error/code") == "missing_prompt");
 }
 
 TEST_CASE("an id may be anything that names, and may repeat") {

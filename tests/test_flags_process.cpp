@@ -30,9 +30,8 @@ void check_refused(const std::string& words, const std::string& expected) {
 }
 
 TEST_CASE("flags: what is not there yet is refused as that") {
-  for (const char* flag :
-       {"--chat", "--system", "--profile", "--chat-template", "--chat-date", "--deterministic",
-        "--gpu-memory-utilization", "--kv-dtype", "--prefix-cache"}) {
+  for (const char* flag : {"--profile", "--deterministic", "--gpu-memory-utilization", "--kv-dtype",
+                           "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
   check_refused("run --input x --profile=1", "--profile: not in this version");

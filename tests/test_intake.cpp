@@ -51,39 +51,41 @@ struct Pipe {
 
 double no_clock() { return 0; }
 
+const ChatSettings kNoChat = {.format = {.problem = "there is no template"}};
 constexpr IntakeLimits kLimits = {.vocab = 128, .max_model_len = 10, .max_items = 4};
 
 }  // namespace
 
 TEST_CASE("a line becomes a request, or the error that answers it") {
   const ByteTokenizer tokenizer;
-  const IntakeItem good = make_request(line_with("abc"), &tokenizer, kLimits);
+  const IntakeItem good = make_request(line_with("abc"), &tokenizer, kNoChat, kLimits);
   REQUIRE(std::holds_alternative<Request>(good));
   CHECK(std::get<Request>(good).prompt == std::vector<TokenId>{'a', 'b', 'c'});
-  CHECK(code_of(make_request(line_with(""), &tokenizer, kLimits)) == "empty_prompt");
-  CHECK(code_of(make_request(line_with("abcdefghi"), &tokenizer, kLimits)) == "");
-  CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kLimits)) == "prompt_too_long");
-  CHECK(code_of(make_request(line_with("abc"), nullptr, kLimits)) == "no_tokenizer");
+  CHECK(code_of(make_request(line_with(""), &tokenizer, kNoChat, kLimits)) == "empty_prompt");
+  CHECK(code_of(make_request(line_with("abcdefghi"), &tokenizer, kNoChat, kLimits)) == "");
+  CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kNoChat, kLimits)) ==
+        "prompt_too_long");
+  CHECK(code_of(make_request(line_with("abc"), nullptr, kNoChat, kLimits)) == "no_tokenizer");
   ParsedLine broken = line_with("abc");
   broken.error = {"invalid_json", "no"};
-  CHECK(code_of(make_request(broken, &tokenizer, kLimits)) == "invalid_json");
+  CHECK(code_of(make_request(broken, &tokenizer, kNoChat, kLimits)) == "invalid_json");
 }
 
 TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the sampling") {
   ParsedLine line;
-  CHECK(code_of(make_request(line, nullptr, kLimits)) == "empty_prompt");
+  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "empty_prompt");
   line.request.prompt_token_ids = {0, 127};
-  CHECK(code_of(make_request(line, nullptr, kLimits)) == "");
+  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "");
   for (TokenId bad : {-1, 128}) {
     ParsedLine wrong = line;
     wrong.request.prompt_token_ids.push_back(bad);
-    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
     wrong = line;
     wrong.request.sampling.stop_token_ids = {bad};
-    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
     wrong = line;
     wrong.request.sampling.logit_bias = {{bad, 1.0f}};
-    CHECK(code_of(make_request(wrong, nullptr, kLimits)) == "unknown_token_id");
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
   }
 }
 
@@ -94,7 +96,7 @@ TEST_CASE("the random key is the id's and the prompt's, or the line's where ther
     line.request.head.id_json = std::move(id);
     line.request.head.line = number;
     line.request.head.index = number * 7;
-    return std::get<Request>(make_request(line, &tokenizer, kLimits)).random_key;
+    return std::get<Request>(make_request(line, &tokenizer, kNoChat, kLimits)).random_key;
   };
   CHECK(key("\"a\"", 1, "x") == key("\"a\"", 2, "x"));
   CHECK(key("\"a\"", 1, "x") != key("\"b\"", 1, "x"));
@@ -108,7 +110,7 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   const ByteTokenizer tokenizer;
   InputLines lines(pipe.path(), {}, interrupt.fd());
   RequestParser parser({});
-  Intake intake(lines, parser, &tokenizer, kLimits, no_clock);
+  Intake intake(lines, parser, &tokenizer, kNoChat, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(false, item) == Intake::Pull::kLater);
   std::string text;
@@ -134,7 +136,7 @@ TEST_CASE("an intake that nobody empties can be let go") {
   for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
   InputLines lines(pipe.path(), {}, interrupt.fd());
   RequestParser parser({});
-  Intake intake(lines, parser, &tokenizer, kLimits, no_clock);
+  Intake intake(lines, parser, &tokenizer, kNoChat, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kItem);
   interrupt.raise();
@@ -143,7 +145,7 @@ TEST_CASE("an intake that nobody empties can be let go") {
 TEST_CASE("an input that cannot be read on ends, and says why") {
   InputLines lines("/proc/self/mem", {});  // opens, and fails to be read
   RequestParser parser({});
-  Intake intake(lines, parser, nullptr, kLimits, no_clock);
+  Intake intake(lines, parser, nullptr, kNoChat, kLimits, no_clock);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
   CHECK_THROWS_AS(intake.rethrow_failure(), Error);

@@ -57,6 +57,13 @@ class FlagGroup {
   void add_shard(const char* flag, std::optional<Shard>& field, const char* value,
                  const char* help);
 
+  // A flag that takes a text, which may be empty.
+  void add_text(const char* flag, std::optional<std::string>& field, const char* value,
+                const char* help) {
+    const auto read = [&field](const std::string& given) { field = given; };
+    describe(app_.add_option_function<std::string>(flag, read), value, help);
+  }
+
   // A flag that takes a number of bytes, as in 500MB.
   void add_bytes(const char* flag, std::optional<int64_t>& field, const char* value,
                  const char* help) {

@@ -16,6 +16,12 @@ void add_job_flags(FlagGroup group, Config& config) {
   group.add("--prompt-field", config.prompt_field, "NAME [prompt]",
             "The key that a plain line's prompt stands under. Give it for files that were made "
             "for something else.");
+  group.add_switch("--chat", config.chat,
+                   "A prompt in words is one message of the user, for the model's chat template. "
+                   "Give it to ask a chat model plain questions.");
+  group.add_text("--system", config.system, "TEXT [none]",
+                 "A system message for conversations that have none. Give it to set tone or task "
+                 "for all of them.");
   group.add("--limit", config.limit, "N [all]",
             "Take the first N records only. Give it to try a large file out; with --resume a "
             "larger N goes on from there.");
@@ -73,6 +79,12 @@ void add_model_flags(FlagGroup group, Config& config) {
             "checkpoint's. Take float32 to compare with a reference.");
   group.add("--max-model-len", config.max_model_len, "N [config.json]",
             "Longest prompt and completion together. Lower it to bound memory and runaway lines.");
+  group.add("--chat-template", config.chat_template, "NAME|none [the model's]",
+            "How conversations are written: chatml, gemma2, gemma3, llama3, mistral-nemo, qwen2.5 "
+            "or qwen3. Give it for a model whose own template is none of these.");
+  group.add("--chat-date", config.chat_date, "TEXT [26 Jul 2024]",
+            "Today, for templates that tell the model (llama3). Fixed, so that a rerun gives the "
+            "same; give it where the date matters.");
 }
 
 void add_device_flags(FlagGroup group, Config& config) {

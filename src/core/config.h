@@ -23,10 +23,12 @@ struct Config {
   std::string trace = {};               // a line of JSON per step; "" = none
   bool completion_order = false;        // records as they finish, not in the order of the input
   bool overwrite = false;
-  bool resume = false;         // go on with what a run that did not end has left
-  bool retry_errors = false;   // and compute its error records again
-  double sync_every = 5;       // seconds after which the disk has what is finished; 0 = at the end
-  bool token_ids = false;      // put the completion's token ids into the records
+  bool resume = false;        // go on with what a run that did not end has left
+  bool retry_errors = false;  // and compute its error records again
+  double sync_every = 5;      // seconds after which the disk has what is finished; 0 = at the end
+  bool token_ids = false;     // put the completion's token ids into the records
+  bool chat = false;          // a plain prompt is one message of the user
+  std::optional<std::string> system = {};  // the system's message of conversations without one
   bool record_timing = false;  // put times into the records: they then differ from run to run
   bool quiet = false;          // neither progress nor the closing table
   enum class Progress : uint8_t { kAuto, kOn, kOff } progress = Progress::kAuto;
@@ -36,6 +38,8 @@ struct Config {
   std::string weights = "auto";       // auto, dummy: made up, for a directory that has none
   std::string dtype = "auto";         // auto, float32, bfloat16, float16
   std::optional<int> max_model_len = {};
+  std::string chat_template = {};         // a template's name, none; "" = the model's own
+  std::string chat_date = "26 Jul 2024";  // for templates that print one
 
   // device
   std::string device = "auto";  // auto, cpu

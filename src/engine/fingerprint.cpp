@@ -17,9 +17,15 @@ namespace pagedinfer {
 namespace {
 
 // Names of files that a model directory may have and that change what it computes.
-constexpr std::string_view kSmallFiles[] = {
-    "config.json",    "generation_config.json", "model.safetensors.index.json",
-    "tokenizer.json", "tokenizer.model",        "tokenizer_config.json"};
+constexpr std::string_view kSmallFiles[] = {"config.json",
+                                            "generation_config.json",
+                                            "model.safetensors.index.json",
+                                            "tokenizer.json",
+                                            "tokenizer.model",
+                                            "tokenizer_config.json",
+                                            "special_tokens_map.json",
+                                            "chat_template.jinja",
+                                            "chat_template.json"};
 
 constexpr size_t kSampleBytes = 64 << 10;
 constexpr size_t kNumSamples = 16;  // of each file with weights
@@ -103,6 +109,12 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   for (const TokenId token : sampling.stop_token_ids) list += fmt::format(" {}", token);
   fingerprint.set("stop-token-ids", list);
 
+  on_off("chat", config.chat);
+  fingerprint.set("chat-template", chat_template_name(setup.chat.format));
+  fingerprint.set("chat-date", config.chat_date);
+  list.clear();
+  if (config.system) append_json_string(list, *config.system);
+  fingerprint.set("system", list);
   fingerprint.set("prompt-field", config.prompt_field);
   if (config.shard) {
     fingerprint.set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));

@@ -17,11 +17,14 @@ int64_t tokens_in(const IntakeItem& item) {
 }
 
 RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
-  if (draft.prompt) {
-    if (draft.prompt->empty()) return {"empty_prompt", "the prompt is an empty string"};
+  if (draft.prompt || draft.has_messages) {
+    if (draft.prompt && draft.prompt->empty())
+      return {"empty_prompt", "the prompt is an empty string"};
     if (!can_tokenize) {
       return {"no_tokenizer",
-              "the model directory has no tokenizer: expected prompt_token_ids, found prompt"};
+              fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "
+                          "{}",
+                          draft.prompt ? "prompt" : "messages")};
     }
   } else if (draft.prompt_token_ids.empty()) {
     return {"empty_prompt", "prompt_token_ids is an empty list"};
@@ -77,7 +80,8 @@ RequestError fault_of(const SamplingParams& sampling, const IntakeLimits& limits
 
 }  // namespace
 
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const IntakeLimits& limits) {
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const IntakeLimits& limits) {
   RequestDraft& draft = line.request;
   const auto failed = [&](RequestError error, size_t num_prompt) {
     return Completion{.head = std::move(draft.head),
@@ -89,6 +93,14 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
   if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
     return failed(std::move(fault), 0);
   }
+  const bool converses = is_chat(draft, chat);
+  AddBos add_bos = AddBos::kYes;
+  if (converses) {
+    ChatPrompt made = make_chat_prompt(draft, chat);
+    if (!made.error.code.empty()) return failed(std::move(made.error), 0);
+    draft.prompt = std::move(made.text);
+    add_bos = made.add_bos;
+  }
   if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
     return failed({"prompt_too_long",
                    fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
@@ -97,9 +109,12 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
                   0);
   }
   std::vector<TokenId> prompt =
-      draft.prompt ? tokenizer->encode(*draft.prompt) : std::move(draft.prompt_token_ids);
+      draft.prompt ? tokenizer->encode(*draft.prompt, add_bos) : std::move(draft.prompt_token_ids);
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
     if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  }
+  if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
+    draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
   const std::string& id = draft.head.id_json;
   const uint64_t key =
@@ -111,11 +126,12 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const Intak
 }
 
 Intake::Intake(InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
-               const IntakeLimits& limits, std::function<double()> clock,
+               const ChatSettings& chat, const IntakeLimits& limits, std::function<double()> clock,
                std::function<bool(int64_t)> is_done)
     : lines_(lines),
       parser_(parser),
       tokenizer_(tokenizer),
+      chat_(chat),
       limits_(limits),
       clock_(std::move(clock)),
       is_done_(std::move(is_done)) {
@@ -141,7 +157,7 @@ void Intake::read_all() {
       const double begin = clock_();
       ParsedLine parsed = parser_.parse(line->text, line->index, line->number);
       parsed.request.head.turn = line->turn;
-      IntakeItem item = make_request(std::move(parsed), tokenizer_, limits_);
+      IntakeItem item = make_request(std::move(parsed), tokenizer_, chat_, limits_);
       if (!push(std::move(item), mark, clock_() - begin)) break;
     }
   } catch (...) {

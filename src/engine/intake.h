@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "core/request.h"
+#include "engine/chat_prompt.h"
 #include "io/input_lines.h"
 #include "io/request_parser.h"
 #include "io/run_mark.h"
@@ -33,7 +34,8 @@ struct IntakeLimits {
 
 // Turns a parsed line into a request, or into the error that answers it. `tokenizer` may be
 // null: then a prompt must be token ids.
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const IntakeLimits& limits);
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const IntakeLimits& limits);
 
 class Intake {
  public:
@@ -43,7 +45,7 @@ class Intake {
   // and nothing more.
   Intake(
       InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
-      const IntakeLimits& limits, std::function<double()> clock,
+      const ChatSettings& chat, const IntakeLimits& limits, std::function<double()> clock,
       std::function<bool(int64_t index)> is_done = [](int64_t) { return false; });
   // Joins the thread. REQUIRES: the input has ended, or their stop_fd is readable.
   ~Intake();
@@ -68,6 +70,7 @@ class Intake {
   InputLines& lines_;
   RequestParser& parser_;
   const Tokenizer* tokenizer_;
+  const ChatSettings& chat_;
   IntakeLimits limits_;
   std::function<double()> clock_;
   std::function<bool(int64_t)> is_done_;

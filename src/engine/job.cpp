@@ -195,7 +195,7 @@ int run_job(const Config& config, const std::function<Setup(const Config&)>& loa
   Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
 
   RequestParser parser(setup.defaults, config.prompt_field);
-  Intake intake(lines, parser, setup.tokenizer.get(),
+  Intake intake(lines, parser, setup.tokenizer.get(), setup.chat,
                 {.vocab = setup.model.spec.vocab,
                  .max_model_len = setup.max_model_len,
                  .max_items = setup.limits.max_waiting + kReadAhead},

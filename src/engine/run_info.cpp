@@ -43,6 +43,10 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   };
   const Paths paths = resolve_paths(config);
   set("prompt_field", config.prompt_field);
+  set("chat", config.chat);
+  if (config.system) set("system", *config.system);
+  set("chat_template", std::string(chat_template_name(setup.chat.format)));
+  set("chat_date", config.chat_date);
   if (config.limit) set("limit", *config.limit);
   if (config.shard) set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
   set("output", paths.output);

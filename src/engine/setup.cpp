@@ -62,6 +62,19 @@ SamplingParams default_sampling(const Config::Sampling& flags, const GenerationD
   return params;
 }
 
+ChatSettings make_chat(const Config& config, const Setup& setup) {
+  ChatSettings chat = {
+      .format = read_chat_format(setup.model_dir, config.chat_template, config.chat_date),
+      .wrap_prompts = config.chat,
+      .system = config.system};
+  if (config.chat && chat.format.known == nullptr) throw Error("--chat: " + chat.format.problem);
+  if (config.chat && setup.tokenizer == nullptr) {
+    throw Error(fmt::format("--chat: {} has no tokenizer", setup.model_dir));
+  }
+  chat.end_of_turn = find_end_of_turn(chat.format, setup.tokenizer.get());
+  return chat;
+}
+
 void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab) continue;
@@ -123,6 +136,7 @@ Setup set_up(const Config& config) {
     throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
                             dir, setup.tokenizer->vocab_size(), spec.vocab));
   }
+  setup.chat = make_chat(config, setup);
   setup.defaults = default_sampling(config.sampling, setup.model.generation);
   check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);

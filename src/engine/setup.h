@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/config.h"
+#include "engine/chat_prompt.h"
 #include "engine/memory_plan.h"
 #include "kv/kv_pool.h"
 #include "model/model.h"
@@ -22,7 +23,8 @@ struct Setup {
   std::string model_name = {};  // the directory's last part
   LoadedModel model;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
-  SamplingParams defaults = {};               // for lines that do not say otherwise
+  ChatSettings chat = {};
+  SamplingParams defaults = {};  // for lines that do not say otherwise
 
   DType compute = DType::kBF16;  // of products and of the cache
   CpuOptions cpu = {};

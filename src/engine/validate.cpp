@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "engine/resolve.h"
 #include "io/request_parser.h"
+#include "text/chat_template.h"
 
 namespace pagedinfer {
 namespace {
@@ -49,6 +51,24 @@ void check_device(const Config& config) {
   one_of("--device", config.device, {"auto", "cpu"});
   within("--threads", config.threads, 1, 4096);
   one_of("--cpu-isa", config.cpu_isa, {"auto", "amx", "avx512", "avx2", "portable"});
+}
+
+void check_utf8(const char* flag, std::string_view text) {
+  while (const int length = utf8_length(text)) text.remove_prefix(static_cast<size_t>(length));
+  if (!text.empty()) throw Error(fmt::format("{}: expected a text in UTF-8", flag));
+}
+
+void check_chat(const Config& config) {
+  const std::string& name = config.chat_template;
+  if (!name.empty() && name != "none" && find_chat_template(name) == nullptr) {
+    throw Error(
+        fmt::format("--chat-template {}: expected none or one of {}", name, chat_template_names()));
+  }
+  if (config.chat && name == "none") {
+    throw Error("--chat: --chat-template none leaves it no template; leave one of them out");
+  }
+  check_utf8("--system", config.system.value_or(""));
+  check_utf8("--chat-date", config.chat_date);
 }
 
 void check_cache(const Config& config) {
@@ -203,6 +223,7 @@ void check_files(const Config& config) {
 
 void validate(const Config& config) {
   check_device(config);
+  check_chat(config);
   check_cache(config);
   check_scheduling(config);
   check_sampling(config.sampling);

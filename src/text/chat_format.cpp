@@ -106,6 +106,10 @@ const ChatTemplate* recognize_chat_template(std::string_view template_text) {
   return found == std::end(kKnownTexts) ? nullptr : find_chat_template(found->name);
 }
 
+std::string_view chat_template_name(const ChatFormat& format) {
+  return format.known == nullptr ? "none" : format.known->name;
+}
+
 ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked,
                             const std::string& date) {
   ChatFormat format = {.words = {.bos = find_token_text(model_dir, "bos_token"),

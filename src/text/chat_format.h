@@ -23,6 +23,9 @@ struct ChatFormat {
   ChatWords words = {};
 };
 
+// The name of its template, or "none".
+std::string_view chat_template_name(const ChatFormat& format);
+
 // The template `asked` for by name and, where that is "", the one that the model directory has in
 // its files: chat_template.jinja, else "chat_template" of tokenizer_config.json (of several the
 // one named "default"), else that of chat_template.json. "none" is none. The tokens are those of
