@@ -27,14 +27,19 @@ struct KnownText {
 };
 
 constexpr KnownText kKnownTexts[] = {
-    {0x9c4bb0d6ff9cdf7e, "chatml"},        // the project's own, see tests/test_text_chat_format.cpp
+    {0x9c4bb0d6ff9cdf7e, "chatml"},        // the project's own, as the tests have it
+    {0x56f952d16280621a, "chatml"},        // as ChatML is most often written
+    {0x6f993119a5b4ad43, "chatml"},        // with newlines as escapes
+    {0x431f1c2ab25abed4, "chatml"},        // with a default for add_generation_prompt
+    {0xb47d046e0fa005f4, "chatml"},        // with both
     {0x1a35bb700cc40c82, "gemma2"},        // gemma-2-2b-it
     {0x5137c4e896e26596, "gemma3"},        // gemma-3-1b-it
+    {0x2f9681b4f17f6b0e, "llama3"},        // Llama-3.1-8B-Instruct
     {0xd2002478a83fd114, "llama3"},        // Llama-3.2-3B-Instruct
     {0x1b3329e364e2b02d, "mistral-nemo"},  // Mistral-Nemo-Instruct-2407
     {0xae63b59b7653417e, "qwen2.5"},       // Qwen2.5-7B-Instruct
-    {0x686d03c97424a55a, "qwen3"},         // Qwen3 as it was first released
-    {0x6f772b6e12eb69a9, "qwen3"},         // Qwen3 as it is
+    {0x686d03c97424a55a, "qwen3"},         // Qwen3
+    {0x6f772b6e12eb69a9, "qwen3"},         // Qwen3 with a look at the content's type
 };
 
 std::optional<std::string> template_in(const JsonObject& root, const std::string& file) {
