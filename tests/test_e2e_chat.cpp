@@ -192,12 +192,14 @@ TEST_CASE("a model's own template is used, and told in the summary") {
     CHECK(run(flags + more).exit_code == 0);
     const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
     CHECK(summary.text("/config/chat_date") == "26 Jul 2024");
+    CHECK(summary["/config/chat"] == (more.empty() ? "false" : "true"));
+    CHECK(summary["/config/system"] == (more.empty() ? "absent" : R"("Be kind.")"));
     return summary.text("/config/chat_template");
   };
   CHECK(setting({}) == "chatml");
   CHECK(json_file(dir / "in.completions.jsonl")[0].text("/text") ==
         record_of(messages_line(kUser), kChatml).text("/text"));
-  CHECK(setting({"--chat-template", "qwen3"}) == "qwen3");
+  CHECK(setting({"--chat-template", "qwen3", "--chat", "--system", "Be kind."}) == "qwen3");
   write_file(dir / "model/chat_template.jinja", "{{ messages }}");
   CHECK(code_of(messages_line(kUser), {"--model", dir / "model"}) == "no_chat_template");
 }
