@@ -86,3 +86,42 @@ TEST_CASE("incremental search finds what a search of the whole text finds") {
   CHECK(stopped > 300);
   CHECK(ended > 300);
 }
+
+TEST_CASE("a run of byte tokens is UTF-8 as a whole, or a mark for each byte") {
+  // Ids below 256 are bytes, then "a", and a special token.
+  class ByteTokenizer final : public Tokenizer {
+   public:
+    std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
+    std::optional<TokenId> find_token(std::string_view) const override { return {}; }
+    std::string_view token_bytes(TokenId token) const override { return bytes_[token]; }
+    bool is_byte(TokenId token) const override { return token < 256; }
+    int vocab_size() const override { return 258; }
+    ByteTokenizer() {
+      for (int byte = 0; byte < 256; ++byte) bytes_.emplace_back(1, static_cast<char>(byte));
+      bytes_.insert(bytes_.end(), {"a", ""});
+    }
+
+   private:
+    std::vector<std::string> bytes_ = {};
+  };
+  const ByteTokenizer tokenizer;
+  const auto text_of = [&](const std::vector<TokenId>& ids, std::vector<std::string> stops = {}) {
+    TextStream stream(tokenizer, stops);
+    for (const TokenId id : ids)
+      if (stream.push(id)) break;
+    return stream.finish();
+  };
+  const std::string mark = "\xEF\xBF\xBD", euro = "\xE2\x82\xAC";
+  constexpr TokenId a = 256, special = 257;
+  CHECK(text_of({a, 0xE2, 0x82, 0xAC, a}) == "a" + euro + "a");
+  CHECK(text_of({a, 0xE2, 0x82, special, 0xAC, a}) == "a" + euro + "a");
+  CHECK(text_of({a, 0xE2, 0x82, 0xAC, 0xFF, a}) == "a" + mark + mark + mark + mark + "a");
+  CHECK(text_of({a, 0xE2, 0x82, 0xAC, 0xFF, 'x', a, 'y'}) ==
+        "a" + mark + mark + mark + mark + mark + "ay");
+  CHECK(text_of({'x', 0xE2, 0x82, a}) == mark + mark + mark + "a");
+  CHECK(text_of({a, 'x', 0xE2, 0x82}) == "ax");  // a character that is not complete
+  // Stop strings see the marks, and the text before they came.
+  CHECK(text_of({a, 0xE2, 0x82, 0xAC, 0xFF, a}, {euro}) == "a");
+  CHECK(text_of({a, 0xFF, 0xFF, a}, {mark + "a"}) == "a" + mark);
+  CHECK(text_of({a, 'x', 0xFF, a}, {"a" + mark}) == "");
+}

@@ -5,6 +5,8 @@
 namespace pagedinfer {
 namespace {
 
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
 // How much of `pattern` is matched after `next`, when `matched` bytes of it were before.
 size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, size_t matched,
                char next) {
@@ -26,9 +28,46 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> 
   }
 }
 
-bool TextStream::push(TokenId token, bool may_stop) {
+size_t TextStream::push_byte(char byte) {
+  if (run_size_ == 0) {
+    run_begin_ = text_.size();
+    for (Pattern& pattern : patterns_) pattern.matched_before_run = pattern.matched;
+  }
+  ++run_size_;
   const size_t before = text_.size();
-  decoder_.push(tokenizer_.token_bytes(token), text_);
+  if (run_broken_) {
+    text_ += kReplacement;
+  } else if (!decoder_.push({&byte, 1}, text_)) {
+    return break_run();
+  }
+  return before;
+}
+
+size_t TextStream::end_run() {
+  const size_t changed = run_size_ > 0 && decoder_.inside_character() ? break_run() : text_.size();
+  run_size_ = 0;
+  run_broken_ = false;
+  return changed;
+}
+
+size_t TextStream::break_run() {
+  run_broken_ = true;
+  decoder_ = {};
+  text_.resize(run_begin_);
+  for (size_t i = 0; i < run_size_; ++i) text_ += kReplacement;
+  for (Pattern& pattern : patterns_) pattern.matched = pattern.matched_before_run;
+  return run_begin_;
+}
+
+bool TextStream::push(TokenId token, bool may_stop) {
+  const std::string_view bytes = tokenizer_.token_bytes(token);
+  size_t before = text_.size();
+  if (tokenizer_.is_byte(token)) {
+    before = push_byte(bytes.front());
+  } else if (!bytes.empty()) {
+    before = end_run();
+    decoder_.push(bytes, text_);
+  }
   bool stopped = false;
   for (Pattern& pattern : patterns_) {
     for (size_t i = before; i < text_.size(); ++i) {

@@ -13,7 +13,9 @@ namespace pagedinfer {
 
 // The text of one completion, token by token: what the tokens add to the prompt's text (a
 // leading space is kept), as valid UTF-8. Finds stop strings as they appear in the text, also
-// across tokens. The work is linear in the text for each stop string.
+// across tokens. The work is linear in the text for each stop string. Bytes that byte tokens
+// stand for are UTF-8 as a whole, up to the next token that is none, or U+FFFD each: what looks
+// like text so far may still become that.
 class TextStream {
  public:
   // REQUIRES: the tokenizer outlives the stream.
@@ -32,12 +34,22 @@ class TextStream {
     std::string text;
     std::vector<size_t> fallback;  // longest proper border of each prefix, by its length
     size_t matched = 0;            // bytes of it that the text ends with
+    size_t matched_before_run = 0;
   };
+
+  // Each appends to the text, and returns where it changed.
+  size_t push_byte(char byte);
+  size_t end_run();
+  size_t break_run();
 
   const Tokenizer& tokenizer_;
   std::vector<Pattern> patterns_ = {};
   Utf8Stream decoder_ = {};
   std::string text_ = {};
+  // The run of byte tokens at the end.
+  size_t run_begin_ = 0;  // in the text
+  size_t run_size_ = 0;   // tokens
+  bool run_broken_ = false;
   std::optional<size_t> stopped_at_ = {};
 };
 

@@ -33,7 +33,8 @@ void append_utf8(std::string& text, char32_t character) {
   put(0x80 | (character & 0x3F));
 }
 
-void Utf8Stream::push(std::string_view bytes, std::string& text) {
+bool Utf8Stream::push(std::string_view bytes, std::string& text) {
+  bool valid = true;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
     if (missing_ > 0) {
@@ -49,6 +50,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& text) {
       }
       // This byte does not belong to the character: that one ends here, broken.
       text += kReplacement;
+      valid = false;
       held_.clear();
       missing_ = 0;
     }
@@ -58,6 +60,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& text) {
     }
     if (byte < 0xC2 || byte > 0xF4) {
       text += kReplacement;
+      valid = false;
       continue;
     }
     held_ = c;
@@ -66,6 +69,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& text) {
     low_ = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
     high_ = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
   }
+  return valid;
 }
 
 }  // namespace pagedinfer

@@ -21,8 +21,11 @@ void append_utf8(std::string& text, char32_t character);
 // ends there, it is not part of it.
 class Utf8Stream {
  public:
-  // Appends to `text` the characters that `bytes` complete.
-  void push(std::string_view bytes, std::string& text);
+  // Appends to `text` the characters that `bytes` complete. False: some bytes were no UTF-8.
+  bool push(std::string_view bytes, std::string& text);
+
+  // Whether a character has begun and is not complete.
+  bool inside_character() const { return missing_ > 0; }
 
  private:
   std::string held_ = {};     // the beginning of a character, valid so far
