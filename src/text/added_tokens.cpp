@@ -30,7 +30,16 @@ size_t leading_space(std::string_view text) {
   return begin;
 }
 
+std::vector<std::string> contents_of(const std::vector<AddedToken>& tokens) {
+  std::vector<std::string> contents;
+  for (const AddedToken& token : tokens) contents.push_back(token.content);
+  return contents;
+}
+
 }  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
+    : AddedTokens(tokens, contents_of(tokens)) {}
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& contents)
     : tokens_(std::move(tokens)), ends_(1), begins_(256, false) {

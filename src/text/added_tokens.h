@@ -33,6 +33,7 @@ class AddedTokens {
     std::string_view text;
   };
 
+  explicit AddedTokens(std::vector<AddedToken> tokens);
   // `contents` are looked for in the place of the tokens' own. REQUIRES: as many, not empty.
   // The same content twice is the first token.
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& contents);

@@ -32,9 +32,15 @@ class BpeTokenizer final : public Tokenizer {
       is_byte_[static_cast<size_t>(id)] = parts_.text.byte_of(spelt).has_value();
     }
     for (const AddedToken& token : parts_.added) {
-      if (!token.special) continue;
-      bytes_[static_cast<size_t>(token.id)].clear();
-      is_byte_[static_cast<size_t>(token.id)] = false;
+      const auto id = static_cast<size_t>(token.id);
+      if (token.special) {
+        bytes_[id].clear();
+        is_byte_[id] = false;
+      } else if (token.normalized) {  // and then spelt in the normalized way
+        const std::string spelt = parts_.normalizer.apply(token.content);
+        bytes_[id] = parts_.text.bytes_of(spelt);
+        is_byte_[id] = parts_.text.byte_of(spelt).has_value();
+      }
     }
   }
 
@@ -57,15 +63,15 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   std::string_view token_bytes(TokenId token) const override {
-    if (token < 0 || token >= vocab_size()) return {};
+    if (!parts_.vocabulary->has(token)) return {};
     return bytes_[static_cast<size_t>(token)];
   }
 
   bool is_byte(TokenId token) const override {
-    return token >= 0 && token < vocab_size() && is_byte_[static_cast<size_t>(token)];
+    return parts_.vocabulary->has(token) && is_byte_[static_cast<size_t>(token)];
   }
 
-  int vocab_size() const override { return parts_.vocabulary->num_ids(); }
+  int vocab_size() const override { return parts_.vocab_size; }
 
  private:
   // Of a text without plain added tokens.

@@ -17,6 +17,7 @@ namespace pagedinfer {
 // What a tokenizer.json says.
 struct BpeParts {
   std::unique_ptr<Vocabulary> vocabulary = {};  // of the model, and the added tokens
+  int vocab_size = 0;                           // without added tokens that are not in the model
   std::unique_ptr<Bpe> bpe = {};                // refers to the vocabulary
   std::vector<AddedToken> added = {};           // each is in the vocabulary
   Normalizer normalizer{{}};

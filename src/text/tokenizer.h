@@ -20,30 +20,34 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // The ids of a prompt. With kYes the beginning-of-sequence token stands in front where the
-  // model wants one, even if `text` begins with it. Special tokens that `text` spells out are plain
-  // text. REQUIRES: `text` is UTF-8.
+  // model wants one, even if `text` begins with it. Special tokens that `text` spells out are
+  // those tokens, as in the reference: whoever puts untrusted text into a prompt lets it end
+  // turns and begin others. REQUIRES: `text` is UTF-8.
   virtual std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const = 0;
   std::vector<TokenId> encode(std::string_view text) const { return encode(text, AddBos::kYes); }
 
   // The id of the token that is spelt `text` in the vocabulary: "<|im_end|>" for example.
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
 
-  // What the token adds to a text that it stands in the middle of. May be a part of a
-  // character. Empty for control tokens, the unknown token and ids beyond vocab_size().
+  // What the token adds to a text that it stands in the middle of: the space that some
+  // tokenizers drop at the beginning of a text is there. May be a part of a character. Empty for
+  // special tokens and ids that are none.
   virtual std::string_view token_bytes(TokenId token) const = 0;
 
   // Whether the token is one byte, for a character that has no token. Bytes side by side that
   // are not UTF-8 as a whole are U+FFFD each.
   virtual bool is_byte(TokenId) const { return false; }
 
+  // Ids are below it, but for added tokens: a tokenizer may have some that its model lacks.
   virtual int vocab_size() const = 0;
 };
 
-// The tokenizer of a model directory; null if it has none. Throws Error for one that cannot
-// be read.
+// The tokenizer of a model directory: tokenizer.json, or else tokenizer.model, with what
+// tokenizer_config.json says of them; null if it has neither. Throws Error for one that cannot
+// be read or asks for what is not known.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 
-// One constructor for each kind.
+// Of a tokenizer.model.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_file,
                                                         bool add_bos);
 

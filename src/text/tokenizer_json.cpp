@@ -160,6 +160,7 @@ BpeParts read_tokenizer_json(const JsonFile& file) {
   if (const std::string type = model->find_string("type").value_or("BPE"); type != "BPE")
     model->fail("type", fmt::format("is {}, supported is BPE", type));
   read_vocabulary(*model, *parts.vocabulary);
+  parts.vocab_size = parts.vocabulary->num_ids();
   const BpeOptions options = read_options(*model, *parts.vocabulary, byte_level);
   parts.bpe =
       std::make_unique<Bpe>(*parts.vocabulary, read_merges(*model, *parts.vocabulary), options);
