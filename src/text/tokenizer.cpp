@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "io/json_file.h"
+#include "text/tokenizer_config.h"
 #include "text/tokenizer_json.h"
 
 namespace pagedinfer {
@@ -10,15 +11,15 @@ namespace pagedinfer {
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   const std::string sentencepiece = model_dir + "/tokenizer.model";
   const std::string json = model_dir + "/tokenizer.json";
-  if (std::filesystem::exists(json)) return make_bpe_tokenizer(read_tokenizer_json(JsonFile(json)));
-  if (!std::filesystem::exists(sentencepiece)) return nullptr;
-  bool add_bos = true;
-  if (const std::string path = model_dir + "/tokenizer_config.json";
-      std::filesystem::exists(path)) {
-    const JsonFile config(path);
-    add_bos = config.root().find_bool("add_bos_token").value_or(true);
+  const std::string config_path = model_dir + "/tokenizer_config.json";
+  if (std::filesystem::exists(json)) {
+    BpeParts parts = read_tokenizer_json(JsonFile(json));
+    apply_config(read_tokenizer_config(config_path), config_path, parts);
+    return make_bpe_tokenizer(std::move(parts));
   }
-  return make_sentencepiece_tokenizer(sentencepiece, add_bos);
+  if (!std::filesystem::exists(sentencepiece)) return nullptr;
+  const TokenizerConfig config = read_tokenizer_config(config_path);
+  return make_sentencepiece_tokenizer(sentencepiece, config.add_bos.value_or(true));
 }
 
 }  // namespace pagedinfer
