@@ -91,3 +91,21 @@ TEST_CASE("the end of a turn is no token where the vocabulary has none") {
   const ChatFormat mistral = read_chat_format(bundled_model(), "mistral-nemo", "");
   CHECK(find_end_of_turn(mistral, tokenizer.get()) == 2);
 }
+
+TEST_CASE("the beginning of sequence is the template's, else the tokenizer's, never both") {
+  const auto prompt = [](const char* name, const std::string& bos) {
+    const ChatFormat format = {.known = find_chat_template(name), .words = {.bos = bos}};
+    return make_chat_prompt(conversation(false), {.format = format});
+  };
+  for (const ChatTemplate& known : chat_templates()) {
+    const std::string name(known.name);
+    CAPTURE(name);
+    const ChatPrompt told = prompt(name.c_str(), "<B>");
+    const ChatPrompt untold = prompt(name.c_str(), "");
+    CHECK(told.error.code == "");
+    CHECK(told.text.starts_with("<B>") == known.adds_bos);
+    CHECK(told.text == (known.adds_bos ? "<B>" : "") + untold.text);
+    CHECK(told.add_bos == AddBos::kNo);
+    CHECK(untold.add_bos == (known.adds_bos ? AddBos::kYes : AddBos::kNo));
+  }
+}
