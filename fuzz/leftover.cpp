@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,14 +27,15 @@ namespace {
 namespace fs = std::filesystem;
 
 // One folder in memory for the process's whole life.
+struct Folder {
+  Folder() { require(mkdtemp(path.data()) != nullptr, "there is a folder"); }
+  ~Folder() { fs::remove_all(path); }
+  std::string path = "/dev/shm/pagedinfer-fuzz-XXXXXX";
+};
+
 const std::string& folder() {
-  static const std::string path = [] {
-    std::string pattern = "/dev/shm/pagedinfer-fuzz-XXXXXX";
-    require(mkdtemp(pattern.data()) != nullptr, "there is a folder");
-    std::atexit([] { fs::remove_all(folder()); });
-    return pattern;
-  }();
-  return path;
+  static const Folder folder;
+  return folder.path;
 }
 
 std::string read_file(const std::string& path) {
@@ -53,26 +55,30 @@ std::string error_record(int64_t index) {
   return fmt::format("{{\"id\":null,\"index\":{},\"error\":{{\"code\":\"x\"}}}}\n", index);
 }
 
-// Records and what may have become of them.
-std::string any_records(FuzzedDataProvider& data, int64_t num_lines, int64_t stride) {
+enum class Kind { kInOrder, kAnyOrder, kWild };
+
+// Records and what may have become of them: torn at the end, or anything.
+std::string any_records(FuzzedDataProvider& data, Kind kind, int64_t num_lines, int64_t stride) {
   std::string text;
   int64_t next = 0;
   for (int left = data.ConsumeIntegralInRange(0, 24); left > 0; --left) {
-    const int64_t any = stride * data.ConsumeIntegralInRange<int64_t>(0, num_lines);
-    switch (data.ConsumeIntegralInRange(0, 9)) {
-      case 0: text += good_record(any, "any"); break;
-      case 1: text += error_record(any); break;
-      case 2: text += good_record(any + 1, "foreign"); break;
-      case 3: text += data.ConsumeRandomLengthString(40); break;
-      case 4:
-        text.resize(text.size() - std::min<size_t>(text.size(), data.ConsumeIntegral<uint8_t>()));
-        break;
-      case 5: text += std::string(data.ConsumeIntegralInRange<size_t>(1, 9), '\0'); break;
-      case 6: text += "\n"; break;
-      default: text += good_record(stride * next++, "next");
+    const bool in_order = kind == Kind::kInOrder || data.ConsumeBool();
+    const int64_t line = in_order ? next++ : data.ConsumeIntegralInRange<int64_t>(0, num_lines);
+    const int64_t index = stride * line;
+    switch (data.ConsumeIntegralInRange(0, kind == Kind::kWild ? 9 : 4)) {
+      case 0: text += error_record(index); break;
+      case 1: text += good_record(index, "longer than the others, by far"); break;
+      case 5: text += good_record(index + 1, "foreign"); break;
+      case 6: text += data.ConsumeRandomLengthString(40); break;
+      case 7: text.resize(text.size() - std::min(text.size(), size_t{3} + index)); break;
+      case 8: text += std::string(data.ConsumeIntegralInRange<size_t>(1, 9), '\0'); break;
+      case 9: text += "\n"; break;
+      default: text += good_record(index, "good");
     }
   }
-  return text;
+  const auto torn = data.ConsumeIntegralInRange<size_t>(0, 60);
+  text.resize(text.size() - std::min(text.size(), torn));
+  return text + std::string(data.ConsumeIntegralInRange<size_t>(0, 3), '\0');
 }
 
 struct Found {
@@ -100,6 +106,23 @@ std::vector<std::pair<std::string, std::optional<Found>>> whole_lines(std::strin
   return lines;
 }
 
+// Whether a run with lines 0, stride, ... up to `last` may have left these.
+bool is_sound(const std::string& text, int64_t stride, int64_t last, bool in_order,
+              bool may_repeat) {
+  std::set<int64_t> seen;
+  for (const auto& [line, found] : whole_lines(text)) {
+    if (!found) return false;
+    const int64_t num_seen = static_cast<int64_t>(seen.size());
+    if (found->index > last) {  // the line was read, but the mark did not reach the disk
+      if (in_order && num_seen * stride <= last) return false;
+      continue;
+    }
+    if (found->index % stride != 0 || (in_order && found->index != num_seen * stride)) return false;
+    if (!seen.insert(found->index).second && !may_repeat) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
@@ -120,8 +143,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   std::string header = mark_line({}) + mark_line(mark) + fingerprint_line(fingerprint);
   if (header_kind == 0) header = data.ConsumeRandomLengthString(300);
   if (header_kind == 1) header = part_header({{{"seed", "2"}}});
-  const std::string output = any_records(data, num_lines, stride);
-  const std::string part = any_records(data, num_lines, stride);
+  const bool wild = data.ConsumeBool(), in_order = order == RecordOrder::kInput;
+  const Kind output_kind = wild ? Kind::kWild : in_order ? Kind::kInOrder : Kind::kAnyOrder;
+  const std::string output = any_records(data, output_kind, num_lines, stride);
+  const std::string part =
+      any_records(data, wild ? Kind::kWild : Kind::kAnyOrder, num_lines, stride);
 
   const std::string path = folder() + "/out", sidecar = path + (ended ? ".run" : ".part");
   for (const char* ending : {"", ".part", ".run"}) fs::remove(path + ending);
@@ -144,6 +170,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   } catch (const Error&) {
     require(read_file(path) == output && read_file(sidecar) == header + part,
             "what is refused is left as it was");
+    const int64_t last = stride * (num_read - 1);
+    require(header_kind < 2 || !is_sound(output, stride, last, in_order, false) ||
+                !is_sound(part, stride, last, false, true),
+            "what a run has left is not refused");
     return 0;
   }
   if (header_kind == 1) require(false, "another run's files are refused");
