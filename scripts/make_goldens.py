@@ -29,7 +29,7 @@ BOS, EOS = 1, 2
 NUM_COMPLETIONS = 64
 LENGTHS = (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 129, 257, 333, 410)
 TEXTS = ["", " ", "  two  spaces  ", "a\ttab and\nlines\r\n\n", "Ärger, naïve café", "日本語 and 🙂",
-         "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<s>not a token</s>", "0123456789.5e-7", "▁▁ lower blocks ▁",
+         "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<t>not a token</t>", "0123456789.5e-7", "▁▁ lower blocks ▁",
          "Mia", " Mia", "e\u0301 combining", "\u0000 zero byte"]
 
 
