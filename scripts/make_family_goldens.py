@@ -21,7 +21,7 @@ import random
 import torch
 import transformers
 
-from make_goldens import VERSIONS, logits_of, rounded
+from make_goldens import logits_of, pinned, rounded
 
 MASK = (1 << 64) - 1
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu"}
@@ -153,9 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", required=True, type=pathlib.Path)
     args = parser.parse_args()
-    for library in (torch, transformers):
-        if library.__version__.split("+")[0] != VERSIONS[library]:
-            parser.error(f"{library.__name__} is not {VERSIONS[library]}")
+    pinned("torch"), pinned("transformers")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     args.output.mkdir(parents=True, exist_ok=True)

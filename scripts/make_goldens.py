@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes what transformers computes with the bundled model, for the tests to compare with.
+"""Writes what transformers computes with a bundled model, for the tests to compare with.
 
   make_goldens.py --model datasets/story-llama --prompts datasets/prompts.jsonl \
                   --output tests/data/story-llama
 
-Needs exactly torch 2.13.0 and transformers 5.23.0, and sentencepiece 0.2.3. Floats are printed with
-9 significant digits, which a float32 survives. The files, one record a line:
+Needs exactly torch 2.13.0 and transformers 5.23.0, and sentencepiece 0.2.3 or tokenizers 0.23.3 by
+what the model has. Floats are printed with 9 significant digits, which a float32 survives. The
+files, one record a line:
 
-  tokens.jsonl       {"id", "text", "token_ids"}: each prompt by the sentencepiece library, with BOS;
-                     then texts that are not in the demo, as "text-1" and so on.
+  tokens.jsonl       {"id", "text", "token_ids"}: each prompt by the tokenizer's library, with BOS
+                     where the model wants it; then texts that are not in the demo, as "text-1" and
+                     so on.
   logits.jsonl       {"id", "token_ids", "positions", "float32": [row, ...], "bfloat16": [row, ...]}:
                      the logits after some positions of a prompt, the last one included. float32:
                      bfloat16 weights widened, all else in float32. bfloat16: all in bfloat16.
@@ -17,15 +19,15 @@ Needs exactly torch 2.13.0 and transformers 5.23.0, and sentencepiece 0.2.3. Flo
 """
 
 import argparse
+import importlib
 import json
 import pathlib
 
-import sentencepiece
 import torch
 import transformers
 
-VERSIONS = {torch: "2.13.0", transformers: "5.23.0", sentencepiece: "0.2.3"}
-BOS, EOS = 1, 2
+VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "sentencepiece": "0.2.3",
+            "tokenizers": "0.23.3"}
 NUM_COMPLETIONS = 64
 LENGTHS = (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 129, 257, 333, 410)
 TEXTS = ["", " ", "  two  spaces  ", "a\ttab and\nlines\r\n\n", "Ärger, naïve café", "日本語 and 🙂",
@@ -47,8 +49,26 @@ def rounded(row):
     return [float(f"{x:.9g}") for x in row.tolist()]
 
 
+def pinned(name):
+    """The library of that name. Exits unless it has the version whose results are recorded."""
+    library = importlib.import_module(name)
+    found = library.__version__.split("+")[0]
+    if found != VERSIONS[name]:
+        raise SystemExit(f"{name} is {found}, expected {VERSIONS[name]}")
+    return library
+
+
+def encoder(directory):
+    if (directory / "tokenizer.model").exists():
+        library = pinned("sentencepiece")
+        tokenizer = library.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+        return lambda text: [tokenizer.bos_id()] + tokenizer.encode(text)
+    tokenizer = pinned("tokenizers").Tokenizer.from_file(str(directory / "tokenizer.json"))
+    return lambda text: tokenizer.encode(text).ids
+
+
 def load(model, dtype):
-    return transformers.LlamaForCausalLM.from_pretrained(model, dtype=dtype).eval()
+    return transformers.AutoModelForCausalLM.from_pretrained(model, dtype=dtype).eval()
 
 
 def logits_of(model, token_ids):
@@ -75,8 +95,10 @@ def logits_records(exact, coarse, tokens):
 
 def complete(model, ids, max_tokens):
     """Greedy completion without a cache of our own: the token ids and the least lead met."""
+    eos = model.generation_config.eos_token_id
+    ends = eos if isinstance(eos, list) else [eos]
     cache, inputs, completion, margin = None, ids, [], float("inf")
-    while len(completion) < max_tokens and completion[-1:] != [EOS]:
+    while len(completion) < max_tokens and not (completion and completion[-1] in ends):
         step = model(input_ids=torch.tensor([inputs]), past_key_values=cache, use_cache=True)
         best = step.logits[0, -1].topk(2)
         margin = min(margin, float(best.values[0] - best.values[1]))
@@ -98,18 +120,15 @@ def main():
     parser.add_argument("--prompts", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     args = parser.parse_args()
-    for library, version in VERSIONS.items():
-        found = library.__version__.split("+")[0]
-        if found != version:
-            parser.error(f"{library.__name__} is {found}, expected {version}")
+    pinned("torch"), pinned("transformers")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
 
     prompts = read_prompts(args.prompts)
-    tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(args.model / "tokenizer.model"))
+    encode = encoder(args.model)
     texts = {p["id"]: p["prompt"] for p in prompts}
     texts |= {f"text-{i + 1}": text for i, text in enumerate(TEXTS)}
-    tokens = {key: [BOS] + tokenizer.encode(text) for key, text in texts.items()}
+    tokens = {key: encode(text) for key, text in texts.items()}
 
     args.output.mkdir(parents=True, exist_ok=True)
     write_lines(args.output / "tokens.jsonl",
