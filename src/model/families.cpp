@@ -25,6 +25,7 @@ constexpr Family kFamilies[] = {
 // Beyond these a size is a mistake. They also keep every product of two sizes far below 2^63.
 constexpr int kMaxSize = 1 << 24;
 constexpr int kMaxLayers = 1 << 12;
+constexpr int kMaxHeadDim = 1 << 16;
 constexpr int kMaxPositions = 1 << 30;
 
 // An absent field is none.
@@ -73,6 +74,8 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
                                                    spec.heads, spec.hidden));
   spec.head_dim = size("head_dim", defaults.head_dim > 0 ? defaults.head_dim
                                                          : std::max(1, spec.hidden / spec.heads));
+  if (spec.head_dim > kMaxHeadDim)
+    config.fail("head_dim", fmt::format("is {}, expected at most {}", spec.head_dim, kMaxHeadDim));
   if (spec.head_dim % 2 != 0)
     config.fail("head_dim", fmt::format("is {}, expected an even number", spec.head_dim));
   if (int64_t{spec.heads} * spec.head_dim > kMaxSize)
