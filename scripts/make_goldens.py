@@ -77,7 +77,8 @@ def logits_of(model, token_ids):
 
 def some_prompts(tokens):
     """Prompts of LENGTHS tokens: each the beginning of the shortest one that is long enough."""
-    for length in LENGTHS:
+    longest = max(len(ids) for ids in tokens.values())
+    for length in sorted({min(length, longest) for length in LENGTHS}):
         key, ids = min((item for item in tokens.items() if len(item[1]) >= length),
                        key=lambda item: (len(item[1]), item[0]))
         yield key, ids[:length]
