@@ -135,6 +135,7 @@ TEST_CASE("a conversation that its template refuses is an error of its line") {
   CHECK(code_of(R"({"prompt":""})", kChatml + Words{"--chat"}) == "empty_prompt");
   const std::string think = R"(,"chat_template_kwargs":{"enable_thinking":true})";
   CHECK(code_of(messages_line(kUser, think), kChatml) == "unsupported");
+  CHECK(code_of(R"({"prompt":"x")" + think + "}", {}) == "unsupported");
   CHECK_FALSE(record_of(messages_line(kUser, think), {"--chat-template", "qwen3"}).has("/error"));
 }
 

@@ -100,6 +100,10 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
     if (!made.error.code.empty()) return failed(std::move(made.error), 0);
     draft.prompt = std::move(made.text);
     add_bos = made.add_bos;
+  } else if (draft.chat.enable_thinking.value_or(false)) {
+    return failed({"unsupported",
+                   "chat_template_kwargs.enable_thinking: found true, but there are no messages"},
+                  0);
   }
   if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
     return failed({"prompt_too_long",
