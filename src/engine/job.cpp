@@ -13,19 +13,16 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "engine/engine.h"
-#include "engine/fingerprint.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "engine/outlets.h"
 #include "engine/resolve.h"
 #include "engine/run_info.h"
 #include "engine/setup.h"
 #include "engine/validate.h"
 #include "io/input_lines.h"
-#include "io/output_file.h"
 #include "io/record.h"
-#include "io/record_output.h"
 #include "io/request_parser.h"
-#include "stats/lines.h"
 #include "stats/progress.h"
 #include "stats/report.h"
 #include "stats/table.h"
@@ -57,123 +54,6 @@ void print_notes(const std::vector<std::string>& notes, const RequestParser::Unk
   }
   print(fmt::format("note: keys that nobody knows were ignored: {}\n", list));
 }
-
-// A file of JSON lines that may not have been asked for.
-std::optional<OutputFile> lines_file(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return OutputFile(path, OutputFile::Existing::kAppend);
-}
-
-LineChoice choice_of(const Config& config) {
-  return {.limit = config.limit, .shard = config.shard.value_or(Shard{})};
-}
-
-RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
-                           const std::function<double()>& clock) {
-  OutputOptions options = {
-      .order = config.completion_order ? RecordOrder::kCompletion : RecordOrder::kInput,
-      .overwrite = config.overwrite,
-      .fingerprint = fingerprint_of(config, setup),
-      .sync_every = config.sync_every,
-      .clock = clock};
-  if (!config.resume) return RecordOutput(paths.output, std::move(options));
-  InputLines lines(config.input, choice_of(config));
-  const std::string limit = config.limit ? fmt::format(" (--limit {})", *config.limit) : "";
-  return RecordOutput::resume(paths.output, std::move(options),
-                              {.input = config.input + limit,
-                               .next_line = [&] { return lines.next(); },
-                               .retry_errors = config.retry_errors});
-}
-
-// Where answers and measurements go, line by line.
-class Outlets {
- public:
-  Outlets(const Config& config, const Paths& paths, const Setup& setup,
-          const std::function<double()>& clock)
-      : clock_(clock),
-        records_(record_output(config, paths, setup, clock)),
-        stats_(lines_file(paths.stats)),
-        trace_(lines_file(config.trace)) {}
-
-  void answer(const Completion& completion, const RequestRecord& record,
-              const RecordOptions& options) {
-    const double begin = clock_();
-    line_.clear();
-    append_record(line_, completion, options);
-    records_.append(completion.head.turn, line_);
-    report_.add(record);
-    if (stats_) {
-      line_.clear();
-      append_request_line(line_, record);
-      stats_->append(line_);
-    }
-    seconds_ += clock_() - begin;
-  }
-
-  // Everything that is finished reaches the system with the step that finished it, and before
-  // the run waits for more.
-  void flush(const RunMark& mark) {
-    const double begin = clock_();
-    records_.flush(mark);
-    seconds_ += clock_() - begin;
-  }
-
-  void step(const StepRecord& record, const RunMark& mark) {
-    flush(mark);
-    const double begin = clock_();
-    report_.add(record);
-    if (trace_) {
-      line_.clear();
-      append_step_line(line_, record);
-      trace_->append(line_);
-    }
-    seconds_ += clock_() - begin;
-  }
-
-  // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
-  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary) {
-    const auto keep = [](const auto& flush) {
-      try {
-        flush();
-      } catch (const Error&) {
-      }
-    };
-    keep([&] { records_.flush(mark); });
-    keep([&] { close_stats(info, summary); });
-    if (trace_) keep([&] { trace_->flush(); });
-  }
-
-  void close_records(bool complete, const RunMark& mark) {
-    records_.flush(mark);
-    if (complete) {
-      records_.finish(mark);
-    } else {
-      records_.sync();
-    }
-  }
-
-  void close_stats(const RunInfo& info, const Summary& summary) {
-    if (stats_) {
-      line_.clear();
-      append_summary_line(line_, info, summary);
-      stats_->append(line_);
-      stats_->flush();
-    }
-    if (trace_) trace_->flush();
-  }
-
-  const RecordOutput& records() const { return records_; }
-  const Report& report() const { return report_; }
-  double seconds() const { return seconds_; }
-
- private:
-  std::function<double()> clock_;
-  RecordOutput records_;
-  std::optional<OutputFile> stats_, trace_;
-  Report report_;
-  std::string line_;
-  double seconds_ = 0;
-};
 
 // Lets the reading thread go, however the run ends.
 struct StopReading {

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/config.h"
+#include "core/request.h"
+#include "engine/resolve.h"
+#include "engine/setup.h"
+#include "io/input_lines.h"
+#include "io/output_file.h"
+#include "io/record.h"
+#include "io/record_output.h"
+#include "stats/lines.h"
+#include "stats/report.h"
+
+namespace pagedinfer {
+
+// The lines that a run takes from its input.
+LineChoice choice_of(const Config& config);
+
+// Where answers and measurements go, line by line.
+class Outlets {
+ public:
+  // Opens the files, or goes on with them; their names stand in `paths`. Throws Error when that
+  // cannot be.
+  Outlets(const Config& config, const Paths& paths, const Setup& setup,
+          const std::function<double()>& clock);
+
+  void answer(const Completion& completion, const RequestRecord& record,
+              const RecordOptions& options);
+  // Everything that is finished reaches the system with the step that finished it, and before
+  // the run waits for more.
+  void flush(const RunMark& mark);
+  void step(const StepRecord& record, const RunMark& mark);
+  // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
+  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary);
+  void close_records(bool complete, const RunMark& mark);
+  void close_stats(const RunInfo& info, const Summary& summary);
+
+  const RecordOutput& records() const { return records_; }
+  const Report& report() const { return report_; }
+  double seconds() const { return seconds_; }  // spent here
+
+ private:
+  std::function<double()> clock_;
+  RecordOutput records_;
+  std::optional<OutputFile> stats_, trace_;
+  Report report_;
+  std::string line_;
+  double seconds_ = 0;
+};
+
+}  // namespace pagedinfer
