@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "e2e.h"
 #include "gzip.h"
@@ -132,6 +135,28 @@ TEST_CASE("a packed file of a public benchmark is read as it is") {
                            "--prompt-field", "prompt", "--max-tokens", "1"});
   CHECK(ended.exit_code == 0);
   CHECK(json_file(dir / "out").size() == 164);
+}
+
+TEST_CASE("an interrupt while a run looks at what there is changes nothing") {
+  const TempDir dir;
+  const std::string input = dir / "in.jsonl", output = dir / "out";
+  write_file(input, many_lines(2000));
+  CHECK(run({"--input", input, "--output", output, "--resume", "--quiet"}).exit_code == 2);
+  const std::string records = read_file(output);
+  const size_t mark_size = read_file(output + ".run").size();
+  for (int round = 0; round < 6; ++round) {
+    Process process(command({"run", "--input", input, "--output", output, "--resume"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 * round));
+    process.send(round % 2 ? SIGINT : SIGTERM);
+    const Ended ended = process.wait();
+    // It was killed before it could say anything, told that it was interrupted, or was faster.
+    const bool known = ended.exit_code >= 128 || ended.exit_code == 2;
+    CHECK_MESSAGE(known, ended.exit_code);
+    CHECK(read_file(output) == records);
+  }
+  CHECK(run({"--input", input, "--output", output, "--resume", "--quiet"}).exit_code == 2);
+  CHECK(read_file(output) == records);
+  CHECK(read_file(output + ".run").size() == mark_size);
 }
 
 TEST_CASE("questions of a public benchmark are all answered") {

@@ -18,6 +18,7 @@
 #include "engine/outlets.h"
 #include "engine/resolve.h"
 #include "engine/run_info.h"
+#include "engine/run_input.h"
 #include "engine/setup.h"
 #include "engine/validate.h"
 #include "io/input_lines.h"
@@ -61,18 +62,16 @@ struct StopReading {
   ~StopReading() { interrupt.raise(); }
 };
 
-}  // namespace
-
-int run_job(const Config& config, const std::function<Setup(const Config&)>& load) {
-  validate(config);
+int run(const Config& config, const std::function<Setup(const Config&)>& load,
+        Interrupt& interrupt) {
   const std::function<double()> clock = clock_from_now();
   const Paths paths = resolve_paths(config);
-  Interrupt interrupt;
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = load(config);
-  if (interrupt.happened()) return kInterruptedCode;
+  interrupt.throw_if_happened();
   const double loaded = clock();
-  Outlets outlets(config, paths, setup, clock);  // only now: nothing is made or replaced in vain
+  // Only now: nothing is made or replaced in vain.
+  Outlets outlets(config, paths, setup, clock, interrupt);
 
   RequestParser parser(setup.defaults, config.prompt_field);
   Intake intake(lines, parser, setup.tokenizer.get(), setup.chat,
@@ -167,6 +166,19 @@ int run_job(const Config& config, const std::function<Setup(const Config&)>& loa
   if (num_failed == 0) return kAllCompleted;
   print(fmt::format("lines that ended in an error record: {}\n", num_failed));
   return kSomeFailed;
+}
+
+}  // namespace
+
+int run_job(const Config& config, const std::function<Setup(const Config&)>& load) {
+  validate(config);
+  Interrupt interrupt;
+  try {
+    return run(config, load, interrupt);
+  } catch (const Interrupted&) {
+    if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
+    return kInterruptedCode;
+  }
 }
 
 }  // namespace pagedinfer

@@ -1,11 +1,10 @@
 #include "engine/outlets.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "core/error.h"
 #include "engine/fingerprint.h"
+#include "engine/run_input.h"
 
 namespace pagedinfer {
 namespace {
@@ -17,7 +16,7 @@ std::optional<OutputFile> lines_file(const std::string& path) {
 }
 
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
-                           const std::function<double()>& clock) {
+                           const std::function<double()>& clock, const Interrupt& interrupt) {
   OutputOptions options = {
       .order = config.completion_order ? RecordOrder::kCompletion : RecordOrder::kInput,
       .overwrite = config.overwrite,
@@ -25,24 +24,20 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
       .sync_every = config.sync_every,
       .clock = clock};
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
-  InputLines lines(config.input, choice_of(config));
-  const std::string limit = config.limit ? fmt::format(" (--limit {})", *config.limit) : "";
+  InputAgain input(config, interrupt);
   return RecordOutput::resume(paths.output, std::move(options),
-                              {.input = config.input + limit,
-                               .next_line = [&] { return lines.next(); },
-                               .retry_errors = config.retry_errors});
+                              {.input = input.name(),
+                               .next_line = [&] { return input.next(); },
+                               .retry_errors = config.retry_errors,
+                               .check = [&] { interrupt.throw_if_happened(); }});
 }
 
 }  // namespace
 
-LineChoice choice_of(const Config& config) {
-  return {.limit = config.limit, .shard = config.shard.value_or(Shard{})};
-}
-
 Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
-                 const std::function<double()>& clock)
+                 const std::function<double()>& clock, const Interrupt& interrupt)
     : clock_(clock),
-      records_(record_output(config, paths, setup, clock)),
+      records_(record_output(config, paths, setup, clock, interrupt)),
       stats_(lines_file(paths.stats)),
       trace_(lines_file(config.trace)) {}
 

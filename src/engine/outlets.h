@@ -6,9 +6,9 @@
 
 #include "core/config.h"
 #include "core/request.h"
+#include "engine/interrupt.h"
 #include "engine/resolve.h"
 #include "engine/setup.h"
-#include "io/input_lines.h"
 #include "io/output_file.h"
 #include "io/record.h"
 #include "io/record_output.h"
@@ -17,16 +17,13 @@
 
 namespace pagedinfer {
 
-// The lines that a run takes from its input.
-LineChoice choice_of(const Config& config);
-
 // Where answers and measurements go, line by line.
 class Outlets {
  public:
   // Opens the files, or goes on with them; their names stand in `paths`. Throws Error when that
-  // cannot be.
+  // cannot be, and Interrupted when a signal comes before anything has changed.
   Outlets(const Config& config, const Paths& paths, const Setup& setup,
-          const std::function<double()>& clock);
+          const std::function<double()>& clock, const Interrupt& interrupt);
 
   void answer(const Completion& completion, const RequestRecord& record,
               const RecordOptions& options);

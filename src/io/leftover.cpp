@@ -11,6 +11,8 @@ namespace pagedinfer {
 
 namespace {
 
+constexpr int64_t kCheckEvery = 1024;  // records
+
 bool is_set(const std::vector<bool>& bits, int64_t index) {
   return index < static_cast<int64_t>(bits.size()) && bits[static_cast<size_t>(index)];
 }
@@ -18,8 +20,9 @@ bool is_set(const std::vector<bool>& bits, int64_t index) {
 // Reads both files into a Leftover.
 class Reading {
  public:
-  Reading(const LeftoverPaths& paths, const TakenLines& taken, bool retry_errors)
-      : paths_(paths), taken_(taken), retry_errors_(retry_errors) {
+  Reading(const LeftoverPaths& paths, const TakenLines& taken, bool retry_errors,
+          const std::function<void()>& check)
+      : paths_(paths), taken_(taken), retry_errors_(retry_errors), check_(check) {
     left_.done.resize(taken.size());
   }
 
@@ -80,6 +83,7 @@ class Reading {
   }
 
   StoredRecord parse(const std::string& path, int64_t number, std::string_view line) {
+    if (number % kCheckEvery == 0) check_();
     const std::optional<StoredRecord> record = parser_.parse(line);
     if (!record) fail(path, number, "expected a record");
     if (record->index < num_indices() && !is_set(taken_, record->index)) {
@@ -111,6 +115,7 @@ class Reading {
   const LeftoverPaths& paths_;
   const TakenLines& taken_;
   const bool retry_errors_;
+  const std::function<void()>& check_;
   RecordParser parser_;
   int64_t turn_ = 0;  // in the order of the input: the index from which on the next one is
   std::unordered_map<int64_t, Waiting> waiting_;  // by index
@@ -148,8 +153,9 @@ bool is_dropped(const StoredRecord& record, const TakenLines& taken, bool retry_
 }
 
 Leftover read_leftover(const LeftoverPaths& paths, RecordOrder order, int64_t header_bytes,
-                       const TakenLines& taken, bool retry_errors) {
-  Reading reading(paths, taken, retry_errors);
+                       const TakenLines& taken, bool retry_errors,
+                       const std::function<void()>& check) {
+  Reading reading(paths, taken, retry_errors, check);
   reading.read_output(order);
   reading.read_part(header_bytes);
   return reading.end(order);

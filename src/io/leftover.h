@@ -53,7 +53,9 @@ bool is_dropped(const StoredRecord& record, const TakenLines& taken, bool retry_
 // Where a record is in both files the output's counts, and of two in the part file the last one.
 // With `retry_errors` error records are to be computed again. Throws Error naming file and line
 // of what is no record of this run, comes twice or (in the order of the input) too early.
-Leftover read_leftover(const LeftoverPaths& paths, RecordOrder order, int64_t header_bytes,
-                       const TakenLines& taken, bool retry_errors);
+// What `check` throws, called now and then, ends the reading.
+Leftover read_leftover(
+    const LeftoverPaths& paths, RecordOrder order, int64_t header_bytes, const TakenLines& taken,
+    bool retry_errors, const std::function<void()>& check = [] {});
 
 }  // namespace pagedinfer

@@ -101,10 +101,8 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
 
   require_same(sidecar, header->fingerprint, options.fingerprint);
   const TakenLines taken = verify_input(from.input, header->mark, from.next_line);
-  const auto read = [&](const std::string& part) {
-    return read_leftover({path, part}, options.order, header->bytes, taken, from.retry_errors);
-  };
-  Leftover left = read(sidecar);
+  Leftover left = read_leftover({path, sidecar}, options.order, header->bytes, taken,
+                                from.retry_errors, from.check);
 
   // From here on files change.
   if (ended) rename_file(options.calls, sidecar, part_of(path));
@@ -114,7 +112,8 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   PartFile part(std::move(*file), *header);
   if (left.first_dropped) {
     drop_records(path, *left.first_dropped, taken, from.retry_errors, output, part);
-    left = read(part_of(path));
+    left = read_leftover({path, part_of(path)}, options.order, header->bytes, taken,
+                         from.retry_errors);
     CHECK(!left.first_dropped);
   }
   RecordOutput resumed(path, std::move(options), std::move(output));

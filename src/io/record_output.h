@@ -30,6 +30,8 @@ struct ResumeFrom {
   std::string input;          // its name, for messages
   NextInputLine next_line;    // from the first line on
   bool retry_errors = false;  // compute error records again
+  // Called now and then until files change; may throw, as next_line may.
+  std::function<void()> check = [] {};
 };
 
 // The completions file. In the order of the input a record whose turn has not come waits in

@@ -1,0 +1,32 @@
+// The input of a run, to be read and to be read again.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/config.h"
+#include "engine/interrupt.h"
+#include "io/input_lines.h"
+
+namespace pagedinfer {
+
+// The lines that a run takes.
+LineChoice choice_of(const Config& config);
+
+// The input from its beginning, to be compared with what a run has read of it.
+class InputAgain {
+ public:
+  InputAgain(const Config& config, const Interrupt& interrupt);
+
+  // As messages call it.
+  const std::string& name() const { return name_; }
+  // As InputLines. Throws Interrupted.
+  std::optional<InputLine> next();
+
+ private:
+  const Interrupt& interrupt_;
+  const std::string name_;
+  InputLines lines_;
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,64 @@
+// What a run must not touch when it resumes or begins anew.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "io/record_output.h"
+#include "support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+constexpr int64_t kNumLines = 3000;
+
+std::string line_of(int64_t turn) { return fmt::format("prompt {}", turn); }
+std::string record_of(int64_t turn) { return fmt::format("{{\"index\":{}}}\n", turn); }
+
+OutputOptions options_of(RecordOrder order, bool overwrite = false) {
+  return {.order = order, .overwrite = overwrite, .fingerprint = {{{"seed", "1"}}}};
+}
+
+// Answers all lines but the first, in descending order, and stops.
+void leave_behind(const std::string& path, RecordOrder order) {
+  RecordOutput output(path, options_of(order));
+  RunMark mark;
+  for (int64_t turn = 0; turn < kNumLines; ++turn) mark.add(line_of(turn));
+  for (int64_t turn = kNumLines - 1; turn > 0; --turn) output.append(turn, record_of(turn));
+  output.flush(mark);
+}
+
+struct Stop {};
+
+}  // namespace
+
+TEST_CASE("an interrupt while it is checked what a run has left changes nothing") {
+  for (const RecordOrder order : {RecordOrder::kInput, RecordOrder::kCompletion}) {
+    const TempDir dir;
+    const std::string path = dir / "out";
+    leave_behind(path, order);
+    const std::string output = read_file(path), part = read_file(path + ".part");
+    CHECK((output + part).size() > 3000 * record_of(0).size());
+    const auto resume = [&](int reads, int checks) {
+      int64_t turn = 0;
+      std::string text;
+      const auto next_line = [&]() -> std::optional<InputLine> {
+        if (reads-- == 0) throw Stop();
+        text = line_of(turn);
+        return InputLine{text, turn++};
+      };
+      const auto check = [&] {
+        if (checks-- == 0) throw Stop();
+      };
+      return RecordOutput::resume(path, options_of(order), {"input", next_line, false, check});
+    };
+    for (const int reads : {0, 1, 2000}) CHECK_THROWS_AS(resume(reads, 1 << 30), Stop);
+    for (const int checks : {0, 1}) CHECK_THROWS_AS(resume(1 << 30, checks), Stop);
+    CHECK(read_file(path) == output);
+    CHECK(read_file(path + ".part") == part);
+    CHECK(resume(1 << 30, 1 << 30).num_done() == kNumLines - 1);
+  }
+}
