@@ -62,3 +62,21 @@ TEST_CASE("an interrupt while it is checked what a run has left changes nothing"
     CHECK(resume(1 << 30, 1 << 30).num_done() == kNumLines - 1);
   }
 }
+
+TEST_CASE("a run that begins anew does not touch the output of one in progress") {
+  const TempDir dir;
+  const std::string path = dir / "out";
+  const auto begin_anew = [&] { return RecordOutput(path, options_of(RecordOrder::kInput, true)); };
+  {
+    RecordOutput first = begin_anew();
+    first.append(0, record_of(0));
+    first.flush({});
+    const std::string part = read_file(path + ".part");
+    CHECK_THROWS_WITH_AS(begin_anew(), (path + ".part: another run is writing it").c_str(), Error);
+    CHECK(read_file(path) == record_of(0));
+    CHECK(read_file(path + ".part") == part);
+  }
+  RecordOutput second = begin_anew();  // what a killed run has left is nobody's
+  second.append(0, record_of(0));
+  second.finish({});
+}

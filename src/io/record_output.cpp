@@ -25,6 +25,9 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
                     "--overwrite discards it",
                     part_of(path)));
   }
+  if (!holds_nothing && name_exists(part_of(path))) {
+    OutputFile(part_of(path), Existing::kKeep, options.calls).lock();  // nobody is writing it
+  }
   return OutputFile(path, options.overwrite ? Existing::kReplace : Existing::kRefuse,
                     options.calls);
 }
@@ -96,6 +99,7 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   }
   if (!header) {
     options.overwrite = true;  // nothing is there
+    file.reset();
     return RecordOutput(path, std::move(options));
   }
 
