@@ -5,6 +5,8 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -135,6 +137,45 @@ TEST_CASE("a packed file of a public benchmark is read as it is") {
                            "--prompt-field", "prompt", "--max-tokens", "1"});
   CHECK(ended.exit_code == 0);
   CHECK(json_file(dir / "out").size() == 164);
+}
+
+TEST_CASE("an input that is written to while it is read is an error, unless it has only grown") {
+  const TempDir dir;
+  const std::string input = dir / "in.jsonl", lines = many_lines(2000);
+  // Runs to the end while something happens to the input behind the first records.
+  const auto run_while = [&](const std::string& output, const std::function<void()>& happens) {
+    write_file(input, lines);
+    Process process(
+        command({"run", "--input", input, "--output", output, "--max-batch-size", "8"}));
+    CHECK(process.wait_until([&] { return read_file(output).size() > 100; }));
+    happens();
+    return process.wait();
+  };
+  const auto overwrite = [&](const std::string& text) {
+    std::fstream(input, std::ios::in | std::ios::out).write(text.data(), long(text.size()));
+  };
+
+  const Ended changed = run_while(dir / "changed", [&] { overwrite("{\"prompt\": \"other\"}"); });
+  CHECK(changed.exit_code == 1);
+  CHECK(changed.err.find(input + ": the first 2000 lines for this run have changed") !=
+        std::string::npos);
+  CHECK(json_file(dir / "changed").size() == 2000);  // nothing of it is lost
+  const Ended resumed = run({"--input", input, "--output", dir / "changed", "--resume"});
+  CHECK(resumed.exit_code == 1);
+  CHECK(resumed.err.find(input + ": the first 2000 lines") != std::string::npos);
+  write_file(input, lines);
+  CHECK(run({"--input", input, "--output", dir / "changed", "--resume"}).exit_code == 2);
+
+  const Ended same = run_while(dir / "same", [&] { overwrite(lines.substr(0, 10)); });
+  CHECK(same.exit_code == 2);
+  const Ended replaced = run_while(dir / "replaced", [&] { write_file(input, "new\n"); });
+  CHECK(replaced.exit_code == 2);  // the old file is read to its end
+  const Ended gone = run_while(dir / "gone", [&] { std::filesystem::remove(input); });
+  CHECK(gone.exit_code == 2);
+  for (const char* output : {"changed", "same", "replaced", "gone"}) {
+    CHECK(read_file(dir / output) == read_file(dir / "same"));
+  }
+  CHECK(run({"--input", input, "--output", dir / "never"}).exit_code == 1);
 }
 
 TEST_CASE("an interrupt while a run looks at what there is changes nothing") {

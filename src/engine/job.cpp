@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,22 @@ void print_notes(const std::vector<std::string>& notes, const RequestParser::Unk
     list += fmt::format(" ({})", count);
   }
   print(fmt::format("note: keys that nobody knows were ignored: {}\n", list));
+}
+
+// What has kept a run from reading its input to the end or, of an input that somebody has
+// written to meanwhile, from believing what it has read.
+std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
+                                  const Config& config, const Interrupt& interrupt) {
+  try {
+    intake.rethrow_failure();
+    if (interrupt.happened() || !lines.has_changed()) return nullptr;
+    InputAgain input(config, interrupt);
+    verify_input(input.name(), intake.mark(), [&] { return input.next(); });
+  } catch (const Error&) {
+    return std::current_exception();
+  } catch (const Interrupted&) {
+  }
+  return nullptr;
 }
 
 // Lets the reading thread go, however the run ends.
@@ -134,10 +151,12 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
                       what_happened, paths.output));
   };
   bool complete = false;
+  std::exception_ptr fault;
   try {
     engine.run({.next = next, .done = done, .stepped = stepped, .interrupted = interrupted});
+    fault = fault_of_input(intake, lines, config, interrupt);
     complete = !interrupt.happened();
-    outlets.close_records(complete && !intake.failed(), intake.mark());
+    outlets.close_records(complete && !fault, intake.mark());
   } catch (...) {
     progress.clear();
     outlets.rescue(intake.mark(), info, summarize());
@@ -160,8 +179,9 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
       print(fmt::format("{}: no line to answer\n", config.input));
     }
     if (!complete) print_way_on("interrupted");
+    if (complete && intake.failed()) print_way_on("failed");
   }
-  intake.rethrow_failure();
+  if (fault) std::rethrow_exception(fault);
   if (!complete) return kInterruptedCode;
   if (num_failed == 0) return kAllCompleted;
   print(fmt::format("lines that ended in an error record: {}\n", num_failed));

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,17 +36,24 @@ InputBytes::InputBytes(const std::string& path, int stop_fd)
   // it. Reads wait in poll().
   fd_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) throw cannot("open", name_, errno);
-  struct stat status = {};
-  if (fstat(fd_, &status) != 0 || S_ISDIR(status.st_mode)) {
-    const int error = S_ISDIR(status.st_mode) ? EISDIR : errno;
+  if (fstat(fd_, &at_open_) != 0 || S_ISDIR(at_open_.st_mode)) {
+    const int error = S_ISDIR(at_open_.st_mode) ? EISDIR : errno;
     if (fd_ != STDIN_FILENO) close(fd_);
     throw cannot("read", name_, error);
   }
-  if (S_ISREG(status.st_mode)) size_at_open_ = status.st_size - lseek(fd_, 0, SEEK_CUR);
+  if (S_ISREG(at_open_.st_mode)) size_at_open_ = at_open_.st_size - lseek(fd_, 0, SEEK_CUR);
 }
 
 InputBytes::~InputBytes() {
   if (fd_ != STDIN_FILENO) close(fd_);
+}
+
+bool InputBytes::has_changed() const {
+  struct stat now = {};
+  if (!S_ISREG(at_open_.st_mode) || fstat(fd_, &now) != 0) return false;
+  const timespec before = at_open_.st_mtim, after = now.st_mtim;
+  return before.tv_sec != after.tv_sec || before.tv_nsec != after.tv_nsec ||
+         at_open_.st_size != now.st_size;
 }
 
 int64_t InputBytes::read(char* data, int64_t size) {

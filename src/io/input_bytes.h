@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +25,8 @@ class InputBytes {
   // when they cannot be read or unpacked, or when a file has become shorter than it was.
   int64_t read(char* data, int64_t size);
   bool stopped() const { return stopped_; }
+  // Whether somebody has written to the file since it was opened.
+  bool has_changed() const;
   const std::string& name() const { return name_; }
 
  private:
@@ -32,7 +36,8 @@ class InputBytes {
   const std::string name_;
   const int stop_fd_;
   int fd_ = -1;
-  int64_t size_at_open_ = 0;  // of a regular file
+  struct stat at_open_ = {};
+  int64_t size_at_open_ = 0;  // of a regular file, what there was to read
   int64_t num_read_ = 0;
   bool begun_ = false, stopped_ = false;
   std::unique_ptr<Gunzip> gunzip_;  // of data that are packed

@@ -37,6 +37,8 @@ class InputLines {
   // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,
   // and kLinePadding readable bytes follow it. Throws Error when the input cannot be read.
   std::optional<InputLine> next();
+  // Whether somebody has written to the file since it was opened.
+  bool has_changed() const { return reader_.has_changed(); }
 
  private:
   LineReader reader_;

@@ -37,6 +37,8 @@ class LineReader {
   // beyond the limit the first `max_line_bytes` + 1 bytes. The text is valid until the next
   // call. Throws Error when the input cannot be read; the lines before were complete.
   std::optional<Line> next();
+  // Whether somebody has written to the file since it was opened.
+  bool has_changed() const { return bytes_.has_changed(); }
 
  private:
   // Reads more behind what is unread; false at the end of the input.
