@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The regression comparison: the demo prompts under many configurations, each of which must
-# write the same bytes as one request at a time does. scripts/regression.sh [PROGRAM [LINES]]
+# The regression comparison: the demo prompts under many configurations, and a tiny model of every
+# family under some, each of which must write the same bytes as one request at a time does. scripts/regression.sh [PROGRAM [LINES]]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:-$root/build/pagedinfer}")
@@ -27,11 +27,12 @@ with open(target, "w", encoding="utf-8") as out:
             out.write('{"prompt": "unfinished\n\n{"id": 7, "prompt": ""}\n')
 PY
 
+prompts=$work/prompts.jsonl model=()
 run() {  # run NAME FLAGS...
   local name=$1 code=0
   shift
-  "$program" run --quiet --input "$work/prompts.jsonl" --output "$work/$name.jsonl" \
-    --stats "$work/$name.stats" "$@" || code=$?
+  "$program" run --quiet --input "$prompts" --output "$work/$name.jsonl" \
+    --stats "$work/$name.stats" ${model[@]+"${model[@]}"} "$@" || code=$?
   [ "$code" -eq 2 ] || { echo "$name: exit code $code, expected 2"; exit 1; }
 }
 
@@ -82,4 +83,33 @@ baseline=alone-float32
 run alone-float32 --dtype float32 --max-batch-size 1 --kv contiguous --chunked-prefill off
 compare paged-float32 --dtype float32
 compare small-float32 --dtype float32 --block-size 5 --prefill-chunk-size 9 --threads 3
+
+# Made-up weights (--weights dummy), windows, prompts of token ids, one of them not in the vocabulary.
+python3 - tests/data/families "$work" <<'PY'
+import json, pathlib, random, sys
+source, work = map(pathlib.Path, sys.argv[1:])
+for golden in sorted(source.glob("*.json")):
+    config = json.loads(golden.read_text())["config"]
+    vocab = config.get("text_config", config)["vocab_size"]
+    model, chance = work / golden.stem, random.Random(golden.stem)
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(config))
+    with open(work / f"{golden.stem}.prompts", "w") as out:
+        for i in range(12):
+            ids = [chance.randrange(vocab) for _ in range(chance.choice((1, 7, 24, 25, 60, 300)))]
+            more = {"temperature": 0.9, "seed": i} if i % 2 else {}
+            line = {"prompt_token_ids": ids, "max_tokens": chance.randrange(1, 50)} | more
+            out.write(json.dumps(line) + "\n")
+        out.write(json.dumps({"prompt_token_ids": [vocab]}) + "\n")
+PY
+for config in tests/data/families/*.json; do
+  name=$(basename "$config" .json)
+  prompts=$work/$name.prompts
+  model=(--model "$work/$name" --weights dummy)
+  baseline=$name
+  run "$name" --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
+  compare "$name-small" --block-size 3 --prefill-chunk-size 5
+  compare "$name-tight" --num-blocks 90 --block-size 4 --admission-reserve 0
+  compare "$name-isa" --cpu-isa portable --prefill-chunk-size 23
+done
 echo "$count configurations wrote the same bytes as one request at a time"
