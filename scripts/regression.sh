@@ -84,6 +84,15 @@ run alone-float32 --dtype float32 --max-batch-size 1 --kv contiguous --chunked-p
 compare paged-float32 --dtype float32
 compare small-float32 --dtype float32 --block-size 5 --prefill-chunk-size 9 --threads 3
 
+for directory in datasets/story-*/; do
+  name=$(basename "$directory")
+  [ "$name" != story-llama ] || continue  # which is the one above
+  model=(--model "$name") baseline=$name
+  run "$name" --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
+  compare "$name-small" --block-size 3 --prefill-chunk-size 5
+  compare "$name-tight" --num-blocks 160 --block-size 4 --admission-reserve 0
+done
+
 # Made-up weights (--weights dummy), windows, prompts of token ids, one of them not in the vocabulary.
 python3 - tests/data/families "$work" <<'PY'
 import json, pathlib, random, sys
