@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -284,4 +285,46 @@ TEST_CASE("a tied head that is stored counts only where it differs") {
 
   const TinyModel tied({.tied = true});
   CHECK(open_model(tied.dir()).spec.tied_embeddings);
+}
+
+TEST_CASE("a mutated config is an error or a model that computes") {
+  const std::string configs[] = {
+      config_of("LlamaForCausalLM", R"(, "rope_scaling": {"type": "linear", "factor": 2})"),
+      config_of(kQwen2, R"(, "use_sliding_window": true, "sliding_window": 3,
+          "max_window_layers": 1)"),
+      config_of(kQwen3, R"(, "head_dim": 8, "eos_token_id": 5)"),
+      config_of(kGemma, R"(, "head_dim": 8, "sliding_window": 3, "sliding_window_pattern": 2)")};
+  const std::string alphabet = "0123456789[]{},:\"-eE.tfn \\\0\xFF";
+  std::mt19937 random(9);
+  int errors = 0, computed = 0;
+  for (int trial = 0; trial < 1500; ++trial) {
+    std::string config = configs[random() % std::size(configs)];
+    for (uint32_t i = 0, n = 1 + random() % 3; i < n; ++i) {
+      const size_t at = random() % config.size();
+      const char c = alphabet[random() % alphabet.size()];
+      switch (random() % 4) {
+        case 0: config.insert(at, 1, c); break;
+        case 1: config.erase(at, 1 + random() % 4); break;
+        default: config[at] = c; break;
+      }
+    }
+    CAPTURE(config);
+    TempDir dir;
+    write_file(dir / "config.json", config);
+    try {
+      int64_t elements = 0;
+      const LoadedModel model = open_model(dir.path(), WeightSource::kDummy);
+      for (const auto& tensor : needed_tensors(model.spec, model.names))
+        elements += tensor.rows * tensor.cols;
+      if (elements > 1 << 20) continue;
+      ModelRunner runner(dir.path(), DType::kF32, available_isas().back(), 1, WeightSource::kDummy);
+      runner.start(4);
+      CHECK(runner.run({0, 0, 0}, {2})[0].size() == static_cast<size_t>(model.spec.vocab));
+      ++computed;
+    } catch (const Error&) {
+      ++errors;
+    }
+  }
+  CHECK(errors > 300);
+  CHECK(computed > 100);
 }
