@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Trains small tokenizers in the styles of well-known models, and writes what the reference
-libraries do with them to tests/data/tokenizers: ids of random texts, texts of random ids.
+libraries do with them to tests/data/tokenizers: ids of random texts, texts of random ids. Also
+the characters of each class in patterns.
 
 Needs tokenizers, transformers and sentencepiece. Usage: make_tokenizer_cases.py [OUTPUT]
 """
@@ -200,7 +201,28 @@ def write(name, tokenizer, encode, texts, num_ids):
         "\n".join(" ".join(map(str, encode(text))) for text in texts) + "\n")
 
 
+def write_classes():
+    """The characters of the classes that patterns are made of: PATTERN FIRST-LAST ..."""
+    characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    lines = []
+    for name in "L M N P S Z Lu Ll Lt Lm Lo Nd Mn".split() + ["s"]:
+        pattern = "\\s" if name == "s" else f"\\p{{{name}}}"
+        split = pre.Split(Regex(pattern), "removed")
+        ranges = []
+        for begin in range(0, len(characters), 4096):
+            some = characters[begin:begin + 4096]
+            others = set("".join(piece for piece, _ in split.pre_tokenize_str("".join(some))))
+            for character in map(ord, filter(lambda c: c not in others, some)):
+                if ranges and ranges[-1][1] == character - 1:
+                    ranges[-1][1] = character
+                else:
+                    ranges.append([character, character])
+        lines.append(" ".join([pattern] + [f"{a:X}-{b:X}" if a != b else f"{a:X}" for a, b in ranges]))
+    (OUTPUT / "classes.txt").write_text("\n".join(lines) + "\n")
+
+
 def main():
+    write_classes()
     draw = random.Random(1)
     texts = ["", " ", "a"]
     while len(texts) < NUM_TEXTS:
