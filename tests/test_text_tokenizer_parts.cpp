@@ -145,6 +145,7 @@ TEST_CASE("added tokens are found leftmost and longest, with the space they take
   CHECK(shown("a <r> \n b") == "[a ]4[<r> \n ][b]");
   CHECK(shown("<r> <l>") == "4[<r> ]3[<l>]");
   CHECK(shown("words sword word, word") == "[words sword ]5[word][, ]5[word]");
+  CHECK(shown("word\xE2\x93\x90") == "[word\xE2\x93\x90]");  // a circled letter
   CHECK(shown("\xC3\xA9word word\xC3\xA9") == "[\xC3\xA9word word\xC3\xA9]");
 }
 

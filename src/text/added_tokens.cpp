@@ -8,6 +8,13 @@
 namespace pagedinfer {
 namespace {
 
+// What Unicode's regular expressions call a character of a word: alphabetic (the last ranges are
+// letters in circles and squares), marks, digits, connectors, joiners.
+constexpr std::string_view kWordCharacter =
+    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\xE2\x80\x8C\xE2\x80\x8D"
+    "\xE2\x92\xB6-\xE2\x93\xA9\xF0\x9F\x84\xB0-\xF0\x9F\x85\x89"
+    "\xF0\x9F\x85\x90-\xF0\x9F\x85\xA9\xF0\x9F\x85\xB0-\xF0\x9F\x86\x89]";
+
 // Where the white space at the end of `text` begins.
 size_t trailing_space(std::string_view text) {
   size_t end = text.size();
@@ -45,8 +52,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::
     : tokens_(std::move(tokens)), ends_(1), begins_(256, false) {
   for (size_t i = 0; i < tokens_.size(); ++i) add(i, contents[i]);
   const auto single = [](const AddedToken& token) { return token.single_word; };
-  if (std::ranges::any_of(tokens_, single))
-    word_ = std::make_unique<Regex>("[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}]");
+  if (std::ranges::any_of(tokens_, single)) word_ = std::make_unique<Regex>(kWordCharacter);
 }
 
 void AddedTokens::add(size_t token, std::string_view content) {
