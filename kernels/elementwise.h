@@ -1,0 +1,47 @@
+// Operations that touch each element once. All are bound by memory.
+#pragma once
+
+#include "kernels/types.h"
+
+namespace pagedinfer::kernels {
+
+// out[i] = table[tokens[i]] * scale. Table and out have the same type.
+struct EmbedArgs {
+  Type type;
+  Matrix table;           // (vocabulary, cols)
+  const int32_t* tokens;  // (num_rows)
+  float scale;
+  Matrix out;  // (num_rows, cols)
+  int64_t num_rows, cols;
+};
+void launch_embed(const EmbedArgs& args, cudaStream_t stream);
+
+// out[i] = x[indices[i]]
+struct GatherRowsArgs {
+  Type type;
+  Matrix x;
+  const int32_t* indices;  // (num_rows)
+  Matrix out;              // (num_rows, cols)
+  int64_t num_rows, cols;
+};
+void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
+
+// x += y, or, with y_is_one_row, the same y to every row.
+struct AddArgs {
+  Type type;
+  Matrix x, y;  // (num_rows, cols)
+  int64_t num_rows, cols;
+  bool y_is_one_row;
+};
+void launch_add(const AddArgs& args, cudaStream_t stream);
+
+// out = activation(gate) * up; out may be gate or up.
+struct GateArgs {
+  Type type;
+  Matrix gate, up, out;  // (num_rows, cols)
+  int64_t num_rows, cols;
+  bool gelu_tanh;  // else SiLU
+};
+void launch_gate(const GateArgs& args, cudaStream_t stream);
+
+}  // namespace pagedinfer::kernels
