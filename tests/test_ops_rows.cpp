@@ -91,3 +91,24 @@ TEST_CASE("the largest number and the weights leave out what is not finite") {
     }
   }
 }
+
+TEST_CASE("a bias is added to every row, and so it is by a backend that leaves it to add()") {
+  constexpr int64_t kRows = 70, kCols = 1003, kStride = 1010;  // worth several threads
+  Random random{8};
+  const std::vector<float> x = random.normals(kRows * kStride);
+  std::vector<float> bias = random.normals(kCols);
+  for (const CpuIsa isa : available_isas()) {
+    const auto ops = make_cpu_ops({.isa = isa, .num_threads = 3});
+    std::vector<float> ours = x, plain = x;
+    const auto rows_of = [&](std::vector<float>& data) {
+      return Tensor{data.data(), DType::kF32, kRows, kCols, kStride};
+    };
+    ops->add_bias(rows_of(ours), view(bias, 1, kCols));
+    ops->Ops::add_bias(rows_of(plain), view(bias, 1, kCols));
+    CHECK(count_differences(ours, plain) == 0);
+    for (int64_t i = 0; i < kRows * kStride; ++i) {
+      const bool is_padding = i % kStride >= kCols;
+      REQUIRE(ours[i] == (is_padding ? x[i] : x[i] + bias[i % kStride]));
+    }
+  }
+}
