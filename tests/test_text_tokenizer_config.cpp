@@ -61,6 +61,15 @@ TEST_CASE("tokenizer_config.json adds tokens and makes them special") {
   CHECK(added->token_bytes(next) == "<tool>");
 }
 
+TEST_CASE("a token keeps the id of tokenizer.json, whatever tokenizer_config.json calls it") {
+  const auto plain = tokenizer_with("{}");
+  const TokenId id = plain->find_token("<think>").value();
+  const auto other = tokenizer_with(
+      R"({"added_tokens_decoder": {"5000000": {"content": "<think>", "special": true}}})");
+  CHECK(other->encode("<think>") == Ids{id});
+  CHECK(other->token_bytes(id).empty());
+}
+
 TEST_CASE("a tokenizer_config.json that cannot be followed is an error") {
   for (const std::string config :
        {R"({"added_tokens_decoder": {"5000000": {"content": "<far>"}}})",

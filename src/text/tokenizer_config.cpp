@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <unordered_map>
 
 #include "core/error.h"
 #include "io/json_file.h"
@@ -38,24 +39,36 @@ AddedToken read_added(const JsonObject& entry, std::string_view id) {
   return token;
 }
 
-// The place of a token among those added. Adds it with the next id if it is new.
-AddedToken& find_or_add(BpeParts& parts, const std::string& path, AddedToken token) {
-  const auto same = [&](const AddedToken& other) { return other.content == token.content; };
-  if (const auto found = std::ranges::find_if(parts.added, same); found != parts.added.end())
-    return *found;
-  const auto known = parts.vocabulary->find(token.content);
-  const TokenId id = known.value_or(parts.vocabulary->num_ids());
-  if (token.id >= 0 && token.id != id) {
-    throw Error(
-        fmt::format("{}: '{}' has the id {}, expected {}", path, token.content, token.id, id));
+// The added tokens of a tokenizer.json, by their spelling.
+class Places {
+ public:
+  Places(BpeParts& parts, const std::string& path) : parts_(parts), path_(path) {
+    for (size_t i = 0; i < parts.added.size(); ++i) at_.emplace(parts.added[i].content, i);
   }
-  if (!known && (id >= Vocabulary::kMaxIds ||
-                 parts.vocabulary->add(token.content, id) != Vocabulary::Added::kYes))
-    throw Error(fmt::format("{}: no id is left for '{}'", path, token.content));
-  token.id = id;
-  parts.added.push_back(std::move(token));
-  return parts.added.back();
-}
+
+  // The place of a token. Adds it with the next id if it is new; a negative id is any.
+  AddedToken& find_or_add(AddedToken token) {
+    const auto [place, is_new] = at_.emplace(token.content, parts_.added.size());
+    if (!is_new) return parts_.added[place->second];
+    const auto known = parts_.vocabulary->find(token.content);
+    const TokenId id = known.value_or(parts_.vocabulary->num_ids());
+    if (token.id >= 0 && token.id != id) {
+      throw Error(
+          fmt::format("{}: '{}' has the id {}, expected {}", path_, token.content, token.id, id));
+    }
+    if (!known && (id >= Vocabulary::kMaxIds ||
+                   parts_.vocabulary->add(token.content, id) != Vocabulary::Added::kYes))
+      throw Error(fmt::format("{}: no id is left for '{}'", path_, token.content));
+    token.id = id;
+    parts_.added.push_back(std::move(token));
+    return parts_.added.back();
+  }
+
+ private:
+  BpeParts& parts_;
+  const std::string& path_;
+  std::unordered_map<std::string, size_t> at_ = {};
+};
 
 std::vector<TokenId> around(const BpeParts& parts, const std::string& path,
                             const std::optional<bool>& add,
@@ -83,23 +96,29 @@ TokenizerConfig read_tokenizer_config(const std::string& path) {
     if (auto token = spelling(root, key); token && !token->empty())
       config.special.push_back(std::move(*token));
   if (const auto added = root.find_object("added_tokens_decoder")) {
-    for (const auto field : added->fields())
-      if (const auto entry = added->find_object(field.key))
-        config.added.push_back(read_added(*entry, field.key));
+    for (const auto field : added->fields()) {
+      simdjson::dom::object entry;
+      if (field.value.get(entry) != simdjson::SUCCESS) added->fail(field.key, "is no object");
+      const std::string prefix = fmt::format("added_tokens_decoder.{}.", field.key);
+      config.added.push_back(read_added(JsonObject(path, prefix, entry), field.key));
+    }
   }
   std::ranges::sort(config.added, {}, &AddedToken::id);
   return config;
 }
 
 void apply_config(const TokenizerConfig& config, const std::string& path, BpeParts& parts) {
+  Places places(parts, path);
   for (const AddedToken& token : config.added) {
-    AddedToken& place = find_or_add(parts, path, token);
+    AddedToken& place = places.find_or_add(token);
     const bool special = place.special || token.special;
+    const TokenId id = place.id;
     place = token;
     place.special = special;
+    place.id = id;
   }
   for (const std::string& content : config.special) {
-    AddedToken& place = find_or_add(parts, path, {.id = -1, .content = content});
+    AddedToken& place = places.find_or_add({.id = -1, .content = content});
     if (place.special) continue;
     place = {.id = place.id, .content = content, .special = true};
   }

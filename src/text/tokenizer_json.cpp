@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <unordered_set>
 
 #include "text/byte_level.h"
 #include "text/tokenizer_steps.h"
@@ -115,6 +117,7 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
   std::vector<AddedToken> tokens;
   const int model_size = vocabulary.num_tokens();
   TokenId next = model_size;
+  std::unordered_set<std::string> contents;
   for (const JsonObject& entry : root.objects("added_tokens")) {
     check_keys(entry,
                {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
@@ -126,9 +129,8 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
     token.normalized = entry.find_bool("normalized").value_or(!token.special);
     token.id = static_cast<TokenId>(entry.integer("id", 0, kMaxId));
     if (token.content.empty()) entry.fail("content", "is empty");
-    const bool twice = std::ranges::any_of(
-        tokens, [&](const AddedToken& other) { return other.content == token.content; });
-    if (twice) entry.fail("content", fmt::format("is '{}', which was added before", token.content));
+    if (!contents.insert(token.content).second)
+      entry.fail("content", fmt::format("is '{}', which was added before", token.content));
     // The reference gives ids of its own: the model's, or the next one.
     const TokenId expected = vocabulary.find(token.content).value_or(next);
     if (token.id != expected)
