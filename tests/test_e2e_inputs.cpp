@@ -146,7 +146,7 @@ TEST_CASE("an input that is written to while it is read is an error, unless it h
   const auto run_while = [&](const std::string& output, const std::function<void()>& happens) {
     write_file(input, lines);
     Process process(
-        command({"run", "--input", input, "--output", output, "--max-batch-size", "8"}));
+        command({"run", "--input", input, "--output", output, "--max-batch-size", "2"}));
     CHECK(process.wait_until([&] { return read_file(output).size() > 100; }));
     happens();
     return process.wait();

@@ -34,7 +34,7 @@ std::string make_lines(int count) {
 
 // Starts a run and kills it when its output has some records.
 void kill_in_the_middle(const Words& flags, const std::string& output) {
-  Process process(command(Words{"run"} + flags));
+  Process process(command(Words{"run"} + flags + Words{"--max-batch-size", "1"}));
   CHECK(process.wait_until([&] { return read_file(output).size() > 300; }));
   process.send(SIGKILL);
   CHECK(process.wait().exit_code == 128 + SIGKILL);
@@ -56,10 +56,9 @@ TEST_CASE("three shards, one of them killed and resumed, merge to the single run
       const std::string stem = std::string(name).substr(0, std::string(name).find('.'));
       Words outputs;
       for (int shard = 0; shard < 3; ++shard) {
-        const Words flags = {"--input", dir / name,         "--order",
-                             order,     "--shard",          std::to_string(shard) + "/3",
-                             "--quiet", "--max-batch-size", "4",
-                             "--resume"};
+        const Words flags = {"--input", dir / name, "--order",
+                             order,     "--shard",  std::to_string(shard) + "/3",
+                             "--quiet", "--resume"};
         outputs.push_back(dir / fmt::format("{}.{}-of-3.completions.jsonl", stem, shard));
         std::filesystem::remove(outputs.back());
         std::filesystem::remove(outputs.back() + ".run");
