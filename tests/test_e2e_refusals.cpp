@@ -163,6 +163,15 @@ TEST_CASE("a model that is broken is refused, naming the file") {
   CHECK(run({"--input", scene.input, "--overwrite", "--model", model}).exit_code == 0);
 }
 
+TEST_CASE("what a run has left is not removed for one that cannot begin") {
+  Scene scene;
+  const std::string part = scene.output + ".part";
+  write_file(part, "left");
+  scene.refuses_with_input({"--stats", scene.dir / "none/stats"}, {"none/stats"});
+  scene.refuses_with_input({"--trace", scene.dir / "none/trace"}, {"none/trace"});
+  CHECK(read_file(part) == "left");
+}
+
 TEST_CASE("combinations that cannot be are refused, naming the flag") {
   Scene scene;
   const auto refuses = [&](const Words& flags, const Words& words) {
