@@ -29,5 +29,5 @@ for ((shard = 0; shard < shards; ++shard)); do
   merge+=("$stem.$shard-of-$shards.completions.jsonl")
 done
 tasks=$(sbatch --parsable --requeue --array="0-$((shards - 1))" "$0" "$@")
-sbatch --parsable --dependency="afterok:${tasks%%;*}" --wrap="$(printf '%q ' "${merge[@]}")" >/dev/null
+sbatch --parsable --kill-on-invalid-dep=yes --dependency="afterok:${tasks%%;*}" --wrap="$(printf '%q ' "${merge[@]}")" >/dev/null
 echo "job ${tasks%%;*} runs $shards shards; then $stem.completions.jsonl is made"
