@@ -96,20 +96,33 @@ SchedulerLimits make_limits(const Config& config, int max_model_len) {
           .admission_reserve = config.admission_reserve};
 }
 
+StepBounds bounds_of(const Config& config, const Setup& setup) {
+  const ModelSpec& spec = setup.model.spec;
+  return {.tokens = setup.limits.max_step_tokens,
+          .sequences = setup.limits.max_running,
+          .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+          .vocab = spec.vocab,
+          .context = setup.max_model_len,
+          .block_size = resolve(config, setup.max_model_len).block_size,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim};
+}
+
 MemoryPlan make_plan(const Config& config, const Setup& setup) {
   const ModelSpec& spec = setup.model.spec;
   const int64_t per_layer =
       setup.ops->kv_bytes_per_position(setup.compute, spec.kv_heads, spec.head_dim);
-  const int64_t widest = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim});
+  const StepBounds bounds = bounds_of(config, setup);
   const int64_t activation_bytes =
       scratch_bytes(spec, setup.ops->activation_type(), setup.limits.max_step_tokens,
                     setup.limits.max_running) +
-      setup.ops->workspace_bytes(setup.limits.max_step_tokens, widest);
+      setup.ops->workspace_bytes(bounds);
   return plan_memory({.available_bytes = available_memory("/"),
                       .weight_bytes = weight_bytes(setup.model, setup.compute, *setup.ops),
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
-                      .block_size = resolve(config, setup.max_model_len).block_size,
+                      .block_size = bounds.block_size,
                       .max_batch_size = setup.limits.max_running,
                       .max_model_len = setup.max_model_len,
                       .num_blocks = config.num_blocks,
@@ -149,6 +162,8 @@ Setup set_up(const Config& config) {
                .compute = setup.compute};
   setup.ops = make_cpu_ops(setup.cpu);
   setup.memory = make_plan(config, setup);
+  setup.ops->reserve(bounds_of(config, setup), setup.memory.weight_bytes + setup.memory.kv_bytes,
+                     setup.memory.activation_bytes);
   setup.weights = load_weights(setup.model, setup.compute, *setup.ops);
   setup.pool = make_pool(config, setup);
   for (size_t i = 0; i < spec.layers.size(); ++i) {

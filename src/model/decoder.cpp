@@ -9,13 +9,17 @@ struct Buffers {
   Tensor residual;                  // (tokens, hidden)
   Tensor normed;                    // (tokens, hidden) the input of a block
   Tensor block_out;                 // (tokens, hidden)
-  Tensor q, k, v;                   // (tokens, heads * head_dim or kv_heads * head_dim)
+  Tensor q, k, v;                   // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
   Tensor attended;                  // (tokens, heads * head_dim)
-  Tensor gate, up, gated;           // (tokens, intermediate)
+  Tensor gate, up, gated;           // (tokens, intermediate), the first two adjacent
   std::vector<Tensor> rope_tables;  // (tokens, head_dim) float32
   Tensor last, last_normed;         // (logits, hidden)
   Tensor logits;                    // (logits, vocab) float32
 };
+
+Tensor columns(const Tensor& x, int64_t first, int64_t count) {
+  return {static_cast<char*>(x.data) + first * size_of(x.dtype), x.dtype, x.rows, count, x.stride};
+}
 
 // `take` is called as take(dtype, rows, cols).
 template <class Take>
@@ -28,12 +32,14 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
   b.residual = rows(spec.hidden);
   b.normed = rows(spec.hidden);
   b.block_out = rows(spec.hidden);
-  b.q = rows(q_dim);
-  b.k = rows(kv_dim);
-  b.v = rows(kv_dim);
+  const Tensor qkv = rows(q_dim + 2 * kv_dim);
+  b.q = columns(qkv, 0, q_dim);
+  b.k = columns(qkv, q_dim, kv_dim);
+  b.v = columns(qkv, q_dim + kv_dim, kv_dim);
   b.attended = rows(q_dim);
-  b.gate = rows(spec.intermediate);
-  b.up = rows(spec.intermediate);
+  const Tensor gate_up = rows(2 * int64_t{spec.intermediate});
+  b.gate = columns(gate_up, 0, spec.intermediate);
+  b.up = columns(gate_up, spec.intermediate, spec.intermediate);
   b.gated = rows(spec.intermediate);
   for (size_t i = 0; i < spec.rope_inv_freq.size(); ++i)
     b.rope_tables.push_back(take(DType::kF32, tokens, spec.head_dim));
@@ -54,6 +60,11 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
     ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
   };
+  // Adds a block's output to the residual and normalizes the sum for the next block.
+  const auto add_norm = [&](Tensor block_out, Tensor weight) {
+    ops.add_rms_norm(b.residual, block_out, weight, spec.norm_weight_offset, spec.norm_eps,
+                     b.normed);
+  };
   const auto matmul = [&](Tensor x, std::initializer_list<Product> products) {
     ops.matmul(x, {products.begin(), products.size()});
   };
@@ -66,20 +77,16 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
     const LayerSpec& layer = spec.layers[l];
     const LayerWeights& w = weights.layers[l];
 
-    norm(b.residual, w.attention_norm, b.normed);
+    if (l == 0) norm(b.residual, w.attention_norm, b.normed);
     matmul(b.normed, {{w.q, b.q}, {w.k, b.k}, {w.v, b.v}});
     if (spec.qkv_bias) {
       ops.add_bias(b.q, w.q_bias);
       ops.add_bias(b.k, w.k_bias);
       ops.add_bias(b.v, w.v_bias);
     }
-    if (spec.qk_norm) {
-      norm(b.q, w.q_norm, b.q);
-      norm(b.k, w.k_norm, b.k);
-    }
-    ops.rope(b.q, b.rope_tables[layer.rope]);
-    ops.rope(b.k, b.rope_tables[layer.rope]);
-    ops.write_kv(b.k, b.v, batch.slot_mapping, cache[l]);
+    const HeadNorms norms = {w.q_norm, w.k_norm, spec.norm_weight_offset, spec.norm_eps};
+    ops.rotate_and_write_kv(b.q, b.k, b.v, norms, b.rope_tables[layer.rope], batch.slot_mapping,
+                            cache[l]);
     ops.attention(b.q, cache[l], batch,
                   {.heads = spec.heads,
                    .kv_heads = spec.kv_heads,
@@ -89,14 +96,16 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
     if (spec.sandwich_norm) norm(b.block_out, w.attention_out_norm, b.block_out);
-    ops.add(b.residual, b.block_out);
-
-    norm(b.residual, w.mlp_norm, b.normed);
+    add_norm(b.block_out, w.mlp_norm);
     matmul(b.normed, {{w.gate, b.gate}, {w.up, b.up}});
     ops.gate(b.gate, b.up, spec.activation, b.gated);
     matmul(b.gated, {{w.down, b.block_out}});
     if (spec.sandwich_norm) norm(b.block_out, w.mlp_out_norm, b.block_out);
-    ops.add(b.residual, b.block_out);
+    if (l + 1 < spec.layers.size()) {
+      add_norm(b.block_out, weights.layers[l + 1].attention_norm);
+    } else {
+      ops.add(b.residual, b.block_out);
+    }
   }
 
   // Only the rows that will be sampled go through the vocabulary projection.

@@ -70,7 +70,7 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
 DType uploaded_type(Kind kind, DType of_file, DType compute, const Ops& ops) {
   if (kind == Kind::kNorm) return DType::kF32;
   if (kind == Kind::kBias) return ops.activation_type();
-  return compute == DType::kF32 ? of_file : compute;
+  return ops.matrix_type(of_file, compute);
 }
 
 // To nearest even.
@@ -120,8 +120,7 @@ int64_t weight_bytes(const LoadedModel& model, DType compute, const Ops& ops) {
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     const DType type = uploaded_type(needed.kind, host.dtype, compute, ops);
-    total += host.bytes();
-    if (type != host.dtype) total += needed.rows * needed.cols * size_of(type);
+    total += ops.uploaded_bytes(host, type);
   });
   return total;
 }

@@ -9,16 +9,14 @@ namespace pagedinfer {
 DType file_dtype(const LoadedModel& model);
 
 // Brings every weight to the Ops; on the CPU most are views of the mapping, so the model must
-// outlive the Ops. With kBF16 the matrices become bfloat16, with kF32 they stay in the file's
-// own type for the products to widen. Norms are float32. Throws Error for a tensor that is
+// outlive the Ops. Matrices become what the Ops wants for this type of computation. Norms are float32. Throws Error for a tensor that is
 // missing or has another shape than the spec needs.
 Weights load_weights(const LoadedModel& model, DType compute, Ops& ops);
 
 // What load_weights() asks of a checkpoint for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
 
-// Bytes of the file's tensors that load_weights() reads, and of what it converts them to. Throws
-// Error where that does.
+// Bytes that load_weights() takes up on the device. Throws Error where that does.
 int64_t weight_bytes(const LoadedModel& model, DType compute, const Ops& ops);
 
 }  // namespace pagedinfer

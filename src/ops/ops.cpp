@@ -9,4 +9,23 @@ void Ops::add_bias(Tensor x, Tensor bias) {
   }
 }
 
+int64_t Ops::uploaded_bytes(Tensor host, DType dtype) const {
+  const int64_t copied = dtype == host.dtype ? 0 : host.rows * host.cols * size_of(dtype);
+  return host.bytes() + copied;
+}
+
+void Ops::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps, Tensor out) {
+  add(x, y);
+  rms_norm(x, weight, offset, eps, out);
+}
+
+void Ops::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                              Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+  if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);
+  if (!norms.k.empty()) rms_norm(k, norms.k, norms.offset, norms.eps, k);
+  rope(q, rope_table);
+  rope(k, rope_table);
+  write_kv(k, v, slot_mapping, cache);
+}
+
 }  // namespace pagedinfer

@@ -37,6 +37,22 @@ struct AttentionArgs {
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
+// The norms of each head's q and k, where a model has them.
+struct HeadNorms {
+  Tensor q = {}, k = {};  // (1, head_dim), or empty
+  float offset = 0.0f, eps = 0.0f;
+};
+
+// The most that any step of a run asks for.
+struct StepBounds {
+  int64_t tokens = 0, sequences = 0;
+  int64_t widest_input = 0;  // columns of what a product reads
+  int64_t vocab = 0;
+  int64_t context = 0;  // positions that a sequence sees
+  int block_size = 1;
+  int heads = 0, kv_heads = 0, head_dim = 0;
+};
+
 // One of the products that share an input: out = x weight^T.
 struct Product {
   Tensor weight;  // (out.cols, x.cols)
@@ -65,12 +81,21 @@ class Ops {
   // A matrix of the file as matmul(), embed() and rms_norm() can use it, converted to `dtype`
   // if it has another one. May be a view: `host` must outlive the Ops.
   virtual Tensor upload(Tensor host, DType dtype) = 0;
+  // The type to upload a product's matrix in when products are computed in `compute`.
+  virtual DType matrix_type(DType of_file, DType compute) const {
+    return compute == DType::kF32 ? of_file : compute;
+  }
+  // Memory that upload() takes up, with what it keeps of `host`. For the memory plan.
+  virtual int64_t uploaded_bytes(Tensor host, DType dtype) const;
   virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
   virtual int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const = 0;
-  // What a step takes beside its scratch(), where no product has an input of more than
-  // `num_rows` x `cols`. For the memory plan.
-  virtual int64_t workspace_bytes(int64_t num_rows, int64_t cols) const {
-    return static_cast<void>(num_rows), static_cast<void>(cols), 0;
+  // What a step takes beside its scratch(). For the memory plan.
+  virtual int64_t workspace_bytes(const StepBounds&) const { return 0; }
+  // Takes what a run needs, all at once: `permanent` bytes for the tensors that live as long as
+  // the Ops, `scratch` for a step's scratch() and workspace_bytes(bounds). For backends that do
+  // not take memory as they go; called once, before anything else takes memory.
+  virtual void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) {
+    static_cast<void>(bounds), static_cast<void>(permanent), static_cast<void>(scratch);
   }
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;  // until next stage()
   virtual BatchView stage(const Batch& batch) = 0;                      // starts a step
@@ -86,6 +111,8 @@ class Ops {
   // 2019).
   virtual void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) = 0;
   virtual void add(Tensor x, Tensor y) = 0;  // x += y
+  // x += y, then out = the norm of x.
+  virtual void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps, Tensor out);
   // Adds the one row of `bias`, of the activation type, to every row of x.
   virtual void add_bias(Tensor x, Tensor bias);
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
@@ -97,6 +124,10 @@ class Ops {
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
+  // What happens to q, k and v between their product and attention(): the norms of the heads,
+  // rope(), write_kv(). What k holds afterwards is undefined.
+  virtual void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                                   Tensor rope_table, Tensor slot_mapping, KvLayer cache);
   // Causal by position, over the block table, a row of heads * head_dim per token.
   virtual void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                          Tensor out) = 0;

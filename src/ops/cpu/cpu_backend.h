@@ -22,7 +22,7 @@ class CpuOps final : public Ops {
   Tensor upload(Tensor host, DType dtype) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
-  int64_t workspace_bytes(int64_t num_rows, int64_t cols) const override;
+  int64_t workspace_bytes(const StepBounds& bounds) const override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   DType activation_type() const override { return DType::kF32; }

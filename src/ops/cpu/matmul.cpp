@@ -49,8 +49,8 @@ Cut cut(int num_threads, int64_t outputs, int num_rows) {
 
 }  // namespace
 
-int64_t CpuOps::workspace_bytes(int64_t num_rows, int64_t cols) const {
-  return packed_bytes(num_rows, cols);
+int64_t CpuOps::workspace_bytes(const StepBounds& bounds) const {
+  return packed_bytes(bounds.tokens, bounds.widest_input);
 }
 
 void CpuOps::matmul(Tensor x, std::span<const Product> products) {
