@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Trains the bundled model: a SentencePiece tokenizer and a small Llama, on make_stories.py's text.
+"""Trains a bundled model (a small Llama, Qwen3 or Gemma 3) and its tokenizer on make_stories.py's text.
 
-  train_model.py --train build/stories.jsonl --prompts datasets/prompts.jsonl \
-                 --output datasets/story-llama
+  train_model.py --family qwen3 --train build/stories.jsonl --prompts datasets/prompts.jsonl \
+                 --output datasets/story-qwen3
 
 A step takes documents at random, sorts them by length and cuts them into micro-batches of nearly
 equal lengths, so that every document starts at position 0 as in use, and little is padding. Answers
 weigh more than stories, and the words of a question hardly anything, for they cannot be guessed.
-Needs torch, transformers, sentencepiece, safetensors (versions in make_goldens.py).
+Needs torch, transformers, tokenizers, sentencepiece, safetensors (versions in make_goldens.py).
 """
 
 import argparse
@@ -18,12 +18,12 @@ import random
 import shutil
 import time
 
-import sentencepiece
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import GenerationConfig
 
-BOS, EOS = 1, 2
+from small_models import FAMILIES, POSITIONS
+
 TRAINED_LENGTH = 512
 QUESTION_WEIGHT, ANSWER_WEIGHT, STORY_WEIGHT = 0.1, 4.0, 1.0
 
@@ -33,47 +33,35 @@ def read_lines(path, limit=None):
         return [json.loads(line) for _, line in zip(range(limit or 1 << 60), lines)]
 
 
-def train_tokenizer(documents, directory, vocab_size):
-    texts = (d["prompt"] + d["completion"] for d in documents)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(line for text in texts for line in text.split("\n")),
-        model_prefix=str(directory / "tokenizer"), model_type="bpe", vocab_size=vocab_size,
-        byte_fallback=True, split_digits=True, normalization_rule_name="identity",
-        remove_extra_whitespaces=False, add_dummy_prefix=True, character_coverage=1.0,
-        required_chars="".join(map(chr, range(33, 127))), unk_id=0, bos_id=BOS, eos_id=EOS,
-        pad_id=-1, num_threads=2, minloglevel=2)
-    (directory / "tokenizer.vocab").unlink()
-    return load_tokenizer(directory)
+def with_chats(documents, family, rng):
+    """Every other question as a chat where the family has one: (prompt, completion, ends as chat)."""
+    for d in documents:
+        prompt, completion = d["prompt"], d["completion"]
+        if family.chat and prompt and rng.random() < 0.5:
+            before, after = family.chat(prompt.removesuffix("\nAnswer:").removeprefix("Question: "))
+            yield before, completion.strip() + after
+        else:
+            yield prompt, completion
 
 
-def load_tokenizer(directory):
-    return sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
-
-
-def new_model(vocab_size):
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=vocab_size, hidden_size=128, intermediate_size=256, num_hidden_layers=6,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=4096,
-        rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=True, bos_token_id=BOS,
-        eos_token_id=EOS, initializer_range=0.04))
-
-
-def encode(tokenizer, documents):
+def encode(tokenizer, family, documents, rng):
     """Each document as (token ids with BOS and EOS, number of tokens of the prompt with BOS)."""
-    prompts = tokenizer.encode([d["prompt"] for d in documents])
-    texts = tokenizer.encode([d["prompt"] + d["completion"] for d in documents])
+    documents = list(with_chats(documents, family, rng))
+    prompts = tokenizer.encode([prompt for prompt, _ in documents])
+    texts = tokenizer.encode([prompt + completion for prompt, completion in documents])
     encoded = []
     for prompt, text in zip(prompts, texts):
         assert text[:len(prompt)] == prompt
-        if len(text) + 2 <= TRAINED_LENGTH:
-            encoded.append(([BOS] + text + [EOS], len(prompt) + 1))
+        ids = family.bos + text + family.eos
+        if len(ids) <= TRAINED_LENGTH:
+            encoded.append((ids, len(family.bos) + len(prompt)))
     return encoded
 
 
 def padded(batch):
-    """Inputs and targets (num_documents, length - 1), and the weight of each target."""
+    """Rows are filled up with token 0, whose weight is 0. Inputs and targets (num_documents, length - 1), and the weight of each target."""
     length = max(len(ids) for ids, _ in batch)
-    ids = torch.full((len(batch), length), EOS)
+    ids = torch.zeros(len(batch), length, dtype=torch.long)
     weights = torch.zeros(len(batch), length)
     for row, (tokens, num_prompt) in enumerate(batch):
         ids[row, :len(tokens)] = torch.tensor(tokens)
@@ -157,19 +145,18 @@ def train(model, documents, checks, args, start):
         model.zero_grad(set_to_none=True)
 
 
-def save(model, directory):
+def save(model, family, directory):
     model.to(torch.bfloat16)
-    model.generation_config = GenerationConfig(bos_token_id=BOS, eos_token_id=EOS)
+    model.generation_config = GenerationConfig(**family.special)
     model.save_pretrained(directory)
-    settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
-                "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "legacy": False,
-                "model_max_length": model.config.max_position_embeddings,
+    settings = {**family.settings, "model_max_length": POSITIONS,
                 "clean_up_tokenization_spaces": False}
     (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--family", choices=FAMILIES, default="llama")
     parser.add_argument("--train", required=True, help="documents of make_stories.py --train")
     parser.add_argument("--prompts", required=True, help="held-out prompts, to watch the accuracy")
     parser.add_argument("--output", required=True, type=pathlib.Path)
@@ -193,30 +180,33 @@ def main():
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
 
+    family = FAMILIES[args.family]
     documents = read_lines(args.train)
     if args.init is None:
-        tokenizer = train_tokenizer(documents[:40_000], args.output, args.vocab_size)
+        texts = (d["prompt"] + d["completion"] for d in documents[:40_000])
+        family.train_tokenizer(texts, args.output, args.vocab_size)
     else:
-        shutil.copy(args.init / "tokenizer.model", args.output)
-        tokenizer = load_tokenizer(args.output)
+        for name in args.init.glob("tokenizer.*"):
+            shutil.copy(name, args.output)
+    tokenizer = family.load_tokenizer(args.output)
+    rng = random.Random(f"chats {args.seed}")
     held_out = [d for d in read_lines(args.prompts) if "answer" in d]
     checks = {}
     for d in held_out:
         kind = d["id"].split("-")[0]
         checks.setdefault(kind, []).append({"prompt": d["prompt"], "completion": " " + d["answer"]})
-    checks = {kind: encode(tokenizer, some) for kind, some in checks.items()}
-    encoded = encode(tokenizer, documents)
-    stories = [d for d in encoded[:4000] if d[1] == 1]
+    checks = {kind: encode(tokenizer, family, some, rng) for kind, some in checks.items()}
+    encoded = encode(tokenizer, family, documents, rng)
+    stories = [d for d in encoded[:4000] if d[1] == len(family.bos)]
     checks["story"], encoded = stories[:200], encoded[4000:]
     num_tokens = sum(len(ids) for ids, _ in encoded)
-    if args.init is None:
-        model = new_model(args.vocab_size)
-    else:
-        model = LlamaForCausalLM.from_pretrained(args.init, dtype=torch.float32)
+    model = family.new_model(args.vocab_size)
+    if args.init is not None:
+        model = type(model).from_pretrained(args.init, dtype=torch.float32)
     print(f"{len(encoded)} documents, {num_tokens} tokens, {model.num_parameters()} parameters, "
           f"{time.time() - start:.0f} s", flush=True)
     train(model, encoded, checks, args, start)
-    save(model, args.output)
+    save(model, family, args.output)
 
 
 if __name__ == "__main__":
