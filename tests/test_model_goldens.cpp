@@ -20,7 +20,7 @@ namespace {
 
 using simdjson::dom::element;
 
-constexpr const char* kModels[] = {"story-llama"};
+constexpr const char* kModels[] = {"story-llama", "story-qwen3", "story-gemma3"};
 
 std::string directory_of(const std::string& model) { return source_dir() + "/datasets/" + model; }
 

@@ -41,6 +41,8 @@ struct Committed {
 };
 constexpr Committed kCommitted[] = {
     {"story-llama", 10753741797400798459u, 765877138048836278u},
+    {"story-qwen3", 5771660795247334748u, 4376218965443474527u},
+    {"story-gemma3", 2677514299680069207u, 11672766447340372614u},
 };
 
 }  // namespace
