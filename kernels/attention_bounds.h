@@ -57,4 +57,18 @@ KERNEL_HD constexpr int cache_position(const int32_t* block_row, BlockWalk walk,
   return block_row[block] + (key - block * walk.block_size);
 }
 
+// The sequence that a token belongs to. REQUIRES: 0 <= token < query_starts[num_seqs].
+KERNEL_HD constexpr int sequence_of(const int32_t* query_starts, int num_seqs, int token) {
+  int first = 0, last = num_seqs - 1;
+  while (first < last) {
+    const int middle = (first + last + 1) / 2;
+    if (query_starts[middle] <= token) {
+      first = middle;
+    } else {
+      last = middle - 1;
+    }
+  }
+  return first;
+}
+
 }  // namespace pagedinfer::kernels

@@ -1,0 +1,32 @@
+// What a thread block of attention works on.
+#pragma once
+
+#include "kernels/attention_bounds.h"
+#include "kernels/attention_plan.h"
+
+namespace pagedinfer::kernels {
+
+struct Tile {
+  int start;      // first token of the sequence
+  int first_row;  // among the sequence's
+  int num_rows;
+  int first_position, last_position;
+  int first_key, end_key;  // what any row sees of the item's segments; may be nothing
+};
+
+KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, const int32_t* query_starts,
+                                   const int32_t* positions, int group, int tile_rows, int window) {
+  Tile tile = {};
+  tile.start = query_starts[item.seq];
+  tile.first_row = item.first_row;
+  const int seq_rows = (query_starts[item.seq + 1] - tile.start) * group;
+  tile.num_rows = smaller(tile_rows, seq_rows - item.first_row);
+  tile.first_position = positions[tile.start + item.first_row / group];
+  tile.last_position = positions[tile.start + (item.first_row + tile.num_rows - 1) / group];
+  const KeyRange visible = visible_keys(tile.first_position, tile.last_position, window);
+  tile.first_key = larger(visible.begin, item.first_segment * kSegmentKeys);
+  tile.end_key = smaller(visible.end, item.end_segment * kSegmentKeys);
+  return tile;
+}
+
+}  // namespace pagedinfer::kernels

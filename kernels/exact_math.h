@@ -1,0 +1,53 @@
+// float32 arithmetic that no compiler may fuse or reorder, so that kernels compiled in different
+// shapes, and the CPU, give the same bits. On the host this holds with -ffp-contract=off.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/host_device.h"
+
+#ifndef __CUDA_ARCH__
+#include <bit>
+#endif
+
+namespace pagedinfer::kernels {
+
+#ifdef __CUDA_ARCH__
+KERNEL_HD inline float add_rn(float a, float b) { return __fadd_rn(a, b); }
+KERNEL_HD inline float sub_rn(float a, float b) { return __fsub_rn(a, b); }
+KERNEL_HD inline float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+KERNEL_HD inline float div_rn(float a, float b) { return __fdiv_rn(a, b); }
+KERNEL_HD inline double add_rn(double a, double b) { return __dadd_rn(a, b); }
+KERNEL_HD inline double mul_rn(double a, double b) { return __dmul_rn(a, b); }
+KERNEL_HD inline uint32_t bits_of_float(float x) { return __float_as_uint(x); }
+KERNEL_HD inline float float_of_bits(uint32_t x) { return __uint_as_float(x); }
+#else
+KERNEL_HD inline float add_rn(float a, float b) { return a + b; }
+KERNEL_HD inline float sub_rn(float a, float b) { return a - b; }
+KERNEL_HD inline float mul_rn(float a, float b) { return a * b; }
+KERNEL_HD inline float div_rn(float a, float b) { return a / b; }
+KERNEL_HD inline double add_rn(double a, double b) { return a + b; }
+KERNEL_HD inline double mul_rn(double a, double b) { return a * b; }
+KERNEL_HD inline uint32_t bits_of_float(float x) { return std::bit_cast<uint32_t>(x); }
+KERNEL_HD inline float float_of_bits(uint32_t x) { return std::bit_cast<float>(x); }
+#endif
+
+// exp by range reduction and a polynomial, operation by operation the CPU backend's.
+KERNEL_HD inline float exact_exp(float x) {
+  if (x != x) return x;
+  if (x < -0x1.5d589ep+6f) return 0.0f;  // below the smallest normal number
+  if (x > 0x1.62e42ep+6f) return float_of_bits(0x7f800000);
+  const float round = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const float shifted = add_rn(mul_rn(x, 0x1.715476p+0f), round);
+  const float n = sub_rn(shifted, round);
+  const float rest = sub_rn(sub_rn(x, mul_rn(n, 0x1.62e4p-1f)), mul_rn(n, 0x1.7f7d1cp-20f));
+  float poly = 0x1.6ac6b2p-10f;
+  poly = add_rn(mul_rn(poly, rest), 0x1.123dep-7f);
+  poly = add_rn(mul_rn(poly, rest), 0x1.555858p-5f);
+  poly = add_rn(mul_rn(poly, rest), 0x1.55548cp-3f);
+  poly = add_rn(mul_rn(poly, rest), 0x1.fffffcp-2f);
+  const float exp_rest = add_rn(rest, mul_rn(mul_rn(rest, rest), poly));
+  return float_of_bits(bits_of_float(add_rn(1.0f, exp_rest)) + (bits_of_float(shifted) << 23));
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,25 @@
+// The arithmetic that the GPU's sampling shares with the CPU's.
+#include <doctest/doctest.h>
+
+#include "kernels/exact_math.h"
+#include "ops_support.h"
+
+using namespace pagedinfer;
+using namespace pagedinfer::kernels;
+
+TEST_CASE("the GPU's exp has the CPU backend's bits") {
+  const FlushDenormals guard;
+  Random random{1};
+  int64_t different = 0;
+  const auto check = [&](float x) {
+    float expected;
+    kPortableKernels.exp(&x, &expected, 1);
+    different += !same(exact_exp(x), expected);
+  };
+  for (int i = 0; i < 300000; ++i) check(from_bits(static_cast<uint32_t>(random.bits())));
+  for (int i = 0; i < 300000; ++i) check(-100 * random.unit());
+  for (const float x : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -87.33654f, -87.33655f, 88.72283f}) {
+    check(x);
+  }
+  CHECK(different == 0);
+}
