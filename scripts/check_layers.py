@@ -10,20 +10,23 @@ MAY_INCLUDE = {
     "text": {"core", "io"},
     "ops": {"core"},
     "ops/cpu": {"core", "ops"},
+    "ops/cuda": {"core", "ops", "kernels"},
     "kv": {"core"},
     "model": {"core", "io", "ops"},
     "sched": {"core", "kv"},
     "stats": {"core"},
-    "engine": {"core", "io", "text", "ops", "ops/cpu", "kv", "model", "sched", "stats"},
+    "engine": {"core", "io", "text", "ops", "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
     "cli": {"core", "engine"},
     "": {"core", "cli"},  # src/main.cpp
 }
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+CUDA_FOLDER = "ops/cuda"
 
 
 def main(root: pathlib.Path) -> int:
     errors = 0
     for base in (root / "src",):
-        for path in sorted(p for p in base.rglob("*") if p.suffix in {".h", ".cpp", ".cu", ".cuh"}):
+        for path in sorted(p for p in base.rglob("*") if p.suffix in SUFFIXES):
             folder = path.parent.relative_to(base).as_posix()
             folder = "" if folder == "." else folder
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -31,6 +34,14 @@ def main(root: pathlib.Path) -> int:
                 if match and match[1] != folder and match[1] not in MAY_INCLUDE[folder]:
                     print(f"{path}:{number}: {folder or 'main'} may not include {match[1]}/")
                     errors += 1
+                if folder != CUDA_FOLDER and re.match(r"\s*#include <cu(da|blas)", line):
+                    print(f"{path}:{number}: only {CUDA_FOLDER} may include CUDA's headers")
+                    errors += 1
+    for path in sorted(p for p in (root / "kernels").rglob("*") if p.suffix in SUFFIXES):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.match(r'\s*#include "(?!kernels/)', line):
+                print(f"{path}:{number}: kernels may include nothing of ours but kernels/")
+                errors += 1
     return 1 if errors else 0
 
 

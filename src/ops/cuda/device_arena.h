@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace pagedinfer {
+
+constexpr int64_t align_up(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// Where in one piece of memory things lie, as offsets: what stays grows from its beginning, what
+// a step takes grows from its end and is taken back all at once. Knows nothing of the memory.
+class DeviceArena {
+ public:
+  // Vector loads and the products want their rows aligned like this. Matrices that follow each
+  // other without a gap are one matrix to a product.
+  static constexpr int64_t kPermanentAlignment = 16;
+  static constexpr int64_t kStepAlignment = 256;
+
+  DeviceArena() = default;
+  explicit DeviceArena(int64_t size) : size_(size / kStepAlignment * kStepAlignment) {}
+
+  // nullopt: it is full, and nothing has changed.
+  [[nodiscard]] std::optional<int64_t> take_permanent(int64_t bytes,
+                                                      int64_t alignment = kPermanentAlignment) {
+    const int64_t offset = align_up(permanent_, alignment);
+    if (bytes > size_ - step_ - offset) return std::nullopt;
+    permanent_ = offset + bytes;
+    return offset;
+  }
+  [[nodiscard]] std::optional<int64_t> take_step(int64_t bytes) {
+    const int64_t rounded = align_up(bytes, kStepAlignment);
+    if (rounded > size_ - step_ - permanent_) return std::nullopt;
+    step_ += rounded;
+    most_step_ = step_ > most_step_ ? step_ : most_step_;
+    return size_ - step_;
+  }
+  void end_step() { step_ = 0; }
+
+  int64_t size() const { return size_; }
+  int64_t permanent() const { return permanent_; }
+  int64_t most_step() const { return most_step_; }
+
+ private:
+  int64_t size_ = 0;
+  int64_t permanent_ = 0, step_ = 0, most_step_ = 0;
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,84 @@
+// Which products are computed by one call, and which calls share an algorithm. Host arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <cstdint>
+#include <span>
+
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+// How many of the first products are one: their weights lie one below the other and their outputs
+// side by side.
+inline int64_t num_fusible(std::span<const Product> products) {
+  size_t n = 1;
+  for (; n < products.size(); ++n) {
+    const Product &a = products[n - 1], &b = products[n];
+    const auto end = [](const Tensor& t, int64_t elements) {
+      return static_cast<char*>(t.data) + elements * size_of(t.dtype);
+    };
+    if (a.weight.dtype != b.weight.dtype || a.weight.stride != b.weight.stride ||
+        end(a.weight, a.weight.rows * a.weight.stride) != b.weight.data ||
+        a.out.dtype != b.out.dtype || a.out.stride != b.out.stride ||
+        end(a.out, a.out.cols) != b.out.data) {
+      break;
+    }
+  }
+  return static_cast<int64_t>(n);
+}
+
+// The first `count` products as one. REQUIRES: count <= num_fusible(products).
+inline Product fuse(std::span<const Product> products, int64_t count) {
+  Product fused = products[0];
+  for (int64_t i = 1; i < count; ++i) {
+    fused.weight.rows += products[i].weight.rows;
+    fused.out.cols += products[i].out.cols;
+  }
+  return fused;
+}
+
+// The number of rows that an algorithm is chosen for: one choice serves all that are not more,
+// down to the next smaller bucket.
+constexpr int64_t rows_bucket(int64_t rows) {
+  constexpr int64_t kLeast = 16;
+  return std::max(kLeast, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))));
+}
+// With --deterministic it is always this one.
+inline constexpr int64_t kDeterministicRows = 128;
+
+// The largest power of two, up to 256, that a pointer and every row behind it are a multiple of.
+inline int alignment_of(const Tensor& x) {
+  const auto all = reinterpret_cast<uintptr_t>(x.data) |
+                   static_cast<uintptr_t>(x.stride * size_of(x.dtype)) | uintptr_t{256};
+  return static_cast<int>(all & (~all + 1));
+}
+
+// All that the choice of an algorithm depends on.
+struct ProductKey {
+  int64_t n = 0, k = 0;  // out is (rows, n), x is (rows, k)
+  int64_t rows = 0;      // of the bucket
+  DType in = DType::kBF16, out = DType::kBF16;
+  int64_t x_stride = 0, weight_stride = 0, out_stride = 0;
+  int x_alignment = 0, weight_alignment = 0, out_alignment = 0;
+
+  auto operator<=>(const ProductKey&) const = default;
+};
+
+inline ProductKey key_of(const Tensor& x, const Product& product, bool deterministic) {
+  return {.n = product.weight.rows,
+          .k = x.cols,
+          .rows = deterministic ? kDeterministicRows : rows_bucket(x.rows),
+          .in = x.dtype,
+          .out = product.out.dtype,
+          .x_stride = x.stride,
+          .weight_stride = product.weight.stride,
+          .out_stride = product.out.stride,
+          .x_alignment = alignment_of(x),
+          .weight_alignment = alignment_of(product.weight),
+          .out_alignment = alignment_of(product.out)};
+}
+
+}  // namespace pagedinfer
