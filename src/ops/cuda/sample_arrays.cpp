@@ -1,0 +1,146 @@
+#include "ops/cuda/sample_arrays.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cstring>
+
+namespace pagedinfer {
+namespace {
+
+constexpr int64_t kGranule = 16;
+
+int64_t rounded(int64_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
+
+bool has_penalty(const SamplingParams& params) {
+  return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
+         params.frequency_penalty != 0.0f;
+}
+
+// Of its ids each once, of those that a model has: a request may list as many as it likes.
+std::vector<int32_t> distinct(std::span<const TokenId> ids, int64_t vocab) {
+  std::vector<int32_t> result;
+  for (const TokenId id : ids) {
+    if (id >= 0 && id < vocab) result.push_back(id);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+// Of the tokens that a model has each once, with all that is added to its logit.
+std::vector<TokenBias> distinct(std::vector<TokenBias> biases, int64_t vocab) {
+  std::erase_if(biases, [&](const TokenBias& b) { return b.token < 0 || b.token >= vocab; });
+  std::stable_sort(biases.begin(), biases.end(),
+                   [](const TokenBias& a, const TokenBias& b) { return a.token < b.token; });
+  size_t kept = 0;
+  for (const TokenBias& bias : biases) {
+    if (kept > 0 && biases[kept - 1].token == bias.token) {
+      biases[kept - 1].bias += bias.bias;
+    } else {
+      biases[kept++] = bias;
+    }
+  }
+  biases.resize(kept);
+  return biases;
+}
+
+}  // namespace
+
+void SampleArrays::clear() {
+  rows.clear();
+  biases.clear();
+  tokens.clear();
+  any_adjusted = any_drawn = any_filtered = false;
+}
+
+size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_t bytes) {
+  clear();
+  std::vector<int32_t> others;  // banned, prompt, generated of all rows, behind the biased ones
+  size_t taken = 0;
+  for (; taken < from.size(); ++taken) {
+    const SampleRow& row = from[taken];
+    const SamplingParams& params = *row.params;
+    const std::vector<int32_t> banned = distinct(row.banned, vocab);
+    const std::vector<TokenBias> added = distinct(params.logit_bias, vocab);
+    const bool repetition = params.repetition_penalty != 1.0f;
+    const std::span<const TokenId> prompt = repetition ? row.prompt : std::span<const TokenId>();
+    const std::span<const TokenId> generated =
+        has_penalty(params) ? row.generated : std::span<const TokenId>();
+
+    const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+    const int64_t num_biases = count(biases) + count(added);
+    const int64_t num_others = count(others) + count(banned) + count(prompt) + count(generated);
+    const int64_t needed = rounded((count(rows) + 1) * int64_t{sizeof(kernels::SampleRowArgs)}) +
+                           rounded(num_biases * 4) + rounded((num_biases + num_others) * 4);
+    if (taken > 0 && needed > bytes) break;
+
+    const auto range = [](int64_t begin, int64_t size) {
+      return kernels::TokenRange{static_cast<int32_t>(begin), static_cast<int32_t>(size)};
+    };
+    const auto append = [&](std::span<const int32_t> list) {
+      const kernels::TokenRange place = range(count(others), count(list));
+      others.insert(others.end(), list.begin(), list.end());
+      return place;
+    };
+    kernels::SampleRowArgs args = {};
+    args.temperature = params.temperature;
+    args.top_p = params.top_p;
+    args.min_p = params.min_p;
+    args.top_k = params.top_k;
+    args.repetition_penalty = params.repetition_penalty;
+    args.presence_penalty = params.presence_penalty;
+    args.frequency_penalty = params.frequency_penalty;
+    args.sample = row.sample;
+    args.position = row.position;
+    args.key = row.key;
+    args.bias = range(count(biases), count(added));
+    for (const TokenBias& bias : added) {
+      tokens.push_back(bias.token);
+      biases.push_back(bias.bias);
+    }
+    args.banned = append(banned);
+    args.prompt = append(prompt);
+    args.generated = append(generated);
+    rows.push_back(args);
+
+    const bool drawn = params.temperature >= FLT_MIN;
+    any_drawn |= drawn;
+    any_filtered |= drawn && ((params.top_k > 0 && params.top_k < vocab) || params.top_p < 1.0f ||
+                              params.min_p > 0.0f);
+    any_adjusted |= !added.empty() || !banned.empty() || has_penalty(params);
+  }
+  const auto offset = static_cast<int32_t>(tokens.size());
+  for (kernels::SampleRowArgs& args : rows) {
+    args.banned.begin += offset;
+    args.prompt.begin += offset;
+    args.generated.begin += offset;
+  }
+  tokens.insert(tokens.end(), others.begin(), others.end());
+  return taken;
+}
+
+SampleArrays::Layout SampleArrays::layout() const {
+  Layout layout;
+  layout.biases = rounded(static_cast<int64_t>(rows.size() * sizeof(rows[0])));
+  layout.tokens = layout.biases + rounded(static_cast<int64_t>(biases.size()) * 4);
+  layout.bytes = layout.tokens + rounded(static_cast<int64_t>(tokens.size()) * 4);
+  return layout;
+}
+
+void SampleArrays::pack(char* to) const {
+  const Layout at = layout();
+  const auto copy = [&](int64_t offset, const auto& list) {
+    if (!list.empty()) std::memcpy(to + offset, list.data(), list.size() * sizeof(list[0]));
+  };
+  copy(0, rows);
+  copy(at.biases, biases);
+  copy(at.tokens, tokens);
+}
+
+int64_t most_row_bytes(int64_t vocab, int64_t context) {
+  // A bias and a ban for every token, and as many tokens as a sequence has.
+  return rounded(sizeof(kernels::SampleRowArgs)) + rounded(4 * vocab) +
+         rounded(4 * (2 * vocab + context)) + kGranule;
+}
+
+}  // namespace pagedinfer
