@@ -1,0 +1,38 @@
+# Sets PAGEDINFER_HAS_CUDA: whether the CUDA backend is built. PAGEDINFER_CUDA is AUTO (where there
+# is a toolkit), ON (an error if there is none) or OFF. Of cuBLAS only the header is needed.
+set(PAGEDINFER_HAS_CUDA OFF)
+if(NOT PAGEDINFER_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "PAGEDINFER_CUDA=${PAGEDINFER_CUDA}: expected AUTO, ON or OFF")
+elseif(PAGEDINFER_CUDA STREQUAL "OFF")
+  message(STATUS "CUDA backend: none (PAGEDINFER_CUDA=OFF)")
+  return()
+endif()
+
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  # Machine code for Ampere and Hopper, and code that newer GPUs compile for themselves.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;90a-real;90-virtual")
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit)
+  find_path(PAGEDINFER_CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+endif()
+
+if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND PAGEDINFER_CUBLASLT_INCLUDE)
+  # CMake before 3.25.2 does not know how to ask nvcc for C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(PAGEDINFER_HAS_CUDA ON)
+  message(STATUS "CUDA backend: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+elseif(PAGEDINFER_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "PAGEDINFER_CUDA=ON: found no CUDA toolkit with nvcc and cublasLt.h")
+else()
+  message(STATUS "CUDA backend: none (found no CUDA toolkit with nvcc and cublasLt.h): CPU only")
+endif()
