@@ -1,0 +1,85 @@
+#include "ops/cuda/cublas_lt.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "ops/cuda/device_error.h"
+
+namespace pagedinfer {
+namespace {
+
+const char* words_of(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "out of memory";
+    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
+    case CUBLAS_STATUS_ARCH_MISMATCH: return "no code for this GPU";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "execution failed";
+    case CUBLAS_STATUS_INTERNAL_ERROR: return "internal error";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
+    default: return "unknown status";
+  }
+}
+
+// It never goes again: a library of the driver's may not survive that.
+constexpr int kMode = RTLD_LOCAL | RTLD_NODELETE;
+
+// The interface we were compiled for.
+std::string library_name() { return fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR); }
+
+}  // namespace
+
+CublasLt::CublasLt() {
+  if (const std::string problem = load(); !problem.empty()) throw Error(problem);
+}
+
+CublasLt::~CublasLt() {
+  if (library_ != nullptr) dlclose(library_);
+}
+
+std::string CublasLt::problem() {
+  void* const library = dlopen(library_name().c_str(), RTLD_LAZY | kMode);
+  if (library == nullptr) return fmt::format("cuBLAS: {}", dlerror());
+  dlclose(library);
+  return "";
+}
+
+std::string CublasLt::load() {
+  library_ = dlopen(library_name().c_str(), RTLD_NOW | kMode);
+  if (library_ == nullptr) return fmt::format("cuBLAS: {}", dlerror());
+  std::string missing;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library_, name));
+    if (function == nullptr && missing.empty()) missing = name;
+  };
+  find(create, "cublasLtCreate");
+  find(destroy, "cublasLtDestroy");
+  find(matmul, "cublasLtMatmul");
+  find(get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(desc_create, "cublasLtMatmulDescCreate");
+  find(desc_destroy, "cublasLtMatmulDescDestroy");
+  find(desc_set, "cublasLtMatmulDescSetAttribute");
+  find(layout_create, "cublasLtMatrixLayoutCreate");
+  find(layout_destroy, "cublasLtMatrixLayoutDestroy");
+  find(layout_set, "cublasLtMatrixLayoutSetAttribute");
+  find(preference_create, "cublasLtMatmulPreferenceCreate");
+  find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  if (missing.empty()) return "";
+  dlclose(library_);
+  library_ = nullptr;
+  return fmt::format("cuBLAS: {} has no {}", library_name(), missing);
+}
+
+void CublasLt::check(cublasStatus_t status, const char* what) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  // What has ended the device is known to the runtime, not to the library.
+  check_cuda(cudaGetLastError(), what);
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED) check_cuda(cudaDeviceSynchronize(), what);
+  throw Error(
+      fmt::format("cuBLAS: {}: {} (status {})", what, words_of(status), static_cast<int>(status)));
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <map>
+#include <span>
+
+#include "ops/cuda/cublas_lt.h"
+#include "ops/cuda/product_key.h"
+
+namespace pagedinfer {
+
+// Ops::matmul on a GPU: cuBLASLt, its algorithm chosen once for each ProductKey by the library's
+// heuristic, never by timing. With `deterministic` the choice is one for all numbers of rows and
+// splits no sum, so that a row's bits do not depend on the rows beside it.
+class CudaProducts {
+ public:
+  explicit CudaProducts(bool deterministic);
+  ~CudaProducts();
+  CudaProducts(const CudaProducts&) = delete;
+  CudaProducts& operator=(const CudaProducts&) = delete;
+
+  // What run() is to be given. The largest that the library says it profits from.
+  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+  void run(const Tensor& x, std::span<const Product> products, void* workspace,
+           cudaStream_t stream);
+
+  int num_choices() const { return static_cast<int>(choices_.size()); }
+
+ private:
+  // In the library's terms, columns first: d (n x rows) = weight^T (n x k) x (k x rows).
+  struct Choice {
+    cublasLtMatrixLayout_t weight = nullptr, x = nullptr, d = nullptr;
+    cublasLtMatmulAlgo_t algorithm = {};
+  };
+
+  Choice& choice_for(const ProductKey& key);
+  void choose(const ProductKey& key, Choice& choice);
+  void multiply(const Tensor& x, const Product& product, void* workspace, cudaStream_t stream);
+
+  const CublasLt lt_;
+  const bool deterministic_;
+  cublasLtHandle_t handle_ = nullptr;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  std::map<ProductKey, Choice> choices_;
+};
+
+}  // namespace pagedinfer
