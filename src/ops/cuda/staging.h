@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+
+#include "ops/cuda/cuda_memory.h"
+
+namespace pagedinfer {
+
+// Pinned buffers for copies to the device, used in turn: one is filled while the others are on
+// their way.
+class Staging {
+ public:
+  static constexpr int kNumBuffers = 2;
+
+  Staging() = default;
+  explicit Staging(int64_t bytes);
+
+  int64_t bytes() const { return bytes_; }
+  // The next buffer, once the device has read what was in it.
+  char* next();
+  // Queues the copy of the first `bytes` of the buffer that next() gave.
+  void send(void* to, int64_t bytes, cudaStream_t stream);
+
+ private:
+  int64_t bytes_ = 0;
+  int turn_ = 0;
+  std::array<PinnedBytes, kNumBuffers> buffers_ = {};
+  std::array<CudaEvent, kNumBuffers> sent_ = {};
+};
+
+}  // namespace pagedinfer
