@@ -1,0 +1,238 @@
+// CudaBackend's calls of kernels/ and of cuBLAS.
+#include "core/check.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/kv.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+#include "ops/cuda/cuda_backend.h"
+
+namespace pagedinfer {
+namespace {
+
+kernels::Type type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return kernels::Type::kF32;
+    case DType::kBF16: return kernels::Type::kBF16;
+    case DType::kF16: return kernels::Type::kF16;
+    case DType::kI32: break;
+  }
+  CHECK(false);
+}
+
+kernels::Matrix matrix(const Tensor& x) { return {x.data, x.stride}; }
+const float* floats(const Tensor& x) {
+  CHECK(x.dtype == DType::kF32);
+  return static_cast<const float*>(x.data);
+}
+const int32_t* ints(const Tensor& x) {
+  CHECK(x.dtype == DType::kI32);
+  return static_cast<const int32_t*>(x.data);
+}
+kernels::KvCache cache_of(const KvLayer& layer) {
+  return {layer.k.data, layer.v.data, layer.kv_heads, layer.head_dim, layer.num_positions};
+}
+bool same_shape(const Tensor& a, const Tensor& b) {
+  return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
+}
+
+void check_launch(const char* what) { check_cuda(cudaGetLastError(), what); }
+
+}  // namespace
+
+void CudaBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
+  CHECK(table.dtype == out.dtype && table.cols == out.cols && tokens.rows == out.rows);
+  kernels::launch_embed({.type = type_of(out.dtype),
+                         .table = matrix(table),
+                         .tokens = ints(tokens),
+                         .scale = scale,
+                         .out = matrix(out),
+                         .num_rows = out.rows,
+                         .cols = out.cols},
+                        stream_.get());
+  check_launch("embedding");
+}
+
+void CudaBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
+  CHECK(same_shape(x, out) && x.cols % weight.cols == 0);
+  kernels::launch_rms_norm({.type = type_of(x.dtype),
+                            .x = matrix(x),
+                            .residual = {nullptr, 0},
+                            .weight = floats(weight),
+                            .offset = offset,
+                            .eps = eps,
+                            .out = matrix(out),
+                            .num_rows = x.rows,
+                            .runs = x.cols / weight.cols,
+                            .width = weight.cols},
+                           stream_.get());
+  check_launch("a norm");
+}
+
+void CudaBackend::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
+                               Tensor out) {
+  CHECK(same_shape(x, y) && same_shape(x, out) && x.cols % weight.cols == 0);
+  kernels::launch_rms_norm({.type = type_of(x.dtype),
+                            .x = matrix(y),
+                            .residual = matrix(x),
+                            .weight = floats(weight),
+                            .offset = offset,
+                            .eps = eps,
+                            .out = matrix(out),
+                            .num_rows = x.rows,
+                            .runs = x.cols / weight.cols,
+                            .width = weight.cols},
+                           stream_.get());
+  check_launch("a norm");
+}
+
+void CudaBackend::add(Tensor x, Tensor y) {
+  CHECK(same_shape(x, y));
+  kernels::launch_add({.type = type_of(x.dtype),
+                       .x = matrix(x),
+                       .y = matrix(y),
+                       .num_rows = x.rows,
+                       .cols = x.cols,
+                       .y_is_one_row = false},
+                      stream_.get());
+  check_launch("a sum");
+}
+
+void CudaBackend::add_bias(Tensor x, Tensor bias) {
+  CHECK(bias.rows == 1 && bias.cols == x.cols && bias.dtype == x.dtype);
+  kernels::launch_add({.type = type_of(x.dtype),
+                       .x = matrix(x),
+                       .y = matrix(bias),
+                       .num_rows = x.rows,
+                       .cols = x.cols,
+                       .y_is_one_row = true},
+                      stream_.get());
+  check_launch("a bias");
+}
+
+void CudaBackend::matmul(Tensor x, std::span<const Product> products) {
+  products_.run(x, products, fixed_.product_workspace, stream_.get());
+}
+
+void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
+  CHECK(out.cols == 2 * inv_freq.cols && out.rows == positions.rows);
+  kernels::launch_rope_table({.positions = ints(positions),
+                              .inv_freq = floats(inv_freq),
+                              .out = const_cast<float*>(floats(out)),
+                              .out_stride = out.stride,
+                              .num_rows = out.rows,
+                              .half = static_cast<int>(inv_freq.cols)},
+                             stream_.get());
+  check_launch("a rope table");
+}
+
+void CudaBackend::rope(Tensor x, Tensor table) {
+  CHECK(x.cols % table.cols == 0 && x.rows == table.rows);
+  kernels::launch_rope({.type = type_of(x.dtype),
+                        .x = matrix(x),
+                        .table = floats(table),
+                        .table_stride = table.stride,
+                        .num_rows = x.rows,
+                        .heads = static_cast<int>(x.cols / table.cols),
+                        .half = static_cast<int>(table.cols / 2)},
+                       stream_.get());
+  check_launch("rope");
+}
+
+void CudaBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
+  CHECK(same_shape(gate, up) && same_shape(gate, out));
+  kernels::launch_gate({.type = type_of(out.dtype),
+                        .gate = matrix(gate),
+                        .up = matrix(up),
+                        .out = matrix(out),
+                        .num_rows = out.rows,
+                        .cols = out.cols,
+                        .gelu_tanh = activation == Activation::kGeluTanh},
+                       stream_.get());
+  check_launch("an activation");
+}
+
+void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
+  CHECK(same_shape(k, v) && k.dtype == cache.k.dtype && slot_mapping.rows == k.rows);
+  kernels::launch_write_kv({.type = type_of(k.dtype),
+                            .k = matrix(k),
+                            .v = matrix(v),
+                            .slot_mapping = ints(slot_mapping),
+                            .num_rows = k.rows,
+                            .cache = cache_of(cache)},
+                           stream_.get());
+  check_launch("a write to the cache");
+}
+
+void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+  CHECK(same_shape(k, v) && k.dtype == cache.k.dtype && q.dtype == k.dtype);
+  CHECK(q.rows == k.rows && slot_mapping.rows == k.rows && rope_table.rows == k.rows);
+  CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && rope_table.cols == cache.head_dim);
+  CHECK(q.cols % cache.head_dim == 0);
+  kernels::launch_qkv({.type = type_of(q.dtype),
+                       .q = matrix(q),
+                       .k = matrix(k),
+                       .v = matrix(v),
+                       .num_rows = q.rows,
+                       .heads = static_cast<int>(q.cols / cache.head_dim),
+                       .q_weight = norms.q.empty() ? nullptr : floats(norms.q),
+                       .k_weight = norms.k.empty() ? nullptr : floats(norms.k),
+                       .offset = norms.offset,
+                       .eps = norms.eps,
+                       .table = floats(rope_table),
+                       .table_stride = rope_table.stride,
+                       .slot_mapping = ints(slot_mapping),
+                       .cache = cache_of(cache)},
+                      stream_.get());
+  check_launch("the write of q, k and v");
+}
+
+void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
+                            const AttentionArgs& args, Tensor out) {
+  CHECK(same_shape(q, out) && q.dtype == cache.k.dtype && args.kv_heads == cache.kv_heads);
+  CHECK(args.head_dim == cache.head_dim && q.cols == int64_t{args.heads} * args.head_dim);
+  CHECK(args.heads == group() * args.kv_heads);  // what the step's plan is for
+  const auto work = [](const kernels::AttentionTiles& tiles, const kernels::AttentionItem* items,
+                       const kernels::AttentionCombine* combines) {
+    return kernels::AttentionWork{.items = items,
+                                  .combines = combines,
+                                  .num_items = static_cast<int>(tiles.items.size()),
+                                  .num_combines = static_cast<int>(tiles.combines.size()),
+                                  .num_states = tiles.num_states};
+  };
+  kernels::launch_attention(
+      {.type = type_of(q.dtype),
+       .q = matrix(q),
+       .out = matrix(out),
+       .cache = cache_of(cache),
+       .heads = args.heads,
+       .scale = args.scale,
+       .window = args.window,
+       .positions = ints(batch.positions),
+       .query_starts = ints(batch.query_starts),
+       .block_table = ints(batch.block_table),
+       .num_tokens = static_cast<int>(batch.tokens.rows),
+       .num_seqs = static_cast<int>(batch.context_lens.rows),
+       .max_blocks = batch.max_blocks,
+       .block_size = batch.block_size,
+       .small = work(step_.plan.small, step_.small_items, step_.small_combines),
+       .large = work(step_.plan.large, step_.large_items, step_.large_combines),
+       .workspace = step_.attention_workspace},
+      stream_.get());
+  check_launch("attention");
+}
+
+void CudaBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
+  CHECK(x.dtype == out.dtype && x.cols == out.cols && indices.rows == out.rows);
+  kernels::launch_gather_rows({.type = type_of(out.dtype),
+                               .x = matrix(x),
+                               .indices = ints(indices),
+                               .out = matrix(out),
+                               .num_rows = out.rows,
+                               .cols = out.cols},
+                              stream_.get());
+  check_launch("a gather of rows");
+}
+
+}  // namespace pagedinfer

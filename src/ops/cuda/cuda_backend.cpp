@@ -1,0 +1,278 @@
+#include "ops/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "kernels/attention.h"
+#include "kernels/sample.h"
+#include "ops/cuda/cublas_lt.h"
+#include "ops/cuda/step_arrays.h"
+#include "ops/cuda/upload.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kLeastCapability = 8;
+constexpr int64_t kUploadBytes = int64_t{16} << 20;  // of a piece of a weight
+// Lists of a step's rows that are sampled together; more are sampled in several goes.
+constexpr int64_t kSampleBytes = int64_t{4} << 20;
+// Alignment of what is taken from the arena.
+constexpr int64_t kSlack = int64_t{2} << 20;
+
+int64_t sample_list_bytes(const StepBounds& bounds) {
+  return kSampleBytes + most_row_bytes(bounds.vocab, bounds.context) +
+         bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)};
+}
+
+int64_t attention_bytes(const StepBounds& bounds) {
+  if (bounds.kv_heads == 0) return 0;
+  const int64_t states = most_attention_states(bounds);
+  // All of them may be of either kind, but not of both.
+  return std::max(kernels::attention_workspace_bytes(states, 0, bounds.kv_heads, bounds.head_dim),
+                  kernels::attention_workspace_bytes(0, states, bounds.kv_heads, bounds.head_dim));
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace
+
+std::string cuda_problem() {
+  int driver = 0, runtime = 0, count = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (driver == 0) return "this machine has no NVIDIA driver";
+  if (status == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver is for CUDA {}, this build needs {}",
+                       version_text(driver), version_text(runtime));
+  }
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+    return "the NVIDIA driver finds no GPU";
+  }
+  if (status != cudaSuccess) return fmt::format("CUDA: {}", cudaGetErrorString(status));
+  cudaDeviceProp properties = {};
+  if (const cudaError_t found = cudaGetDeviceProperties(&properties, 0); found != cudaSuccess) {
+    return fmt::format("CUDA: {}", cudaGetErrorString(found));
+  }
+  if (properties.major < kLeastCapability) {
+    return fmt::format("{}: compute capability {}.{}, needed is {}.0", properties.name,
+                       properties.major, properties.minor, kLeastCapability);
+  }
+  return CublasLt::problem();
+}
+
+std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
+  if (const std::string problem = cuda_problem(); !problem.empty()) throw Error(problem);
+  return std::make_unique<CudaBackend>(options);
+}
+
+CudaBackend::CudaBackend(const CudaOptions& options)
+    : options_(options),
+      name_([&] {
+        check_cuda(cudaSetDevice(options.device), "to choose a GPU");
+        cudaDeviceProp properties = {};
+        check_cuda(cudaGetDeviceProperties(&properties, options.device), "to look at the GPU");
+        return std::string(properties.name);
+      }()),
+      stream_(make_stream()),
+      products_(options.deterministic) {
+  CHECK(options.compute != DType::kI32);
+}
+
+CudaBackend::~CudaBackend() {
+  // What is queued still uses what is about to be freed.
+  static_cast<void>(cudaStreamSynchronize(stream_.get()));
+}
+
+std::string CudaBackend::description() const {
+  return fmt::format("cuda ({}, {}{})", name_, name_of(options_.compute),
+                     options_.deterministic ? ", deterministic" : "");
+}
+
+DeviceMemory CudaBackend::memory() const {
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "to ask for its memory");
+  return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
+}
+
+char* CudaBackend::take_permanent(int64_t bytes, int64_t alignment, const char* what) {
+  if (const auto offset = arena_.take_permanent(bytes, alignment)) return memory_.get() + *offset;
+  throw Error(fmt::format("out of GPU memory: {} takes {} bytes, {} of {} were planned and taken",
+                          what, bytes, arena_.permanent(), arena_.size()));
+}
+
+char* CudaBackend::take_step(int64_t bytes, const char* what) {
+  if (const auto offset = arena_.take_step(bytes)) return memory_.get() + *offset;
+  throw Error(fmt::format("out of GPU memory: {} of a step takes {} bytes more than was planned",
+                          what, bytes));
+}
+
+void CudaBackend::wait(const char* what) { check_cuda(cudaStreamSynchronize(stream_.get()), what); }
+
+void CudaBackend::reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) {
+  CHECK(memory_.get() == nullptr);
+  bounds_ = bounds;
+  const int64_t bytes = permanent + scratch;
+  memory_ = take_device(bytes, fmt::format("{} bytes for weights, cache and steps", bytes).c_str());
+  arena_ = DeviceArena(bytes);
+
+  constexpr int64_t kAligned = DeviceArena::kStepAlignment;
+  fixed_.sample_bytes = sample_list_bytes(bounds);
+  fixed_.product_workspace =
+      take_permanent(CudaProducts::kWorkspaceBytes, kAligned, "the products' workspace");
+  fixed_.sample_arrays = take_permanent(fixed_.sample_bytes, kAligned, "sampling");
+  const int64_t drawn_bytes = bounds.sequences * int64_t{sizeof(TokenId)};
+  fixed_.drawn = reinterpret_cast<int32_t*>(take_permanent(drawn_bytes, kAligned, "sampling"));
+  fixed_.drawn_on_host = take_pinned(drawn_bytes, "memory of the host for sampled tokens");
+  fixed_.weights = Staging(kUploadBytes);
+  fixed_.step = Staging(most_packed(bounds) * int64_t{sizeof(int32_t)});
+  fixed_.samples = Staging(fixed_.sample_bytes);
+}
+
+int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
+  return CudaProducts::kWorkspaceBytes + sample_list_bytes(bounds) +
+         most_packed(bounds) * int64_t{sizeof(int32_t)} + attention_bytes(bounds) +
+         kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab) +
+         bounds.sequences * int64_t{sizeof(TokenId)} + kSlack;
+}
+
+Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {
+  const int64_t bytes = rows * cols * size_of(dtype);
+  char* const data = take_permanent(bytes, DeviceArena::kPermanentAlignment, "a tensor");
+  check_cuda(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream_.get()), "a tensor");
+  return {data, dtype, rows, cols, cols};
+}
+
+Tensor CudaBackend::upload(Tensor host, DType dtype) {
+  char* const data = take_permanent(host.rows * host.cols * size_of(dtype),
+                                    DeviceArena::kPermanentAlignment, "a weight");
+  upload_rows(host, dtype, data, fixed_.weights, stream_.get());
+  return {data, dtype, host.rows, host.cols, host.cols};
+}
+
+int64_t CudaBackend::uploaded_bytes(Tensor host, DType dtype) const {
+  return align_up(host.rows * host.cols * size_of(dtype), DeviceArena::kPermanentAlignment);
+}
+
+KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
+  CHECK(dtype == options_.compute);
+  const int64_t bytes = kv_bytes_per_position(dtype, kv_heads, head_dim) / 2 * num_positions;
+  const int64_t cols = bytes / size_of(dtype) / std::max<int64_t>(num_positions * kv_heads, 1);
+  const auto take = [&] {
+    char* const data = take_permanent(bytes, DeviceArena::kStepAlignment, "the KV cache");
+    return Tensor{data, dtype, kv_heads * num_positions, cols, cols};
+  };
+  const Tensor k = take(), v = take();
+  return {k, v, kv_heads, head_dim, num_positions};
+}
+
+Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
+  return {take_step(rows * cols * size_of(dtype), "the activations"), dtype, rows, cols, cols};
+}
+
+BatchView CudaBackend::stage(const Batch& batch) {
+  arena_.end_step();
+  kernels::plan_attention(batch.query_starts, batch.positions, group(), step_.plan);
+  limit_states(step_.plan, most_attention_states(bounds_));
+  const StepArrays at = lay_out(batch, step_.plan);
+  const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
+  if (bytes > fixed_.step.bytes()) {
+    throw Error(
+        fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.step.bytes()));
+  }
+  auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
+  pack(batch, step_.plan, reinterpret_cast<int32_t*>(fixed_.step.next()));
+  fixed_.step.send(packed, bytes, stream_.get());
+
+  const auto column = [&](const PackedRange& range) {
+    return Tensor{packed + range.first, DType::kI32, range.count, 1, 1};
+  };
+  const auto records = [&]<class Record>(const Record*& to, const PackedRange& range) {
+    to = reinterpret_cast<const Record*>(packed + range.first);
+  };
+  records(step_.small_items, at.small_items);
+  records(step_.small_combines, at.small_combines);
+  records(step_.large_items, at.large_items);
+  records(step_.large_combines, at.large_combines);
+  // Layers follow each other, so that one workspace serves them all.
+  const int64_t workspace = bounds_.kv_heads == 0
+                                ? 0
+                                : kernels::attention_workspace_bytes(
+                                      step_.plan.small.num_states, step_.plan.large.num_states,
+                                      bounds_.kv_heads, bounds_.head_dim);
+  step_.attention_workspace = take_step(workspace, "attention");
+  return {.tokens = column(at.tokens),
+          .positions = column(at.positions),
+          .slot_mapping = column(at.slot_mapping),
+          .query_starts = column(at.query_starts),
+          .context_lens = column(at.context_lens),
+          .block_table = column(at.block_table),
+          .logit_tokens = column(at.logit_tokens),
+          .max_blocks = batch.max_blocks,
+          .block_size = batch.block_size};
+}
+
+void CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
+  CHECK(logits.rows == std::ssize(rows) && rows.size() == out.size());
+  CHECK(logits.dtype == DType::kF32 && logits.rows <= bounds_.sequences);
+  if (rows.empty()) return;
+  char* const workspace =
+      take_step(kernels::sample_workspace_bytes(logits.rows, logits.cols), "sampling");
+  for (size_t first = 0; first < rows.size();) {
+    const size_t count = sample_arrays_.fill(rows.subspan(first), logits.cols, fixed_.sample_bytes);
+    const SampleArrays::Layout at = sample_arrays_.layout();
+    sample_arrays_.pack(fixed_.samples.next());
+    fixed_.samples.send(fixed_.sample_arrays, at.bytes, stream_.get());
+    const auto place = [&]<class T>(const T*& to, int64_t offset) {
+      to = reinterpret_cast<const T*>(fixed_.sample_arrays + offset);
+    };
+    kernels::SampleArgs args = {};
+    args.logits = logits.row<float>(static_cast<int64_t>(first));
+    args.stride = logits.stride;
+    args.num_rows = static_cast<int>(count);
+    args.vocabulary = static_cast<int>(logits.cols);
+    place(args.rows, 0);
+    place(args.biases, at.biases);
+    place(args.tokens, at.tokens);
+    args.any_adjusted = sample_arrays_.any_adjusted;
+    args.any_drawn = sample_arrays_.any_drawn;
+    args.any_filtered = sample_arrays_.any_filtered;
+    args.out = fixed_.drawn + first;
+    args.workspace = workspace;
+    kernels::launch_sample(args, stream_.get());
+    check_cuda(cudaGetLastError(), "sampling");
+    first += count;
+  }
+  check_cuda(cudaMemcpyAsync(fixed_.drawn_on_host.get(), fixed_.drawn, out.size_bytes(),
+                             cudaMemcpyDeviceToHost, stream_.get()),
+             "sampling");
+  wait("a step");
+  std::copy_n(reinterpret_cast<const TokenId*>(fixed_.drawn_on_host.get()), out.size(),
+              out.begin());
+}
+
+void CudaBackend::read(Tensor from, void* to) {
+  const auto row_bytes = static_cast<size_t>(from.cols * size_of(from.dtype));
+  check_cuda(cudaMemcpy2DAsync(
+                 to, row_bytes, from.data, static_cast<size_t>(from.stride * size_of(from.dtype)),
+                 row_bytes, static_cast<size_t>(from.rows), cudaMemcpyDeviceToHost, stream_.get()),
+             "a copy from the GPU");
+  wait("a copy from the GPU");
+}
+
+void CudaBackend::write(const void* from, Tensor to) {
+  const auto row_bytes = static_cast<size_t>(to.cols * size_of(to.dtype));
+  check_cuda(cudaMemcpy2DAsync(to.data, static_cast<size_t>(to.stride * size_of(to.dtype)), from,
+                               row_bytes, row_bytes, static_cast<size_t>(to.rows),
+                               cudaMemcpyHostToDevice, stream_.get()),
+             "a copy to the GPU");
+  wait("a copy to the GPU");
+}
+
+}  // namespace pagedinfer

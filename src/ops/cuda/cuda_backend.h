@@ -1,0 +1,96 @@
+#pragma once
+
+#include <string>
+
+#include "kernels/attention_plan.h"
+#include "kernels/kv_layout.h"
+#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/device_arena.h"
+#include "ops/cuda/products.h"
+#include "ops/cuda/sample_arrays.h"
+#include "ops/cuda/staging.h"
+
+namespace pagedinfer {
+
+// The Ops of make_cuda_ops(). Activations and the cache have the type of computation, norms'
+// weights, rope tables and logits are float32; kernels/kv_layout.h says how the cache looks.
+class CudaBackend final : public CudaOps {
+ public:
+  explicit CudaBackend(const CudaOptions& options);
+  ~CudaBackend() override;
+
+  std::string description() const override;
+  std::string device_name() const override { return name_; }
+  DeviceMemory memory() const override;
+
+  Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
+  Tensor upload(Tensor host, DType dtype) override;
+  DType matrix_type(DType, DType compute) const override { return compute; }
+  int64_t uploaded_bytes(Tensor host, DType dtype) const override;
+  KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
+  int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
+  int64_t workspace_bytes(const StepBounds& bounds) const override;
+  void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
+  BatchView stage(const Batch& batch) override;
+  DType activation_type() const override { return options_.compute; }
+
+  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
+  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;
+  void add(Tensor x, Tensor y) override;
+  void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
+                    Tensor out) override;
+  void add_bias(Tensor x, Tensor bias) override;
+  void matmul(Tensor x, std::span<const Product> products) override;
+  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
+  void rope(Tensor x, Tensor table) override;
+  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
+  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
+                           Tensor slot_mapping, KvLayer cache) override;
+  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                 Tensor out) override;
+  void gather_rows(Tensor x, Tensor indices, Tensor out) override;
+  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override;
+
+  void read(Tensor from, void* to) override;
+  void write(const void* from, Tensor to) override;
+
+ private:
+  // What reserve() takes of the host and the device beside the tensors.
+  struct Fixed {
+    char* product_workspace = nullptr;
+    char* sample_arrays = nullptr;
+    int32_t* drawn = nullptr;  // (sequences)
+    PinnedBytes drawn_on_host = {};
+    Staging weights = {}, step = {}, samples = {};
+    int64_t sample_bytes = 0;
+  };
+  // Of the step in hand.
+  struct Step {
+    kernels::AttentionPlan plan = {};
+    const kernels::AttentionItem *small_items = nullptr, *large_items = nullptr;
+    const kernels::AttentionCombine *small_combines = nullptr, *large_combines = nullptr;
+    char* attention_workspace = nullptr;
+  };
+
+  int group() const { return bounds_.kv_heads > 0 ? bounds_.heads / bounds_.kv_heads : 1; }
+  char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
+  char* take_step(int64_t bytes, const char* what);
+  void wait(const char* what);
+
+  const CudaOptions options_;
+  std::string name_;
+  CudaStream stream_;
+  CudaProducts products_;
+
+  StepBounds bounds_ = {};
+  DeviceBytes memory_;
+  DeviceArena arena_;
+  Fixed fixed_;
+  Step step_;
+  SampleArrays sample_arrays_;
+};
+
+}  // namespace pagedinfer

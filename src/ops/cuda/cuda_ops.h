@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+struct CudaOptions {
+  int device = 0;
+  // Of products, activations and the cache: kBF16, kF16, or kF32 (without TF32). Sums are
+  // float32 in all of them.
+  DType compute = DType::kBF16;
+  // A row's bits depend on nothing else in its batch, at the price of speed.
+  bool deterministic = false;
+};
+
+struct DeviceMemory {
+  int64_t total = 0, free = 0;  // bytes
+};
+
+// An Ops on a GPU. Work is queued in order on one stream; only sample() and read() wait for it.
+// Nothing is taken from the device after reserve(). An Error names the call that failed and says
+// in words why; where the device can do no more it is a DeviceLost.
+class CudaOps : public Ops {
+ public:
+  virtual std::string device_name() const = 0;
+  virtual DeviceMemory memory() const = 0;  // of the device, at this moment
+
+  // Copies between the host and a tensor of this Ops, element by element in rows. They wait.
+  virtual void read(Tensor from, void* to) = 0;
+  virtual void write(const void* from, Tensor to) = 0;
+};
+
+// "" if a GPU can be used, else what is missing: the build's backend, a driver, a device, cuBLAS.
+std::string cuda_problem();
+
+// Throws Error with cuda_problem() if there is one.
+std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options);
+
+}  // namespace pagedinfer
