@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "e2e.h"
+#include "ops/cuda/cuda_ops.h"
 
 namespace pagedinfer {
 namespace {
@@ -201,7 +202,13 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--kv", "contiguous", "--num-blocks", "10"}, {"--num-blocks", "--max-model-len"});
   refuses({"--admission-reserve", "1"}, {"--admission-reserve"});
   refuses({"--admission-reserve", "nan"}, {"--admission-reserve"});
-  refuses({"--device", "cuda"}, {"--device", "CUDA"});
+  if (const std::string problem = cuda_problem(); !problem.empty()) {
+    refuses({"--device", "cuda"}, {"--device cuda", problem, "--device cpu"});
+  }
+  refuses({"--gpu-memory-utilization", "1.1"}, {"--gpu-memory-utilization 1.1", "at most 1"});
+  refuses({"--gpu-memory-utilization", "0"}, {"--gpu-memory-utilization 0", "more than 0"});
+  refuses({"--gpu-memory-utilization", "0.5", "--device", "cpu"},
+          {"--gpu-memory-utilization", "--device cpu"});
   refuses({"--device", "tpu"}, {"--device"});
   refuses({"--threads", "0"}, {"--threads"});
   refuses({"--cpu-isa", "neon"}, {"--cpu-isa", "avx2"});
@@ -256,10 +263,9 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
 TEST_CASE("flags and commands of other versions are refused by name") {
   Scene scene;
   const std::vector<Words> later = {
-      {"--profile"},          {"--deterministic"}, {"--gpu-memory-utilization", "0.8"},
-      {"--kv-dtype", "int8"}, {"--kv-dtype=int8"}, {"--prefix-cache", "on"},
-      {"--quantize", "int8"}, {"--n", "2"},        {"--best-of", "2"},
-      {"--beam-width", "2"},  {"--logprobs", "5"}};
+      {"--profile"},          {"--kv-dtype", "int8"}, {"--kv-dtype=int8"}, {"--prefix-cache", "on"},
+      {"--quantize", "int8"}, {"--n", "2"},           {"--best-of", "2"},  {"--beam-width", "2"},
+      {"--logprobs", "5"}};
   for (const Words& flags : later) {
     const std::string name = flags[0].substr(0, flags[0].find('='));
     scene.refuses_with_input(flags, {name, "not in this version"});

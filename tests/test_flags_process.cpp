@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cuda/cuda_ops.h"
 #include "paths.h"
 #include "process.h"
 
@@ -30,8 +31,7 @@ void check_refused(const std::string& words, const std::string& expected) {
 }
 
 TEST_CASE("flags: what is not there yet is refused as that") {
-  for (const char* flag : {"--profile", "--deterministic", "--gpu-memory-utilization", "--kv-dtype",
-                           "--prefix-cache"}) {
+  for (const char* flag : {"--profile", "--kv-dtype", "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
   check_refused("run --input x --profile=1", "--profile: not in this version");
@@ -52,7 +52,9 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run --input x --threads 99999999999", "--threads");
   check_refused("run --input x --kv pages", "--kv pages: expected one of paged, contiguous");
   check_refused("run --input x --kv paged --kv paged", "--kv");
-  check_refused("run --input x --device cuda", "no CUDA backend");
+  if (const std::string problem = cuda_problem(); !problem.empty()) {
+    check_refused("run --input x --device cuda", "--device cuda: " + problem);
+  }
   check_refused("run --input x --kv-memory 2XB", "--kv-memory");
   check_refused("run --input x --kv-memory 0GiB", "--kv-memory 0");
   check_refused("run --input x --block-size 0", "--block-size 0");

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "engine/validate.h"
+#include "ops/cuda/cuda_ops.h"
 #include "support.h"
 
 namespace pagedinfer {
@@ -109,8 +110,10 @@ TEST_CASE("flags: what cannot be resumed is refused with the reason") {
 
 TEST_CASE("flags: unknown names are refused with the known ones") {
   CHECK(refused("bfloat16", [](Config& c) { c.dtype = "half"; }));
-  CHECK(refused("no CUDA backend", [](Config& c) { c.device = "cuda"; }));
-  CHECK(refused("auto, cpu", [](Config& c) { c.device = "tpu"; }));
+  if (const std::string problem = cuda_problem(); !problem.empty()) {
+    CHECK(refused(problem.c_str(), [](Config& c) { c.device = "cuda"; }));
+  }
+  CHECK(refused("auto, cpu, cuda", [](Config& c) { c.device = "tpu"; }));
   CHECK(refused("portable", [](Config& c) { c.cpu_isa = "sse"; }));
 }
 

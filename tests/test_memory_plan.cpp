@@ -87,6 +87,21 @@ TEST_CASE("by default the cache stays within half of the available memory") {
   CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes > 4 * kGiB - 16 * 1024);
 }
 
+TEST_CASE("on a GPU the cache takes all that the run may use, less what others use") {
+  CHECK(available_on_gpu(100 * kGiB, 100 * kGiB, 0.5) == 50 * kGiB);
+  CHECK(available_on_gpu(100 * kGiB, 70 * kGiB, 0.5) == 20 * kGiB);
+  CHECK(available_on_gpu(100 * kGiB, 10 * kGiB, 0.5) == 0);
+  MemoryDemand d = demand();
+  d.on_gpu = true;
+  d.max_batch_size = 1 << 20;
+  d.max_model_len = 1 << 20;
+  const MemoryPlan plan = plan_memory(d);
+  CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes <= 8 * kGiB);
+  CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes > 8 * kGiB - 16 * 1024);
+  d.weight_bytes = 8 * kGiB;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--gpu-memory-utilization"), Error);
+}
+
 TEST_CASE("a given number of blocks or bytes is what the run gets") {
   MemoryDemand d = demand();
   d.num_blocks = 3;

@@ -88,8 +88,15 @@ void add_model_flags(FlagGroup group, Config& config) {
 }
 
 void add_device_flags(FlagGroup group, Config& config) {
-  group.add("--device", config.device, "auto|cpu [auto]",
-            "What computes. This build has the CPU only.");
+  group.add("--device", config.device, "auto|cpu|cuda [auto]",
+            "What computes; auto is an NVIDIA GPU where there is one that works. Take cpu for the "
+            "same bits on every machine, cuda to be told what is missing.");
+  group.add("--gpu-memory-utilization", config.gpu_memory_utilization, "F [0.9]",
+            "Share of the GPU's memory that may be in use, that of other programs included. Lower "
+            "it to leave room for them.");
+  group.add_switch("--deterministic", config.deterministic,
+                   "On a GPU too, let a completion depend on nothing else in its batch, as on the "
+                   "CPU. Give it to compare runs with cmp; it costs speed.");
   group.add("--threads", config.threads, "N [all cores]",
             "Threads that compute. Lower it to leave cores to others; results do not change.");
   group.add("--cpu-isa", config.cpu_isa, "NAME [auto]",

@@ -42,7 +42,9 @@ struct Config {
   std::string chat_date = "26 Jul 2024";  // for templates that print one
 
   // device
-  std::string device = "auto";  // auto, cpu
+  std::string device = "auto";  // auto, cpu, cuda
+  std::optional<double> gpu_memory_utilization = {};  // share of the GPU's memory in use at most
+  bool deterministic = false;  // on a GPU too, a request's bits do not depend on its batch
   std::optional<int> threads = {};
   std::string cpu_isa = "auto";  // auto, amx, avx512, avx2, portable
 

@@ -85,7 +85,12 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   };
   fingerprint.set("model", setup.model_name);  // records name it
   add_model(fingerprint, setup.model_dir);
-  fingerprint.set("device", "cpu");
+  fingerprint.set("device", setup.on_gpu ? "cuda" : "cpu");
+  if (setup.on_gpu) {
+    on_off("deterministic", config.deterministic);
+    // GPUs of another kind add up in another order.
+    if (config.deterministic) fingerprint.set("gpu", setup.gpu_name);
+  }
   fingerprint.set("weights", config.weights);
   fingerprint.set("dtype", name_of(setup.compute));
   number("max-model-len", setup.max_model_len);

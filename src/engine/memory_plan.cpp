@@ -24,19 +24,28 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
     return *d.kv_memory / block_bytes;
   }
   const int64_t longest = (d.max_model_len + d.block_size - 1) / d.block_size;
-  const auto share = static_cast<int64_t>(kShareOfMemory * static_cast<double>(d.available_bytes));
-  const int64_t left = share - d.weight_bytes - d.activation_bytes;
+  const double share = d.on_gpu ? 1.0 : kShareOfMemory;
+  const int64_t left = static_cast<int64_t>(share * static_cast<double>(d.available_bytes)) -
+                       d.weight_bytes - d.activation_bytes;
   if (left < block_bytes) {
     throw Error(fmt::format(
-        "not enough memory: {:.2f} GiB are available and half of it may be used; the weights take "
-        "{:.2f} GiB and the activations {:.2f} GiB, which leaves no room for the KV cache "
-        "(a smaller --max-batch-size and --max-step-tokens, or a given --kv-memory, may help)",
-        gib(d.available_bytes), gib(d.weight_bytes), gib(d.activation_bytes)));
+        "not enough {}memory: {:.2f} GiB are available{}; the weights take {:.2f} GiB and the "
+        "activations {:.2f} GiB, which leaves no room for the KV cache (a smaller --max-batch-size "
+        "and --max-step-tokens, or a {}, may help)",
+        d.on_gpu ? "GPU " : "", gib(d.available_bytes),
+        d.on_gpu ? "" : " and half of it may be used", gib(d.weight_bytes), gib(d.activation_bytes),
+        d.on_gpu ? "larger --gpu-memory-utilization" : "given --kv-memory"));
   }
   return std::min({longest * d.max_batch_size, left / block_bytes, kMaxPositions / d.block_size});
 }
 
 }  // namespace
+
+int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share) {
+  const int64_t used = total_bytes - free_bytes;
+  return std::max<int64_t>(static_cast<int64_t>(share * static_cast<double>(total_bytes)) - used,
+                           0);
+}
 
 MemoryPlan plan_memory(const MemoryDemand& d) {
   const int64_t block_bytes = d.kv_bytes_per_token * d.block_size;
@@ -49,11 +58,11 @@ MemoryPlan plan_memory(const MemoryDemand& d) {
   }
   if (num_blocks > most) {
     throw Error(fmt::format(
-        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available, of which the "
+        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which the "
         "weights take {:.2f} GiB and the activations {:.2f} GiB",
         d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
         static_cast<double>(num_blocks) * gib(block_bytes), gib(d.available_bytes),
-        gib(d.weight_bytes), gib(d.activation_bytes)));
+        d.on_gpu ? " on the GPU" : "", gib(d.weight_bytes), gib(d.activation_bytes)));
   }
   return {.weight_bytes = d.weight_bytes,
           .activation_bytes = d.activation_bytes,

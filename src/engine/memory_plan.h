@@ -7,6 +7,7 @@ namespace pagedinfer {
 
 // What decides how many cache positions a run gets.
 struct MemoryDemand {
+  bool on_gpu = false;             // what memory this is about
   int64_t available_bytes = 0;     // that this process can still take
   int64_t weight_bytes = 0;        // of the model, mapped or copied
   int64_t activation_bytes = 0;    // scratch of the largest step, its logits included
@@ -27,9 +28,13 @@ struct MemoryPlan {
   int64_t num_positions() const { return num_blocks * block_size; }
 };
 
+// Bytes of a GPU that a run may take where `share` of all its memory may be in use.
+int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share);
+
 // Blocks for max_batch_size sequences of max_model_len, or as many as half of the available
-// memory holds beside weights and activations; with --num-blocks or --kv-memory exactly that.
-// Throws Error, naming the flag, when there is not one block or not enough memory.
+// memory (of a GPU: all of it) holds beside weights and activations; with --num-blocks or
+// --kv-memory exactly that. Throws Error, naming the flag, when there is not one block or not
+// enough memory.
 MemoryPlan plan_memory(const MemoryDemand& demand);
 
 }  // namespace pagedinfer

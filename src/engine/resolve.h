@@ -11,6 +11,7 @@ namespace pagedinfer {
 inline constexpr int kDefaultBlockSize = 16;
 inline constexpr int kDefaultBatchSize = 256;
 inline constexpr int kDefaultPrefillChunkSize = 512;
+inline constexpr double kDefaultGpuMemoryUtilization = 0.9;
 inline constexpr int kDefaultStepTokens = 2048;  // or max_batch_size, if that is more
 
 struct Paths {

@@ -59,12 +59,18 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("sync_every", config.sync_every);
   set("token_ids", config.token_ids);
   set("record_timing", config.record_timing);
-  set("device", std::string("cpu"));
+  set("device", std::string(setup.on_gpu ? "cuda" : "cpu"));
   set("weights", config.weights);
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
-  set("threads", int64_t{setup.cpu.num_threads});
-  set("cpu_isa", std::string(name_of(setup.cpu.isa)));
+  if (setup.on_gpu) {
+    set("gpu_memory_utilization",
+        config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
+    set("deterministic", config.deterministic);
+  } else {
+    set("threads", int64_t{setup.cpu.num_threads});
+    set("cpu_isa", std::string(name_of(setup.cpu.isa)));
+  }
   set("kv", std::string(contiguous ? "contiguous" : "paged"));
   set("block_size", int64_t{setup.memory.block_size});
   set("num_blocks", setup.memory.num_blocks);

@@ -13,15 +13,17 @@
 #include "engine/system_memory.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
+#include "ops/cuda/cuda_ops.h"
 
 namespace pagedinfer {
 namespace {
 
-// The type that products and the cache use. float16 is computed as float32.
-DType compute_type(const std::string& dtype, DType of_file) {
+// The type that products and the cache use. The CPU computes float16 as float32.
+DType compute_type(const std::string& dtype, DType of_file, bool on_gpu) {
   if (dtype == "bfloat16") return DType::kBF16;
-  if (dtype == "auto" && of_file == DType::kBF16) return DType::kBF16;
-  return DType::kF32;
+  if (dtype == "float32") return DType::kF32;
+  const DType asked = dtype == "float16" ? DType::kF16 : of_file;
+  return asked == DType::kF16 && !on_gpu ? DType::kF32 : asked;
 }
 
 CpuIsa choose_isa(const std::string& name) {
@@ -109,7 +111,31 @@ StepBounds bounds_of(const Config& config, const Setup& setup) {
           .head_dim = spec.head_dim};
 }
 
-MemoryPlan make_plan(const Config& config, const Setup& setup) {
+// What a run on the GPU may take of it.
+int64_t available_to(const Config& config, const CudaOps& gpu) {
+  const DeviceMemory memory = gpu.memory();
+  return available_on_gpu(memory.total, memory.free,
+                          config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
+}
+
+// The backend and how much memory it may take.
+int64_t make_ops(const Config& config, Setup& setup) {
+  if (setup.on_gpu) {
+    auto gpu = make_cuda_ops({.compute = setup.compute, .deterministic = config.deterministic});
+    setup.gpu_name = gpu->device_name();
+    const int64_t available = available_to(config, *gpu);
+    setup.ops = std::move(gpu);
+    return available;
+  }
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  setup.cpu = {.isa = choose_isa(config.cpu_isa),
+               .num_threads = config.threads.value_or(cores),
+               .compute = setup.compute};
+  setup.ops = make_cpu_ops(setup.cpu);
+  return available_memory("/");
+}
+
+MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available_bytes) {
   const ModelSpec& spec = setup.model.spec;
   const int64_t per_layer =
       setup.ops->kv_bytes_per_position(setup.compute, spec.kv_heads, spec.head_dim);
@@ -118,7 +144,8 @@ MemoryPlan make_plan(const Config& config, const Setup& setup) {
       scratch_bytes(spec, setup.ops->activation_type(), setup.limits.max_step_tokens,
                     setup.limits.max_running) +
       setup.ops->workspace_bytes(bounds);
-  return plan_memory({.available_bytes = available_memory("/"),
+  return plan_memory({.on_gpu = setup.on_gpu,
+                      .available_bytes = available_bytes,
                       .weight_bytes = weight_bytes(setup.model, setup.compute, *setup.ops),
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
@@ -155,13 +182,10 @@ Setup set_up(const Config& config) {
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
   setup.limits = make_limits(config, setup.max_model_len);
 
-  setup.compute = compute_type(config.dtype, file_dtype(setup.model));
-  const int cores = std::max(1u, std::thread::hardware_concurrency());
-  setup.cpu = {.isa = choose_isa(config.cpu_isa),
-               .num_threads = config.threads.value_or(cores),
-               .compute = setup.compute};
-  setup.ops = make_cpu_ops(setup.cpu);
-  setup.memory = make_plan(config, setup);
+  setup.on_gpu = config.device == "cuda" || (config.device == "auto" && cuda_problem().empty());
+  setup.compute = compute_type(config.dtype, file_dtype(setup.model), setup.on_gpu);
+  const int64_t available = make_ops(config, setup);
+  setup.memory = make_plan(config, setup, available);
   setup.ops->reserve(bounds_of(config, setup), setup.memory.weight_bytes + setup.memory.kv_bytes,
                      setup.memory.activation_bytes);
   setup.weights = load_weights(setup.model, setup.compute, *setup.ops);

@@ -27,6 +27,8 @@ struct Setup {
   SamplingParams defaults = {};  // for lines that do not say otherwise
 
   DType compute = DType::kBF16;  // of products and of the cache
+  bool on_gpu = false;
+  std::string gpu_name = {};  // "" on the CPU
   CpuOptions cpu = {};
   std::unique_ptr<Ops> ops = {};
   Weights weights = {};

@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "engine/resolve.h"
 #include "io/request_parser.h"
+#include "ops/cuda/cuda_ops.h"
 #include "text/chat_template.h"
 
 namespace pagedinfer {
@@ -45,10 +46,20 @@ void check_device(const Config& config) {
   one_of("--weights", config.weights, {"auto", "dummy"});
   one_of("--dtype", config.dtype, {"auto", "float32", "bfloat16", "float16"});
   at_least("--max-model-len", config.max_model_len, 2);  // a token in, a token out
-  if (config.device == "cuda") {
-    throw Error("--device cuda: this build has no CUDA backend; use --device cpu");
+  one_of("--device", config.device, {"auto", "cpu", "cuda"});
+  const std::optional<double>& share = config.gpu_memory_utilization;
+  if (share && !(*share > 0 && *share <= 1)) {
+    throw Error(
+        fmt::format("--gpu-memory-utilization {}: expected more than 0 and at most 1", *share));
   }
-  one_of("--device", config.device, {"auto", "cpu"});
+  if (share && config.device == "cpu") {
+    throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
+  }
+  if (config.device == "cuda") {
+    if (const std::string problem = cuda_problem(); !problem.empty()) {
+      throw Error(fmt::format("--device cuda: {}; --device cpu works without", problem));
+    }
+  }
   within("--threads", config.threads, 1, 4096);
   one_of("--cpu-isa", config.cpu_isa, {"auto", "amx", "avx512", "avx2", "portable"});
 }

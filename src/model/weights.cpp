@@ -75,8 +75,12 @@ DType uploaded_type(Kind kind, DType of_file, DType compute, const Ops& ops) {
 
 // To nearest even.
 float rounded(float value, DType type) {
-  if (type != DType::kBF16) return value;
   const auto bits = std::bit_cast<uint32_t>(value);
+  // Numbers that no embedding is scaled by are too small or too large for a float16.
+  if (type == DType::kF16) {
+    return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000);
+  }
+  if (type != DType::kBF16) return value;
   return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
 }
 
