@@ -74,7 +74,7 @@ TEST_CASE("a run goes on with a larger limit, and not with a smaller one") {
   CHECK(read_file(output) == first_lines(read_file(dir / "all"), 25));
   const Ended smaller = resume({"--limit", "24"});
   CHECK(smaller.exit_code == 1);
-  CHECK(smaller.err.find("(--limit 24): there are 24 lines for this run, expected the 25") !=
+  CHECK(smaller.err.find("(--limit 24): has 24 lines that are not blank, expected the 25") !=
         std::string::npos);
   CHECK(resume({}).exit_code == 2);
   CHECK(read_file(output) == read_file(dir / "all"));
@@ -157,7 +157,7 @@ TEST_CASE("an input that is written to while it is read is an error, unless it h
 
   const Ended changed = run_while(dir / "changed", [&] { overwrite("{\"prompt\": \"other\"}"); });
   CHECK(changed.exit_code == 1);
-  CHECK(changed.err.find(input + ": the first 2000 lines for this run have changed") !=
+  CHECK(changed.err.find(input + ": the first 2000 lines that are not blank have changed") !=
         std::string::npos);
   CHECK(json_file(dir / "changed").size() == 2000);  // nothing of it is lost
   const Ended resumed = run({"--input", input, "--output", dir / "changed", "--resume"});

@@ -101,6 +101,36 @@ TEST_CASE("a shard is resumed as the shard that it is") {
   CHECK(read_file(output) == read_file(dir / "new"));
 }
 
+TEST_CASE("shards of an input that has grown or changed are not merged with others") {
+  const TempDir dir;
+  const auto line = [](int i) {
+    return fmt::format("{{\"prompt\":\"{}\",\"max_tokens\":1}}\n", i);
+  };
+  const std::string five = line(0) + line(1) + line(2) + line(3) + line(4);
+  const auto take = [&](const char* shard, const std::string& lines) {
+    write_file(dir / "in.jsonl", lines);
+    CHECK(run({"--input", dir / "in.jsonl", "--resume", "--shard", shard}).exit_code == 0);
+  };
+  const std::string second = dir / "in.1-of-2.completions.jsonl";
+  const auto merge = [&] {
+    return run_program(command({"merge", "--overwrite", "--output", dir / "merged",
+                                dir / "in.0-of-2.completions.jsonl", second}));
+  };
+  take("0/2", five + line(5));  // the sixth is of the other shard
+  take("1/2", five);
+  const Ended earlier = merge();
+  CHECK(earlier.exit_code == 1);
+  CHECK(earlier.err.find(second + ": its run has read 5 lines, and that of ") != std::string::npos);
+  take("1/2", five + line(5));
+  CHECK(merge().exit_code == 0);
+
+  std::filesystem::remove(second);
+  take("1/2", line(6) + five.substr(line(0).size()) + line(5));  // the first is of the other shard
+  const Ended other = merge();
+  CHECK(other.exit_code == 1);
+  CHECK(other.err.find(second + ": its run has read other lines than ") != std::string::npos);
+}
+
 TEST_CASE("merge writes to standard output, and says what is wrong with its flags") {
   const TempDir dir;
   write_file(dir / "a", "{\"index\":1}\n");

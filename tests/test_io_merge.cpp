@@ -38,9 +38,9 @@ struct Shards {
     }
   }
   // What an ended run leaves beside its output.
-  void write_run(size_t shard, const std::string& name, const std::string& seed = "1") const {
+  void write_run(size_t shard, const std::string& name, const RunMark& mark,
+                 const std::string& seed = "1") const {
     const Fingerprint fingerprint = {{{"seed", seed}, {"shard", name}}};
-    const RunMark mark = {.lines = static_cast<int64_t>(records[shard].size()), .hash = 7};
     write_file(paths[shard] + ".run",
                mark_line({}) + mark_line(mark) + fingerprint_line(fingerprint));
   }
@@ -138,11 +138,14 @@ TEST_CASE("merge: the last record of the whole is not missed when its run has to
   Shards shards;
   shards.records = {{record(0), record(3)}, {record(1), record(4)}, {record(2), record(5)}};
   shards.write(dir);
-  for (size_t i = 0; i < 3; ++i) shards.write_run(i, fmt::format("{}/3", i));
+  const RunMark mark = {.lines = 6, .hash = 7};
+  for (size_t i = 0; i < 3; ++i) shards.write_run(i, fmt::format("{}/3", i), mark);
   merge_shards(shards.paths, dir / "out", {});
   write_file(shards.paths[2], record(2));
+  CHECK(refusal(shards.paths, dir / "new") == "index 5 is missing: it is in none of the 3 files");
+  write_file(shards.paths[2], record(2) + record(5) + record(6));
   CHECK(refusal(shards.paths, dir / "new") ==
-        shards.paths[2] + ": has 1 records, expected 2: its run has read as many lines");
+        shards.paths[2] + ": line 3: index 6, and its run has read 6 lines");
 }
 
 TEST_CASE("merge: shards of other runs are refused by what differs") {
@@ -151,19 +154,26 @@ TEST_CASE("merge: shards of other runs are refused by what differs") {
   shards.records = {{record(0)}, {record(1)}, {record(2)}};
   shards.write(dir);
   const auto& paths = shards.paths;
-  for (size_t i = 0; i < 3; ++i) shards.write_run(i, fmt::format("{}/3", i));
+  const RunMark mark = {.lines = 3, .hash = 7};
+  for (size_t i = 0; i < 3; ++i) shards.write_run(i, fmt::format("{}/3", i), mark);
   CHECK(refusal({paths[0], paths[1]}, dir / "out") ==
         "shard 2/3 is missing: expected the outputs of all 3");
   CHECK(refusal({paths[0], paths[1], paths[0]}, dir / "out") == paths[0] + ": given twice");
-  shards.write_run(1, "1/3", "2");
+  shards.write_run(1, "1/3", mark, "2");
   CHECK(refusal(paths, dir / "out") ==
         paths[1] + ": seed = 2, and 1 in " + paths[0] + "; expected shards of one run");
-  shards.write_run(1, "0/3");
+  shards.write_run(1, "0/3", mark);
   CHECK(refusal(paths, dir / "out") ==
         paths[1] + ": of shard 0/3, as " + paths[0] + " is; expected each shard once");
-  shards.write_run(1, "1/4");
+  shards.write_run(1, "1/4", mark);
   CHECK(refusal(paths, dir / "out").find("expected shards of one number") != std::string::npos);
-  shards.write_run(1, "1/3");
+  shards.write_run(1, "1/3", {.lines = 2, .hash = 7});
+  CHECK(refusal(paths, dir / "out")
+            .starts_with(paths[1] + ": its run has read 2 lines, and that of " + paths[0] +
+                         " 3; expected shards of one input"));
+  shards.write_run(1, "1/3", {.lines = 3, .hash = 8});
+  CHECK(refusal(paths, dir / "out").starts_with(paths[1] + ": its run has read other lines than "));
+  shards.write_run(1, "1/3", mark);
   write_file(paths[1] + ".part", "");
   CHECK(refusal(paths, dir / "out") ==
         paths[1] + ".part: this run has not ended; run it to its end with --resume");

@@ -359,7 +359,7 @@ TEST_CASE("resume: what does not belong to the run is an error, and nothing has 
   check(job, {.resume = true, .fingerprint = {}}, "began with seed = 1, found none");
   Job other = job;
   other.lines.resize(2);
-  check(other, kResume, "input: there are 2 lines");
+  check(other, kResume, "input: has 2 lines");
   other = job;
   other.lines[3] += "x";
   check(other, kResume, "input: the first");

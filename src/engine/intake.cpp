@@ -157,7 +157,7 @@ void Intake::read_all() {
   try {
     while (const std::optional<InputLine> line = lines_.next()) {
       mark.add(line->text);
-      if (is_done_(line->index)) continue;
+      if (!line->taken || is_done_(line->index)) continue;
       const double begin = clock_();
       ParsedLine parsed = parser_.parse(line->text, line->index, line->number);
       parsed.request.head.turn = line->turn;

@@ -41,8 +41,8 @@ class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads `lines` to their end. `clock` gives seconds. Lines whose index `is_done` knows are read
-  // and nothing more.
+  // Reads `lines` to their end. `clock` gives seconds. Lines that the run does not take, or whose
+  // index `is_done` knows, are read and nothing more.
   Intake(
       InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
       const ChatSettings& chat, const IntakeLimits& limits, std::function<double()> clock,

@@ -3,14 +3,13 @@
 namespace pagedinfer {
 
 std::optional<InputLine> InputLines::next() {
-  while (!choice_.limit || num_records_ < *choice_.limit) {
-    const std::optional<LineReader::Line> line = reader_.next();
-    if (!line) break;
-    const int64_t index = num_records_++;
-    if ((line->number - 1) % choice_.shard.count != choice_.shard.index) continue;
-    return InputLine{line->text, index, num_taken_++, line->number};
-  }
-  return std::nullopt;
+  if (choice_.limit && num_records_ >= *choice_.limit) return std::nullopt;
+  const std::optional<LineReader::Line> line = reader_.next();
+  if (!line) return std::nullopt;
+  const bool taken = (line->number - 1) % choice_.shard.count == choice_.shard.index;
+  const InputLine found{line->text, num_records_++, num_taken_, line->number, taken};
+  num_taken_ += taken;
+  return found;
 }
 
 }  // namespace pagedinfer

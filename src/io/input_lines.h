@@ -18,16 +18,17 @@ struct LineChoice {
   Shard shard = {};
 };
 
-// A line that a run takes.
+// A line that is not blank.
 struct InputLine {
   std::string_view text;
   int64_t index = 0;   // counts the file's records, blank lines are none
-  int64_t turn = 0;    // counts the lines that the run takes
+  int64_t turn = 0;    // of a line that the run takes: counts these
   int64_t number = 0;  // of the line in the file, from 1
+  bool taken = true;   // by this run; else another shard's
 };
 
-// The lines that a run takes from its input, one at a time. Whoever reads the same file with the
-// same choice finds the same lines.
+// The lines of a run's input, one at a time. Whoever reads the same file with the same choice finds
+// the same lines.
 class InputLines {
  public:
   // As LineReader.

@@ -131,18 +131,18 @@ TakenLines verify_input(const std::string& input, const RunMark& mark, const Nex
     const std::optional<InputLine> line = next();
     if (!line) {
       throw Error(fmt::format(
-          "{}: there are {} lines for this run, expected the {} that it has read, or those and "
-          "more behind them",
+          "{}: has {} lines that are not blank, expected the {} that the run has read, or those "
+          "and more behind them",
           input, found.lines, mark.lines));
     }
     found.add(line->text);
     taken.resize(static_cast<size_t>(line->index) + 1);
-    taken.back() = true;
+    taken.back() = line->taken;
   }
   if (found != mark) {
     throw Error(fmt::format(
-        "{}: the first {} lines for this run have changed since it began; expected the same "
-        "ones, or those and more behind them",
+        "{}: the first {} lines that are not blank have changed since the run began; expected "
+        "the same ones, or those and more behind them",
         input, mark.lines));
   }
   return taken;

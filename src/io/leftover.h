@@ -21,10 +21,11 @@ enum class RecordOrder : uint8_t { kInput, kCompletion };
 // The lines that the run takes from its input, by index.
 using TakenLines = std::vector<bool>;
 
-// The next line that the run takes; nothing at the end of the input.
+// The next line, taken by the run or not; nothing at the end of the input.
 using NextInputLine = std::function<std::optional<InputLine>()>;
 
-// Reads as many lines as `mark` covers from the start of the input and returns which they are.
+// Reads as many lines as `mark` covers from the start of the input and returns which of them the
+// run takes.
 // Throws Error naming `input` if they are not the ones that the mark was made of.
 TakenLines verify_input(const std::string& input, const RunMark& mark, const NextInputLine& next);
 

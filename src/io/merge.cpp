@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -50,6 +51,10 @@ std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const 
     const auto take = [&](const StoredRecord& record, int64_t line) {
       if (line % kCheckEvery == 0) options.check();
       const auto at = static_cast<size_t>(record.index);
+      if (record.index >= runs.num_records().value_or(record.index + 1)) {
+        throw Error(fmt::format("{}: line {}: index {}, and its run has read {} lines", path, line,
+                                record.index, *runs.num_records()));
+      }
       if (record.index >= most) {
         throw Error(
             fmt::format("{}: line {}: index {}, and the files have room for {} records: some "
@@ -66,17 +71,12 @@ std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const 
       report.num_failed += record.failed;
     };
     files.emplace_back(path, take);
-    const auto num_lines = runs.num_lines(files.size() - 1);
-    if (num_lines && files.back().num_records() != *num_lines) {
-      throw Error(fmt::format("{}: has {} records, expected {}: its run has read as many lines",
-                              path, files.back().num_records(), *num_lines));
-    }
   }
-  for (size_t index = 0; index < seen.size(); ++index) {
-    if (!seen[index]) {
-      throw Error(
-          fmt::format("index {} is missing: it is in none of the {} files", index, shards.size()));
-    }
+  const auto expected = static_cast<size_t>(runs.num_records().value_or(0));
+  for (size_t index = 0; index < std::max(seen.size(), expected); ++index) {
+    if (index < seen.size() && seen[index]) continue;
+    throw Error(
+        fmt::format("index {} is missing: it is in none of the {} files", index, shards.size()));
   }
   return files;
 }

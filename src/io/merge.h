@@ -22,10 +22,10 @@ struct MergeReport {
 // Writes the records of `shards`, outputs of ended runs in either order, to `output` in the order
 // of their indices; "-" is standard output. Before anything is written it is known that every
 // index from 0 to the largest is there once and that the runs, as far as their PATH.run is there,
-// differ in their shard only, have each shard once, and have a record for each line they read. A
-// file gets its name when it is complete and on the disk. Memory is a bit for each record, and 16
-// bytes for each of a shard that is not in the order of the input. Throws Error naming the file,
-// the line and the index of what is wrong; then the output is what it was.
+// differ in their shard only, have each shard once, and have read one input, which has as many
+// records. A file gets its name when it is complete and on the disk. Memory is a bit for each
+// record, and 16 bytes for each of a shard that is not in the order of the input. Throws Error
+// naming the file, the line and the index of what is wrong; then the output is what it was.
 MergeReport merge_shards(const std::vector<std::string>& shards, const std::string& output,
                          const MergeOptions& options);
 

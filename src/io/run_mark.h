@@ -9,9 +9,10 @@
 
 namespace pagedinfer {
 
-// How far a run has read its input, and a hash of what it read: another input is noticed.
+// How far a run has read its input, and a hash of what it read: another input is noticed. All
+// shards of one input have the same mark at their end.
 struct RunMark {
-  int64_t lines = 0;  // that the run takes, blank ones not among them
+  int64_t lines = 0;  // taken by the run or not, blank ones not among them
   uint64_t hash = 0;
 
   void add(std::string_view line) {

@@ -61,6 +61,19 @@ void compare(const std::string& path, const Fingerprint& found, const std::strin
   }
 }
 
+void compare(const std::string& path, const RunMark& found, const std::string& first,
+             const RunMark& expected) {
+  if (found == expected) return;
+  const std::string what =
+      found.lines == expected.lines
+          ? fmt::format("other lines than that of {}", first)
+          : fmt::format("{} lines, and that of {} {}", found.lines, first, expected.lines);
+  throw Error(
+      fmt::format("{}: its run has read {}; expected shards of one input, each resumed if "
+                  "it has grown",
+                  path, what));
+}
+
 }  // namespace
 
 void ShardRuns::add(const std::string& path) {
@@ -68,7 +81,6 @@ void ShardRuns::add(const std::string& path) {
   std::error_code error;
   const std::string file = std::filesystem::canonical(path, error).string();
   if (!files_.insert({file, path}).second) throw Error(path + ": given twice");
-  num_lines_.push_back(header ? std::optional(header->mark.lines) : std::nullopt);
   if (!header) return;
   const std::string shard = take_shard(header->fingerprint);
   if (const auto [earlier, is_new] = shards_.insert({shard, path}); !is_new) {
@@ -78,8 +90,10 @@ void ShardRuns::add(const std::string& path) {
   if (first_.empty()) {
     first_ = path;
     fingerprint_ = std::move(header->fingerprint);
+    mark_ = header->mark;
   } else {
     compare(path, header->fingerprint, first_, fingerprint_);
+    compare(path, header->mark, first_, mark_);
   }
 }
 
