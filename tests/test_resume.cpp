@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -400,9 +401,25 @@ TEST_CASE("resume: two runs do not write one output") {
   std::mt19937 random(10);
   TempDir folder;
   const Job job = random_job(random, RecordOrder::kInput, 20);
-  RecordOutput running = open_output(job, folder / "out", {}, {});
-  running.flush({});
-  CHECK(refusal(job, folder / "out", kResume).find("another run is writing") != std::string::npos);
+  const auto second = [&] { return refusal(job, folder / "out", kResume); };
+  {
+    RecordOutput waiting = open_output(job, folder / "out", {}, {});
+    CHECK(second() == (folder / "out") + ": another run is writing it");
+    waiting.flush({});
+    CHECK(second() == (folder / "out") + ": another run is writing it");
+  }
+  RecordOutput waiting = open_output(job, folder / "out", kResume, {});
+  CHECK(second() == (folder / "out") + ": another run is writing it");
+}
+
+TEST_CASE("resume: a run does not write a file that another one removes") {
+  TempDir folder;
+  std::optional<OutputFile> first(std::in_place, folder / "out", OutputFile::Existing::kKeep);
+  first->lock();
+  OutputFile second(folder / "out", OutputFile::Existing::kKeep);
+  first.reset();  // had nothing to write
+  CHECK_THROWS_WITH_AS(
+      second.lock(), ((folder / "out") + ": another run has removed it meanwhile").c_str(), Error);
 }
 
 TEST_CASE("resume: a mark reads back, and only as it was written") {

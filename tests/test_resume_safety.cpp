@@ -72,7 +72,7 @@ TEST_CASE("a run that begins anew does not touch the output of one in progress")
     first.append(0, record_of(0));
     first.flush({});
     const std::string part = read_file(path + ".part");
-    CHECK_THROWS_WITH_AS(begin_anew(), (path + ".part: another run is writing it").c_str(), Error);
+    CHECK_THROWS_WITH_AS(begin_anew(), (path + ": another run is writing it").c_str(), Error);
     CHECK(read_file(path) == record_of(0));
     CHECK(read_file(path + ".part") == part);
   }

@@ -100,8 +100,8 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 OutputFile::~OutputFile() {
   if (fd_ <= STDERR_FILENO) return;
+  if (is_new_ && !begun_) unlink(name_.c_str());  // while a lock still keeps others away
   ::close(fd_);
-  if (is_new_ && !begun_) unlink(name_.c_str());
 }
 
 void OutputFile::append(std::string_view bytes) {
@@ -192,6 +192,10 @@ void OutputFile::close() {
 void OutputFile::lock() const {
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     throw Error(name_ + ": another run is writing it");
+  }
+  struct stat locked = {};
+  if (fstat(fd_, &locked) == 0 && locked.st_nlink == 0) {
+    throw Error(name_ + ": another run has removed it meanwhile");
   }
 }
 

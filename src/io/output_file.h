@@ -50,9 +50,10 @@ class OutputFile {
   void sync();
   void close();
   // Keeps other runs away until the file is closed, also by a crash. Throws Error if one is
-  // there; where the file system knows no locks, nothing happens.
+  // there, or was and has removed the file; where the file system knows no locks, nothing happens.
   void lock() const;
 
+  bool is_new() const { return is_new_; }  // made by us
   bool is_regular() const { return regular_; }
   bool is_synced() const { return synced_; }
   int64_t size() const { return flushed_ + static_cast<int64_t>(pending_.size()); }
@@ -62,7 +63,7 @@ class OutputFile {
  private:
   struct Opened {
     int fd;
-    bool is_new = false;    // made by us
+    bool is_new = false;
     bool replaces = false;  // holds what the first flush replaces
   };
 

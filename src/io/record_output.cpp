@@ -25,11 +25,10 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
                     "--overwrite discards it",
                     part_of(path)));
   }
-  if (!holds_nothing && name_exists(part_of(path))) {
-    OutputFile(part_of(path), Existing::kKeep, options.calls).lock();  // nobody is writing it
-  }
-  return OutputFile(path, options.overwrite ? Existing::kReplace : Existing::kRefuse,
+  OutputFile output(path, options.overwrite ? Existing::kReplace : Existing::kRefuse,
                     options.calls);
+  if (output.is_regular()) output.lock();
+  return output;
 }
 
 // Moves the records behind the first one that is to be computed again from the output to the
@@ -66,7 +65,6 @@ void RecordOutput::begin() {
   remove_file(options_.calls, run_of(path_));
   output_.flush();
   OutputFile file(part_of(path_), Existing::kRefuse, options_.calls);
-  file.lock();
   file.append(part_header(options_.fingerprint));
   file.flush();
   if (options_.sync_every > 0) {
@@ -79,29 +77,21 @@ void RecordOutput::begin() {
 
 RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options,
                                   const ResumeFrom& from) {
-  const bool ended = !name_exists(part_of(path)) && name_exists(path) && name_exists(run_of(path));
+  OutputFile output(path, Existing::kKeep, options.calls);
+  output.lock();
+  const bool ended = !name_exists(part_of(path)) && !output.is_new() && name_exists(run_of(path));
   const std::string sidecar = ended ? run_of(path) : part_of(path);
   const bool begun = name_exists(sidecar);
-  if (!begun && size_of(path) > 0) {
+  if (!begun && output.size() > 0) {
     throw Error(fmt::format(
         "{}: cannot be resumed: there is neither {} nor {}, which say what the run computes", path,
         part_of(path), run_of(path)));
   }
-  std::optional<OutputFile> file;
-  std::optional<PartHeader> header;
-  if (begun) {
-    file.emplace(sidecar, Existing::kKeep, options.calls);
-    file->lock();
-    header = read_part_header(sidecar);
-    if (!header && size_of(path) > 0) {
-      throw Error(sidecar + ": expected three lines that say what the run computes");
-    }
+  const auto header = begun ? read_part_header(sidecar) : std::nullopt;
+  if (!header && output.size() > 0) {
+    throw Error(sidecar + ": expected three lines that say what the run computes");
   }
-  if (!header) {
-    options.overwrite = true;  // nothing is there
-    file.reset();
-    return RecordOutput(path, std::move(options));
-  }
+  if (!header) return RecordOutput(path, std::move(options), std::move(output));
 
   require_same(sidecar, header->fingerprint, options.fingerprint);
   const TakenLines taken = verify_input(from.input, header->mark, from.next_line);
@@ -110,10 +100,10 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
 
   // From here on files change.
   if (ended) rename_file(options.calls, sidecar, part_of(path));
-  OutputFile output(path, Existing::kKeep, options.calls);
+  OutputFile file(part_of(path), Existing::kKeep, options.calls);
   output.cut(left.output_bytes);
-  file->cut(left.part_bytes);
-  PartFile part(std::move(*file), *header);
+  file.cut(left.part_bytes);
+  PartFile part(std::move(file), *header);
   if (left.first_dropped) {
     drop_records(path, *left.first_dropped, taken, from.retry_errors, output, part);
     left = read_leftover({path, part_of(path)}, options.order, header->bytes, taken,
@@ -199,14 +189,14 @@ void RecordOutput::finish(const RunMark& mark) {
   CHECK(places_.empty());
   flush(mark);
   output_.sync();
-  const bool has_files = output_.is_regular();
-  output_.close();
-  if (!has_files) return part_.reset();
-  part_->clear();
-  part_->sync();
-  part_->close();
-  rename_file(options_.calls, part_of(path_), run_of(path_));
-  sync_folder_of(path_);
+  if (output_.is_regular()) {
+    part_->clear();
+    part_->sync();
+    part_->close();
+    rename_file(options_.calls, part_of(path_), run_of(path_));
+    sync_folder_of(path_);
+  }
+  output_.close();  // last: with it goes the lock
 }
 
 PartFile& RecordOutput::part() {

@@ -38,6 +38,8 @@ struct ResumeFrom {
 // PATH.part (where the output is no regular file: in a temporary file), and memory holds 8 bytes
 // for it.
 //
+// A lock on PATH keeps other runs away from it and its PATH.part.
+//
 // What is on disk:
 // - A record that flush() has handed to the system stays, whatever becomes of the process. After
 //   a power failure all is there that was flushed when sync() was last called.
