@@ -1,0 +1,79 @@
+// Chooses the kernels of one call of attention.
+#include "kernels/attention.h"
+#include "kernels/attention_launch.h"
+#include "kernels/common.cuh"
+
+namespace pagedinfer::kernels {
+namespace {
+
+void launch_tiles(int head_dim, const TileArgs& args, cudaStream_t stream) {
+  if (args.num_items == 0) return;
+  switch (head_dim) {
+    case 64: launch_tiles_64(args, stream); break;
+    case 80: launch_tiles_80(args, stream); break;
+    case 96: launch_tiles_96(args, stream); break;
+    case 128: launch_tiles_128(args, stream); break;
+    default: launch_tiles_256(args, stream); break;
+  }
+  if (args.num_combines > 0) launch_combine(args, head_dim, stream);
+}
+
+int64_t state_bytes(int64_t states, int tile_rows, int kv_heads, int head_dim) {
+  return states * tile_rows * kv_heads *
+         (int64_t{sizeof(AttentionState)} + head_dim * int64_t{sizeof(float)});
+}
+
+}  // namespace
+
+bool attention_is_slow(const AttentionArgs& args) {
+  const int dim = args.cache.head_dim;
+  const bool has_tiles = dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
+  return args.type == Type::kF32 || !has_tiles || !in_vectors(args.type, args.q, dim) ||
+         !in_vectors(args.type, args.out, dim);
+}
+
+int64_t attention_workspace_bytes(int64_t small_states, int64_t large_states, int kv_heads,
+                                  int head_dim) {
+  return state_bytes(small_states, kSmallTileRows, kv_heads, head_dim) +
+         state_bytes(large_states, kLargeTileRows, kv_heads, head_dim);
+}
+
+void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
+  if (args.num_tokens == 0) return;
+  if (attention_is_slow(args)) return launch_slow_attention(args, stream);
+  const int dim = args.cache.head_dim, kv_heads = args.cache.kv_heads;
+  TileArgs tiles = {.type = args.type,
+                    .q = args.q.data,
+                    .k = args.cache.k,
+                    .v = args.cache.v,
+                    .out = args.out.data,
+                    .q_stride = args.q.stride,
+                    .out_stride = args.out.stride,
+                    .num_positions = args.cache.num_positions,
+                    .kv_heads = kv_heads,
+                    .group = args.heads / kv_heads,
+                    .scale_log2 = args.scale * 1.44269504088896341f,
+                    .window = args.window,
+                    .positions = args.positions,
+                    .query_starts = args.query_starts,
+                    .block_table = args.block_table,
+                    .max_blocks = args.max_blocks,
+                    .walk = block_walk(args.block_size)};
+  char* workspace = static_cast<char*>(args.workspace);
+  const auto launch = [&](const AttentionWork& work, int tile_rows) {
+    tiles.tile_rows = tile_rows;
+    tiles.items = work.items;
+    tiles.combines = work.combines;
+    tiles.num_items = work.num_items;
+    tiles.num_combines = work.num_combines;
+    tiles.state_outs = reinterpret_cast<float*>(workspace);
+    const int64_t rows = work.num_states * kv_heads * tile_rows;
+    tiles.states = reinterpret_cast<AttentionState*>(tiles.state_outs + rows * dim);
+    workspace += state_bytes(work.num_states, tile_rows, kv_heads, dim);
+    launch_tiles(dim, tiles, stream);
+  };
+  launch(args.small, kSmallTileRows);
+  launch(args.large, kLargeTileRows);
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,98 @@
+// Attention of any head size and type, one thread block per query head: float32 throughout, and
+// operation by operation the CPU backend's definition. For parity tests and unusual models; reads
+// the keys anew for every query head.
+#include "kernels/attention_launch.h"
+#include "kernels/common.cuh"
+
+namespace pagedinfer::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kLanes = 16;  // of a sum: lane = key mod 16
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) slow_attention_kernel(const AttentionArgs a) {
+  extern __shared__ float shared[];
+  const int token = blockIdx.x, head = blockIdx.y, dim = a.cache.head_dim;
+  float* const q = shared;       // (dim), times the scale
+  float* const total = q + dim;  // (dim)
+  __shared__ float p[kSegmentKeys];
+  __shared__ float reduced[kThreads / kWarp];
+  __shared__ float segment_sum;
+
+  const int seq = sequence_of(a.query_starts, a.num_seqs, token);
+  const int32_t* const block_row = a.block_table + int64_t(seq) * a.max_blocks;
+  const BlockWalk walk = block_walk(a.block_size);
+  const int row = kv_row_elements(dim, sizeof(T)), kv_head = head / (a.heads / a.cache.kv_heads);
+  const T* const k = static_cast<const T*>(a.cache.k);
+  const T* const v = static_cast<const T*>(a.cache.v);
+  const auto offset = [&](int key) {
+    return kv_offset(kv_head, cache_position(block_row, walk, key), a.cache.num_positions, row);
+  };
+  const T* const from = static_cast<const T*>(a.q.data) + token * a.q.stride + int64_t{head} * dim;
+  for (int d = threadIdx.x; d < dim; d += kThreads) {
+    q[d] = mul_rn(to_float(from[d]), a.scale);
+    total[d] = 0.0f;
+  }
+
+  AttentionState state = {-__builtin_huge_valf(), 0.0f};
+  const int position = a.positions[token];
+  const KeyRange visible = visible_keys(position, position, a.window);
+  for (int s = visible.begin / kSegmentKeys; s * kSegmentKeys < visible.end; ++s) {
+    const KeyRange keys = keys_of_segment(visible, s);
+    __syncthreads();  // q is there; p is free again
+    float largest = -__builtin_huge_valf();
+    for (int i = threadIdx.x; i < kSegmentKeys; i += kThreads) {
+      const int key = s * kSegmentKeys + i;
+      float score = -__builtin_huge_valf();
+      if (key >= keys.begin && key < keys.end) {
+        const T* const row_of_k = k + offset(key);
+        score = 0.0f;
+        for (int d = 0; d < dim; ++d) score = __fmaf_rn(q[d], to_float(row_of_k[d]), score);
+      }
+      p[i] = score;
+      largest = fmaxf(largest, score);
+    }
+    largest = lane_max(largest);
+    if (threadIdx.x % kWarp == 0) reduced[threadIdx.x / kWarp] = largest;
+    __syncthreads();
+    for (float other : reduced) largest = fmaxf(largest, other);
+    for (int i = threadIdx.x; i < kSegmentKeys; i += kThreads) {
+      p[i] = exact_exp(sub_rn(p[i], largest));
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarp) {
+      float sum = 0.0f;
+      for (int i = threadIdx.x % kLanes; i < kSegmentKeys; i += kLanes) sum = add_rn(sum, p[i]);
+      for (int width = kLanes / 2; width > 0; width /= 2) {
+        sum = add_rn(sum, __shfl_down_sync(~0u, sum, width));
+      }
+      if (threadIdx.x == 0) segment_sum = sum;
+    }
+    __syncthreads();
+    const CombineScales scales = combine(state, {largest, segment_sum}, exact_exp);
+    for (int d = threadIdx.x; d < dim; d += kThreads) {
+      float out = 0.0f;
+      for (int key = keys.begin; key < keys.end; ++key) {
+        out = __fmaf_rn(p[key - s * kSegmentKeys], to_float(v[offset(key) + d]), out);
+      }
+      total[d] = combined(total[d], out, scales);
+    }
+  }
+  T* const to = static_cast<T*>(a.out.data) + token * a.out.stride + int64_t{head} * dim;
+  for (int d = threadIdx.x; d < dim; d += kThreads) {
+    to[d] = from_float<T>(normalized(total[d], state.sum));
+  }
+}
+
+}  // namespace
+
+void launch_slow_attention(const AttentionArgs& args, cudaStream_t stream) {
+  const dim3 grid(args.num_tokens, args.heads);
+  const int bytes = 2 * args.cache.head_dim * int(sizeof(float));
+  with_type(args.type, [&](auto zero) {
+    slow_attention_kernel<decltype(zero)><<<grid, kThreads, bytes, stream>>>(args);
+  });
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,10 @@
+// Attention tiles for heads of 64 dimensions; a file of its own keeps compilation short.
+#include "kernels/attention_tile.cuh"
+
+namespace pagedinfer::kernels {
+
+void launch_tiles_64(const TileArgs& args, cudaStream_t stream) {
+  launch_tiles_of<64>(args, stream);
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,10 @@
+// Attention tiles for heads of 96 dimensions; a file of its own keeps compilation short.
+#include "kernels/attention_tile.cuh"
+
+namespace pagedinfer::kernels {
+
+void launch_tiles_96(const TileArgs& args, cudaStream_t stream) {
+  launch_tiles_of<96>(args, stream);
+}
+
+}  // namespace pagedinfer::kernels
