@@ -1,0 +1,62 @@
+// Keys and values to their places in the cache, and from block to block. Bound by memory.
+#include "kernels/common.cuh"
+#include "kernels/kv.h"
+
+namespace pagedinfer::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+
+template <class T, int kVec>
+__global__ void __launch_bounds__(kThreads) write_kv_kernel(const WriteKvArgs a) {
+  const int64_t token = blockIdx.x;
+  const int dim = a.cache.head_dim, row = kv_row_elements(dim, sizeof(T));
+  const int vecs = dim / kVec, all = a.cache.kv_heads * vecs;
+  const int64_t position = a.slot_mapping[token];
+  const Matrix& from = blockIdx.y == 0 ? a.k : a.v;
+  const T* const x = static_cast<const T*>(from.data) + token * from.stride;
+  T* const cache = static_cast<T*>(blockIdx.y == 0 ? a.cache.k : a.cache.v);
+  for (int i = threadIdx.x; i < all; i += kThreads) {
+    const int head = i / vecs, column = i % vecs * kVec;
+    store_vec(cache + kv_offset(head, position, a.cache.num_positions, row) + column,
+              load_vec<kVec>(x + head * dim + column));
+  }
+}
+
+// Whole rows, the padding too, so that all is in vectors.
+__global__ void __launch_bounds__(kThreads) copy_kv_kernel(const CopyKvArgs a, int row_vecs) {
+  using Vec16 = Vec<uint32_t, 4>;
+  const int64_t positions = a.cache.num_positions;
+  Vec16* const cache = static_cast<Vec16*>(blockIdx.z == 0 ? a.cache.k : a.cache.v);
+  const Vec16* const from = cache + kv_offset(blockIdx.y, a.from[blockIdx.x], positions, row_vecs);
+  Vec16* const to = cache + kv_offset(blockIdx.y, a.to[blockIdx.x], positions, row_vecs);
+  const int64_t vecs = int64_t{a.positions} * row_vecs;
+  for (int64_t i = threadIdx.x; i < vecs; i += kThreads) to[i] = from[i];
+}
+
+}  // namespace
+
+void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream) {
+  if (args.num_rows == 0) return;
+  const dim3 grid(static_cast<unsigned>(args.num_rows), 2);
+  const int dim = args.cache.head_dim;
+  const bool vectors = in_vectors(args.type, args.k, dim) && in_vectors(args.type, args.v, dim);
+  with_type(args.type, [&](auto zero) {
+    using T = decltype(zero);
+    if (vectors) {
+      write_kv_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args);
+    } else {
+      write_kv_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
+    }
+  });
+}
+
+void launch_copy_kv(const CopyKvArgs& args, cudaStream_t stream) {
+  if (args.num_copies == 0 || args.positions == 0) return;
+  const int bytes = bytes_of(args.type);
+  const int row_vecs = kv_row_elements(args.cache.head_dim, bytes) * bytes / 16;
+  const dim3 grid(args.num_copies, args.cache.kv_heads, 2);
+  copy_kv_kernel<<<grid, kThreads, 0, stream>>>(args, row_vecs);
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,109 @@
+// RMSNorm. Bound by memory: a run's elements stay in registers between the sum and the scaling,
+// so that each is read once and written once. Narrow runs (heads) have a warp each, wide ones a
+// thread block.
+#include "kernels/common.cuh"
+#include "kernels/norm.h"
+
+namespace pagedinfer::kernels {
+namespace {
+
+constexpr int kWarpsOfHeads = 4;
+constexpr int kMaxThreads = 1024;
+
+// The same sum in every thread of the run, which has threadIdx.x; a fixed order.
+__device__ float run_sum(float x) {
+  __shared__ float of_warp[kMaxThreads / kWarp];
+  x = lane_sum(x);
+  if (blockDim.x == kWarp) return x;
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  x = 0.0f;
+  for (int i = 0; i < blockDim.x / kWarp; ++i) x += of_warp[i];
+  return x;
+}
+
+// With kHeld > 0 a run has at most kHeld vectors per thread; with 0 any number, read twice.
+template <class T, int kVec, int kHeld>
+__global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs a) {
+  const int64_t run = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (run >= a.num_rows * a.runs) return;  // a whole warp; a block of one run never
+  const int64_t row = run / a.runs, first = run % a.runs * a.width;
+  const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride + first;
+  T* const residual = a.residual.data == nullptr
+                          ? nullptr
+                          : static_cast<T*>(a.residual.data) + row * a.residual.stride + first;
+  T* const out = static_cast<T*>(a.out.data) + row * a.out.stride + first;
+
+  // Loads a vector, adds it to the residual, and to `sum` its squares.
+  const auto take = [&](int64_t i, float& sum) {
+    auto value = load_vec<kVec>(x + i);
+    if (residual != nullptr) {
+      const auto before = load_vec<kVec>(residual + i);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        value.at[j] = from_float<T>(to_float(before.at[j]) + to_float(value.at[j]));
+      }
+      store_vec(residual + i, value);
+    }
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) sum += to_float(value.at[j]) * to_float(value.at[j]);
+    return value;
+  };
+  const auto give = [&](int64_t i, Vec<T, kVec> value, float scale) {
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) {
+      value.at[j] = from_float<T>(to_float(value.at[j]) * scale * (a.weight[i + j] + a.offset));
+    }
+    store_vec(out + i, value);
+  };
+  const auto scale_of = [&](float sum) { return 1.0f / sqrtf(sum / float(a.width) + a.eps); };
+
+  const int64_t begin = int64_t{threadIdx.x} * kVec, step = int64_t{blockDim.x} * kVec;
+  float sum = 0.0f;
+  if constexpr (kHeld > 0) {
+    Vec<T, kVec> held[kHeld];
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (begin + i * step < a.width) held[i] = take(begin + i * step, sum);
+    }
+    const float scale = scale_of(run_sum(sum));
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (begin + i * step < a.width) give(begin + i * step, held[i], scale);
+    }
+  } else {
+    for (int64_t i = begin; i < a.width; i += step) take(i, sum);
+    const float scale = scale_of(run_sum(sum));
+    const T* const summed = residual != nullptr ? residual : x;
+    for (int64_t i = begin; i < a.width; i += step) give(i, load_vec<kVec>(summed + i), scale);
+  }
+}
+
+constexpr int kHeld = 2;
+
+template <class T>
+void launch_type(const RmsNormArgs& a, cudaStream_t stream) {
+  constexpr int kVec = kVecElements<T>;
+  const int64_t num_runs = a.num_rows * a.runs, vecs = a.width / kVec;
+  const bool vectors = in_vectors(a.type, a.x, a.width) && in_vectors(a.type, a.out, a.width) &&
+                       (a.residual.data == nullptr || in_vectors(a.type, a.residual, a.width));
+  if (!vectors || vecs > kHeld * kMaxThreads) {
+    rms_norm_kernel<T, 1, 0><<<static_cast<unsigned>(num_runs), 256, 0, stream>>>(a);
+  } else if (vecs <= kHeld * kWarp) {
+    const unsigned blocks = static_cast<unsigned>((num_runs + kWarpsOfHeads - 1) / kWarpsOfHeads);
+    rms_norm_kernel<T, kVec, kHeld><<<blocks, dim3(kWarp, kWarpsOfHeads), 0, stream>>>(a);
+  } else {
+    const int64_t warps = (vecs + kHeld * kWarp - 1) / (kHeld * kWarp);
+    rms_norm_kernel<T, kVec, kHeld>
+        <<<static_cast<unsigned>(num_runs), static_cast<unsigned>(warps * kWarp), 0, stream>>>(a);
+  }
+}
+
+}  // namespace
+
+void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
+  if (args.num_rows == 0 || args.runs == 0) return;
+  with_type(args.type, [&](auto zero) { launch_type<decltype(zero)>(args, stream); });
+}
+
+}  // namespace pagedinfer::kernels
