@@ -50,4 +50,36 @@ KERNEL_HD inline float exact_exp(float x) {
   return float_of_bits(bits_of_float(add_rn(1.0f, exp_rest)) + (bits_of_float(shifted) << 23));
 }
 
+struct CosSin {
+  float cos, sin;
+};
+
+// Within 0.5000001 ulp for |angle| < 2^24; operation by operation the CPU backend's.
+KERNEL_HD inline CosSin cos_sin(float angle) {
+  const double round = 0x1.8p52, x = angle;
+  const double shifted = add_rn(mul_rn(x, 0x1.45f306dc9c883p-1), round);
+  const double n = add_rn(shifted, -round);
+  // pi / 2 in three parts; n times either of the first two is exact.
+  const double rest =
+      add_rn(add_rn(add_rn(x, -mul_rn(n, 0x1.921fb544p+0)), -mul_rn(n, 0x1.0b4611a6p-34)),
+             -mul_rn(n, 0x1.3198a2e037073p-69));
+  const double square = mul_rn(rest, rest);
+  double sin = 1, cos = 1;
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+  for (int k = 18; k >= 2; k -= 2) {
+    sin = add_rn(1.0, -mul_rn(mul_rn(square, sin), 1.0 / (k * (k + 1))));
+    cos = add_rn(1.0, -mul_rn(mul_rn(square, cos), 1.0 / (k * (k - 1))));
+  }
+  sin = mul_rn(sin, rest);
+  const float s = static_cast<float>(sin), c = static_cast<float>(cos);
+  switch (static_cast<int64_t>(n) & 3) {
+    case 0: return {c, s};
+    case 1: return {-s, c};
+    case 2: return {-c, -s};
+    default: return {s, -c};
+  }
+}
+
 }  // namespace pagedinfer::kernels

@@ -6,8 +6,8 @@
 
 namespace pagedinfer::kernels {
 
-// out = cos and then sin of float(position) * inv_freq, the angle rounded to float32, each
-// within 1 ulp.
+// out = cos and then sin of float(position) * inv_freq, the angle rounded to float32: the
+// CPU backend's bits.
 struct RopeTableArgs {
   const int32_t* positions;  // (num_rows), below 2^24
   const float* inv_freq;     // (half)
@@ -31,7 +31,7 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream);
 
 // In one pass over q, k and v: the heads of q and k are normalized (if there is a weight) and
 // rotated (if there is a table); q stays in place, k and v go to the cache and are not changed
-// where they are. Rounded once, at the end.
+// where they are. Rounded once, at the end. REQUIRES: an even head_dim.
 struct QkvArgs {
   Type type;
   Matrix q;     // (num_rows, heads * head_dim), or data = nullptr

@@ -23,3 +23,17 @@ TEST_CASE("the GPU's exp has the CPU backend's bits") {
   }
   CHECK(different == 0);
 }
+
+TEST_CASE("the GPU's table of rotations has the CPU backend's bits") {
+  Random random{2};
+  int64_t different = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const int position = random.below(1 << 20);
+    const float inv_freq = random.below(8) ? random.unit() : 1.0f;
+    float cos, sin;
+    kPortableKernels.rope_table(position, &inv_freq, 1, &cos, &sin);
+    const CosSin value = cos_sin(mul_rn(static_cast<float>(position), inv_freq));
+    different += !same(value.cos, cos) + !same(value.sin, sin);
+  }
+  CHECK(different == 0);
+}

@@ -1,0 +1,167 @@
+// Rotary embedding. Bound by memory: in launch_qkv() each number of q, k and v is read once from
+// memory (a norm's second look finds it in the cache) and written once.
+#include "kernels/common.cuh"
+#include "kernels/exact_math.h"
+#include "kernels/rope.h"
+
+namespace pagedinfer::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+
+__global__ void rope_table_kernel(const RopeTableArgs a) {
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= a.num_rows * a.half) return;
+  const int64_t row = index / a.half;
+  const int i = static_cast<int>(index % a.half);
+  const CosSin value = cos_sin(mul_rn(static_cast<float>(a.positions[row]), a.inv_freq[i]));
+  float* const to = a.out + row * a.out_stride;
+  to[i] = value.cos;
+  to[i + a.half] = value.sin;
+}
+
+// Rotates `low` against `high` by the angles of columns [i, i + kVec) of a table's row.
+template <int kVec>
+__device__ void rotate(float (&low)[kVec], float (&high)[kVec], const float* cos, int half) {
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) {
+    const float a = low[j], b = high[j], c = cos[j], s = cos[j + half];
+    low[j] = sub_rn(mul_rn(a, c), mul_rn(b, s));
+    high[j] = add_rn(mul_rn(b, c), mul_rn(a, s));
+  }
+}
+
+template <class T, int kVec>
+__device__ void load_floats(float (&to)[kVec], const T* from) {
+  const auto x = load_vec<kVec>(from);
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) to[j] = to_float(x.at[j]);
+}
+template <class T, int kVec>
+__device__ void store_floats(T* to, const float (&from)[kVec]) {
+  Vec<T, kVec> x;
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) x.at[j] = from_float<T>(from[j]);
+  store_vec(to, x);
+}
+
+template <class T, int kVec>
+__global__ void __launch_bounds__(kThreads) rope_kernel(const RopeArgs a) {
+  const int64_t row = blockIdx.x;
+  const int vecs = a.half / kVec;
+  const float* const cos = a.table + row * a.table_stride;
+  T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
+  for (int i = threadIdx.x; i < a.heads * vecs; i += kThreads) {
+    const int column = i % vecs * kVec;
+    T* const low = x + int64_t{i / vecs} * 2 * a.half + column;
+    float first[kVec], second[kVec];
+    load_floats(first, low);
+    load_floats(second, low + a.half);
+    rotate(first, second, cos + column, a.half);
+    store_floats(low, first);
+    store_floats(low + a.half, second);
+  }
+}
+
+// `lanes` (a power of two) neighbours of a warp have one head of q, k or v.
+template <class T, int kVec>
+__global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lanes) {
+  const int q_heads = a.q.data == nullptr ? 0 : a.heads, kv_heads = a.cache.kv_heads;
+  const int heads = q_heads + 2 * kv_heads;
+  const int64_t index = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
+  const int lane = threadIdx.x % lanes;
+  const bool valid = index < a.num_rows * heads;  // all lanes take part in the sums
+  const int64_t row = valid ? index / heads : 0;
+  const int head = valid ? static_cast<int>(index % heads) : 0;
+  const bool is_q = head < q_heads, is_v = head >= q_heads + kv_heads;
+  const int own = is_q ? head : is_v ? head - q_heads - kv_heads : head - q_heads;
+  const int dim = a.cache.head_dim, half = dim / 2;
+
+  const Matrix& matrix = is_q ? a.q : is_v ? a.v : a.k;
+  T* const x = static_cast<T*>(matrix.data) + row * matrix.stride + int64_t{own} * dim;
+  T* to = x;
+  if (valid && !is_q) {
+    to =
+        static_cast<T*>(is_v ? a.cache.v : a.cache.k) +
+        kv_offset(own, a.slot_mapping[row], a.cache.num_positions, kv_row_elements(dim, sizeof(T)));
+  }
+  const float* const weight = is_v ? nullptr : is_q ? a.q_weight : a.k_weight;
+  const float* const cos = is_v || a.table == nullptr ? nullptr : a.table + row * a.table_stride;
+
+  float low[kVec], high[kVec], sum = 0.0f;
+  if (valid && weight != nullptr) {
+    for (int i = lane * kVec; i < half; i += lanes * kVec) {
+      load_floats(low, x + i);
+      load_floats(high, x + half + i);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) sum += low[j] * low[j] + high[j] * high[j];
+    }
+  }
+  for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+  if (!valid) return;
+  const float scale = 1.0f / sqrtf(sum / float(dim) + a.eps);
+  for (int i = lane * kVec; i < half; i += lanes * kVec) {
+    load_floats(low, x + i);
+    load_floats(high, x + half + i);
+    if (weight != nullptr) {
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) {
+        low[j] = low[j] * scale * (weight[i + j] + a.offset);
+        high[j] = high[j] * scale * (weight[half + i + j] + a.offset);
+      }
+    }
+    if (cos != nullptr) rotate(low, high, cos + i, half);
+    store_floats(to + i, low);
+    store_floats(to + half + i, high);
+  }
+}
+
+int lanes_for(int vecs) {
+  int lanes = 1;
+  while (lanes < vecs && lanes < kWarp) lanes *= 2;
+  return lanes;
+}
+
+unsigned blocks_for(int64_t threads) {
+  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+}
+
+}  // namespace
+
+void launch_rope_table(const RopeTableArgs& args, cudaStream_t stream) {
+  if (args.num_rows == 0 || args.half == 0) return;
+  rope_table_kernel<<<blocks_for(args.num_rows * args.half), kThreads, 0, stream>>>(args);
+}
+
+void launch_rope(const RopeArgs& args, cudaStream_t stream) {
+  if (args.num_rows == 0) return;
+  const unsigned grid = static_cast<unsigned>(args.num_rows);
+  with_type(args.type, [&](auto zero) {
+    using T = decltype(zero);
+    if (in_vectors(args.type, args.x, args.half)) {
+      rope_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args);
+    } else {
+      rope_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
+    }
+  });
+}
+
+void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
+  if (args.num_rows == 0) return;
+  const int half = args.cache.head_dim / 2;
+  const int64_t heads = (args.q.data == nullptr ? 0 : args.heads) + 2 * args.cache.kv_heads;
+  const bool vectors = (args.q.data == nullptr || in_vectors(args.type, args.q, half)) &&
+                       in_vectors(args.type, args.k, half) && in_vectors(args.type, args.v, half);
+  with_type(args.type, [&](auto zero) {
+    using T = decltype(zero);
+    const int lanes = lanes_for(vectors ? half / kVecElements<T> : half);
+    const unsigned grid = blocks_for(args.num_rows * heads * lanes);
+    if (vectors) {
+      qkv_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args, lanes);
+    } else {
+      qkv_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args, lanes);
+    }
+  });
+}
+
+}  // namespace pagedinfer::kernels
