@@ -18,11 +18,6 @@ void launch_tiles(int head_dim, const TileArgs& args, cudaStream_t stream) {
   if (args.num_combines > 0) launch_combine(args, head_dim, stream);
 }
 
-int64_t state_bytes(int64_t states, int tile_rows, int kv_heads, int head_dim) {
-  return states * tile_rows * kv_heads *
-         (int64_t{sizeof(AttentionState)} + head_dim * int64_t{sizeof(float)});
-}
-
 }  // namespace
 
 bool attention_is_slow(const AttentionArgs& args) {
@@ -32,10 +27,9 @@ bool attention_is_slow(const AttentionArgs& args) {
          !in_vectors(args.type, args.out, dim);
 }
 
-int64_t attention_workspace_bytes(int64_t small_states, int64_t large_states, int kv_heads,
-                                  int head_dim) {
-  return state_bytes(small_states, kSmallTileRows, kv_heads, head_dim) +
-         state_bytes(large_states, kLargeTileRows, kv_heads, head_dim);
+int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim) {
+  return num_states * kv_heads *
+         (int64_t{sizeof(AttentionState)} + head_dim * int64_t{sizeof(float)});
 }
 
 void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
@@ -59,17 +53,15 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .block_table = args.block_table,
                     .max_blocks = args.max_blocks,
                     .walk = block_walk(args.block_size)};
-  char* workspace = static_cast<char*>(args.workspace);
+  tiles.state_outs = static_cast<float*>(args.workspace);
+  tiles.states =
+      reinterpret_cast<AttentionState*>(tiles.state_outs + args.num_states * kv_heads * dim);
   const auto launch = [&](const AttentionWork& work, int tile_rows) {
     tiles.tile_rows = tile_rows;
     tiles.items = work.items;
     tiles.combines = work.combines;
     tiles.num_items = work.num_items;
     tiles.num_combines = work.num_combines;
-    tiles.state_outs = reinterpret_cast<float*>(workspace);
-    const int64_t rows = work.num_states * kv_heads * tile_rows;
-    tiles.states = reinterpret_cast<AttentionState*>(tiles.state_outs + rows * dim);
-    workspace += state_bytes(work.num_states, tile_rows, kv_heads, dim);
     launch_tiles(dim, tiles, stream);
   };
   launch(args.small, kSmallTileRows);

@@ -18,7 +18,6 @@ struct AttentionWork {
   const AttentionItem* items;
   const AttentionCombine* combines;
   int num_items, num_combines;
-  int64_t num_states;
 };
 
 struct AttentionArgs {
@@ -33,13 +32,13 @@ struct AttentionArgs {
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks
   int num_tokens, num_seqs, max_blocks, block_size;
   AttentionWork small, large;
+  int64_t num_states;  // of the plan
   void* workspace;  // attention_workspace_bytes(), 16-byte aligned; free after the launch's kernels
 };
 
 // True if the slow kernel runs, which needs neither plan nor workspace.
 bool attention_is_slow(const AttentionArgs& args);
-int64_t attention_workspace_bytes(int64_t small_states, int64_t large_states, int kv_heads,
-                                  int head_dim);
+int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim);
 void launch_attention(const AttentionArgs& args, cudaStream_t stream);
 
 }  // namespace pagedinfer::kernels

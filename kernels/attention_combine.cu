@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int
 #pragma unroll
       for (int s = 0; s < kAhead; ++s) {
         if (first + s >= work.end_segment) continue;
-        const int64_t state = int64_t{work.state} + first + s;
-        const int64_t index = (state * a.kv_heads + kv_head) * a.tile_rows + row;
+        const int64_t state = int64_t{work.state} + int64_t{first + s} * num_rows + row;
+        const int64_t index = state * a.kv_heads + kv_head;
         part[s] = a.states[index];
         part_out[s] = *reinterpret_cast<const float4*>(a.state_outs + index * head_dim + column);
       }

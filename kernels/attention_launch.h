@@ -22,7 +22,7 @@ struct TileArgs {
   const AttentionItem* items;
   const AttentionCombine* combines;
   int num_items, num_combines;
-  // (states, kv_heads, tile_rows) and the same by head_dim
+  // (states, kv_heads), and the same by head_dim
   AttentionState* states;
   float* state_outs;
 };

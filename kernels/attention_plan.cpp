@@ -3,30 +3,53 @@
 namespace pagedinfer::kernels {
 
 void plan_attention(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
-                    int group, AttentionPlan& plan) {
+                    int group, int64_t max_states, AttentionPlan& plan) {
   for (AttentionTiles* tiles : {&plan.small, &plan.large}) {
     tiles->items.clear();
     tiles->combines.clear();
-    tiles->num_states = 0;
   }
-  for (int seq = 0; seq + 1 < static_cast<int>(query_starts.size()); ++seq) {
-    const int start = query_starts[seq], rows = (query_starts[seq + 1] - start) * group;
+  plan.num_states = 0;
+  const int num_seqs = larger(static_cast<int>(query_starts.size()) - 1, 0);
+  const auto rows_of = [&](int seq) { return (query_starts[seq + 1] - query_starts[seq]) * group; };
+  const auto segments_of = [&](int seq, int last_row) {
+    return positions[query_starts[seq] + last_row / group] / kSegmentKeys + 1;
+  };
+  // Tiles that are alone in their sequence have nothing beside them that would keep the device
+  // busy: those of more than `longest_whole` segments are cut.
+  int longest_whole = 1;
+  const auto is_cut = [&](int seq) {
+    const int rows = rows_of(seq);
+    return rows > 0 && rows <= kLargeTileRows && segments_of(seq, rows - 1) > longest_whole;
+  };
+  const auto states_needed = [&] {
+    int64_t states = 0;
+    for (int seq = 0; seq < num_seqs; ++seq) {
+      const int rows = rows_of(seq);
+      if (is_cut(seq)) states += int64_t{rows} * segments_of(seq, rows - 1);
+    }
+    return states;
+  };
+  while (states_needed() > max_states) longest_whole *= 2;
+
+  for (int seq = 0; seq < num_seqs; ++seq) {
+    const int rows = rows_of(seq);
     const bool is_small = rows <= kSmallTileRows;
     const int tile_rows = is_small ? kSmallTileRows : kLargeTileRows;
     AttentionTiles& tiles = is_small ? plan.small : plan.large;
+    if (is_cut(seq)) {
+      const int segments = segments_of(seq, rows - 1);
+      const int32_t first_state = static_cast<int32_t>(plan.num_states);
+      for (int s = 0; s < segments; ++s) {
+        tiles.items.push_back({seq, 0, s, s + 1, first_state + s * rows});
+      }
+      tiles.combines.push_back({seq, 0, segments, first_state});
+      plan.num_states += int64_t{segments} * rows;
+      continue;
+    }
     // The last tile of a prompt has the most to do and comes first.
     for (int row = (rows - 1) / tile_rows * tile_rows; row >= 0 && rows > 0; row -= tile_rows) {
       const int last_row = smaller(row + tile_rows, rows) - 1;
-      const int segments = positions[start + last_row / group] / kSegmentKeys + 1;
-      // A lone tile has nothing beside it that could keep the device busy.
-      if (rows > tile_rows || segments == 1) {
-        tiles.items.push_back({seq, row, 0, segments, -1});
-        continue;
-      }
-      const int32_t state = static_cast<int32_t>(tiles.num_states);
-      for (int s = 0; s < segments; ++s) tiles.items.push_back({seq, row, s, s + 1, state + s});
-      tiles.combines.push_back({seq, row, segments, state});
-      tiles.num_states += segments;
+      tiles.items.push_back({seq, row, 0, segments_of(seq, last_row), -1});
     }
   }
 }

@@ -20,31 +20,32 @@ struct AttentionItem {
   int32_t seq;
   int32_t first_row;
   int32_t first_segment, end_segment;
-  int32_t state;  // index of the segment's state, or -1: writes the output
+  int32_t state;  // where the states of its rows begin, or -1: writes the output
 };
 
 struct AttentionCombine {
   int32_t seq;
   int32_t first_row;
   int32_t end_segment;
-  int32_t state;  // of segment 0; that of segment s is state + s
+  int32_t state;  // of segment 0; segment s has the next s-th num_rows states
 };
 
 // Tiles of one size.
 struct AttentionTiles {
   std::vector<AttentionItem> items = {};
   std::vector<AttentionCombine> combines = {};
-  int64_t num_states = 0;
 };
 
 struct AttentionPlan {
-  AttentionTiles small;  // kSmallTileRows: decoding
-  AttentionTiles large;  // kLargeTileRows: prompts, and groups of more heads than that
+  AttentionTiles small;    // kSmallTileRows: decoding
+  AttentionTiles large;    // kLargeTileRows: prompts, and groups of more heads than that
+  int64_t num_states = 0;  // rows of states, of both sizes together
 };
 
 // query_starts (num_seqs + 1) and positions (num_tokens) as in a step's batch; group = heads per
-// KV head. Reuses the plan's memory.
+// KV head. Where more than max_states states would be needed, only the longest contexts are cut.
+// Reuses the plan's memory.
 void plan_attention(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
-                    int group, AttentionPlan& plan);
+                    int group, int64_t max_states, AttentionPlan& plan);
 
 }  // namespace pagedinfer::kernels

@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
     const int row = row0 + 8 * i;
     if (row >= tile.num_rows) continue;
     if (item.state >= 0) {
-      const int64_t index = (int64_t(item.state) * a.kv_heads + kv_head) * S::kRows + row;
+      const int64_t index = (int64_t(item.state) + row) * a.kv_heads + kv_head;
       if (lane % 4 == 0) a.states[index] = state[i];
       float* const to = a.state_outs + index * D + lane % 4 * 2;
 #pragma unroll

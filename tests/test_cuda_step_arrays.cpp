@@ -1,8 +1,6 @@
 // What a step of the CUDA backend copies to the device.
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -55,8 +53,8 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
                                .head_dim = 64};
     const Batch batch = random_batch(random, bounds);
     kernels::AttentionPlan plan;
-    kernels::plan_attention(batch.query_starts, batch.positions, group, plan);
-    limit_states(plan, most_attention_states(bounds));
+    kernels::plan_attention(batch.query_starts, batch.positions, group,
+                            most_attention_states(bounds), plan);
     const StepArrays at = lay_out(batch, plan);
     CHECK(at.size <= most_packed(bounds));
     std::vector<int32_t> packed(static_cast<size_t>(at.size) + 4, -77);
@@ -79,47 +77,6 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
     same_ints(at.small_combines, plan.small.combines.data(), plan.small.combines.size() * 4);
     same_ints(at.large_items, plan.large.items.data(), plan.large.items.size() * 5);
     same_ints(at.large_combines, plan.large.combines.data(), plan.large.combines.size() * 4);
-  }
-}
-
-TEST_CASE("a plan with too many states covers the same segments with fewer") {
-  Random random{74};
-  // (seq, first row, segment), each taken once.
-  const auto covered = [](const kernels::AttentionTiles& tiles) {
-    std::vector<std::array<int, 3>> all;
-    for (const auto& item : tiles.items) {
-      for (int s = item.first_segment; s < item.end_segment; ++s)
-        all.push_back({item.seq, item.first_row, s});
-    }
-    std::sort(all.begin(), all.end());
-    return all;
-  };
-  for (int run = 0; run < 200; ++run) {
-    const StepBounds bounds = {
-        .tokens = 200, .sequences = 20, .context = 4000, .heads = 2, .kv_heads = 1};
-    const Batch batch = random_batch(random, bounds);
-    kernels::AttentionPlan plan;
-    kernels::plan_attention(batch.query_starts, batch.positions, 2, plan);
-    const auto small = covered(plan.small), large = covered(plan.large);
-    const int64_t most = random.below(60), before = plan.small.num_states + plan.large.num_states;
-    limit_states(plan, most);
-    CHECK(plan.small.num_states + plan.large.num_states <= std::min(most, before));
-    CHECK(covered(plan.small) == small);
-    CHECK(covered(plan.large) == large);
-    for (const auto* tiles : {&plan.small, &plan.large}) {
-      int64_t states = 0;
-      std::set<int> used;
-      for (const auto& combine : tiles->combines) {
-        CHECK(combine.state == states);
-        states += combine.end_segment;
-      }
-      CHECK(states == tiles->num_states);
-      for (const auto& item : tiles->items) {
-        CHECK(item.state < states);
-        if (item.state >= 0) CHECK(used.insert(item.state).second);
-      }
-      CHECK(static_cast<int64_t>(used.size()) == states);
-    }
   }
 }
 

@@ -53,20 +53,25 @@ TEST_CASE("every query's visible keys are attended to exactly once, whatever the
     const Step step = random_step(random);
     const int group = std::array{1, 2, 3, 4, 7, 8, 17, 71}[random.below(8)];
     const int window = random.below(2) ? 0 : 1 + random.below(700);
-    plan_attention(step.query_starts, step.positions, group, plan);
+    const int64_t most = random.below(3) ? 1 << 20 : random.below(2000);
+    plan_attention(step.query_starts, step.positions, group, most, plan);
+    REQUIRE(plan.num_states <= most);
     std::map<std::pair<int, int>, std::vector<int>> attended;  // by sequence and row
+    std::set<int64_t> states;
     int64_t wrong = 0;
     for (const AttentionTiles* tiles : {&plan.small, &plan.large}) {
       const int tile_rows = tiles == &plan.small ? kSmallTileRows : kLargeTileRows;
-      std::set<int> states;
       for (const AttentionItem& item : tiles->items) {
-        if (item.state >= 0) {
-          wrong += !states.insert(item.state).second || item.state >= tiles->num_states;
-          wrong += item.end_segment != item.first_segment + 1;
-        }
         const Tile tile = make_tile(item, step.query_starts.data(), step.positions.data(), group,
                                     tile_rows, window);
         wrong += tile.num_rows < 1 || tile.num_rows > tile_rows;
+        if (item.state >= 0) {
+          wrong += item.end_segment != item.first_segment + 1;
+          for (int row = 0; row < tile.num_rows; ++row) {
+            wrong += !states.insert(item.state + row).second;
+            wrong += item.state + row >= plan.num_states;
+          }
+        }
         for (int row = 0; row < tile.num_rows; ++row) {
           const int index = tile.first_row + row;
           const int position = step.positions[tile.start + index / group];
@@ -109,19 +114,26 @@ TEST_CASE("the combine step finds a state for each segment that its tile sees, a
   for (int round = 0; round < 300; ++round) {
     const Step step = random_step(random);
     const int group = 1 + random.below(20), window = random.below(2) ? 0 : 1 + random.below(700);
-    plan_attention(step.query_starts, step.positions, group, plan);
+    const int64_t most = random.below(3) ? 1 << 20 : random.below(2000);
+    plan_attention(step.query_starts, step.positions, group, most, plan);
+    REQUIRE(plan.num_states <= most);
     for (const AttentionTiles* tiles : {&plan.small, &plan.large}) {
       const int tile_rows = tiles == &plan.small ? kSmallTileRows : kLargeTileRows;
       std::set<int> written, read;
       for (const AttentionItem& item : tiles->items) {
         const Tile tile = make_tile(item, step.query_starts.data(), step.positions.data(), group,
                                     tile_rows, window);
-        if (item.state >= 0 && tile.first_key < tile.end_key) written.insert(item.state);
+        if (item.state < 0 || tile.first_key >= tile.end_key) continue;
+        for (int row = 0; row < tile.num_rows; ++row) written.insert(item.state + row);
       }
       for (const AttentionCombine& c : tiles->combines) {
         const int first = step.positions[step.query_starts[c.seq] + c.first_row / group];
         const int first_segment = first_visible(first, window) / gpu::kSegmentKeys;
-        for (int s = first_segment; s < c.end_segment; ++s) read.insert(c.state + s);
+        const int start = step.query_starts[c.seq], end = step.query_starts[c.seq + 1];
+        const int num_rows = smaller(tile_rows, (end - start) * group - c.first_row);
+        for (int s = first_segment; s < c.end_segment; ++s) {
+          for (int row = 0; row < num_rows; ++row) read.insert(c.state + s * num_rows + row);
+        }
         ++combines;
         windowed += first_segment > 0;
       }

@@ -198,8 +198,7 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
     return kernels::AttentionWork{.items = items,
                                   .combines = combines,
                                   .num_items = static_cast<int>(tiles.items.size()),
-                                  .num_combines = static_cast<int>(tiles.combines.size()),
-                                  .num_states = tiles.num_states};
+                                  .num_combines = static_cast<int>(tiles.combines.size())};
   };
   kernels::launch_attention(
       {.type = type_of(q.dtype),
@@ -218,6 +217,7 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
        .block_size = batch.block_size,
        .small = work(step_.plan.small, step_.small_items, step_.small_combines),
        .large = work(step_.plan.large, step_.large_items, step_.large_combines),
+       .num_states = step_.plan.num_states,
        .workspace = step_.attention_workspace},
       stream_.get());
   check_launch("attention");

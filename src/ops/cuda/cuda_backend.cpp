@@ -28,11 +28,10 @@ int64_t sample_list_bytes(const StepBounds& bounds) {
 }
 
 int64_t attention_bytes(const StepBounds& bounds) {
-  if (bounds.kv_heads == 0) return 0;
-  const int64_t states = most_attention_states(bounds);
-  // All of them may be of either kind, but not of both.
-  return std::max(kernels::attention_workspace_bytes(states, 0, bounds.kv_heads, bounds.head_dim),
-                  kernels::attention_workspace_bytes(0, states, bounds.kv_heads, bounds.head_dim));
+  return bounds.kv_heads == 0
+             ? 0
+             : kernels::attention_workspace_bytes(most_attention_states(bounds), bounds.kv_heads,
+                                                  bounds.head_dim);
 }
 
 std::string version_text(int version) {
@@ -178,8 +177,8 @@ Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
 
 BatchView CudaBackend::stage(const Batch& batch) {
   arena_.end_step();
-  kernels::plan_attention(batch.query_starts, batch.positions, group(), step_.plan);
-  limit_states(step_.plan, most_attention_states(bounds_));
+  kernels::plan_attention(batch.query_starts, batch.positions, group(),
+                          most_attention_states(bounds_), step_.plan);
   const StepArrays at = lay_out(batch, step_.plan);
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
   if (bytes > fixed_.step.bytes()) {
@@ -204,8 +203,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const int64_t workspace = bounds_.kv_heads == 0
                                 ? 0
                                 : kernels::attention_workspace_bytes(
-                                      step_.plan.small.num_states, step_.plan.large.num_states,
-                                      bounds_.kv_heads, bounds_.head_dim);
+                                      step_.plan.num_states, bounds_.kv_heads, bounds_.head_dim);
   step_.attention_workspace = take_step(workspace, "attention");
   return {.tokens = column(at.tokens),
           .positions = column(at.positions),

@@ -9,7 +9,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int64_t kGranule = 4;  // numbers
-constexpr int64_t kMostStates = 4096;
+constexpr int64_t kMostStates = 32768;
 constexpr int64_t kItemInts = sizeof(kernels::AttentionItem) / sizeof(int32_t);
 constexpr int64_t kCombineInts = sizeof(kernels::AttentionCombine) / sizeof(int32_t);
 
@@ -60,26 +60,7 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, int32_t* to) {
 
 int64_t most_attention_states(const StepBounds& bounds) {
   const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
-  return std::min(bounds.sequences * segments, std::max(kMostStates, segments));
-}
-
-void limit_states(kernels::AttentionPlan& plan, int64_t most) {
-  for (kernels::AttentionTiles* tiles : {&plan.small, &plan.large}) {
-    std::vector<kernels::AttentionCombine>& combines = tiles->combines;
-    size_t kept = combines.size();
-    while (kept > 0 && combines[kept - 1].state + combines[kept - 1].end_segment > most) --kept;
-    if (kept < combines.size()) {
-      const int32_t first_dropped = combines[kept].state;
-      std::erase_if(tiles->items, [&](const auto& item) { return item.state >= first_dropped; });
-      for (size_t i = kept; i < combines.size(); ++i) {
-        const kernels::AttentionCombine& whole = combines[i];
-        tiles->items.push_back({whole.seq, whole.first_row, 0, whole.end_segment, -1});
-      }
-      combines.resize(kept);
-      tiles->num_states = first_dropped;
-    }
-    most -= tiles->num_states;
-  }
+  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMostStates);
 }
 
 int64_t most_packed(const StepBounds& bounds) {

@@ -26,12 +26,9 @@ StepArrays lay_out(const Batch& batch, const kernels::AttentionPlan& plan);
 // Writes lay_out(batch, plan).size numbers.
 void pack(const Batch& batch, const kernels::AttentionPlan& plan, int32_t* to);
 
-// The states that attention may keep at once. More of them would only take memory: so many pieces
-// of work fill any device.
+// The max_states of plan_attention(). More of them would only take memory: so many pieces of work
+// fill any device.
 int64_t most_attention_states(const StepBounds& bounds);
-// Lets tiles whose states do not fit take their segments in order instead, which gives the same
-// bits.
-void limit_states(kernels::AttentionPlan& plan, int64_t most);
 // The most that any step within the bounds packs.
 int64_t most_packed(const StepBounds& bounds);
 
