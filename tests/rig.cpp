@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/random_key.h"
+#include "cuda_support.h"
 #include "kv_poison.h"
 #include "model/weights.h"
 #include "ops/cpu/kernels.h"
@@ -23,14 +24,20 @@ uint64_t hash_bits(const float* row, int64_t count) {
 }  // namespace
 
 Rig::Rig(const LoadedModel& m, const CpuOptions& options)
+    : Rig(m, make_cpu_ops(options), nullptr, options.compute) {}
+
+Rig::Rig(const LoadedModel& m, const CudaOptions& options)
+    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute) {}
+
+Rig::Rig(const LoadedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute)
     : model(m),
-      cpu_ops_(make_cpu_ops(options)),
-      ops(*cpu_ops_),
-      weights(load_weights(m, options.compute, ops)),
+      backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
+      gpu_(gpu),
+      ops(*backend_),
+      weights(load_weights(m, compute, ops)),
       is_written_(kNumPositions, true) {
   for (size_t i = 0; i < m.spec.layers.size(); ++i)
-    cache.push_back(
-        ops.allocate_kv(options.compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+    cache.push_back(ops.allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
   ops.on_stage = [this](const Batch& batch) { poison_unwritten(batch); };
   ops.on_sample = [this](Tensor logits, std::span<const SampleRow> rows) { note(logits, rows); };
 }
@@ -44,7 +51,13 @@ void Rig::start() {
 void Rig::poison(int64_t slot) {
   if (!is_written_[slot]) return;
   is_written_[slot] = false;
-  for (const KvLayer& layer : cache) poison_position(layer, slot);
+  for (const KvLayer& layer : cache) {
+    if (gpu_ != nullptr) {
+      poison_position(*gpu_, layer, slot);
+    } else {
+      poison_position(layer, slot);
+    }
+  }
 }
 
 // What the blocks of a sequence hold from its first query on is left from an earlier owner.
@@ -60,6 +73,12 @@ void Rig::poison_unwritten(const Batch& batch) {
 }
 
 void Rig::note(Tensor logits, std::span<const SampleRow> rows) {
+  std::vector<float> copy;
+  if (gpu_ != nullptr) {
+    copy.resize(static_cast<size_t>(logits.rows * logits.cols));
+    gpu_->read(logits, copy.data());
+    logits = {copy.data(), DType::kF32, logits.rows, logits.cols, logits.cols};
+  }
   for (int64_t i = 0; i < logits.rows; ++i) {
     const float* row = logits.row<float>(i);
     const auto is_finite = [](float x) { return std::isfinite(x); };

@@ -1,4 +1,4 @@
-// A tiny model on the CPU backend, with NaN in the cache wherever no token lies, so that a read
+// A tiny model on a backend, with NaN in the cache wherever no token lies, so that a read
 // of such a place shows in the logits.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include "model/decoder.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cuda/cuda_ops.h"
 #include "tiny_model.h"
 #include "watched_ops.h"
 #include "workload.h"
@@ -27,6 +28,8 @@ class Rig {
  public:
   // REQUIRES: the model outlives it.
   Rig(const LoadedModel& model, const CpuOptions& options);
+  // On the GPU. REQUIRES: cuda_problem() is "".
+  Rig(const LoadedModel& model, const CudaOptions& options);
 
   // Empties the cache and forgets what came before; no run uses more positions than this has.
   void start();
@@ -49,7 +52,10 @@ class Rig {
   const LoadedModel& model;
 
  private:
-  std::unique_ptr<Ops> cpu_ops_;
+  Rig(const LoadedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute);
+
+  std::unique_ptr<Ops> backend_;
+  CudaOps* gpu_;  // the same, or null
 
  public:
   WatchedOps ops;

@@ -1,10 +1,12 @@
-// Random workloads on the real CPU backend: whatever a request runs beside, however its prompt is
+// Random workloads on the real backends: whatever a request runs beside, however its prompt is
 // cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
-// alone. The answers to compare with come from the fastest instruction set on one thread.
+// alone. The answers to compare with come from the fastest instruction set on one thread or, of a
+// GPU, from the same GPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
+#include "cuda_support.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
 #include "rig.h"
@@ -67,14 +69,20 @@ int tight_blocks(const Workload& work) {
   return static_cast<int>(longest / work.block_size + 1);
 }
 
-// The models of tiny_shapes() on one instruction set, made when they are first asked for.
+// Models on one instruction set, or on a GPU, made when they are first asked for.
 class Rigs {
  public:
-  Rigs(CpuIsa isa, DType compute) : isa_(isa), compute_(compute) {
-    for (const TinyModelOptions& shape : tiny_shapes()) {
-      files_.push_back(std::make_unique<TinyModel>(shape));
-      models_.push_back(open_model(files_.back()->dir()));
+  Rigs(CpuIsa isa, DType compute) : isa_(isa), compute_(compute) { open(tiny_shapes()); }
+  // On a GPU, with heads that its tensor cores can and cannot take.
+  explicit Rigs(DType compute) : on_gpu_(true), compute_(compute) {
+    std::vector<TinyModelOptions> shapes = tiny_shapes();
+    for (const int head_dim : {64, 80, 96, 128, 256}) {
+      TinyModelOptions shape = {.seed = 11, .max_positions = 1024, .dtype = DType::kBF16};
+      shape.head_dim = head_dim;
+      if (head_dim == 256) shape.family = tiny_gemma3(40, 2);
+      shapes.insert(shapes.begin(), shape);
     }
+    open(shapes);
   }
 
   int num_shapes() const { return static_cast<int>(models_.size()); }
@@ -82,36 +90,46 @@ class Rigs {
   Rig& tested(int shape, int num_threads) { return get(shape, isa_, num_threads); }
 
  private:
+  void open(const std::vector<TinyModelOptions>& shapes) {
+    for (const TinyModelOptions& shape : shapes) {
+      files_.push_back(std::make_unique<TinyModel>(shape));
+      models_.push_back(open_model(files_.back()->dir()));
+    }
+  }
+
   Rig& get(int shape, CpuIsa isa, int num_threads) {
+    if (on_gpu_) isa = CpuIsa::kPortable, num_threads = 1;
     std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads}];
-    if (!rig) {
+    if (rig) return *rig;
+    const LoadedModel& model = models_.at(static_cast<size_t>(shape));
+    if (on_gpu_) {
+      rig = std::make_unique<Rig>(model, CudaOptions{.compute = compute_, .deterministic = true});
+    } else {
       const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
-      rig = std::make_unique<Rig>(models_.at(static_cast<size_t>(shape)), options);
+      rig = std::make_unique<Rig>(model, options);
     }
     return *rig;
   }
 
-  CpuIsa isa_;
+  bool on_gpu_ = false;
+  CpuIsa isa_ = CpuIsa::kPortable;
   DType compute_;
   std::vector<std::unique_ptr<TinyModel>> files_;
   std::vector<LoadedModel> models_;
   std::map<std::tuple<int, CpuIsa, int>, std::unique_ptr<Rig>> rigs_;
 };
 
-void compare(CpuIsa isa, DType compute, int num_trials) {
-  if (std::ranges::count(available_isas(), isa) == 0) {
-    MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
-    return;
-  }
-  Rigs rigs(isa, compute);
+// `has_large`: the last model is a large one, for few of the trials.
+void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_large,
+             int num_trials) {
   Counters counters;
   for (int trial = 0; trial < num_trials; ++trial) {
     INFO("trial " << trial);
-    Random random(trial + 1000 * static_cast<int>(compute) + 10000 * static_cast<int>(isa));
+    Random random(trial + seed);
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
     if (random.one_in(8)) lengthen_one(work, random);
-    const bool large = isa != CpuIsa::kPortable && trial % 10 == 0;
+    const bool large = has_large && trial % 10 == 0;
     const int shape = large ? rigs.num_shapes() - 1 : random.pick(0, rigs.num_shapes() - 2);
     const int num_threads = !large && random.one_in(2) ? 1 : random.pick(2, 4);
     const Expected expected = one_at_a_time(rigs.reference(shape), work);
@@ -129,14 +147,25 @@ void compare(CpuIsa isa, DType compute, int num_trials) {
     scramble(reservations, random);
     run(rig, reservations, work, expected, counters);
   }
-  std::printf("%s, %s: every run equal to one request at a time\n", name_of(isa), name_of(compute));
+  std::printf("%s, %s: every run equal to one request at a time\n", name, name_of(compute));
   counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
                               "readmissions", "resumed chunks", "same-step admissions",
                               "mixed steps", "partly filled blocks"});
 }
 
+void compare(CpuIsa isa, DType compute, int num_trials) {
+  if (std::ranges::count(available_isas(), isa) == 0) {
+    MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
+    return;
+  }
+  Rigs rigs(isa, compute);
+  compare(rigs, name_of(isa), compute,
+          1000 * static_cast<int>(compute) + 10000 * static_cast<int>(isa),
+          isa != CpuIsa::kPortable, num_trials);
+}
+
 // Three runs each: together more than a thousand wherever there is AVX2.
-constexpr int kTrials = 200, kTrialsPortable = 20;
+constexpr int kTrials = 200, kTrialsPortable = 20, kTrialsGpu = 40;
 
 }  // namespace
 
@@ -163,4 +192,12 @@ TEST_CASE("any company gives the bits of running alone: portable, float32") {
 }
 TEST_CASE("any company gives the bits of running alone: portable, bfloat16") {
   compare(CpuIsa::kPortable, DType::kBF16, std::max(10, scaled(kTrialsPortable)));
+}
+TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
+  if (skips_without_gpu()) return;
+  for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    Rigs rigs(compute);
+    compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), true,
+            scaled(kTrialsGpu));
+  }
 }

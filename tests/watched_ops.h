@@ -31,6 +31,12 @@ class WatchedOps final : public Ops {
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override {
     return ops_.kv_bytes_per_position(dtype, kv_heads, head_dim);
   }
+  DType matrix_type(DType of_file, DType compute) const override {
+    return ops_.matrix_type(of_file, compute);
+  }
+  int64_t uploaded_bytes(Tensor host, DType dtype) const override {
+    return ops_.uploaded_bytes(host, dtype);
+  }
   DType activation_type() const override { return ops_.activation_type(); }
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
@@ -49,6 +55,10 @@ class WatchedOps final : public Ops {
   void add(Tensor x, Tensor y) override {
     call([&] { ops_.add(x, y); });
   }
+  void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
+                    Tensor out) override {
+    call([&] { ops_.add_rms_norm(x, y, weight, offset, eps, out); });
+  }
   void add_bias(Tensor x, Tensor bias) override {
     call([&] { ops_.add_bias(x, bias); });
   }
@@ -66,6 +76,10 @@ class WatchedOps final : public Ops {
   }
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
     call([&] { ops_.write_kv(k, v, slot_mapping, cache); });
+  }
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
+                           Tensor slot_mapping, KvLayer cache) override {
+    call([&] { ops_.rotate_and_write_kv(q, k, v, norms, rope_table, slot_mapping, cache); });
   }
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override {

@@ -1,0 +1,141 @@
+// What the tests of the CUDA backend share. Where there is no GPU they say so and pass.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/spec.h"
+#include "ops/cuda/convert.h"
+#include "ops/cuda/cuda_ops.h"
+
+namespace pagedinfer {
+
+// True where there is nothing to test on.
+inline bool skips_without_gpu() {
+  const std::string problem = cuda_problem();
+  if (problem.empty()) return false;
+  MESSAGE("SKIPPED: no GPU: " << problem);
+  return true;
+}
+
+// Fewer random cases where a tool makes them slow: PAGEDINFER_TEST_SCALE=0.1.
+inline int gpu_trials(int trials) {
+  const char* const scale = std::getenv("PAGEDINFER_TEST_SCALE");
+  return scale == nullptr ? trials : std::max(1, static_cast<int>(std::atof(scale) * trials));
+}
+
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+
+// A backend with room for any tiny model and for steps of 2,048 tokens of it.
+inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOptions& options) {
+  std::unique_ptr<CudaOps> ops = make_cuda_ops(options);
+  const StepBounds bounds = {.tokens = 2048,
+                             .sequences = 256,
+                             .widest_input = 4096,
+                             .vocab = spec.vocab,
+                             .context = 8192,
+                             .block_size = 1,
+                             .heads = spec.heads,
+                             .kv_heads = spec.kv_heads,
+                             .head_dim = spec.head_dim};
+  ops->reserve(bounds, 512 * kMiB, 256 * kMiB + ops->workspace_bytes(bounds));
+  return ops;
+}
+
+// Makes every number of a position of a cache a NaN.
+inline void poison_position(CudaOps& ops, const KvLayer& layer, int64_t slot) {
+  for (const Tensor& t : {layer.k, layer.v}) {
+    const std::vector<unsigned char> nans(
+        static_cast<size_t>(layer.kv_heads * t.cols * size_of(t.dtype)), 0xff);
+    // The position's row of every head.
+    const Tensor rows = {static_cast<char*>(t.data) + slot * t.stride * size_of(t.dtype), t.dtype,
+                         layer.kv_heads, t.cols, layer.num_positions * t.stride};
+    ops.write(nans.data(), rows);
+  }
+}
+
+// A matrix on the device inside a larger one whose other bytes must stay as they are. All of it
+// is NaN at first.
+class GuardedMatrix {
+ public:
+  // `gap` columns lie between the rows and a few rows before and behind.
+  GuardedMatrix(CudaOps& ops, DType dtype, int64_t rows, int64_t cols, int64_t gap)
+      : ops_(ops), whole_(ops.allocate(dtype, rows + 2, cols + gap)) {
+    const std::vector<unsigned char> nans(static_cast<size_t>(whole_.bytes()), 0xff);
+    ops.write(nans.data(), whole_);
+    view_ = {static_cast<char*>(whole_.data) + whole_.stride * size_of(dtype), dtype, rows, cols,
+             whole_.stride};
+  }
+
+  Tensor view() const { return view_; }
+
+  void set(const std::vector<float>& values) {
+    std::vector<char> bytes(static_cast<size_t>(view_.bytes()));
+    convert(values.data(), DType::kF32, bytes.data(), view_.dtype, view_.rows * view_.cols);
+    ops_.write(bytes.data(), view_);
+  }
+
+  std::vector<float> get() const {
+    std::vector<char> bytes(static_cast<size_t>(view_.bytes()));
+    std::vector<float> values(static_cast<size_t>(view_.rows * view_.cols));
+    ops_.read(view_, bytes.data());
+    convert(bytes.data(), view_.dtype, values.data(), DType::kF32, view_.rows * view_.cols);
+    return values;
+  }
+
+  bool guards_are_whole() const {
+    std::vector<unsigned char> bytes(static_cast<size_t>(whole_.bytes()));
+    ops_.read(whole_, bytes.data());
+    const int64_t size = size_of(whole_.dtype);
+    for (int64_t i = 0; i < whole_.bytes(); ++i) {
+      const int64_t row = i / size / whole_.stride - 1, column = i / size % whole_.stride;
+      const bool inside = row >= 0 && row < view_.rows && column < view_.cols;
+      if (!inside && bytes[static_cast<size_t>(i)] != 0xff) return false;
+    }
+    return true;
+  }
+
+ private:
+  CudaOps& ops_;
+  Tensor whole_, view_;
+};
+
+// The values that a type can hold.
+inline std::vector<float> rounded_to(DType dtype, std::vector<float> values) {
+  std::vector<char> bytes(values.size() * 4);
+  const auto count = static_cast<int64_t>(values.size());
+  convert(values.data(), DType::kF32, bytes.data(), dtype, count);
+  convert(bytes.data(), dtype, values.data(), DType::kF32, count);
+  return values;
+}
+
+// Of numbers of about unit size: 1e-4 of the largest in float32; in 16 bits 1e-2 (of the number
+// itself, where that is more than 1) and a mean of 1e-3.
+inline void check_close(DType dtype, const std::vector<float>& found,
+                        const std::vector<float>& expected) {
+  REQUIRE(found.size() == expected.size());
+  double sum = 0, size = 0, largest = 0, worst = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double wanted = static_cast<double>(expected[i]);
+    const double error = std::abs(static_cast<double>(found[i]) - wanted);
+    sum += error;
+    size += std::abs(wanted);
+    largest = std::max(largest, std::abs(wanted));
+    const double scaled = dtype == DType::kF32 ? error : error / std::max(1.0, std::abs(wanted));
+    worst = std::isnan(scaled) ? HUGE_VAL : std::max(worst, scaled);
+  }
+  if (dtype == DType::kF32) {
+    CHECK(worst <= 1e-4 * largest);
+  } else {
+    CHECK(worst <= 1e-2);
+    CHECK(sum <= 1e-3 * size);
+  }
+}
+
+}  // namespace pagedinfer
