@@ -27,7 +27,7 @@ struct SampleRowArgs {
 struct SampleArgs {
   float* logits;  // (num_rows, vocabulary); bias, bans and penalties change them in place
   int64_t stride;
-  int num_rows, vocabulary;
+  int num_rows, vocabulary;   // vocabulary < 2^20
   const SampleRowArgs* rows;  // (num_rows), device
   const int32_t* tokens;      // ids of all ranges; those outside the vocabulary are ignored
   const float* biases;        // parallel to tokens as far as bias ranges go

@@ -1,0 +1,425 @@
+// Sampling, second part: a thread block per row draws from what is left. Candidates of a filter
+// are gathered by one look at the logits and sorted in shared memory; the rare row with more than
+// kSharedKeys of them is left to a second kernel, which sorts in global memory. Sums in double are
+// added up by one thread: their order is part of the definition, and they are few.
+#include "kernels/sample_block.cuh"
+
+namespace pagedinfer::kernels {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kSharedKeys = 4096;  // also: blocks of weights in the largest vocabulary
+constexpr int kShares = 16;        // thresholds among which top-p's is looked for
+constexpr int kWarps = kThreads / kWarp;
+
+struct Shared {
+  union {
+    uint64_t keys[kSharedKeys];
+    double prefix[kSharedKeys];  // sums of blocks of weights
+    float shares[kWarps][kShares];
+    uint32_t histogram[256];
+  };
+  double few_prefix[kSharedKeys / kWeightBlock];
+  float weights[kThreads];
+  double total;
+  int count, chosen, first_dropped;
+  uint32_t rank;
+};
+
+// One row in the hands of one thread block.
+struct Row {
+  const SampleArgs& a;
+  const SampleSpace& space;
+  Shared& shared;
+  int64_t index;
+  SampleRowArgs settings;
+  const float* x;
+  float largest;
+
+  __device__ float weight(float logit) const {
+    return weight_of(logit, largest, settings.temperature);
+  }
+  __device__ bool top_k() const { return has_top_k(settings, a.vocabulary); }
+};
+
+// Turns sums of blocks into sums of all blocks up to each; the last one is the total.
+__device__ double add_up(double* sums, int count, Shared& shared) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sums[i] = sum = add_rn(sum, sums[i]);
+    shared.total = sum;
+  }
+  __syncthreads();
+  return shared.total;
+}
+
+// The sums of the weights of the whole vocabulary, which a kernel before has found by blocks.
+__device__ double add_up_vocabulary(const Row& row) {
+  double* const prefix = row.shared.prefix;
+  const float* const sums = row.space.block_sums + row.index * row.space.num_blocks;
+  for (int i = threadIdx.x; i < row.space.num_blocks; i += kThreads) prefix[i] = sums[i];
+  return add_up(prefix, row.space.num_blocks, row.shared);
+}
+
+// The draw by inversion among `count` candidates of these weights, given the sums of their blocks.
+template <class F>
+__device__ int draw_index(const Row& row, const double* prefix, int count, double total,
+                          const F& weight) {
+  Shared& shared = row.shared;
+  const SampleRowArgs& settings = row.settings;
+  const double target =
+      mul_rn(double{uniform_of(settings.key, settings.sample, settings.position)}, total);
+  const int num_blocks = ceil_of(count, kWeightBlock);
+  for (int i = threadIdx.x; i < num_blocks; i += kThreads) {
+    if (prefix[i] > target && (i == 0 || !(prefix[i - 1] > target))) shared.chosen = i;
+  }
+  __syncthreads();
+  const int block = shared.chosen, first = block * kWeightBlock;
+  const int in_block = count - first < kWeightBlock ? count - first : kWeightBlock;
+  if (threadIdx.x < in_block) shared.weights[threadIdx.x] = weight(first + threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    double sum = block == 0 ? 0.0 : prefix[block - 1];
+    int chosen = first;
+    for (int i = 0; i < in_block; ++i) {
+      if (shared.weights[i] > 0) chosen = first + i;
+      sum = add_rn(sum, double{shared.weights[i]});
+      if (sum > target) break;
+    }
+    shared.chosen = chosen;
+  }
+  __syncthreads();
+  return shared.chosen;
+}
+
+// One round of the sorting network.
+template <class PairOf>
+__device__ void compare(uint64_t* keys, int count, int pairs, const PairOf& pair_of) {
+  for (int i = threadIdx.x; i < pairs; i += kThreads) {
+    const KeyPair pair = pair_of(i);
+    if (pair.high >= count) continue;
+    const uint64_t a = keys[pair.low], b = keys[pair.high];
+    if (b < a) keys[pair.low] = b, keys[pair.high] = a;
+  }
+  __syncthreads();
+}
+
+// Sorts at most `size` keys, a power of two; or, with is_half_done, does the last steps of a merge,
+// those of distance size / 2 and less.
+__device__ void sort_run(uint64_t* keys, int count, int size, bool is_half_done) {
+  for (int run = is_half_done ? size : 2; run <= size; run *= 2) {
+    if (!is_half_done) {
+      compare(keys, count, size / 2, [&](int i) { return flip_pair(i, run); });
+    }
+    for (int distance = is_half_done ? run / 2 : run / 4; distance > 0; distance /= 2) {
+      compare(keys, count, size / 2, [&](int i) { return step_pair(i, distance); });
+    }
+  }
+}
+
+__device__ int power_of_two(int n) {
+  int size = 2;
+  while (size < n) size *= 2;
+  return size;
+}
+
+// Keys in global memory, by way of shared memory where the pairs are near enough.
+__device__ void sort_big(uint64_t* keys, int count, Shared& shared) {
+  const auto near = [&](bool is_half_done) {
+    for (int begin = 0; begin < count; begin += kSharedKeys) {
+      const int here = count - begin < kSharedKeys ? count - begin : kSharedKeys;
+      for (int i = threadIdx.x; i < here; i += kThreads) shared.keys[i] = keys[begin + i];
+      __syncthreads();
+      sort_run(shared.keys, here, kSharedKeys, is_half_done);
+      for (int i = threadIdx.x; i < here; i += kThreads) keys[begin + i] = shared.keys[i];
+      __syncthreads();
+    }
+  };
+  near(false);
+  const int size = power_of_two(count);
+  for (int run = 2 * kSharedKeys; run <= size; run *= 2) {
+    compare(keys, count, size / 2, [&](int i) { return flip_pair(i, run); });
+    for (int distance = run / 4; distance >= kSharedKeys; distance /= 2) {
+      compare(keys, count, size / 2, [&](int i) { return step_pair(i, distance); });
+    }
+    near(true);
+  }
+}
+
+// The rank of the count-th largest of rank(0 .. size - 1); REQUIRES: 0 < count <= size.
+template <class F>
+__device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shared) {
+  uint32_t found = 0, mask = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int i = threadIdx.x; i < 256; i += kThreads) shared.histogram[i] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < size; i += kThreads) {
+      const uint32_t here = rank(i);
+      if ((here & mask) == found) atomicAdd(&shared.histogram[here >> shift & 255], 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int bin = 255, left = count;
+      while (bin > 0 && static_cast<int>(shared.histogram[bin]) < left) {
+        left -= static_cast<int>(shared.histogram[bin--]);
+      }
+      shared.rank = bin;
+      shared.count = left;
+    }
+    __syncthreads();
+    found |= shared.rank << shift;
+    mask |= 255u << shift;
+    count = shared.count;
+    __syncthreads();
+  }
+  return found;
+}
+
+// A rank that at least top_k logits reach, if so many are finite, and rarely many more.
+__device__ uint32_t least_for_top_k(const Row& row) {
+  const int count = row.settings.top_k;
+  uint32_t rank = 0;
+  if (count < row.space.num_groups) {
+    const float* const groups = row.space.groups + row.index * row.space.num_groups;
+    rank = select_rank(
+        row.space.num_groups, count, [&](int i) { return rank_of(groups[i]); }, row.shared);
+  } else {
+    rank = select_rank(
+        row.a.vocabulary, count, [&](int i) { return rank_of(row.x[i]); }, row.shared);
+  }
+  return rank > 0 ? rank : 1;
+}
+
+// A rank such that the logits that reach it most likely make up the share. Logits from whole
+// multiples of the temperature below the largest one are summed up side by side.
+__device__ uint32_t least_for_share(const Row& row, double share) {
+  float sums[kShares] = {};
+  const float* const groups = row.space.groups + row.index * row.space.num_groups;
+  const auto threshold = [&](int i) { return row.largest - row.settings.temperature * (i + 1); };
+  const float lowest = threshold(kShares - 1);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  for (int group = warp; group < row.space.num_groups; group += kWarps) {
+    if (groups[group] < lowest) continue;
+    for (int i = lane; i < kGroup; i += kWarp) {
+      const int id = group * kGroup + i;
+      const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
+      const float weight = row.weight(logit);
+#pragma unroll
+      for (int s = 0; s < kShares; ++s) {
+        if (logit >= threshold(s)) sums[s] += weight;
+      }
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < kShares; ++s) {
+    const float sum = lane_sum(sums[s]);
+    if (lane == 0) row.shared.shares[warp][s] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    row.shared.rank = 1;  // all that are finite
+    for (int s = kShares - 1; s >= 0; --s) {
+      float sum = 0;
+      for (int w = 0; w < kWarps; ++w) sum += row.shared.shares[w][s];
+      if (sum >= share * (1 + 1e-6)) row.shared.rank = rank_of(threshold(s));
+    }
+    if (row.shared.rank == 0) row.shared.rank = 1;
+  }
+  __syncthreads();
+  return row.shared.rank;
+}
+
+// Writes the keys of all candidates, at most `room` of them, in any order; how many there are.
+// With min-p alone these are those of enough weight, else those that reach `least`.
+__device__ int gather(const Row& row, uint32_t least, uint64_t* keys, int room) {
+  const bool by_weight = !row.top_k() && !(row.settings.top_p < 1.0f);
+  const float least_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has 1
+  __syncthreads();
+  if (threadIdx.x == 0) row.shared.count = 0;
+  __syncthreads();
+  const int lane = threadIdx.x % kWarp;
+  for (int first = 0; first < row.a.vocabulary; first += kThreads) {
+    const int id = first + threadIdx.x;
+    const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
+    const bool taken = is_finite(logit) &&
+                       (by_weight ? row.weight(logit) >= least_weight : rank_of(logit) >= least);
+    const uint32_t votes = __ballot_sync(~0u, taken);
+    if (votes == 0) continue;
+    int at = 0;
+    if (lane == 0) at = atomicAdd(&row.shared.count, __popc(votes));
+    at = __shfl_sync(~0u, at, 0) + __popc(votes & ((1u << lane) - 1));
+    if (taken && at < room) keys[at] = key_of(logit, id);
+  }
+  __syncthreads();
+  return row.shared.count;
+}
+
+// The fewest first candidates that make up top_p of the total, or -1 if all do not.
+__device__ int cut_to_share(const Row& row, const uint64_t* keys, int count, double total) {
+  Shared& shared = row.shared;
+  const double share = mul_rn(double{row.settings.top_p}, total);
+  double sum = 0;  // of thread 0
+  if (threadIdx.x == 0) shared.chosen = -1;
+  for (int first = 0; first < count; first += kThreads) {
+    const int here = count - first < kThreads ? count - first : kThreads;
+    __syncthreads();
+    if (threadIdx.x < here)
+      shared.weights[threadIdx.x] = row.weight(logit_of(keys[first + threadIdx.x]));
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < here && shared.chosen < 0; ++i) {
+        sum = add_rn(sum, double{shared.weights[i]});
+        if (sum >= share) shared.chosen = first + i + 1;
+      }
+    }
+    __syncthreads();
+    if (shared.chosen >= 0) break;
+  }
+  __syncthreads();
+  const int kept = shared.chosen;
+  __syncthreads();
+  return kept;
+}
+
+// Leaves out those of too little weight, but never the first.
+__device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
+  Shared& shared = row.shared;
+  const auto fails = [&](int i) {
+    return i > 0 && row.weight(logit_of(keys[i])) < row.settings.min_p;
+  };
+  if (threadIdx.x == 0) shared.first_dropped = count, shared.count = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += kThreads) {
+    if (fails(i)) {
+      atomicMin(&shared.first_dropped, i);
+      atomicAdd(&shared.count, 1);
+    }
+  }
+  __syncthreads();
+  const int first_dropped = shared.first_dropped, kept = count - shared.count;
+  __syncthreads();
+  // Weights hardly ever rise along descending logits: by the last bit, if at all.
+  if (kept != first_dropped && threadIdx.x == 0) {
+    int to = 0;
+    for (int i = 0; i < count; ++i) {
+      if (!fails(i)) keys[to++] = keys[i];
+    }
+  }
+  __syncthreads();
+  return kept;
+}
+
+__device__ double add_up_candidates(const Row& row, const uint64_t* keys, int count,
+                                    double* prefix) {
+  const int num_blocks = ceil_of(count, kWeightBlock);
+  // Whole warps go round together.
+  for (int i = threadIdx.x / kSumLanes; i < (num_blocks + 1) / 2 * 2; i += kThreads / kSumLanes) {
+    const int first = i * kWeightBlock;
+    const float sum =
+        sum_of_block(count - first, [&](int j) { return row.weight(logit_of(keys[first + j])); });
+    if (threadIdx.x % kSumLanes == 0 && i < num_blocks) prefix[i] = sum;
+  }
+  return add_up(prefix, num_blocks, row.shared);
+}
+
+// The token drawn from sorted candidates; -1 if there are not enough of them to tell.
+__device__ int draw_from(const Row& row, uint64_t* keys, int count, bool is_all, double all_weights,
+                         double* prefix) {
+  const SampleRowArgs& settings = row.settings;
+  if (row.top_k() && settings.top_k < count) count = settings.top_k;
+  if (settings.top_p < 1.0f) {
+    const double total = row.top_k() ? add_up_candidates(row, keys, count, prefix) : all_weights;
+    const int kept = cut_to_share(row, keys, count, total);
+    if (kept < 0 && !row.top_k() && !is_all) return -1;
+    if (kept >= 0) count = kept;
+  }
+  if (settings.min_p > 0.0f) count = cut_to_min_p(row, keys, count);
+  const double total = add_up_candidates(row, keys, count, prefix);
+  const int index =
+      draw_index(row, prefix, count, total, [&](int i) { return row.weight(logit_of(keys[i])); });
+  return id_of(keys[index]);
+}
+
+__device__ void load_row(Row& row) {
+  row.settings = row.a.rows[row.index];
+  row.x = row.a.logits + row.index * row.a.stride;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    draw_kernel(const SampleArgs a, const SampleSpace space) {
+  __shared__ Shared shared;
+  Row row = {a, space, shared, blockIdx.x, {}, nullptr, 0};
+  load_row(row);
+  const Largest largest = largest_of_row(space, row.index);
+  row.largest = largest.value;
+  uint32_t left = 0;
+  int token = -1;
+  if (!is_finite(largest.value)) {
+    token = -1;
+  } else if (is_greedy(row.settings)) {
+    token = largest.id;
+  } else if (!is_filtered(row.settings, a.vocabulary)) {
+    const double total = add_up_vocabulary(row);
+    token = draw_index(row, shared.prefix, a.vocabulary, total,
+                       [&](int i) { return row.weight(row.x[i]); });
+  } else {
+    double all_weights = 0;
+    uint32_t least = 1;
+    if (row.top_k()) {
+      least = least_for_top_k(row);
+    } else if (row.settings.top_p < 1.0f) {
+      all_weights = add_up_vocabulary(row);
+      least = least_for_share(row, mul_rn(double{row.settings.top_p}, all_weights));
+    }
+    const int count = gather(row, least, shared.keys, kSharedKeys);
+    left = least;
+    if (count <= kSharedKeys) {
+      sort_run(shared.keys, count, power_of_two(count), false);
+      token = draw_from(row, shared.keys, count, least == 1, all_weights, shared.few_prefix);
+      left = token < 0 ? 1 : 0;
+    }
+  }
+  if (threadIdx.x == 0) {
+    a.out[row.index] = token;
+    space.least[row.index] = left;
+  }
+}
+
+// The rows that draw_kernel() has left, some at a time.
+__global__ void __launch_bounds__(kThreads)
+    draw_big_kernel(const SampleArgs a, const SampleSpace space) {
+  __shared__ Shared shared;
+  uint64_t* const keys = space.keys + int64_t{blockIdx.x} * a.vocabulary;
+  for (int64_t index = blockIdx.x; index < a.num_rows; index += gridDim.x) {
+    uint32_t least = space.least[index];
+    if (least == 0) continue;
+    Row row = {a, space, shared, index, {}, nullptr, 0};
+    load_row(row);
+    row.largest = largest_of_row(space, index).value;
+    __syncthreads();
+    const double all_weights =
+        !row.top_k() && row.settings.top_p < 1.0f ? add_up_vocabulary(row) : 0.0;
+    int token = -1;
+    while (true) {
+      const int count = gather(row, least, keys, a.vocabulary);
+      sort_big(keys, count, shared);
+      token = draw_from(row, keys, count, least == 1, all_weights, shared.prefix);
+      if (token >= 0 || least == 1) break;
+      least = 1;
+    }
+    if (threadIdx.x == 0) a.out[index] = token;
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+void launch_draw(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream) {
+  draw_kernel<<<args.num_rows, kThreads, 0, stream>>>(args, space);
+  if (!args.any_filtered) return;
+  const int slots = args.num_rows < kBigSlots ? args.num_rows : kBigSlots;
+  draw_big_kernel<<<slots, kThreads, 0, stream>>>(args, space);
+}
+
+}  // namespace pagedinfer::kernels
