@@ -31,9 +31,12 @@ def main() -> int:
     program, path = str(args.program.resolve()), args.input.resolve()
     stem = str(path).removesuffix(".gz").removesuffix(".jsonl")
     merged = pathlib.Path(f"{stem}.completions.jsonl")
+    if any(flag.startswith("--output") for flag in flags):
+        sys.exit("--output: the outputs stand beside the input")
+    if not path.is_file():
+        sys.exit(f"{path}: expected a file")
     if merged.exists():
-        print(f"{merged}: is there already", file=sys.stderr)
-        return 1
+        sys.exit(f"{merged}: is there already")
 
     def run_shard(row: dict) -> dict:
         shard = f"{row['id']}/{args.shards}"

@@ -21,9 +21,13 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then  # a task
   exit "$code"
 fi
 
+refuse() { echo "$1" >&2; exit 1; }
+[[ "$shards" =~ ^[1-9][0-9]*$ ]] || refuse "$shards: expected a number of shards, then the input"
+[ -f "$input" ] || refuse "$input: expected a file"
+[[ " ${flags[*]} " != *" --output"* ]] || refuse "--output: the outputs stand beside the input"
 PAGEDINFER=$(realpath "${PAGEDINFER:-$(dirname "$0")/../build/pagedinfer}")
 export PAGEDINFER
-[ ! -e "$stem.completions.jsonl" ] || { echo "$stem.completions.jsonl: is there already" >&2; exit 1; }
+[ ! -e "$stem.completions.jsonl" ] || refuse "$stem.completions.jsonl: is there already"
 merge=("$PAGEDINFER" merge --output "$stem.completions.jsonl")
 for ((shard = 0; shard < shards; ++shard)); do
   merge+=("$stem.$shard-of-$shards.completions.jsonl")

@@ -33,13 +33,21 @@ code=0
 "$program" run --input in.jsonl --output single --quiet || code=$?
 [ "$code" -eq 2 ]
 
+refused() {  # WORDS ARGUMENTS
+  if "$script" "${@:2}" 2> words; then return 1; fi
+  grep -- "$1" words
+}
+refused "in.jsonl: expected a number of shards" in.jsonl 3
+refused "none.jsonl: expected a file" 3 none.jsonl
+refused "--output: the outputs stand beside" 3 in.jsonl --output other
+
 "$script" 3 in.jsonl --quiet --max-batch-size 0 2> words
 grep -q -- "--max-batch-size 0" words
 [ ! -e in.completions.jsonl ]
 rm failed
 "$script" 3 in.jsonl --quiet | grep "job 17 runs 3 shards"
 cmp in.completions.jsonl single
-code=0
-"$script" 3 in.jsonl --quiet 2> words || code=$?
-[ "$code" -eq 1 ]
-grep "is there already" words
+refused "is there already" 3 in.jsonl --quiet
+rm in.completions.jsonl
+"$script" 3 in.jsonl --quiet
+cmp in.completions.jsonl single
