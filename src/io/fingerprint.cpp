@@ -10,7 +10,6 @@ namespace pagedinfer {
 
 namespace {
 
-// A setting that is not there has no value of its own: "none" is what both sides call it.
 std::string_view value_of(const Fingerprint& fingerprint, std::string_view name) {
   for (const auto& [known, value] : fingerprint.settings) {
     if (known == name) return value;
@@ -45,17 +44,23 @@ Fingerprint parse_fingerprint(const std::string& path, std::string_view line) {
   return fingerprint;
 }
 
+std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b) {
+  for (const Fingerprint* one : {&b, &a}) {
+    for (const auto& [name, value] : one->settings) {
+      const std::string_view in_a = value_of(a, name), in_b = value_of(b, name);
+      if (in_a != in_b) return SettingDifference{name, std::string(in_a), std::string(in_b)};
+    }
+  }
+  return std::nullopt;
+}
+
 void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found) {
-  const auto compare = [&](const std::string& name) {
-    const std::string_view before = value_of(began, name), now = value_of(found, name);
-    if (before == now) return;
-    throw Error(fmt::format(
-        "{}: the run began with {} = {}, found {}; resume it with what it began with, or "
-        "--overwrite begins a new one",
-        path, name, before, now));
-  };
-  for (const auto& [name, value] : found.settings) compare(name);
-  for (const auto& [name, value] : began.settings) compare(name);
+  const auto difference = first_difference(began, found);
+  if (!difference) return;
+  throw Error(
+      fmt::format("{}: the run began with {} = {}, found {}; resume it with what it began with, or "
+                  "--overwrite begins a new one",
+                  path, difference->name, difference->a, difference->b));
 }
 
 }  // namespace pagedinfer

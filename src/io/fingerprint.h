@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,12 @@ struct Fingerprint {
 std::string fingerprint_line(const Fingerprint& fingerprint);
 // Throws Error naming `path` if the line is none.
 Fingerprint parse_fingerprint(const std::string& path, std::string_view line);
+
+// A setting of which two runs have different values; "none" is the value of one that is not there.
+struct SettingDifference {
+  std::string name, a, b;
+};
+std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b);
 
 // Throws Error naming `path` and the first setting that is another one in `found` than in
 // `began`.

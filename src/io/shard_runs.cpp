@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -40,25 +39,12 @@ std::string take_shard(Fingerprint& fingerprint) {
 
 std::string count_of(const std::string& shard) { return shard.substr(shard.find('/') + 1); }
 
-std::string_view value_in(const Fingerprint& settings, std::string_view name) {
-  for (const auto& [known, value] : settings.settings) {
-    if (known == name) return value;
-  }
-  return "none";
-}
-
 void compare(const std::string& path, const Fingerprint& found, const std::string& first,
              const Fingerprint& expected) {
-  const auto differs = [&](std::string_view name, std::string_view here, std::string_view there) {
-    return Error(fmt::format("{}: {} = {}, and {} in {}; expected shards of one run", path, name,
-                             here, there, first));
-  };
-  for (const Fingerprint& one : {found, expected}) {
-    for (const auto& [name, value] : one.settings) {
-      const auto here = value_in(found, name), there = value_in(expected, name);
-      if (here != there) throw differs(name, here, there);
-    }
-  }
+  const auto difference = first_difference(found, expected);
+  if (!difference) return;
+  throw Error(fmt::format("{}: {} = {}, and {} in {}; expected shards of one run", path,
+                          difference->name, difference->a, difference->b, first));
 }
 
 void compare(const std::string& path, const RunMark& found, const std::string& first,
