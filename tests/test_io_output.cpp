@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <numeric>
@@ -296,6 +297,21 @@ TEST_CASE("a full disk is an error that names the file") {
   CHECK(message_of([&] { output.flush({}); }) == "/dev/full: cannot write: the disk is full");
   CHECK(message_of([&] { output.finish({}); }) == "/dev/full: cannot write: the disk is full");
   CHECK_FALSE(std::filesystem::exists("/dev/full.part"));
+}
+
+TEST_CASE("a sync that failed once is not believed when it succeeds later") {
+  const TempDir dir;
+  bool fails = true;
+  FileCalls calls;
+  calls.fdatasync = [&](int) { return fails ? (errno = EIO, -1) : 0; };
+  OutputFile file(dir / "out", OutputFile::Existing::kRefuse, calls);
+  file.append("a\n");
+  file.flush();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(message_of([&] { file.sync(); }) == (dir / "out") + ": cannot sync: Input/output error");
+    CHECK_FALSE(file.is_synced());
+    fails = false;
+  }
 }
 
 TEST_CASE("an output that cannot be opened is an error that names it") {

@@ -95,6 +95,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       replaces_(other.replaces_),
       begun_(other.begun_),
       synced_(other.synced_),
+      sync_error_(other.sync_error_),
       flushed_(other.flushed_),
       pending_(std::move(other.pending_)) {}
 
@@ -175,9 +176,12 @@ void OutputFile::cut(int64_t size) {
 
 void OutputFile::sync() {
   if (!regular_ || synced_) return;
+  if (sync_error_ != 0) throw Error(text_of("sync", name_, sync_error_));
   // EINVAL: a file system that has no disk to wait for.
   while (calls_.fdatasync(fd_) != 0 && errno != EINVAL) {
-    if (errno != EINTR) throw Error(text_of("sync", name_, errno));
+    if (errno == EINTR) continue;
+    sync_error_ = errno;
+    throw Error(text_of("sync", name_, sync_error_));
   }
   synced_ = true;
 }

@@ -46,7 +46,7 @@ class OutputFile {
   // Forgets what was not flushed, and of the rest all from `size` on.
   void cut(int64_t size);
   // Waits until what was flushed is on the disk; of other things than files nothing is asked.
-  // After an Error nobody knows what is: a second try must not be believed.
+  // After an Error nobody knows what is, whatever the system says to a second try: it fails too.
   void sync();
   void close();
   // Keeps other runs away until the file is closed, also by a crash. Throws Error if one is
@@ -78,6 +78,7 @@ class OutputFile {
   bool regular_ = false;
   bool is_new_ = false, replaces_ = false, begun_ = false;
   bool synced_ = true;
+  int sync_error_ = 0;  // of the sync that failed
   int64_t flushed_ = 0;
   std::string pending_;
 };
