@@ -49,6 +49,23 @@ __device__ void store_vec(T* to, const Vec<T, kCount>& x) {
   *reinterpret_cast<Vec<T, kCount>*>(to) = x;
 }
 
+// float32 beside vectors of another type: 16 bytes at a time where there are so many.
+template <int kCount>
+__device__ Vec<float, kCount> load_beside(const float* from) {
+  if constexpr (kCount % 4 != 0) {
+    return load_vec<kCount>(from);
+  } else {
+    Vec<float, kCount> x;
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      const auto four = load_vec<4>(from + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) x.at[i + j] = four.at[j];
+    }
+    return x;
+  }
+}
+
 // The same in every lane. Groups of kLanes lanes, a power of two.
 template <int kLanes = kWarp>
 __device__ float lane_sum(float x) {
@@ -64,11 +81,11 @@ __device__ inline float lane_max(float x) {
   return x;
 }
 
+inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 // True if rows of `cols` elements can be read 16 bytes at a time.
 inline bool in_vectors(Type type, Matrix x, int64_t cols) {
   const int64_t count = 16 / bytes_of(type);
-  return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.stride % count == 0 &&
-         cols % count == 0;
+  return is_aligned(x.data) && x.stride % count == 0 && cols % count == 0;
 }
 
 // Calls f with a value of the type that `type` names.

@@ -50,9 +50,10 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
     return value;
   };
   const auto give = [&](int64_t i, Vec<T, kVec> value, float scale) {
+    const auto weight = load_beside<kVec>(a.weight + i);
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
-      value.at[j] = from_float<T>(to_float(value.at[j]) * scale * (a.weight[i + j] + a.offset));
+      value.at[j] = from_float<T>(to_float(value.at[j]) * scale * (weight.at[j] + a.offset));
     }
     store_vec(out + i, value);
   };
@@ -86,6 +87,7 @@ void launch_type(const RmsNormArgs& a, cudaStream_t stream) {
   constexpr int kVec = kVecElements<T>;
   const int64_t num_runs = a.num_rows * a.runs, vecs = a.width / kVec;
   const bool vectors = in_vectors(a.type, a.x, a.width) && in_vectors(a.type, a.out, a.width) &&
+                       is_aligned(a.weight) &&
                        (a.residual.data == nullptr || in_vectors(a.type, a.residual, a.width));
   if (!vectors || vecs > kHeld * kMaxThreads) {
     rms_norm_kernel<T, 1, 0><<<static_cast<unsigned>(num_runs), 256, 0, stream>>>(a);

@@ -23,9 +23,10 @@ __global__ void rope_table_kernel(const RopeTableArgs a) {
 // Rotates `low` against `high` by the angles of columns [i, i + kVec) of a table's row.
 template <int kVec>
 __device__ void rotate(float (&low)[kVec], float (&high)[kVec], const float* cos, int half) {
+  const auto cosines = load_beside<kVec>(cos), sines = load_beside<kVec>(cos + half);
 #pragma unroll
   for (int j = 0; j < kVec; ++j) {
-    const float a = low[j], b = high[j], c = cos[j], s = cos[j + half];
+    const float a = low[j], b = high[j], c = cosines.at[j], s = sines.at[j];
     low[j] = sub_rn(mul_rn(a, c), mul_rn(b, s));
     high[j] = add_rn(mul_rn(b, c), mul_rn(a, s));
   }
@@ -104,10 +105,12 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     load_floats(low, x + i);
     load_floats(high, x + half + i);
     if (weight != nullptr) {
+      const auto first = load_beside<kVec>(weight + i);
+      const auto second = load_beside<kVec>(weight + half + i);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
-        low[j] = low[j] * scale * (weight[i + j] + a.offset);
-        high[j] = high[j] * scale * (weight[half + i + j] + a.offset);
+        low[j] = low[j] * scale * (first.at[j] + a.offset);
+        high[j] = high[j] * scale * (second.at[j] + a.offset);
       }
     }
     if (cos != nullptr) rotate(low, high, cos + i, half);
@@ -120,6 +123,10 @@ int lanes_for(int vecs) {
   int lanes = 1;
   while (lanes < vecs && lanes < kWarp) lanes *= 2;
   return lanes;
+}
+
+bool table_fits(const float* table, int64_t stride) {
+  return is_aligned(table) && (table == nullptr || stride % 4 == 0);
 }
 
 unsigned blocks_for(int64_t threads) {
@@ -138,7 +145,7 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
   const unsigned grid = static_cast<unsigned>(args.num_rows);
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);
-    if (in_vectors(args.type, args.x, args.half)) {
+    if (in_vectors(args.type, args.x, args.half) && table_fits(args.table, args.table_stride)) {
       rope_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args);
     } else {
       rope_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
@@ -151,7 +158,9 @@ void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
   const int half = args.cache.head_dim / 2;
   const int64_t heads = (args.q.data == nullptr ? 0 : args.heads) + 2 * args.cache.kv_heads;
   const bool vectors = (args.q.data == nullptr || in_vectors(args.type, args.q, half)) &&
-                       in_vectors(args.type, args.k, half) && in_vectors(args.type, args.v, half);
+                       in_vectors(args.type, args.k, half) && in_vectors(args.type, args.v, half) &&
+                       table_fits(args.table, args.table_stride) && is_aligned(args.q_weight) &&
+                       is_aligned(args.k_weight);
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);
     const int lanes = lanes_for(vectors ? half / kVecElements<T> : half);
