@@ -225,6 +225,21 @@ TEST_CASE("the file of waiting records does not grow for ever") {
   CHECK(read_file(folder / "out") == expected);
 }
 
+TEST_CASE("a record stays in the part file until the disk has it in the output") {
+  const TempDir folder;
+  double now = 0;
+  RecordOutput output(folder / "out", {.sync_every = 5, .clock = [&] { return now; }});
+  output.append(1, "b\n");
+  output.flush({});
+  output.append(0, "a\n");
+  output.flush({});
+  CHECK(read_file(folder / "out") == "a\nb\n");
+  CHECK(waiting_in(folder / "out") == "b\n");
+  now = 5;
+  output.flush({});
+  CHECK(waiting_in(folder / "out") == "");
+}
+
 TEST_CASE("an existing output is refused, and nothing has changed") {
   TempDir folder;
   const std::string path = folder / "out", part = path + ".part";
