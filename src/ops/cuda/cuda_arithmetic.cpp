@@ -152,6 +152,10 @@ void CudaBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out
   check_launch("an activation");
 }
 
+int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
+  return 2 * kernels::kv_position_bytes(type_of(dtype), kv_heads, head_dim);
+}
+
 void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   CHECK(same_shape(k, v) && k.dtype == cache.k.dtype && slot_mapping.rows == k.rows);
   kernels::launch_write_kv({.type = type_of(k.dtype),
