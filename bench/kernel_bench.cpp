@@ -1,0 +1,386 @@
+// Speed of the GPU's kernels and products beside what bounds them: the bandwidth of a large copy
+// in the same run, counting bytes read and written, and the arithmetic counted by hand. A line of
+// JSON each.
+//
+//   pagedinfer_kernel_bench [part of a name]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/kv.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+#include "kernels/sample.h"
+#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/products.h"
+
+namespace pagedinfer {
+namespace {
+
+using kernels::Type;
+
+// Of a step, with the sizes of real models.
+struct Shape {
+  const char* model;
+  int hidden, heads, kv_heads, head_dim, intermediate, vocab, window;
+};
+constexpr Shape kShapes[] = {
+    {"llama-3.2-3b", 3072, 24, 8, 128, 8192, 128256, 0},
+    {"qwen3-4b", 2560, 32, 8, 128, 9728, 151936, 0},
+    {"gemma-3-1b", 1152, 4, 1, 256, 6912, 262144, 512},
+};
+
+struct Work {
+  double bytes = 0, flops = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(std::string_view only) : only_(only), stream_(make_stream()) {
+    for (CudaEvent* event : {&begin_, &end_}) {
+      cudaEvent_t made = nullptr;
+      check_cuda(cudaEventCreate(&made), "an event");
+      *event = CudaEvent(made);
+    }
+    memory_ = take_device(kBytes, "memory of the benchmark");
+    std::vector<uint16_t> random(1 << 20);  // bfloat16 numbers of about unit size, either sign
+    uint32_t state = 1;
+    for (uint16_t& x : random) {
+      state = state * 1664525 + 1013904223;
+      x = static_cast<uint16_t>((state >> 16 & 0x8000) | 0x3f00 | (state >> 8 & 0x7f));
+    }
+    for (int64_t at = 0; at < kBytes; at += int64_t{2} << 20) {
+      check_cuda(
+          cudaMemcpy(memory_.get() + at, random.data(), size_t{2} << 20, cudaMemcpyHostToDevice),
+          "to fill the memory");
+    }
+    const int64_t half = kBytes / 2;
+    const double us = time([&](int) {
+      check_cuda(cudaMemcpyAsync(memory_.get(), memory_.get() + half, static_cast<size_t>(half),
+                                 cudaMemcpyDeviceToDevice, stream_.get()),
+                 "a copy");
+    });
+    copy_gb_s_ = 2e-3 * static_cast<double>(half) / us;
+    fmt::print(R"({{"kind":"copy","gb_s":{:.0f}}})"
+               "\n",
+               copy_gb_s_);
+  }
+
+  // Takes turns of the memory, so that nothing is found in the cache.
+  template <class T = void>
+  T* buffer(int64_t bytes) {
+    bytes = (bytes + 255) / 256 * 256;
+    if (taken_ + bytes > kBytes) taken_ = 0;
+    void* const p = memory_.get() + taken_;
+    taken_ += bytes;
+    return static_cast<T*>(p);
+  }
+  template <class T>
+  const T* upload(const std::vector<T>& values) {
+    auto* const to = static_cast<char*>(lists_at(static_cast<int64_t>(values.size() * sizeof(T))));
+    check_cuda(cudaMemcpy(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+               "to copy a list");
+    return reinterpret_cast<const T*>(to);
+  }
+  void forget_lists() { lists_taken_ = 0; }
+
+  // `launch` is called with the number of the turn.
+  void measure(const std::string& name, const std::string& shape, Work work,
+               const std::function<void(int)>& launch) {
+    if (name.find(only_) == std::string::npos) return;
+    const double us = time(launch);
+    const double gb_s = 1e-3 * work.bytes / us;
+    fmt::print(
+        R"({{"kind":"kernel","name":"{}","shape":"{}","us":{:.2f},"gb_s":{:.0f},"of_copy":{:.3f},"tflop_s":{:.1f}}})"
+        "\n",
+        name, shape, us, gb_s, gb_s / copy_gb_s_, 1e-6 * work.flops / us);
+    std::fflush(stdout);
+  }
+
+  cudaStream_t stream() const { return stream_.get(); }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{8} << 30;
+  static constexpr int64_t kListBytes = int64_t{64} << 20;
+
+  void* lists_at(int64_t bytes) {
+    if (lists_.get() == nullptr) lists_ = take_device(kListBytes, "lists of the benchmark");
+    void* const p = lists_.get() + lists_taken_;
+    lists_taken_ += (bytes + 255) / 256 * 256;
+    if (lists_taken_ > kListBytes) throw Error("the benchmark's lists are too long");
+    return p;
+  }
+
+  // Microseconds of one launch: the median over several runs of many in a row.
+  double time(const std::function<void(int)>& launch) {
+    constexpr int kRuns = 7;
+    int turn = 0;
+    const auto run = [&](int count) {
+      check_cuda(cudaEventRecord(begin_.get(), stream_.get()), "an event");
+      for (int i = 0; i < count; ++i) launch(turn++);
+      check_cuda(cudaGetLastError(), "a launch");
+      check_cuda(cudaEventRecord(end_.get(), stream_.get()), "an event");
+      check_cuda(cudaEventSynchronize(end_.get()), "a run");
+      float ms = 0;
+      check_cuda(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "a run");
+      return 1e3 * static_cast<double>(ms) / count;
+    };
+    run(2);
+    const int count = std::clamp(static_cast<int>(20000 / run(3)), 3, 200);
+    std::vector<double> times;
+    for (int i = 0; i < kRuns; ++i) times.push_back(run(count));
+    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+    return times[kRuns / 2];
+  }
+
+  const std::string only_;
+  CudaStream stream_;
+  CudaEvent begin_, end_;
+  DeviceBytes memory_, lists_;
+  int64_t taken_ = 0, lists_taken_ = 0;
+  double copy_gb_s_ = 0;
+};
+
+// `count` last tokens of each of the sequences' `context`, in blocks of 16 in random order.
+void attention(Bench& bench, const Shape& s, int num_seqs, int context, int count,
+               const char* name) {
+  constexpr int kBlock = 16;
+  const int blocks = context / kBlock, group = s.heads / s.kv_heads;
+  const int64_t positions = int64_t{num_seqs} * context;
+  const int64_t layer_bytes = kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
+  if (2 * positions * layer_bytes > (int64_t{3} << 30)) return;
+  std::vector<int32_t> table(static_cast<size_t>(num_seqs) * blocks), starts = {0}, at;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i) * kBlock;
+  uint32_t random = 1;
+  for (size_t i = table.size() - 1; i > 0; --i) {
+    random = random * 1664525 + 1013904223;
+    std::swap(table[i], table[(random >> 8) % (i + 1)]);
+  }
+  double pairs = 0, keys = 0;  // of queries and keys; of keys that are read
+  for (int i = 0; i < num_seqs; ++i) {
+    for (int p = context - count; p < context; ++p) {
+      at.push_back(p);
+      pairs += s.window > 0 ? std::min(p + 1, s.window) : p + 1;
+    }
+    starts.push_back(static_cast<int32_t>(at.size()));
+    keys += s.window > 0 ? std::min(context, s.window + count - 1) : context;
+  }
+  kernels::AttentionPlan plan;
+  constexpr int64_t kStates = 32768;
+  kernels::plan_attention(starts, at, group, kStates, plan);
+  bench.forget_lists();
+  const auto work_of = [&](const kernels::AttentionTiles& tiles) {
+    return kernels::AttentionWork{bench.upload(tiles.items), bench.upload(tiles.combines),
+                                  static_cast<int>(tiles.items.size()),
+                                  static_cast<int>(tiles.combines.size())};
+  };
+  const int64_t rows = std::ssize(at), q_width = int64_t{s.heads} * s.head_dim;
+  kernels::AttentionArgs args = {};
+  args.type = Type::kBF16;
+  args.heads = s.heads;
+  args.scale = 0.088f;
+  args.window = s.window;
+  args.positions = bench.upload(at);
+  args.query_starts = bench.upload(starts);
+  args.block_table = bench.upload(table);
+  args.num_tokens = static_cast<int>(rows);
+  args.num_seqs = num_seqs;
+  args.max_blocks = blocks;
+  args.block_size = kBlock;
+  args.small = work_of(plan.small);
+  args.large = work_of(plan.large);
+  args.num_states = plan.num_states;
+  const int64_t workspace = kernels::attention_workspace_bytes(kStates, s.kv_heads, s.head_dim);
+  bench.measure(
+      name, fmt::format("{} seqs={} context={} queries={}", s.model, num_seqs, context, count),
+      {.bytes =
+           2 * keys * static_cast<double>(layer_bytes) + 4.0 * static_cast<double>(rows * q_width),
+       .flops = 4 * pairs * static_cast<double>(q_width)},
+      [&](int) {
+        const int64_t bytes = positions * layer_bytes;
+        args.cache = {bench.buffer(bytes), bench.buffer(bytes), s.kv_heads, s.head_dim, positions};
+        args.q = {bench.buffer(rows * q_width * 2), q_width};
+        args.out = {bench.buffer(rows * q_width * 2), q_width};
+        args.workspace = bench.buffer(workspace);
+        kernels::launch_attention(args, bench.stream());
+      });
+}
+
+// What touches rows once.
+void rows_of(Bench& bench, const Shape& s, int64_t rows) {
+  const std::string shape = fmt::format("{} rows={}", s.model, rows);
+  const auto matrix = [&](int64_t cols) {
+    return kernels::Matrix{bench.buffer(rows * cols * 2), cols};
+  };
+  const auto bytes = [&](int64_t cols) { return 2.0 * static_cast<double>(rows * cols); };
+  bench.forget_lists();
+  std::vector<int32_t> ids(static_cast<size_t>(rows)), slots(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(s.vocab));
+    slots[i] = static_cast<int32_t>(i);
+  }
+  const int32_t *tokens = bench.upload(ids), *slot_mapping = bench.upload(slots);
+  const float* weight = bench.upload(std::vector<float>(static_cast<size_t>(s.hidden), 1.0f));
+  const float* table =
+      bench.upload(std::vector<float>(static_cast<size_t>(rows * s.head_dim), 0.7f));
+
+  bench.measure("embed", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) {
+    kernels::launch_embed({.type = Type::kBF16,
+                           .table = {bench.buffer(int64_t{s.vocab} * s.hidden * 2), s.hidden},
+                           .tokens = tokens,
+                           .scale = 1.0f,
+                           .out = matrix(s.hidden),
+                           .num_rows = rows,
+                           .cols = s.hidden},
+                          bench.stream());
+  });
+  const auto norm = [&](bool with_sum) {
+    kernels::launch_rms_norm({.type = Type::kBF16,
+                              .x = matrix(s.hidden),
+                              .residual = with_sum ? matrix(s.hidden) : kernels::Matrix{nullptr, 0},
+                              .weight = weight,
+                              .offset = 0,
+                              .eps = 1e-6f,
+                              .out = matrix(s.hidden),
+                              .num_rows = rows,
+                              .runs = 1,
+                              .width = s.hidden},
+                             bench.stream());
+  };
+  bench.measure("rms_norm", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) { norm(false); });
+  bench.measure("add_rms_norm", shape, {.bytes = 4 * bytes(s.hidden)}, [&](int) { norm(true); });
+  bench.measure("gate", shape, {.bytes = 3 * bytes(s.intermediate)}, [&](int) {
+    kernels::launch_gate({.type = Type::kBF16,
+                          .gate = matrix(s.intermediate),
+                          .up = matrix(s.intermediate),
+                          .out = matrix(s.intermediate),
+                          .num_rows = rows,
+                          .cols = s.intermediate,
+                          .gelu_tanh = s.window > 0},
+                         bench.stream());
+  });
+  const int64_t q_cols = int64_t{s.heads} * s.head_dim, kv_cols = int64_t{s.kv_heads} * s.head_dim;
+  bench.measure("qkv", shape, {.bytes = 2 * bytes(q_cols) + 4 * bytes(kv_cols)}, [&](int) {
+    const kernels::Matrix qkv = matrix(q_cols + 2 * kv_cols);
+    auto* const data = static_cast<uint16_t*>(qkv.data);
+    const int64_t cache_bytes =
+        rows * kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
+    kernels::launch_qkv({.type = Type::kBF16,
+                         .q = qkv,
+                         .k = {data + q_cols, qkv.stride},
+                         .v = {data + q_cols + kv_cols, qkv.stride},
+                         .num_rows = rows,
+                         .heads = s.heads,
+                         .q_weight = weight,
+                         .k_weight = weight,
+                         .offset = 0,
+                         .eps = 1e-6f,
+                         .table = table,
+                         .table_stride = s.head_dim,
+                         .slot_mapping = slot_mapping,
+                         .cache = {bench.buffer(cache_bytes), bench.buffer(cache_bytes), s.kv_heads,
+                                   s.head_dim, rows}},
+                        bench.stream());
+  });
+}
+
+void sampling(Bench& bench, const Shape& s, int rows, bool drawn, bool filtered) {
+  bench.forget_lists();
+  kernels::SampleRowArgs row = {};
+  row.temperature = drawn ? 0.8f : 0.0f;
+  row.top_p = filtered ? 0.95f : 1.0f;
+  row.top_k = filtered ? 50 : 0;
+  row.repetition_penalty = 1.0f;
+  const auto* args =
+      bench.upload(std::vector<kernels::SampleRowArgs>(static_cast<size_t>(rows), row));
+  const int64_t bytes = int64_t{rows} * s.vocab * 4;
+  bench.measure(filtered ? "sample_filtered"
+                : drawn  ? "sample_drawn"
+                         : "sample_greedy",
+                fmt::format("{} rows={}", s.model, rows), {.bytes = static_cast<double>(bytes)},
+                [&](int) {
+                  kernels::SampleArgs sample = {};
+                  sample.logits = bench.buffer<float>(bytes);
+                  sample.stride = s.vocab;
+                  sample.num_rows = rows;
+                  sample.vocabulary = s.vocab;
+                  sample.rows = args;
+                  sample.any_drawn = drawn;
+                  sample.any_filtered = filtered;
+                  sample.out = bench.buffer<int32_t>(int64_t{rows} * 4);
+                  sample.workspace = bench.buffer(kernels::sample_workspace_bytes(rows, s.vocab));
+                  kernels::launch_sample(sample, bench.stream());
+                });
+}
+
+void products(Bench& bench, CudaProducts& by, const char* name, const Shape& s, int64_t rows) {
+  const int64_t q_cols = int64_t{s.heads} * s.head_dim, kv_cols = int64_t{s.kv_heads} * s.head_dim;
+  struct Size {
+    const char* what;
+    int64_t n, k;
+  };
+  for (const Size& size :
+       {Size{"qkv", q_cols + 2 * kv_cols, s.hidden}, Size{"attention_out", s.hidden, q_cols},
+        Size{"gate_up", 2 * int64_t{s.intermediate}, s.hidden},
+        Size{"down", s.hidden, s.intermediate}}) {
+    const double n = static_cast<double>(size.n), k = static_cast<double>(size.k),
+                 m = static_cast<double>(rows);
+    bench.measure(name,
+                  fmt::format("{} {} rows={} n={} k={}", s.model, size.what, rows, size.n, size.k),
+                  {.bytes = 2 * (n * k + m * k + m * n), .flops = 2 * n * k * m}, [&](int) {
+                    const auto matrix = [&](int64_t r, int64_t c) {
+                      return Tensor{bench.buffer(r * c * 2), DType::kBF16, r, c, c};
+                    };
+                    const Product product = {matrix(size.n, size.k), matrix(rows, size.n)};
+                    by.run(matrix(rows, size.k), {&product, 1},
+                           bench.buffer(CudaProducts::kWorkspaceBytes), bench.stream());
+                  });
+  }
+}
+
+void run(std::string_view only) {
+  Bench bench(only);
+  for (const Shape& s : kShapes) {
+    for (const int seqs : {1, 8, 64, 256}) {
+      for (const int context : {512, 4096, 32768})
+        attention(bench, s, seqs, context, 1, "attention_decode");
+    }
+    for (const int queries : {512, 2048, 8192})
+      attention(bench, s, 1, queries, queries, "attention_prefill");
+    attention(bench, s, 4, 8192, 512, "attention_chunk");
+    for (const int64_t rows : {64, 2048}) rows_of(bench, s, rows);
+    for (const int rows : {1, 64, 256}) {
+      sampling(bench, s, rows, false, false);
+      sampling(bench, s, rows, true, false);
+      sampling(bench, s, rows, true, true);
+    }
+  }
+  for (const bool deterministic : {false, true}) {
+    CudaProducts by(deterministic);
+    for (const Shape& s : kShapes) {
+      for (const int64_t rows : {1, 16, 64, 256, 2048})
+        products(bench, by, deterministic ? "product_deterministic" : "product", s, rows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
+
+int main(int argc, char** argv) {
+  try {
+    pagedinfer::run(argc > 1 ? argv[1] : "");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "pagedinfer_kernel_bench: %s\n", error.what());
+    return 1;
+  }
+}
