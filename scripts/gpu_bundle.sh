@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Puts the programs that gpu_check.sh runs, stripped, and the shared libraries that a bare machine
+# lacks into build-gpu/, at most 32 MiB: `scripts/gpu_bundle.sh [BUILD]`. They start wherever there
+# are a C and a C++ library, from beside the repository's datasets/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build="${1:-build}" out=build-gpu most_kib=$((32 * 1024))
+programs=(pagedinfer tests/pagedinfer_tests pagedinfer_kernel_bench)
+cmake --build "$build" --target "${programs[@]##*/}"
+rm -rf "$out"
+mkdir -p "$out/lib"
+for program in "${programs[@]}"; do
+  strip -o "$out/${program##*/}" "$build/$program"
+  ldd "$build/$program"
+done | awk '$3 ~ /^\// { print $3 }' | sort -u |
+  grep -Ev '/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so' | while read -r library; do
+    strip -o "$out/lib/${library##*/}" "$(readlink -f "$library")"
+  done
+
+for program in "${programs[@]}"; do
+  elsewhere=$(env -i ldd "$out/${program##*/}" | awk '$3 ~ /^\// { print $3 }' |
+    grep -Ev "^$PWD/$out/lib/|/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so" || true)
+  if [ -n "$elsewhere" ]; then
+    echo "$program would look for libraries of this machine: $elsewhere" >&2
+    exit 1
+  fi
+done
+env -i "$out/pagedinfer" --version
+kib=$(du -sk "$out" | cut -f1)
+echo "$out: $((kib / 1024)) MiB"
+[ "$kib" -le "$most_kib" ] || { echo "more than $((most_kib / 1024)) MiB" >&2; exit 1; }
