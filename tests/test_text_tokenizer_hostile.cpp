@@ -116,6 +116,18 @@ TEST_CASE("a pattern that may mean something else here is refused by name") {
   }
 }
 
+TEST_CASE("a text that takes a pattern too long is an error of that text alone") {
+  const auto tokenizer = make_bpe_tokenizer(read_tokenizer_json(
+      JsonFile("DIR/tokenizer.json", File{.pre = R"({"type": "Split", "behavior": "Isolated",
+                                           "pattern": {"Regex": "(?:a+)+[bc]"}})"}
+                                         .text())));
+  const std::string hostile(64, 'a');
+  for (int round = 0; round < 2; ++round) {
+    CHECK_THROWS_WITH_AS(tokenizer->encode(hostile), doctest::Contains("pattern"), EncodeError);
+    CHECK(tokenizer->encode("ab") == std::vector<TokenId>{2});
+  }
+}
+
 TEST_CASE("added tokens that are wrong are refused by name") {
   const std::vector<std::string> wrong = {"{}",
                                           "[3]",

@@ -112,8 +112,12 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
                                draft.prompt->size(), limits.max_model_len)},
                   0);
   }
-  std::vector<TokenId> prompt =
-      draft.prompt ? tokenizer->encode(*draft.prompt, add_bos) : std::move(draft.prompt_token_ids);
+  std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
+  try {
+    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
+  } catch (const EncodeError& error) {
+    return failed({"tokenization_failed", error.what()}, 0);
+  }
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
     if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   }

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "text/encode_error.h"
 #include "text/regex_syntax.h"
 #include "text/unicode_classes.h"
 
@@ -73,7 +74,7 @@ std::optional<RegexScan::Match> RegexScan::next() {
   int found = match_with(0);
   if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match_with(PCRE2_NO_JIT);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (found < 0) throw Error("the tokenizer's pattern failed: " + message_of(found));
+  if (found < 0) throw EncodeError("the tokenizer's pattern failed: " + message_of(found));
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state_->match);
   from_ = span[1];
   return Match{span[0], span[1]};

@@ -40,7 +40,7 @@ class RegexScan {
 
   // Goes to the beginning of another text. REQUIRES: it is UTF-8 and stays until the next one.
   void start(std::string_view text);
-  // The next match, none of which overlap. Throws Error if finding it takes too long.
+  // The next match, none of which overlap. Throws EncodeError if finding it takes too long.
   std::optional<Match> next();
 
  private:

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "text/added_tokens.h"
+#include "text/encode_error.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
@@ -46,7 +47,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       const auto& processor = part.text.data() == text.data() ? processor_ : continuing_;
       std::vector<int> more;
       if (const auto status = processor.Encode(part.text, &more); !status.ok())
-        throw Error("SentencePiece: " + status.ToString());
+        throw EncodeError("SentencePiece: " + status.ToString());
       ids.insert(ids.end(), more.begin(), more.end());
     }
     return ids;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/request.h"
+#include "text/encode_error.h"
 
 namespace pagedinfer {
 
@@ -22,7 +23,8 @@ class Tokenizer {
   // The ids of a prompt. With kYes the beginning-of-sequence token stands in front where the
   // model wants one, even if `text` begins with it. Special tokens that `text` spells out are
   // those tokens, as in the reference: whoever puts untrusted text into a prompt lets it end
-  // turns and begin others. REQUIRES: `text` is UTF-8.
+  // turns and begin others. Throws EncodeError for a text that it cannot cut into words within its
+  // limits of time and memory. REQUIRES: `text` is UTF-8.
   virtual std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const = 0;
   std::vector<TokenId> encode(std::string_view text) const { return encode(text, AddBos::kYes); }
 
