@@ -123,6 +123,32 @@ TEST_CASE("the lines of a pipe do not depend on the pieces they arrive in") {
   }
 }
 
+TEST_CASE("what needs no reading is told apart, and nothing is lost or waits") {
+  int fds[2];
+  REQUIRE(pipe(fds) == 0);
+  const auto feed_bytes = [&](std::string_view bytes) {
+    REQUIRE(write(fds[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  };
+  LineReader reader("/proc/self/fd/" + std::to_string(fds[0]));
+  CHECK(!reader.next_ready());
+  feed_bytes("one\ntwo\n \n\nhalf");
+  CHECK(!reader.next_ready());  // not even looked for
+  CHECK(reader.next()->text == "one");
+  CHECK(reader.next_ready()->text == "two");
+  CHECK(!reader.next_ready());  // blank lines and half a line
+  CHECK(!reader.next_ready());
+  feed_bytes(" a line\nlast");
+  const auto line = reader.next();
+  CHECK(line->text == "half a line");
+  CHECK(line->number == 5);
+  close(fds[1]);
+  CHECK(!reader.next_ready());
+  CHECK(reader.next()->text == "last");
+  CHECK(!reader.next_ready());
+  CHECK(!reader.next());
+  close(fds[0]);
+}
+
 TEST_CASE("standard input is read to its end") {
   TempDir folder;
   write_file(folder / "in", "one\ntwo");

@@ -37,11 +37,15 @@ class InputLines {
 
   // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,
   // and kLinePadding readable bytes follow it. Throws Error when the input cannot be read.
-  std::optional<InputLine> next();
+  std::optional<InputLine> next() { return take(&LineReader::next); }
+  // The same, but nothing where the input would have to be read for it: that may take long.
+  std::optional<InputLine> next_ready() { return take(&LineReader::next_ready); }
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const { return reader_.has_changed(); }
 
  private:
+  std::optional<InputLine> take(std::optional<LineReader::Line> (LineReader::*next)());
+
   LineReader reader_;
   const LineChoice choice_;
   int64_t num_records_ = 0, num_taken_ = 0;

@@ -27,15 +27,21 @@ LineReader::LineReader(const std::string& path, int stop_fd, int64_t max_line_by
 
 std::optional<LineReader::Line> LineReader::next() {
   for (;;) {
+    if (const std::optional<Line> line = next_ready()) return line;
+    if (at_end_) return std::nullopt;
+    at_end_ = !refill();
+  }
+}
+
+std::optional<LineReader::Line> LineReader::next_ready() {
+  for (;;) {
     char* const data = buffer_.get();
     const auto* newline = static_cast<const char*>(
         std::memchr(data + scanned_, '\n', static_cast<size_t>(end_ - scanned_)));
-    if (newline == nullptr && !at_end_) {
+    if (newline == nullptr && (!at_end_ || begin_ == end_)) {
       scanned_ = end_;
-      at_end_ = !refill();
-      continue;
+      return std::nullopt;
     }
-    if (newline == nullptr && begin_ == end_) return std::nullopt;
 
     const int64_t stop = newline != nullptr ? newline - data : end_;
     std::string_view text(data + begin_, static_cast<size_t>(stop - begin_));

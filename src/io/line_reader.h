@@ -37,6 +37,8 @@ class LineReader {
   // beyond the limit the first `max_line_bytes` + 1 bytes. The text is valid until the next
   // call. Throws Error when the input cannot be read; the lines before were complete.
   std::optional<Line> next();
+  // The same, but nothing where the input would have to be read for it: that may take long.
+  std::optional<Line> next_ready();
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const { return bytes_.has_changed(); }
 
