@@ -283,6 +283,23 @@ TEST_CASE("a line of the OpenAI batch form gives the same request") {
   CHECK(code_of(batch("{}")) == "missing_prompt");
 }
 
+TEST_CASE("unknown keys counted in parts are those counted in one go") {
+  RequestParser whole({}), parts({});
+  RequestParser::UnknownKeys sum;
+  for (int i = 0; i < 200; ++i) {
+    const auto line =
+        R"({"prompt":"a","key)" + std::to_string(i % 120) + R"(":1,"again":2,"again":3})";
+    parse(whole, line);
+    parse(parts, line);
+    if (i % 3 == 0) RequestParser::add(sum, parts.take_unknown_keys());
+  }
+  CHECK(parts.unknown_keys().size() == 2);
+  RequestParser::add(sum, parts.take_unknown_keys());
+  CHECK(parts.unknown_keys().empty());
+  CHECK(sum == whole.unknown_keys());
+  CHECK(sum.size() == 101);
+}
+
 TEST_CASE("a prompt may stand under another key, and there only") {
   RequestParser parser({}, "question");
   const ParsedLine line = parse(parser, R"({"question":"a","prompt":5,"answer":1,"top_k":3})");

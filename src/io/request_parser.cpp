@@ -59,6 +59,15 @@ RequestError json_error(std::string_view text) {
   }
 }
 
+void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t count) {
+  auto found = keys.find(name);
+  if (found == keys.end()) {
+    const bool full = keys.size() >= kMaxUnknownKeys;
+    found = keys.try_emplace(std::string(full ? "(other keys)" : name)).first;
+  }
+  found->second += count;
+}
+
 }  // namespace
 
 class RequestParser::Impl {
@@ -69,7 +78,7 @@ class RequestParser::Impl {
         json_(std::make_unique<dom::parser>()) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
-  const UnknownKeys& unknown_keys() const { return unknown_keys_; }
+  UnknownKeys& unknown_keys() { return unknown_keys_; }
 
  private:
   void collect(dom::object object, RequestFields& fields);
@@ -103,6 +112,14 @@ ParsedLine RequestParser::parse(std::string_view text, int64_t index, int64_t li
 
 const RequestParser::UnknownKeys& RequestParser::unknown_keys() const {
   return impl_->unknown_keys();
+}
+
+RequestParser::UnknownKeys RequestParser::take_unknown_keys() {
+  return std::exchange(impl_->unknown_keys(), {});
+}
+
+void RequestParser::add(UnknownKeys& keys, const UnknownKeys& later) {
+  for (const auto& [name, count] : later) add_key(keys, name, count);
 }
 
 ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int64_t line) {
@@ -199,13 +216,7 @@ void RequestParser::Impl::count_unread(const RequestFields& fields,
 }
 
 void RequestParser::Impl::count_unknown(std::string_view name) {
-  const std::string_view kept = shorten(name);
-  auto found = unknown_keys_.find(kept);
-  if (found == unknown_keys_.end()) {
-    const bool full = unknown_keys_.size() >= kMaxUnknownKeys;
-    found = unknown_keys_.try_emplace(std::string(full ? "(other keys)" : kept)).first;
-  }
-  ++found->second;
+  add_key(unknown_keys_, shorten(name), 1);
 }
 
 }  // namespace pagedinfer

@@ -63,6 +63,10 @@ class RequestParser {
   // first hundred the rest counts as "(other keys)".
   using UnknownKeys = std::map<std::string, int64_t, std::less<>>;
   const UnknownKeys& unknown_keys() const;
+  // The same, and begins anew.
+  UnknownKeys take_unknown_keys();
+  // Adds what was counted in later lines.
+  static void add(UnknownKeys& keys, const UnknownKeys& later);
 
  private:
   class Impl;
