@@ -55,7 +55,8 @@ struct Pipe {
 double no_clock() { return 0; }
 
 const ChatSettings kNoChat = {.format = {.problem = "there is no template"}};
-constexpr IntakeLimits kLimits = {.vocab = 128, .max_model_len = 10, .max_items = 4};
+constexpr PromptLimits kLimits = {.vocab = 128, .max_model_len = 10};
+constexpr IntakeLimits kWindow = {.prompt = kLimits, .max_items = 4};
 
 }  // namespace
 
@@ -114,8 +115,12 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   Interrupt interrupt;
   const ByteTokenizer tokenizer;
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  RequestParser parser({});
-  Intake intake(lines, parser, &tokenizer, kNoChat, kLimits, no_clock);
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                kWindow);
   IntakeItem item;
   CHECK(intake.pull(false, item) == Intake::Pull::kLater);
   std::string text;
@@ -140,17 +145,20 @@ TEST_CASE("an intake that nobody empties can be let go") {
   const ByteTokenizer tokenizer;
   for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  RequestParser parser({});
-  Intake intake(lines, parser, &tokenizer, kNoChat, kLimits, no_clock);
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                kWindow);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kItem);
-  interrupt.raise();
 }
 
 TEST_CASE("an input that cannot be read on ends, and says why") {
   InputLines lines("/proc/self/mem", {});  // opens, and fails to be read
-  RequestParser parser({});
-  Intake intake(lines, parser, nullptr, kNoChat, kLimits, no_clock);
+  Intake intake({.lines = lines, .tokenizer = nullptr, .chat = kNoChat, .thread_clock = no_clock},
+                kWindow);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
   CHECK_THROWS_AS(intake.rethrow_failure(), Error);

@@ -1,222 +1,230 @@
 #include "engine/intake.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <optional>
 #include <utility>
-
-#include "core/random_key.h"
 
 namespace pagedinfer {
 namespace {
 
-int64_t tokens_in(const IntakeItem& item) {
-  const Request* request = std::get_if<Request>(&item);
-  return request == nullptr ? 0 : static_cast<int64_t>(request->prompt.size());
-}
-
-RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
-  if (draft.prompt || draft.has_messages) {
-    if (draft.prompt && draft.prompt->empty())
-      return {"empty_prompt", "the prompt is an empty string"};
-    if (!can_tokenize) {
-      return {"no_tokenizer",
-              fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "
-                          "{}",
-                          draft.prompt ? "prompt" : "messages")};
-    }
-  } else if (draft.prompt_token_ids.empty()) {
-    return {"empty_prompt", "prompt_token_ids is an empty list"};
-  }
-  if (!can_tokenize && !draft.sampling.stop.empty()) {
-    return {
-        "no_tokenizer",
-        "the model directory has no tokenizer: without text there are no stop strings, expected "
-        "stop_token_ids"};
-  }
-  return {};
-}
-
-RequestError fault_of(const std::vector<TokenId>& prompt, const IntakeLimits& limits) {
-  if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
-    return {"prompt_too_long",
-            fmt::format("the prompt has {} tokens: expected fewer than max-model-len = {}",
-                        prompt.size(), limits.max_model_len)};
-  }
-  for (TokenId token : prompt) {
-    if (token >= 0 && token < limits.vocab) continue;
-    return {"unknown_token_id",
-            fmt::format("prompt token id {}: expected 0 to {}", token, limits.vocab - 1)};
-  }
-  return {};
-}
-
-// How long a text can be that still has fewer than max_model_len tokens: every one as long as the
-// longest there is, and four times as much where a tokenizer shortens text before it looks.
-int64_t max_prompt_bytes(const Tokenizer& tokenizer, const IntakeLimits& limits) {
-  size_t longest = 1;
-  for (TokenId token = 0; token < tokenizer.vocab_size(); ++token) {
-    longest = std::max(longest, tokenizer.token_bytes(token).size());
-  }
-  return 4 * static_cast<int64_t>(longest) * limits.max_model_len;
-}
-
-// Ids that only sampling names.
-RequestError fault_of(const SamplingParams& sampling, const IntakeLimits& limits) {
-  const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
-  for (const TokenBias& bias : sampling.logit_bias) {
-    if (!unknown(bias.token)) continue;
-    return {"unknown_token_id", fmt::format("logit_bias of token id {}: expected 0 to {}",
-                                            bias.token, limits.vocab - 1)};
-  }
-  for (TokenId token : sampling.stop_token_ids) {
-    if (!unknown(token)) continue;
-    return {"unknown_token_id",
-            fmt::format("stop_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
-  }
-  return {};
-}
+constexpr int kBatchLines = 32;
+constexpr int64_t kBatchCost = 32 << 10;  // but for a single line
+constexpr int64_t kTemplateCost = 64;     // tokens that a chat template writes around a line
 
 }  // namespace
 
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
-                        const IntakeLimits& limits) {
-  RequestDraft& draft = line.request;
-  const auto failed = [&](RequestError error, size_t num_prompt) {
-    return Completion{.head = std::move(draft.head),
-                      .num_prompt_tokens = static_cast<int>(num_prompt),
-                      .reason = FinishReason::kError,
-                      .error = std::move(error)};
-  };
-  if (line.failed()) return failed(std::move(line.error), 0);
-  if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
-    return failed(std::move(fault), 0);
-  }
-  const bool converses = is_chat(draft, chat);
-  AddBos add_bos = AddBos::kYes;
-  if (converses) {
-    ChatPrompt made = make_chat_prompt(draft, chat);
-    if (!made.error.code.empty()) return failed(std::move(made.error), 0);
-    draft.prompt = std::move(made.text);
-    add_bos = made.add_bos;
-  } else if (draft.chat.enable_thinking.value_or(false)) {
-    return failed({"unsupported",
-                   "chat_template_kwargs.enable_thinking: found true, but there are no messages"},
-                  0);
-  }
-  if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
-    return failed({"prompt_too_long",
-                   fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
-                               "{} tokens",
-                               draft.prompt->size(), limits.max_model_len)},
-                  0);
-  }
-  std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
-  try {
-    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
-  } catch (const EncodeError& error) {
-    return failed({"tokenization_failed", error.what()}, 0);
-  }
-  for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
-    if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  }
-  if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
-    draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
-  }
-  const std::string& id = draft.head.id_json;
-  const uint64_t key =
-      random_key(draft.sampling.seed, id.empty() ? std::to_string(draft.head.line) : id, prompt);
-  return Request{.head = std::move(draft.head),
-                 .prompt = std::move(prompt),
-                 .sampling = std::move(draft.sampling),
-                 .random_key = key};
-}
-
-Intake::Intake(InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
-               const ChatSettings& chat, const IntakeLimits& limits, std::function<double()> clock,
-               std::function<bool(int64_t)> is_done)
-    : lines_(lines),
-      parser_(parser),
-      tokenizer_(tokenizer),
-      chat_(chat),
+Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
+    : parts_(std::move(parts)),
       limits_(limits),
-      clock_(std::move(clock)),
-      is_done_(std::move(is_done)) {
-  if (tokenizer_ != nullptr) limits_.max_prompt_bytes = max_prompt_bytes(*tokenizer_, limits_);
-  thread_ = std::thread([this] { read_all(); });
+      batch_lines_(std::clamp(limits.max_items / 4, 1, kBatchLines)),
+      line_cost_(kTemplateCost + std::ssize(parts_.chat.system.value_or(""))) {
+  if (parts_.tokenizer != nullptr) {
+    limits_.prompt.max_prompt_bytes =
+        max_prompt_bytes(*parts_.tokenizer, limits_.prompt.max_model_len);
+  }
+  try {
+    for (int i = 0; i < limits_.num_workers; ++i) {
+      RequestParser& parser = *parsers_.emplace_back(
+          std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field));
+      threads_.emplace_back([this, &parser] { work(parser); });
+    }
+    threads_.emplace_back([this] { read_all(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 Intake::~Intake() {
+  parts_.end_lines();
+  stop();
+}
+
+void Intake::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  changed_.notify_all();
-  thread_.join();
+  work_.notify_all();
+  room_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Intake::read_all() {
   RunMark mark;
-  try {
-    while (const std::optional<InputLine> line = lines_.next()) {
-      mark.add(line->text);
-      if (!line->taken || is_done_(line->index)) continue;
-      const double begin = clock_();
-      ParsedLine parsed = parser_.parse(line->text, line->index, line->number);
-      parsed.request.head.turn = line->turn;
-      IntakeItem item = make_request(std::move(parsed), tokenizer_, chat_, limits_);
-      if (!push(std::move(item), mark, clock_() - begin)) break;
+  std::unique_ptr<LineBatch> batch;
+  std::exception_ptr failure;
+  const auto attempt = [&](const auto& part) {
+    try {
+      part();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
     }
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    failure_ = std::current_exception();
-  }
+  };
+  attempt([&] { read_on(batch, mark); });
+  attempt([&] { hand_over(batch, mark); });  // the lines before a failure were complete
   const std::lock_guard lock(mutex_);
   mark_ = mark;
-  ended_ = true;
-  changed_.notify_all();
+  read_failure_ = failure;
+  read_ended_ = true;
+  ready_.notify_all();
 }
 
-bool Intake::push(IntakeItem item, const RunMark& mark, double seconds) {
-  const int64_t num_tokens = tokens_in(item);
+void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
+  int64_t most = 0;  // that the batch may cost
+  for (;;) {
+    std::optional<InputLine> line = parts_.lines.next_ready();
+    if (!line) {
+      hand_over(batch, mark);  // nobody waits for lines that may come
+      line = parts_.lines.next();
+    }
+    if (!line) return;
+    mark.add(line->text);
+    if (!line->taken || parts_.is_done(line->index)) continue;
+    const int64_t cost = std::ssize(line->text) + line_cost_;
+    if (batch && (std::ssize(batch->lines) == batch_lines_ || batch->cost + cost > most)) {
+      hand_over(batch, mark);
+    }
+    if (!batch) {
+      const std::optional<int64_t> room = wait_for_room(cost);
+      if (!room) return;
+      most = std::min(*room, kBatchCost);
+      batch = std::make_unique<LineBatch>();
+    }
+    batch->add(*line, cost);
+  }
+}
+
+// For a batch whose first line costs so much. What it may cost in all; nothing: read no more.
+std::optional<int64_t> Intake::wait_for_room(int64_t cost) {
   std::unique_lock lock(mutex_);
-  tokenize_seconds_ += seconds;
+  wish_ = cost;
+  room_.wait(lock, [&] { return stopped_ || has_room(cost); });
+  wish_.reset();
+  if (stopped_) return std::nullopt;
+  return limits_.max_tokens - tokens_ahead_;
+}
+
+// The batch, if there is one. `mark` covers it.
+void Intake::hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark) {
+  if (batch) batch->pad();
+  const std::lock_guard lock(mutex_);
   mark_ = mark;
-  changed_.wait(lock, [&] {
-    const bool room = static_cast<int>(items_.size()) < limits_.max_items &&
-                      num_tokens_ + num_tokens <= limits_.max_tokens;
-    return stopped_ || items_.empty() || room;
-  });
-  if (stopped_) return false;
-  items_.push_back(std::move(item));
-  num_tokens_ += num_tokens;
-  ++num_read_;
-  changed_.notify_all();
-  return true;
+  if (!batch) return;
+  const int64_t num_lines = std::ssize(batch->lines), cost = batch->cost;
+  batches_.push_back(std::move(batch));
+  num_read_ += num_lines;
+  num_ahead_ += num_lines;
+  tokens_ahead_ += cost;
+  wake();
+}
+
+void Intake::work(RequestParser& parser) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stopped_ || may_work(); });
+    if (stopped_) return;
+    LineBatch& batch = *batches_[num_taken_++];
+    ++num_active_;
+    wake();
+    lock.unlock();
+    convert(batch, parser);
+    lock.lock();
+    --num_active_;
+    batch.done = true;
+    num_ready_ += std::ssize(batch.items);
+    tokens_ahead_ += batch.tokens - batch.cost;
+    tokenize_seconds_ += batch.seconds;
+    drop_spent();
+    wake();
+    ready_.notify_all();
+  }
+}
+
+void Intake::convert(LineBatch& batch, RequestParser& parser) const {
+  const double begin = parts_.thread_clock();
+  try {
+    batch.items.reserve(batch.lines.size());
+    for (const LineBatch::Line& line : batch.lines) {
+      if (stopped_) break;
+      ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
+      parsed.request.head.turn = line.turn;
+      batch.items.push_back(
+          make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
+      batch.tokens += num_prompt_tokens(batch.items.back());
+    }
+  } catch (...) {
+    batch.failure = std::current_exception();
+  }
+  batch.unknown_keys = parser.take_unknown_keys();
+  batch.text = std::string();
+  batch.seconds = parts_.thread_clock() - begin;
 }
 
 Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
   std::unique_lock lock(mutex_);
-  if (wait) changed_.wait(lock, [&] { return !items_.empty() || ended_; });
-  if (items_.empty()) {
-    return ended_ ? Pull::kEnded : Pull::kLater;
-  }
-  item = std::move(items_.front());
-  items_.pop_front();
-  num_tokens_ -= tokens_in(item);
-  changed_.notify_all();
+  if (wait) ready_.wait(lock, [&] { return has_item() || has_ended(); });
+  if (!has_item()) return has_ended() ? Pull::kEnded : Pull::kLater;
+  LineBatch& batch = *batches_.front();
+  item = std::move(batch.items[batch.next++]);
+  --num_ready_;
+  --num_ahead_;
+  tokens_ahead_ -= num_prompt_tokens(item);
+  drop_spent();
+  wake();
   return Pull::kItem;
+}
+
+// The more is ready, the fewer may work.
+bool Intake::may_work() const {
+  const int64_t half = std::max(1, limits_.max_items / 2);
+  const int64_t missing = std::max<int64_t>(0, half - num_ready_);
+  const int64_t most = 1 + (limits_.num_workers - 1) * missing / half;
+  return num_taken_ < batches_.size() && num_active_ < most;
+}
+
+bool Intake::has_room(int64_t cost) const {
+  if (num_ahead_ == 0) return true;
+  return num_ahead_ + batch_lines_ <= limits_.max_items &&
+         tokens_ahead_ + cost <= limits_.max_tokens;
+}
+
+bool Intake::has_item() const {
+  return !failure_ && num_taken_ > 0 && batches_.front()->done && !batches_.front()->spent();
+}
+
+bool Intake::has_ended() const {
+  return (failure_ || (read_ended_ && batches_.empty())) && num_active_ == 0;
+}
+
+void Intake::drop_spent() {
+  while (!failure_ && num_taken_ > 0 && batches_.front()->spent()) {
+    LineBatch& batch = *batches_.front();
+    RequestParser::add(unknown_keys_, batch.unknown_keys);
+    failure_ = batch.failure;
+    batches_.pop_front();
+    --num_taken_;
+  }
+  if (!failure_ || stopped_) return;
+  stopped_ = true;
+  work_.notify_all();
+  room_.notify_all();
+}
+
+// Whoever of the reader and the workers may go on.
+void Intake::wake() {
+  if (may_work()) work_.notify_one();
+  if (wish_ && has_room(*wish_)) room_.notify_one();
 }
 
 void Intake::rethrow_failure() const {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
+  if (read_failure_) std::rethrow_exception(read_failure_);
 }
 
 bool Intake::failed() const {
   const std::lock_guard lock(mutex_);
-  return failure_ != nullptr;
+  return failure_ || read_failure_;
 }
 
 RunMark Intake::mark() const {
@@ -231,7 +239,12 @@ double Intake::tokenize_seconds() const {
 
 std::optional<int64_t> Intake::num_lines() const {
   const std::lock_guard lock(mutex_);
-  return ended_ ? std::optional(num_read_) : std::nullopt;
+  return read_ended_ ? std::optional(num_read_) : std::nullopt;
+}
+
+RequestParser::UnknownKeys Intake::unknown_keys() const {
+  const std::lock_guard lock(mutex_);
+  return unknown_keys_;
 }
 
 }  // namespace pagedinfer

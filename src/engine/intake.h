@@ -1,90 +1,123 @@
-// Lines to requests, on a thread of its own, a bounded window ahead of the engine.
+// Lines to requests, on threads of their own, a bounded window ahead of the engine.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
+#include <vector>
 
-#include "core/request.h"
-#include "engine/chat_prompt.h"
+#include "engine/intake_item.h"
+#include "engine/line_batch.h"
 #include "io/input_lines.h"
 #include "io/request_parser.h"
 #include "io/run_mark.h"
-#include "text/tokenizer.h"
 
 namespace pagedinfer {
 
-// What becomes of one line: something to run, or an answer already (an error).
-using IntakeItem = std::variant<Request, Completion>;
-
 struct IntakeLimits {
-  int vocab = 0;                                // token ids are below it
-  int max_model_len = 0;                        // a prompt must be shorter
-  int64_t max_prompt_bytes = int64_t{1} << 40;  // more are not even tokenized
-  int max_items = 512;                          // the window
-  int64_t max_tokens = int64_t{4} << 20;  // prompt tokens in the window, but for a single prompt
+  PromptLimits prompt = {};
+  // The window: lines that were read and not yet pulled, and their tokens, of which a line that
+  // is not tokenized yet counts as one per byte and a few more. A single line may have more.
+  int max_items = 512;
+  int64_t max_tokens = int64_t{4} << 20;
+  int num_workers = 1;  // at most so many threads parse and tokenize
 };
 
-// Turns a parsed line into a request, or into the error that answers it. `tokenizer` may be
-// null: then a prompt must be token ids.
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
-                        const IntakeLimits& limits);
+// What an Intake works with; all of it outlives the intake.
+struct IntakeParts {
+  InputLines& lines;
+  const Tokenizer* tokenizer;  // null: prompts must be token ids
+  const ChatSettings& chat;
+  SamplingParams defaults = {};  // as RequestParser
+  std::string prompt_field = "prompt";
+  std::function<double()> thread_clock;  // seconds that the thread that asks has computed
+  // Ends `lines`, even while they wait for input.
+  std::function<void()> end_lines = [] {};
+  // Lines that it knows, like those that the run does not take, are read and nothing more.
+  std::function<bool(int64_t index)> is_done = [](int64_t) { return false; };
+};
 
+// One thread reads, several parse and tokenize batches of lines, and the items come out in the
+// order of the lines: what comes out does not depend on the number of threads. One of them works
+// while the window is half full, and more the emptier it is. Knows nothing of what is computed.
 class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads `lines` to their end. `clock` gives seconds. Lines that the run does not take, or whose
-  // index `is_done` knows, are read and nothing more.
-  Intake(
-      InputLines& lines, RequestParser& parser, const Tokenizer* tokenizer,
-      const ChatSettings& chat, const IntakeLimits& limits, std::function<double()> clock,
-      std::function<bool(int64_t index)> is_done = [](int64_t) { return false; });
-  // Joins the thread. REQUIRES: the input has ended, or their stop_fd is readable.
+  // Reads to the end. Throws what starting a thread throws.
+  Intake(IntakeParts parts, const IntakeLimits& limits);
+  // Ends the lines and joins the threads.
   ~Intake();
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
 
-  // The next line's item. With nothing ready: waits for it, or says kLater.
+  // The next line's item. With nothing ready: waits for it, or says kLater. After kEnded no line
+  // is worked on. One thread pulls.
   Pull pull(bool wait, IntakeItem& item);
 
-  // After kEnded: throws what ended the reading early (Error), if something did.
+  // After kEnded: throws what ended it early, if something did. Every item before was pulled.
   void rethrow_failure() const;
   bool failed() const;  // whether it would
+  // What parsing, rendering and tokenizing has cost: seconds of processor time, summed over the
+  // threads.
   double tokenize_seconds() const;
   // Covers every line that was pulled, and lines read ahead.
   RunMark mark() const;
   // How many lines there are to answer, once that is known.
   std::optional<int64_t> num_lines() const;
+  // As RequestParser, of the lines pulled.
+  RequestParser::UnknownKeys unknown_keys() const;
 
  private:
   void read_all();
-  // False: stop reading.
-  bool push(IntakeItem item, const RunMark& mark, double seconds);
+  void read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark);
+  std::optional<int64_t> wait_for_room(int64_t cost);
+  void hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark);
+  void work(RequestParser& parser);
+  void convert(LineBatch& batch, RequestParser& parser) const;
+  void stop();
 
-  InputLines& lines_;
-  RequestParser& parser_;
-  const Tokenizer* tokenizer_;
-  const ChatSettings& chat_;
+  // REQUIRES of all these: mutex_ is held.
+  bool may_work() const;
+  bool has_room(int64_t cost) const;
+  bool has_item() const;
+  bool has_ended() const;
+  void drop_spent();
+  void wake();
+
+  const IntakeParts parts_;
   IntakeLimits limits_;
-  std::function<double()> clock_;
-  std::function<bool(int64_t)> is_done_;
+  const int batch_lines_;    // the most in a batch
+  const int64_t line_cost_;  // tokens that a line may have beyond its bytes
+  std::vector<std::unique_ptr<RequestParser>> parsers_;  // of the workers
 
+  std::atomic<bool> stopped_ = false;  // changes under mutex_
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<IntakeItem> items_;  // guarded by mutex_, as all below
-  int64_t num_tokens_ = 0;        // in the prompts of items_
+  std::condition_variable ready_, room_, work_;  // for who pulls, reads, works
+  // Guarded by mutex_, as all below. In the input's order; the first num_taken_ are worked on or
+  // done.
+  std::deque<std::unique_ptr<LineBatch>> batches_;
+  size_t num_taken_ = 0;
+  int num_active_ = 0;           // workers that have a batch
+  int64_t num_ready_ = 0;        // items that nobody has pulled
+  int64_t num_ahead_ = 0;        // lines handed over and not pulled
+  int64_t tokens_ahead_ = 0;     // of these lines, as IntakeLimits counts
+  std::optional<int64_t> wish_;  // of the reader, while it waits for that much room
   int64_t num_read_ = 0;
   RunMark mark_;
   double tokenize_seconds_ = 0;
-  bool ended_ = false, stopped_ = false;
-  std::exception_ptr failure_;
-  std::thread thread_;
+  RequestParser::UnknownKeys unknown_keys_;
+  bool read_ended_ = false;
+  std::exception_ptr failure_, read_failure_;  // of the line that is next, of the reader
+  std::vector<std::thread> threads_;           // not guarded
 };
 
 }  // namespace pagedinfer

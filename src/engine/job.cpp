@@ -1,8 +1,10 @@
 #include "engine/job.h"
 
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -35,12 +37,20 @@ namespace {
 enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
 
 constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
+constexpr int kMaxTokenizers = 16;
 
 std::function<double()> clock_from_now() {
   using Clock = std::chrono::steady_clock;
   return [begin = Clock::now()] {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
+}
+
+// What the thread that asks has computed.
+double thread_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
@@ -73,12 +83,6 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
   return nullptr;
 }
 
-// Lets the reading thread go, however the run ends.
-struct StopReading {
-  Interrupt& interrupt;
-  ~StopReading() { interrupt.raise(); }
-};
-
 int run(const Config& config, const std::function<Setup(const Config&)>& load,
         Interrupt& interrupt) {
   const std::function<double()> clock = clock_from_now();
@@ -90,13 +94,17 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
   // Only now: nothing is made or replaced in vain.
   Outlets outlets(config, paths, setup, clock, interrupt);
 
-  RequestParser parser(setup.defaults, config.prompt_field);
-  Intake intake(lines, parser, setup.tokenizer.get(), setup.chat,
-                {.vocab = setup.model.spec.vocab,
-                 .max_model_len = setup.max_model_len,
-                 .max_items = setup.limits.max_waiting + kReadAhead},
-                clock, [&](int64_t index) { return outlets.records().is_done(index); });
-  const StopReading stop_reading{interrupt};
+  Intake intake({.lines = lines,
+                 .tokenizer = setup.tokenizer.get(),
+                 .chat = setup.chat,
+                 .defaults = setup.defaults,
+                 .prompt_field = config.prompt_field,
+                 .thread_clock = thread_seconds,
+                 .end_lines = [&] { interrupt.raise(); },
+                 .is_done = [&](int64_t index) { return outlets.records().is_done(index); }},
+                {.prompt = {.vocab = setup.model.spec.vocab, .max_model_len = setup.max_model_len},
+                 .max_items = setup.limits.max_waiting + kReadAhead,
+                 .num_workers = std::min(setup.cpu.num_threads, kMaxTokenizers)});
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
   Progress progress(terminal && config.progress != Config::Progress::kOn, print);
@@ -169,8 +177,7 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
   outlets.close_stats(info, summary);
   const int64_t num_failed = summary.failed + outlets.records().num_failed();
   if (!config.quiet) {
-    // An interrupted reader may still be at work: its counts are not to be looked at.
-    print_notes(info.notes, complete ? parser.unknown_keys() : RequestParser::UnknownKeys());
+    print_notes(info.notes, complete ? intake.unknown_keys() : RequestParser::UnknownKeys());
     if (summary.completed + summary.failed > 0) {
       print(summary_table(summary));
     } else if (summary.resumed > 0) {

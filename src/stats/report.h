@@ -27,7 +27,9 @@ double time_per_output_token(const RequestRecord& request);
 // Times that no step sees, in seconds. Reading and tokenizing run beside the engine, so the
 // parts of a run need not add up to its whole.
 struct RunTimes {
-  double load = 0, tokenize = 0, output = 0;
+  double load = 0;
+  double tokenize = 0;  // of processors: parsing and tokenizing, summed over the threads
+  double output = 0;
   double total = 0;  // from the start of the program to its end
 };
 

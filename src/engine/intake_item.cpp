@@ -1,0 +1,133 @@
+#include "engine/intake_item.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/random_key.h"
+
+namespace pagedinfer {
+namespace {
+
+RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
+  if (draft.prompt || draft.has_messages) {
+    if (draft.prompt && draft.prompt->empty())
+      return {"empty_prompt", "the prompt is an empty string"};
+    if (!can_tokenize) {
+      return {"no_tokenizer",
+              fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "
+                          "{}",
+                          draft.prompt ? "prompt" : "messages")};
+    }
+  } else if (draft.prompt_token_ids.empty()) {
+    return {"empty_prompt", "prompt_token_ids is an empty list"};
+  }
+  if (!can_tokenize && !draft.sampling.stop.empty()) {
+    return {
+        "no_tokenizer",
+        "the model directory has no tokenizer: without text there are no stop strings, expected "
+        "stop_token_ids"};
+  }
+  return {};
+}
+
+RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
+  if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
+    return {"prompt_too_long",
+            fmt::format("the prompt has {} tokens: expected fewer than max-model-len = {}",
+                        prompt.size(), limits.max_model_len)};
+  }
+  for (TokenId token : prompt) {
+    if (token >= 0 && token < limits.vocab) continue;
+    return {"unknown_token_id",
+            fmt::format("prompt token id {}: expected 0 to {}", token, limits.vocab - 1)};
+  }
+  return {};
+}
+
+// Ids that only sampling names.
+RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits) {
+  const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
+  for (const TokenBias& bias : sampling.logit_bias) {
+    if (!unknown(bias.token)) continue;
+    return {"unknown_token_id", fmt::format("logit_bias of token id {}: expected 0 to {}",
+                                            bias.token, limits.vocab - 1)};
+  }
+  for (TokenId token : sampling.stop_token_ids) {
+    if (!unknown(token)) continue;
+    return {"unknown_token_id",
+            fmt::format("stop_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t num_prompt_tokens(const IntakeItem& item) {
+  const Request* request = std::get_if<Request>(&item);
+  return request == nullptr ? 0 : static_cast<int64_t>(request->prompt.size());
+}
+
+int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
+  size_t longest = 1;
+  for (TokenId token = 0; token < tokenizer.vocab_size(); ++token) {
+    longest = std::max(longest, tokenizer.token_bytes(token).size());
+  }
+  return 4 * static_cast<int64_t>(longest) * max_model_len;
+}
+
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits) {
+  RequestDraft& draft = line.request;
+  const auto failed = [&](RequestError error, size_t num_prompt) {
+    return Completion{.head = std::move(draft.head),
+                      .num_prompt_tokens = static_cast<int>(num_prompt),
+                      .reason = FinishReason::kError,
+                      .error = std::move(error)};
+  };
+  if (line.failed()) return failed(std::move(line.error), 0);
+  if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
+    return failed(std::move(fault), 0);
+  }
+  const bool converses = is_chat(draft, chat);
+  AddBos add_bos = AddBos::kYes;
+  if (converses) {
+    ChatPrompt made = make_chat_prompt(draft, chat);
+    if (!made.error.code.empty()) return failed(std::move(made.error), 0);
+    draft.prompt = std::move(made.text);
+    add_bos = made.add_bos;
+  } else if (draft.chat.enable_thinking.value_or(false)) {
+    return failed({"unsupported",
+                   "chat_template_kwargs.enable_thinking: found true, but there are no messages"},
+                  0);
+  }
+  if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
+    return failed({"prompt_too_long",
+                   fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
+                               "{} tokens",
+                               draft.prompt->size(), limits.max_model_len)},
+                  0);
+  }
+  std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
+  try {
+    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
+  } catch (const EncodeError& error) {
+    return failed({"tokenization_failed", error.what()}, 0);
+  }
+  for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
+    if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  }
+  if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
+    draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
+  }
+  const std::string& id = draft.head.id_json;
+  const uint64_t key =
+      random_key(draft.sampling.seed, id.empty() ? std::to_string(draft.head.line) : id, prompt);
+  return Request{.head = std::move(draft.head),
+                 .prompt = std::move(prompt),
+                 .sampling = std::move(draft.sampling),
+                 .random_key = key};
+}
+
+}  // namespace pagedinfer

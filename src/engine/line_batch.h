@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/intake_item.h"
+#include "io/input_lines.h"
+#include "io/line_reader.h"
+#include "io/request_parser.h"
+
+namespace pagedinfer {
+
+// A few lines that are worked on as one, and what becomes of them.
+struct LineBatch {
+  struct Line {
+    size_t begin, size;  // in `text`
+    int64_t index, turn, number;
+  };
+
+  std::string text = {};  // freed once the lines are worked on, as they are
+  std::vector<Line> lines = {};
+  int64_t cost = 0;  // tokens that the lines may have
+
+  bool done = false;
+  std::vector<IntakeItem> items = {};
+  size_t next = 0;                  // the first item that was not pulled
+  int64_t tokens = 0;               // that the items' prompts have
+  std::exception_ptr failure = {};  // what ended the work behind the last item
+  RequestParser::UnknownKeys unknown_keys = {};
+  double seconds = 0;
+
+  void add(const InputLine& line, int64_t line_cost) {
+    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number});
+    text += line.text;
+    cost += line_cost;
+  }
+  // To be called behind the last line: what parsing reads beyond it.
+  void pad() { text.append(static_cast<size_t>(kLinePadding), ' '); }
+  std::string_view text_of(const Line& line) const {
+    return std::string_view(text).substr(line.begin, line.size);
+  }
+  bool spent() const { return done && next == items.size(); }
+};
+
+}  // namespace pagedinfer
