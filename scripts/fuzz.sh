@@ -8,7 +8,7 @@ target="${1:?TARGET: one of $(cd fuzz && echo *.cpp)}" seconds="${2:?SECONDS}"
 shift 2
 
 cmake -G Ninja -S . -B build-fuzz -DCMAKE_CXX_COMPILER="${CXX:-clang++}" -DPAGEDINFER_FUZZ=ON \
-  -DPAGEDINFER_TESTS=OFF >/dev/null
+  -DPAGEDINFER_TESTS=OFF -DPAGEDINFER_CUDA=OFF >/dev/null
 cmake --build build-fuzz --target "fuzz_$target"
 corpus="build-fuzz/corpus/$target"
 mkdir -p "$corpus"

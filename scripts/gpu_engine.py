@@ -79,8 +79,8 @@ def throughput(program: str, work: pathlib.Path) -> None:
         for flags in ([], ["--deterministic"]):
             begin = time.monotonic()
             summary = run(program, prompts, work / "out.jsonl",
-                          ["--device", "cuda", "--model", model, "--weights", "dummy",
-                           "--max-tokens", "128", "--ignore-eos", "--max-model-len", "2048", *flags])
+                          ["--device", "cuda", "--model", model, "--weights", "dummy", "--ignore-eos",
+                           "--max-tokens", "128", "--max-model-len", "2048", *flags])
             report(f"{model} 256 requests {' '.join(flags)}".strip(),
                    f"{summary['output_throughput']:.0f} tokens/s", summary=summary,
                    seconds=round(time.monotonic() - begin, 1))

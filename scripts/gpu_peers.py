@@ -31,7 +31,8 @@ def measure(torch, run) -> float:
 
 
 def report(name: str, shape: str, us: float) -> None:
-    print(json.dumps({"kind": "peer", "name": name, "shape": shape, "us": round(us, 2)}), flush=True)
+    record = {"kind": "peer", "name": name, "shape": shape, "us": round(us, 2)}
+    print(json.dumps(record), flush=True)
 
 
 def attention(torch, name: str, model: str, seqs: int, context: int, queries: int) -> None:

@@ -15,10 +15,8 @@ def main(path: str) -> None:
         elif kind == "copy":
             print(f"copy, read and written: {r['gb_s']} GB/s")
         elif kind == "part":
-            print(f"{r['part']:10} {'ok' if r['ok'] else 'FAILED':7} {r['seconds']:5} s"
-                  f"  {r.get('summary', '')}  {r['skipped'] if r.get('skipped') else 'none'} skipped"
-                  if "skipped" in r else
-                  f"{r['part']:10} {'ok' if r['ok'] else 'FAILED':7} {r['seconds']:5} s")
+            more = f"  {r['summary']}, {r['skipped']} skipped" if "skipped" in r else ""
+            print(f"{r['part']:10} {'ok' if r['ok'] else 'FAILED':7} {r['seconds']:5} s{more}")
         elif kind == "engine":
             print(f"{r['what']:50} {r['result']}")
     kernels = [r for r in records if r["kind"] == "kernel"]
