@@ -60,9 +60,9 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int
 void launch_combine(const TileArgs& args, int head_dim, cudaStream_t stream) {
   const dim3 grid(args.num_combines, args.kv_heads);
   if (args.type == Type::kBF16) {
-    combine_kernel<__nv_bfloat16><<<grid, kThreads, 0, stream>>>(args, head_dim);
+    launch_kernel(combine_kernel<__nv_bfloat16>, grid, kThreads, 0, stream, args, head_dim);
   } else {
-    combine_kernel<__half><<<grid, kThreads, 0, stream>>>(args, head_dim);
+    launch_kernel(combine_kernel<__half>, grid, kThreads, 0, stream, args, head_dim);
   }
 }
 

@@ -12,10 +12,9 @@ constexpr int kLanes = 16;  // of a sum: lane = key mod 16
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const AttentionArgs a) {
-  extern __shared__ float shared[];
   const int token = blockIdx.x, head = blockIdx.y, dim = a.cache.head_dim;
-  float* const q = shared;       // (dim), times the scale
-  float* const total = q + dim;  // (dim)
+  float* const q = reinterpret_cast<float*>(dynamic_shared());  // (dim), times the scale
+  float* const total = q + dim;                                 // (dim)
   __shared__ float p[kSegmentKeys];
   __shared__ float reduced[kThreads / kWarp];
   __shared__ float segment_sum;
@@ -91,7 +90,7 @@ void launch_slow_attention(const AttentionArgs& args, cudaStream_t stream) {
   const dim3 grid(args.num_tokens, args.heads);
   const int bytes = 2 * args.cache.head_dim * int(sizeof(float));
   with_type(args.type, [&](auto zero) {
-    slow_attention_kernel<decltype(zero)><<<grid, kThreads, bytes, stream>>>(args);
+    launch_kernel(slow_attention_kernel<decltype(zero)>, grid, kThreads, bytes, stream, args);
   });
 }
 

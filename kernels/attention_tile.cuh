@@ -91,7 +91,7 @@ template <class T, int D, int kRowWarps>
 __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
     attention_tile_kernel(const TileArgs a) {
   using S = TileShape<D, kRowWarps>;
-  extern __shared__ __align__(128) unsigned char shared[];
+  unsigned char* const shared = dynamic_shared();
   const AttentionItem item = a.items[blockIdx.x];
   const int kv_head = blockIdx.y;
 
@@ -280,7 +280,7 @@ void launch_shape(const TileArgs& args, cudaStream_t stream) {
   const auto kernel = attention_tile_kernel<T, D, kRowWarps>;
   const dim3 grid(args.num_items, args.kv_heads);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
-  kernel<<<grid, S::kThreads, S::kBytes, stream>>>(args);
+  launch_kernel(kernel, grid, S::kThreads, S::kBytes, stream, args);
 }
 
 template <int D>

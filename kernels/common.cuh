@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/launch.cuh"
 #include "kernels/types.h"
 
 namespace pagedinfer::kernels {

@@ -18,7 +18,7 @@ void launch_rows(const F& f, int64_t num_rows, int64_t cols, cudaStream_t stream
   const int threads = vecs >= 256 ? 256 : static_cast<int>((vecs + kWarp - 1) / kWarp * kWarp);
   const dim3 grid(static_cast<unsigned>(num_rows),
                   static_cast<unsigned>((vecs + threads - 1) / threads));
-  row_kernel<kVec><<<grid, threads, 0, stream>>>(f, cols);
+  launch_kernel(row_kernel<kVec, F>, grid, threads, 0, stream, f, cols);
 }
 
 template <class T>

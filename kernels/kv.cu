@@ -44,9 +44,9 @@ void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream) {
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);
     if (vectors) {
-      write_kv_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args);
+      launch_kernel(write_kv_kernel<T, kVecElements<T>>, grid, kThreads, 0, stream, args);
     } else {
-      write_kv_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
+      launch_kernel(write_kv_kernel<T, 1>, grid, kThreads, 0, stream, args);
     }
   });
 }
@@ -56,7 +56,7 @@ void launch_copy_kv(const CopyKvArgs& args, cudaStream_t stream) {
   const int bytes = bytes_of(args.type);
   const int row_vecs = kv_row_elements(args.cache.head_dim, bytes) * bytes / 16;
   const dim3 grid(args.num_copies, args.cache.kv_heads, 2);
-  copy_kv_kernel<<<grid, kThreads, 0, stream>>>(args, row_vecs);
+  launch_kernel(copy_kv_kernel, grid, kThreads, 0, stream, args, row_vecs);
 }
 
 }  // namespace pagedinfer::kernels

@@ -90,14 +90,15 @@ void launch_type(const RmsNormArgs& a, cudaStream_t stream) {
                        is_aligned(a.weight) &&
                        (a.residual.data == nullptr || in_vectors(a.type, a.residual, a.width));
   if (!vectors || vecs > kHeld * kMaxThreads) {
-    rms_norm_kernel<T, 1, 0><<<static_cast<unsigned>(num_runs), 256, 0, stream>>>(a);
+    launch_kernel(rms_norm_kernel<T, 1, 0>, static_cast<unsigned>(num_runs), 256, 0, stream, a);
   } else if (vecs <= kHeld * kWarp) {
     const unsigned blocks = static_cast<unsigned>((num_runs + kWarpsOfHeads - 1) / kWarpsOfHeads);
-    rms_norm_kernel<T, kVec, kHeld><<<blocks, dim3(kWarp, kWarpsOfHeads), 0, stream>>>(a);
+    launch_kernel(rms_norm_kernel<T, kVec, kHeld>, blocks, dim3(kWarp, kWarpsOfHeads), 0, stream,
+                  a);
   } else {
     const int64_t warps = (vecs + kHeld * kWarp - 1) / (kHeld * kWarp);
-    rms_norm_kernel<T, kVec, kHeld>
-        <<<static_cast<unsigned>(num_runs), static_cast<unsigned>(warps * kWarp), 0, stream>>>(a);
+    launch_kernel(rms_norm_kernel<T, kVec, kHeld>, static_cast<unsigned>(num_runs),
+                  static_cast<unsigned>(warps * kWarp), 0, stream, a);
   }
 }
 

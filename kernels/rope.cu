@@ -137,7 +137,8 @@ unsigned blocks_for(int64_t threads) {
 
 void launch_rope_table(const RopeTableArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0 || args.half == 0) return;
-  rope_table_kernel<<<blocks_for(args.num_rows * args.half), kThreads, 0, stream>>>(args);
+  launch_kernel(rope_table_kernel, blocks_for(args.num_rows * args.half), kThreads, 0, stream,
+                args);
 }
 
 void launch_rope(const RopeArgs& args, cudaStream_t stream) {
@@ -146,9 +147,9 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);
     if (in_vectors(args.type, args.x, args.half) && table_fits(args.table, args.table_stride)) {
-      rope_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args);
+      launch_kernel(rope_kernel<T, kVecElements<T>>, grid, kThreads, 0, stream, args);
     } else {
-      rope_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
+      launch_kernel(rope_kernel<T, 1>, grid, kThreads, 0, stream, args);
     }
   });
 }
@@ -166,9 +167,9 @@ void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
     const int lanes = lanes_for(vectors ? half / kVecElements<T> : half);
     const unsigned grid = blocks_for(args.num_rows * heads * lanes);
     if (vectors) {
-      qkv_kernel<T, kVecElements<T>><<<grid, kThreads, 0, stream>>>(args, lanes);
+      launch_kernel(qkv_kernel<T, kVecElements<T>>, grid, kThreads, 0, stream, args, lanes);
     } else {
-      qkv_kernel<T, 1><<<grid, kThreads, 0, stream>>>(args, lanes);
+      launch_kernel(qkv_kernel<T, 1>, grid, kThreads, 0, stream, args, lanes);
     }
   });
 }

@@ -153,11 +153,11 @@ void launch_sample(const SampleArgs& args, cudaStream_t stream) {
   SampleSpace space;
   lay_out(args.num_rows, args.vocabulary, args.workspace, space);
   if (args.any_adjusted) {
-    adjust_kernel<<<args.num_rows, kAdjustThreads, 0, stream>>>(args);
+    launch_kernel(adjust_kernel, args.num_rows, kAdjustThreads, 0, stream, args);
   }
   const dim3 grid(space.num_chunks, args.num_rows);
-  largest_kernel<<<grid, kThreads, 0, stream>>>(args, space);
-  if (args.any_drawn) weights_kernel<<<grid, kThreads, 0, stream>>>(args, space);
+  launch_kernel(largest_kernel, grid, kThreads, 0, stream, args, space);
+  if (args.any_drawn) launch_kernel(weights_kernel, grid, kThreads, 0, stream, args, space);
   launch_draw(args, space, stream);
 }
 

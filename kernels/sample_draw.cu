@@ -416,10 +416,10 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void launch_draw(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream) {
-  draw_kernel<<<args.num_rows, kThreads, 0, stream>>>(args, space);
+  launch_kernel(draw_kernel, args.num_rows, kThreads, 0, stream, args, space);
   if (!args.any_filtered) return;
   const int slots = args.num_rows < kBigSlots ? args.num_rows : kBigSlots;
-  draw_big_kernel<<<slots, kThreads, 0, stream>>>(args, space);
+  launch_kernel(draw_big_kernel, slots, kThreads, 0, stream, args, space);
 }
 
 }  // namespace pagedinfer::kernels
