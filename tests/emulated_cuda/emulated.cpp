@@ -1,0 +1,174 @@
+#include "emulated.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+// Saves the callee's registers and goes on with another stack (x86-64).
+extern "C" void emulated_switch(void** from, void* to);
+asm(R"(.text
+.globl emulated_switch
+.type emulated_switch, @function
+emulated_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size emulated_switch, .-emulated_switch
+)");
+
+namespace emulated {
+namespace {
+
+enum class Waits { kNot, kForBlock, kForWarp, kEnded };
+
+struct Fiber {
+  void* stack_top = nullptr;
+  Waits waits = Waits::kNot;
+  uint3 index = {};
+  unsigned exchanges = 0;
+};
+struct WarpState {
+  int live = 0, arrived = 0;
+  alignas(16) char slots[2][32][64];
+};
+
+constexpr size_t kStackBytes = 64 << 10;
+std::vector<std::unique_ptr<char[]>> stacks;
+std::vector<Fiber> fibers;
+std::vector<WarpState> warps;
+std::vector<int> ready;
+std::vector<unsigned char> shared;
+int current, live, at_barrier;
+void* scheduler;
+const std::function<void()>* body;
+uint64_t random_state = 1;
+
+void wait() {
+  const int self = current;
+  emulated_switch(&fibers[self].stack_top, scheduler);
+}
+
+void wake(int first, int end, Waits which) {
+  for (int i = first; i < end && i < static_cast<int>(fibers.size()); ++i) {
+    if (fibers[i].waits != which) continue;
+    fibers[i].waits = Waits::kNot;
+    ready.push_back(i);
+  }
+}
+// Threads that have ended are not waited for.
+void wake_block() {
+  if (at_barrier == 0 || at_barrier < live) return;
+  at_barrier = 0;
+  wake(0, static_cast<int>(fibers.size()), Waits::kForBlock);
+}
+void wake_warp(int warp) {
+  WarpState& w = warps[warp];
+  if (w.arrived == 0 || w.arrived < w.live) return;
+  w.arrived = 0;
+  wake(warp * 32, warp * 32 + 32, Waits::kForWarp);
+}
+
+void begin_fiber() {
+  (*body)();
+  fibers[current].waits = Waits::kEnded;
+  --live;
+  --warps[current / 32].live;
+  wake_block();
+  wake_warp(current / 32);
+  wait();
+  std::abort();
+}
+
+void run_block() {
+  const int n = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+  while (static_cast<int>(stacks.size()) < n) {
+    stacks.push_back(std::make_unique<char[]>(kStackBytes));
+  }
+  fibers.assign(n, {});
+  warps.assign((n + 31) / 32, {});
+  ready.clear();
+  live = n, at_barrier = 0;
+  for (int i = 0; i < n; ++i) {
+    const unsigned u = static_cast<unsigned>(i);
+    fibers[i].index = {u % blockDim.x, u / blockDim.x % blockDim.y, 0};
+    ++warps[i / 32].live;
+    const auto top = reinterpret_cast<uintptr_t>(stacks[i].get() + kStackBytes) / 64 * 64;
+    void** stack = reinterpret_cast<void**>(top);
+    *--stack = nullptr;
+    *--stack = reinterpret_cast<void*>(&begin_fiber);
+    for (int r = 0; r < 6; ++r) *--stack = nullptr;
+    fibers[i].stack_top = stack;
+    ready.push_back(i);
+  }
+  while (live > 0) {
+    if (ready.empty()) {
+      std::fputs("a block waits for threads that wait for something else\n", stderr);
+      std::abort();
+    }
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    std::swap(ready[(random_state >> 33) % ready.size()], ready.back());
+    current = ready.back();
+    ready.pop_back();
+    threadIdx = fibers[current].index;
+    emulated_switch(&scheduler, fibers[current].stack_top);
+  }
+}
+
+}  // namespace
+
+void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread) {
+  gridDim = grid, blockDim = block, body = &thread;
+  shared.resize(static_cast<size_t>(shared_bytes) + 128);
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        std::fill(shared.begin(), shared.end(), 0xff);
+        run_block();
+      }
+    }
+  }
+}
+
+unsigned char* dynamic_shared() {
+  return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(shared.data()) + 127) / 128 *
+                                          128);
+}
+
+const char* exchange(const void* mine, size_t bytes) {
+  Fiber& self = fibers[current];
+  WarpState& warp = warps[current / 32];
+  if (bytes > 64) std::abort();
+  auto& slots = warp.slots[self.exchanges++ % 2];
+  std::memcpy(slots[current % 32], mine, bytes);
+  self.waits = Waits::kForWarp;
+  ++warp.arrived;
+  wake_warp(current / 32);
+  wait();
+  return slots[0];
+}
+
+}  // namespace emulated
+
+void __syncthreads() {
+  emulated::fibers[emulated::current].waits = emulated::Waits::kForBlock;
+  ++emulated::at_barrier;
+  emulated::wake_block();
+  emulated::wait();
+}

@@ -1,0 +1,122 @@
+// Enough of CUDA to run the kernels' source on the CPU: the threads of a block are fibers that go
+// on in a random order between the points where they wait for each other, so that a missing
+// barrier shows as a wrong result. Stands in the place of the CUDA headers. Says nothing of speed,
+// nor of the instructions of tensor cores, whose definition it follows in float64.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __device__
+#define __host__
+#define __global__
+#define __launch_bounds__(...)
+#define __shared__ static  // one block runs at a time
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+namespace emulated {
+
+// Runs the blocks one after the other. Their shared memory starts as NaN.
+void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
+unsigned char* dynamic_shared();
+
+// Waits for the other lanes; then what each of them has given lies at 64 bytes times its index,
+// until the exchange after the next. At most 64 bytes.
+const char* exchange(const void* mine, size_t bytes);
+inline int lane() { return static_cast<int>(threadIdx.x + blockDim.x * threadIdx.y) % 32; }
+template <class T>
+T from_lane(const char* all, int lane) {
+  T value;
+  std::memcpy(&value, all + 64 * lane, sizeof value);
+  return value;
+}
+
+}  // namespace emulated
+
+void __syncthreads();
+template <class T>
+T __shfl_sync(unsigned, T x, int lane) {
+  return emulated::from_lane<T>(emulated::exchange(&x, sizeof x), lane);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T x, int bits) {
+  return __shfl_sync(mask, x, emulated::lane() ^ bits);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T x, int by, int width = 32) {
+  const int lane = emulated::lane();
+  return __shfl_sync(mask, x, lane % width + by < width ? lane + by : lane);
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const char* all = emulated::exchange(&vote, sizeof vote);
+  unsigned votes = 0;
+  for (int i = 0; i < 32; ++i) votes |= unsigned{emulated::from_lane<bool>(all, i)} << i;
+  return votes;
+}
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+template <class T>
+T atomicAdd(T* at, T x) {
+  const T before = *at;
+  *at += x;
+  return before;
+}
+template <class T>
+T atomicOr(T* at, T x) {
+  const T before = *at;
+  *at |= x;
+  return before;
+}
+template <class T>
+T atomicMin(T* at, T x) {
+  const T before = *at;
+  *at = std::min(before, x);
+  return before;
+}
+
+struct __nv_bfloat16 {
+  uint16_t bits = 0;
+};
+inline float __bfloat162float(__nv_bfloat16 x) {
+  const uint32_t wide = uint32_t{x.bits} << 16;
+  float y;
+  std::memcpy(&y, &wide, 4);
+  return y;
+}
+inline __nv_bfloat16 __float2bfloat16_rn(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  if (x != x) return {0x7fc0};
+  return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+struct __half {
+  _Float16 value = 0;
+};
+inline float __half2float(__half x) { return static_cast<float>(x.value); }
+inline __half __float2half_rn(float x) { return {static_cast<_Float16>(x)}; }
+
+constexpr int cudaFuncAttributeMaxDynamicSharedMemorySize = 0;
+template <class Kernel>
+void cudaFuncSetAttribute(Kernel, int, int) {}

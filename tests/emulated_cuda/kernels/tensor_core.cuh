@@ -1,0 +1,97 @@
+// The instructions of kernels/tensor_core.cuh by their definition. A copy happens when it is
+// waited for, not before.
+#pragma once
+
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "kernels/common.cuh"
+
+namespace pagedinfer::kernels {
+
+struct PendingCopy {
+  void* to;
+  const void* from;
+  bool valid;
+};
+inline std::deque<std::vector<PendingCopy>>& copy_groups() {  // of this thread; the last is open
+  static std::map<unsigned, std::deque<std::vector<PendingCopy>>> groups;
+  auto& own = groups[threadIdx.x];
+  if (own.empty()) own.emplace_back();
+  return own;
+}
+inline bool is_vector(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+inline void copy_async(void* to, const void* from, bool valid) {
+  if (!is_vector(to) || !is_vector(from)) std::abort();
+  copy_groups().back().push_back({to, from, valid});
+}
+inline void commit_copies() { copy_groups().emplace_back(); }
+template <int kPending>
+void wait_for_copies() {
+  auto& groups = copy_groups();
+  for (; static_cast<int>(groups.size()) - 1 > kPending; groups.pop_front()) {
+    for (const PendingCopy& copy : groups.front()) {
+      if (copy.valid) std::memcpy(copy.to, copy.from, 16);
+      if (!copy.valid) std::memset(copy.to, 0, 16);
+    }
+  }
+}
+
+inline void load_matrices(uint32_t (&r)[4], const void* row, bool transposed) {
+  if (!is_vector(row)) std::abort();
+  const char* const all = emulated::exchange(&row, sizeof row);
+  const int g = emulated::lane() / 4, t = emulated::lane() % 4;
+  for (int i = 0; i < 4; ++i) {
+    uint32_t element[2];
+    for (int j = 0; j < 2; ++j) {
+      const int from_row = transposed ? 2 * t + j : g, column = transposed ? g : 2 * t + j;
+      element[j] = emulated::from_lane<const uint16_t*>(all, 8 * i + from_row)[column];
+    }
+    r[i] = element[0] | element[1] << 16;
+  }
+}
+inline void load_matrices(uint32_t (&r)[4], const void* row) { load_matrices(r, row, false); }
+inline void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
+  load_matrices(r, row, true);
+}
+
+template <class T>
+float half_of(uint32_t word, int which) {
+  const uint16_t bits = static_cast<uint16_t>(which ? word >> 16 : word);
+  T x;
+  std::memcpy(static_cast<void*>(&x), &bits, 2);
+  return to_float(x);
+}
+template <class T>
+void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  struct Operands {
+    uint32_t at[6];
+  };
+  const Operands mine = {{a[0], a[1], a[2], a[3], b0, b1}};
+  const char* const all = emulated::exchange(&mine, sizeof mine);
+  const auto word = [&](int lane, int i) { return emulated::from_lane<Operands>(all, lane).at[i]; };
+  for (int i = 0; i < 4; ++i) {
+    const int row = emulated::lane() / 4 + i / 2 * 8, column = emulated::lane() % 4 * 2 + i % 2;
+    double sum = c[i];
+    for (int k = 0; k < 16; ++k) {
+      const float left = half_of<T>(word(row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2), k % 2);
+      const float right = half_of<T>(word(column * 4 + k % 8 / 2, 4 + k / 8), k % 2);
+      sum += double{left} * right;
+    }
+    c[i] = static_cast<float>(sum);
+  }
+}
+
+template <class T>
+uint32_t pack_pair(float first, float second) {
+  const T pair[2] = {from_float<T>(first), from_float<T>(second)};
+  uint32_t word;
+  std::memcpy(&word, pair, 4);
+  return word;
+}
+inline float exp2_fast(float x) { return std::exp2(x); }
+
+}  // namespace pagedinfer::kernels
