@@ -4,7 +4,9 @@
 //
 // Softmax in float32, restarted every kSegmentKeys keys and combined in ascending order. With
 // bfloat16 or float16 and a head_dim of 64, 80, 96, 128 or 256 on tensor cores, p rounded to the
-// type for the product with V; else a slow kernel in float32, which ignores the plan.
+// type for the product with V; else a slow kernel in float32, which ignores the plan. Heads of 256
+// dimensions take 163 KiB of shared memory, which sm_80 and sm_90 have and sm_86 and sm_89 do not:
+// there the launch fails.
 #pragma once
 
 #include "kernels/attention_plan.h"
