@@ -124,6 +124,16 @@ TEST_CASE("composition is canonical, and linear in the marks") {
   CHECK(compose(marks).size() <= marks.size());
 }
 
+TEST_CASE("a token that another one took along is not found again") {
+  const AddedTokens tokens({{.id = 1, .content = "  ", .lstrip = true, .rstrip = true}});
+  for (const std::string text : {"  ", "    ", "       "}) {
+    const auto parts = tokens.split(text);
+    REQUIRE(parts.size() == 1);
+    CHECK(parts[0].id == 1);
+    CHECK(parts[0].text == text);
+  }
+}
+
 TEST_CASE("added tokens are found leftmost and longest, with the space they take") {
   const AddedTokens tokens({{.id = 1, .content = "ab"},
                             {.id = 2, .content = "abc"},

@@ -108,6 +108,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
     if (token.single_word && inside_word(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(trailing_space(text.substr(0, begin)), done);
     if (token.rstrip) end += leading_space(text.substr(end));
+    if (begin >= end) continue;  // the token before took it along
     if (done < begin) parts.push_back({std::nullopt, text.substr(done, begin - done)});
     parts.push_back({token.id, text.substr(begin, end - begin)});
     done = end;
