@@ -14,10 +14,12 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-// Of the Qwen3-style tokenizer, which puts nothing around a prompt, with another configuration.
-std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config) {
+// A tokenizer of the tests' data with another configuration. The Qwen3-style one puts nothing
+// around a prompt.
+std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config,
+                                          const std::string& name = "qwen3") {
   TempDir dir;
-  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/qwen3/tokenizer.json",
+  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
                         dir / "tokenizer.json");
   write_file(dir / "tokenizer_config.json", config);
   return make_tokenizer(dir.path());
@@ -25,25 +27,52 @@ std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config) {
 
 }  // namespace
 
-TEST_CASE("tokenizer_config.json decides what stands around a prompt") {
+// As in the reference: the flags were for tokenizers without such a file.
+TEST_CASE("what stands around a prompt says tokenizer.json alone") {
+  for (const std::string name : {"qwen3", "gemma3"}) {
+    CAPTURE(name);
+    const Ids ids = tokenizer_with("{}", name)->encode("a tree");
+    for (const std::string flags : {R"("add_bos_token": true, "bos_token": "!")",
+                                    R"("add_eos_token": true, "eos_token": "!")",
+                                    R"("add_bos_token": false, "add_eos_token": false)"}) {
+      CAPTURE(flags);
+      CHECK(tokenizer_with("{" + flags + "}", name)->encode("a tree") == ids);
+    }
+  }
+}
+
+TEST_CASE("special tokens without a role are found too") {
   const auto plain = tokenizer_with("{}");
-  const Ids ids = plain->encode("a tree");
-  const TokenId start = plain->find_token("<|im_start|>").value();
-  const TokenId end = plain->find_token("<|im_end|>").value();
-  const std::string names =
-      R"("bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>"})";
-  const auto expect = [&](const std::string& flags, Ids before, const Ids& behind) {
-    const auto tokenizer = tokenizer_with("{" + flags + names + "}");
-    before.insert(before.end(), ids.begin(), ids.end());
-    before.insert(before.end(), behind.begin(), behind.end());
-    CHECK(tokenizer->encode("a tree") == before);
-    CHECK(tokenizer->encode("a tree", AddBos::kNo) == ids);
-  };
-  expect("", {}, {});
-  expect(R"("add_bos_token": true, )", {start}, {});
-  expect(R"("add_bos_token": false, "add_eos_token": true, )", {}, {end});
-  expect(R"("add_bos_token": true, "add_eos_token": true, )", {start}, {end});
-  CHECK(tokenizer_with(R"({"add_bos_token": true, "bos_token": null})")->encode("a tree") == ids);
+  const TokenId next = plain->find_token("</think>").value() + 1;
+  for (const std::string config :
+       {R"({"additional_special_tokens": ["<x>"]})",
+        R"({"extra_special_tokens": [{"content": "<x>"}], "additional_special_tokens": ["<y>"]})",
+        R"({"extra_special_tokens": [], "additional_special_tokens": ["<x>"]})",
+        R"({"extra_special_tokens": {"image": "<x>"}})", R"({"image_token": "<x>"})"}) {
+    CAPTURE(config);
+    const auto tokenizer = tokenizer_with(config);
+    CHECK(tokenizer->encode("<x>") == Ids{next});
+    CHECK(tokenizer->token_bytes(next).empty());
+    CHECK(tokenizer->encode("<y>") == plain->encode("<y>"));
+  }
+}
+
+TEST_CASE("special_tokens_map.json counts where tokenizer_config.json lists no added tokens") {
+  TempDir dir;
+  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/qwen3/tokenizer.json",
+                        dir / "tokenizer.json");
+  write_file(dir / "special_tokens_map.json", R"({"additional_special_tokens": ["<x>"]})");
+  CHECK(make_tokenizer(dir.path())->encode("<x>").size() == 1);
+  write_file(dir / "tokenizer_config.json",
+             R"({"added_tokens_decoder": {"5000000": {"content": "<think>"}}})");
+  CHECK(make_tokenizer(dir.path())->encode("<x>").size() > 1);
+}
+
+TEST_CASE("a token keeps how it is looked for, whatever else calls it special") {
+  for (const std::string role : {"mask_token", "image_token"}) {
+    const auto tokenizer = tokenizer_with("{\"" + role + "\": \"<left>\"}", "odd");
+    CHECK(tokenizer->encode("a <left>") == tokenizer->encode("a<left>"));
+  }
 }
 
 TEST_CASE("tokenizer_config.json adds tokens and makes them special") {
@@ -78,7 +107,8 @@ TEST_CASE("a tokenizer_config.json that cannot be followed is an error") {
         R"({"added_tokens_decoder": {"9223372036854775808": {"content": "<far>"}}})",
         R"({"added_tokens_decoder": {"0": {"content": "<|im_end|>", "special": 3}}})",
         R"({"added_tokens_decoder": {"0": {}}})", R"({"split_special_tokens": true})",
-        R"({"add_bos_token": 1})", R"({"bos_token": 1})", "[", ""}) {
+        R"({"add_bos_token": 1})", R"({"bos_token": 1})", R"({"extra_special_tokens": "x"})",
+        R"({"extra_special_tokens": [1]})", "[", ""}) {
     CAPTURE(config);
     CHECK_THROWS_WITH_AS(tokenizer_with(config), doctest::Contains("tokenizer_config.json"), Error);
   }

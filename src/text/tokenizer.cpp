@@ -14,11 +14,11 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   const std::string config_path = model_dir + "/tokenizer_config.json";
   if (std::filesystem::exists(json)) {
     BpeParts parts = read_tokenizer_json(JsonFile(json));
-    apply_config(read_tokenizer_config(config_path), config_path, parts);
+    apply_config(read_tokenizer_config(model_dir), config_path, parts);
     return make_bpe_tokenizer(std::move(parts));
   }
   if (!std::filesystem::exists(sentencepiece)) return nullptr;
-  const TokenizerConfig config = read_tokenizer_config(config_path);
+  const TokenizerConfig config = read_tokenizer_config(model_dir);
   return make_sentencepiece_tokenizer(sentencepiece, config.add_bos.value_or(true));
 }
 

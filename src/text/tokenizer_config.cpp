@@ -16,27 +16,77 @@ namespace {
 constexpr std::string_view kNamed[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                        "pad_token", "cls_token", "mask_token"};
 
-// A token's spelling: a string, or an object that has it.
-std::optional<std::string> spelling(const JsonObject& root, std::string_view key) {
-  const auto value = root.find(key);
-  if (!value) return std::nullopt;
-  if (value->is_object()) return root.find_object(key)->string("content");
-  return root.find_string(key);
-}
-
-AddedToken read_added(const JsonObject& entry, std::string_view id) {
+AddedToken read_token(const JsonObject& entry) {
   AddedToken token{.content = entry.string("content"),
                    .special = entry.find_bool("special").value_or(false),
                    .single_word = entry.find_bool("single_word").value_or(false),
                    .lstrip = entry.find_bool("lstrip").value_or(false),
                    .rstrip = entry.find_bool("rstrip").value_or(false)};
   token.normalized = entry.find_bool("normalized").value_or(!token.special);
+  if (token.content.empty()) entry.fail("content", "is empty");
+  return token;
+}
+
+AddedToken read_added(const JsonObject& entry, std::string_view id) {
+  AddedToken token = read_token(entry);
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
   if (error != std::errc() || end != id.data() + id.size() || token.id < 0 ||
       token.id >= Vocabulary::kMaxIds)
     entry.fail("content", fmt::format("has the id '{}'", id));
-  if (token.content.empty()) entry.fail("content", "is empty");
   return token;
+}
+
+// Appends a token spelt out: a string, or an object with what else is known of it. An empty
+// string is none.
+void append_special(const std::string& path, const JsonObject& root, std::string_view key,
+                    simdjson::dom::element value, std::vector<AddedToken>& tokens) {
+  AddedToken token;
+  std::string_view text;
+  simdjson::dom::object object;
+  if (value.get(text) == simdjson::SUCCESS) {
+    token.content = text;
+  } else if (value.get(object) == simdjson::SUCCESS) {
+    token = read_token(JsonObject(path, fmt::format("{}.", key), object));
+  } else {
+    root.fail(key, "is neither a token's text nor an object");
+  }
+  token.id = -1;
+  token.special = true;
+  if (!token.content.empty()) tokens.push_back(std::move(token));
+}
+
+// A list of tokens, or an object of them by a name each. Whether it is a list that is not empty.
+bool append_list(const std::string& path, const JsonObject& root, std::string_view key,
+                 std::vector<AddedToken>& tokens) {
+  const auto value = root.find(key);
+  if (!value) return false;
+  simdjson::dom::array list;
+  simdjson::dom::object names;
+  if (value->get(list) == simdjson::SUCCESS) {
+    for (const auto item : list) append_special(path, root, key, item, tokens);
+    return list.size() > 0;
+  } else if (value->get(names) == simdjson::SUCCESS) {
+    for (const auto field : names) append_special(path, root, key, field.value, tokens);
+  } else {
+    root.fail(key, "is neither a list of tokens nor an object");
+  }
+  return false;
+}
+
+// `has_list`: whether a list of special tokens without a role has been read.
+void read_special(const std::string& path, const JsonObject& root, bool& has_list,
+                  TokenizerConfig& config) {
+  for (const auto field : root.fields()) {
+    if (field.value.is_null()) continue;
+    if (std::ranges::find(kNamed, field.key) != std::end(kNamed)) {
+      append_special(path, root, field.key, field.value, config.named);
+    } else if (field.key.ends_with("_token") && !field.value.is_bool()) {
+      append_special(path, root, field.key, field.value, config.extra);
+    }
+  }
+  // The first of these lists that is there counts.
+  for (const std::string_view key : {"extra_special_tokens", "additional_special_tokens"})
+    has_list = has_list || append_list(path, root, key, config.extra);
 }
 
 // The added tokens of a tokenizer.json, by their spelling.
@@ -70,38 +120,35 @@ class Places {
   std::unordered_map<std::string, size_t> at_ = {};
 };
 
-std::vector<TokenId> around(const BpeParts& parts, const std::string& path,
-                            const std::optional<bool>& add,
-                            const std::optional<std::string>& token) {
-  if (!add.value_or(false) || !token) return {};
-  const auto id = parts.vocabulary->find(*token);
-  if (!id) throw Error(fmt::format("{}: '{}' is no token", path, *token));
-  return {*id};
-}
-
 }  // namespace
 
-TokenizerConfig read_tokenizer_config(const std::string& path) {
+TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   TokenizerConfig config;
-  if (!std::filesystem::exists(path)) return config;
-  const JsonFile file(path);
-  const JsonObject root = file.root();
-  if (root.find_bool("split_special_tokens").value_or(false))
-    root.fail("split_special_tokens", "is true, which is not supported");
-  config.add_bos = root.find_bool("add_bos_token");
-  config.add_eos = root.find_bool("add_eos_token");
-  config.bos = spelling(root, "bos_token");
-  config.eos = spelling(root, "eos_token");
-  for (const std::string_view key : kNamed)
-    if (auto token = spelling(root, key); token && !token->empty())
-      config.special.push_back(std::move(*token));
-  if (const auto added = root.find_object("added_tokens_decoder")) {
-    for (const auto field : added->fields()) {
-      simdjson::dom::object entry;
-      if (field.value.get(entry) != simdjson::SUCCESS) added->fail(field.key, "is no object");
-      const std::string prefix = fmt::format("added_tokens_decoder.{}.", field.key);
-      config.added.push_back(read_added(JsonObject(path, prefix, entry), field.key));
+  bool has_list = false;
+  if (const std::string path = model_dir + "/tokenizer_config.json";
+      std::filesystem::exists(path)) {
+    const JsonFile file(path);
+    const JsonObject root = file.root();
+    if (root.find_bool("split_special_tokens").value_or(false))
+      root.fail("split_special_tokens", "is true, which is not supported");
+    config.add_bos = root.find_bool("add_bos_token");
+    config.add_eos = root.find_bool("add_eos_token");
+    config.legacy = root.find_bool("legacy").value_or(false);
+    read_special(path, root, has_list, config);
+    if (const auto added = root.find_object("added_tokens_decoder")) {
+      for (const auto field : added->fields()) {
+        simdjson::dom::object entry;
+        if (field.value.get(entry) != simdjson::SUCCESS) added->fail(field.key, "is no object");
+        const std::string prefix = fmt::format("added_tokens_decoder.{}.", field.key);
+        config.added.push_back(read_added(JsonObject(path, prefix, entry), field.key));
+      }
     }
+  }
+  // A file of older directories.
+  if (const std::string path = model_dir + "/special_tokens_map.json";
+      config.added.empty() && std::filesystem::exists(path)) {
+    const JsonFile file(path);
+    read_special(path, file.root(), has_list, config);
   }
   std::ranges::sort(config.added, {}, &AddedToken::id);
   return config;
@@ -117,14 +164,8 @@ void apply_config(const TokenizerConfig& config, const std::string& path, BpePar
     place.special = special;
     place.id = id;
   }
-  for (const std::string& content : config.special) {
-    AddedToken& place = places.find_or_add({.id = -1, .content = content});
-    if (place.special) continue;
-    place = {.id = place.id, .content = content, .special = true};
-  }
-  if (!config.add_bos && !config.add_eos) return;
-  parts.prefix = around(parts, path, config.add_bos, config.bos);
-  parts.suffix = around(parts, path, config.add_eos, config.eos);
+  for (const AddedToken& token : config.named) places.find_or_add(token).special = true;
+  for (const AddedToken& token : config.extra) places.find_or_add(token);
 }
 
 }  // namespace pagedinfer

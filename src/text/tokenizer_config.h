@@ -11,15 +11,16 @@ namespace pagedinfer {
 
 // What a tokenizer_config.json says about ids and text.
 struct TokenizerConfig {
-  // Without either, the tokenizer file decides what stands around a prompt.
+  // Whether these stand around a prompt. A tokenizer.json says it itself, and this is not heeded.
   std::optional<bool> add_bos = {}, add_eos = {};
-  std::optional<std::string> bos = {}, eos = {};
-  std::vector<AddedToken> added = {};     // with their ids
-  std::vector<std::string> special = {};  // spelt out; the others have no ids here
+  bool legacy = false;  // of a tokenizer.model: text behind a special token begins a text
+  std::vector<AddedToken> added = {};  // with their ids
+  // Special tokens, with negative ids: those with a role, "bos_token" for example, and others.
+  std::vector<AddedToken> named = {}, extra = {};
 };
 
-// All absent if there is no such file. Throws Error.
-TokenizerConfig read_tokenizer_config(const std::string& path);
+// Of a model directory; all absent if it has no such file. Throws Error.
+TokenizerConfig read_tokenizer_config(const std::string& model_dir);
 
 // Applies it to a tokenizer.json. `path` is named in errors. Throws Error.
 void apply_config(const TokenizerConfig& config, const std::string& path, BpeParts& parts);
