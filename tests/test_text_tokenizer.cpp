@@ -104,6 +104,44 @@ TEST_CASE("tokenizer_config.json decides about the beginning of sequence") {
   CHECK(without == std::vector<TokenId>(with.begin() + 1, with.end()));
 }
 
+TEST_CASE("tokenizer_config.json adds tokens to a tokenizer.model") {
+  TempDir dir;
+  std::filesystem::copy(bundled_model() + "/tokenizer.model", dir / "tokenizer.model");
+  const auto with = [&](const std::string& config) {
+    write_file(dir / "tokenizer_config.json", config);
+    return make_tokenizer(dir.path());
+  };
+  const auto plain = with("{}");
+  const TokenId next = plain->vocab_size();
+  const std::string entry = ": {\"content\": \"<x>\", \"special\": false}";
+  const auto tokenizer =
+      with("{\"added_tokens_decoder\": {\"" + std::to_string(next) + "\"" + entry +
+           "}, \"pad_token\": \"[PAD]\", \"eos_token\": \"</s>\", "
+           "\"add_eos_token\": true}");
+  auto expected = plain->encode("a tree");
+  expected.insert(expected.end(), {next, next + 1, 2});
+  CHECK(tokenizer->encode("a tree<x>[PAD]") == expected);
+  CHECK(tokenizer->find_token("<x>") == next);
+  CHECK(tokenizer->token_bytes(next) == "<x>");
+  CHECK(tokenizer->token_bytes(next + 1).empty());
+  CHECK(tokenizer->vocab_size() == next);
+  CHECK_THROWS_WITH_AS(with("{\"added_tokens_decoder\": {\"70000\"" + entry + "}}"),
+                       doctest::Contains("'<x>'"), Error);
+}
+
+TEST_CASE("in a legacy tokenizer.model text behind a special token begins a text") {
+  TempDir dir;
+  std::filesystem::copy(bundled_model() + "/tokenizer.model", dir / "tokenizer.model");
+  write_file(dir / "tokenizer_config.json", R"({"legacy": true})");
+  const auto tokenizer = make_tokenizer(dir.path());
+  auto expected = tokenizer->encode("a");
+  expected.push_back(2);
+  for (const TokenId id : tokenizer->encode("b", AddBos::kNo)) expected.push_back(id);
+  CHECK(tokenizer->encode("a</s>b") == expected);
+  CHECK(tokenizer->encode("a</s> b") == expected);
+  CHECK(make_tokenizer(bundled_model())->encode("a</s>b") != expected);
+}
+
 TEST_CASE("a text that has the beginning of sequence already gets no second one") {
   const auto tokenizer = make_tokenizer(bundled_model());
   const auto with = tokenizer->encode("a tree");

@@ -1,10 +1,13 @@
+#include "text/spm.h"
+
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
+
+#include <algorithm>
 
 #include "core/error.h"
 #include "text/added_tokens.h"
 #include "text/encode_error.h"
-#include "text/tokenizer.h"
 
 namespace pagedinfer {
 namespace {
@@ -23,7 +26,8 @@ std::string unescape(std::string_view piece) {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(const std::string& file, bool add_bos) {
+  SentencePieceTokenizer(const std::string& file, const TokenizerConfig& config)
+      : legacy_(config.legacy) {
     if (const auto status = processor_.Load(file); !status.ok())
       throw Error(fmt::format("{}: not a SentencePiece model: {}", file, status.ToString()));
     // Appended to the file, these fields of it say normalizer_spec.add_dummy_prefix = false.
@@ -31,36 +35,45 @@ class SentencePieceTokenizer final : public Tokenizer {
     const std::string proto = processor_.serialized_model_proto() + std::string(kNoPrefix);
     if (const auto status = continuing_.LoadFromSerializedProto(proto); !status.ok())
       throw Error(fmt::format("{}: not a SentencePiece model: {}", file, status.ToString()));
-    if (add_bos) bos_ = processor_.bos_id();
-    special_ = std::make_unique<AddedTokens>(special_tokens());
+    if (config.add_bos.value_or(true)) bos_ = processor_.bos_id();
+    if (config.add_eos.value_or(false)) eos_ = processor_.eos_id();
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
+    std::vector<AddedToken> tokens = special_tokens();
+    for (const auto* more : {&config.added, &config.named, &config.extra})
+      for (const AddedToken& token : *more) add(file, token, tokens);
+    spelt_ = std::make_unique<AddedTokens>(std::move(tokens));
   }
 
   std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const override {
     std::vector<int> ids;
     if (bos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(bos_);
-    for (const AddedTokens::Part& part : special_->split(text)) {
+    for (const AddedTokens::Part& part : spelt_->split(text)) {
       if (part.id) {
         ids.push_back(*part.id);
         continue;
       }
-      const auto& processor = part.text.data() == text.data() ? processor_ : continuing_;
+      const bool begins =
+          part.text.data() == text.data() || (legacy_ && !part.text.starts_with(' '));
+      const auto& processor = begins ? processor_ : continuing_;
       std::vector<int> more;
       if (const auto status = processor.Encode(part.text, &more); !status.ok())
         throw EncodeError("SentencePiece: " + status.ToString());
       ids.insert(ids.end(), more.begin(), more.end());
     }
+    if (eos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(eos_);
     return ids;
   }
 
   std::optional<TokenId> find_token(std::string_view text) const override {
+    for (const auto& [spelling, added] : added_)
+      if (spelling == text) return added;
     const int id = processor_.PieceToId(text);
     if (processor_.IdToPiece(id) != text) return std::nullopt;  // the unknown token's id
     return id;
   }
 
   std::string_view token_bytes(TokenId token) const override {
-    if (token < 0 || token >= vocab_size()) return {};
+    if (token < 0 || static_cast<size_t>(token) >= bytes_.size()) return {};
     return bytes_[static_cast<size_t>(token)];
   }
 
@@ -68,9 +81,30 @@ class SentencePieceTokenizer final : public Tokenizer {
     return token >= 0 && token < vocab_size() && processor_.IsByte(token);
   }
 
-  int vocab_size() const override { return static_cast<int>(bytes_.size()); }
+  int vocab_size() const override { return processor_.GetPieceSize(); }
 
  private:
+  // Adds a token to those that are looked for and, if the model has no such piece, to the
+  // vocabulary: with its own id, or the next one if that is negative.
+  void add(const std::string& file, AddedToken token, std::vector<AddedToken>& tokens) {
+    const auto known = find_token(token.content);
+    const auto next = static_cast<TokenId>(bytes_.size());
+    const TokenId id = known.value_or(next);
+    if (token.id >= 0 && token.id != id) {
+      throw Error(fmt::format("{}: '{}' of tokenizer_config.json has the id {}, expected {}", file,
+                              token.content, token.id, id));
+    }
+    token.id = id;
+    if (!known) {
+      bytes_.push_back(token.special ? "" : token.content);
+      added_.emplace_back(token.content, id);
+    } else if (token.special) {
+      bytes_[static_cast<size_t>(id)].clear();
+    }
+    const auto same = [&](const AddedToken& other) { return other.content == token.content; };
+    if (std::ranges::none_of(tokens, same)) tokens.push_back(std::move(token));
+  }
+
   std::vector<AddedToken> special_tokens() const {
     std::vector<AddedToken> tokens;
     for (int id = 0; id < processor_.GetPieceSize(); ++id) {
@@ -90,16 +124,18 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   sentencepiece::SentencePieceProcessor processor_;
   sentencepiece::SentencePieceProcessor continuing_;  // puts no space before the first word
-  std::unique_ptr<AddedTokens> special_;
-  TokenId bos_ = -1;                     // none
+  std::unique_ptr<AddedTokens> spelt_;
+  std::vector<std::pair<std::string, TokenId>> added_ = {};  // that the model lacks
+  TokenId bos_ = -1, eos_ = -1;                              // none
+  const bool legacy_;
   std::vector<std::string> bytes_ = {};  // by id
 };
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_file,
-                                                        bool add_bos) {
-  return std::make_unique<SentencePieceTokenizer>(model_file, add_bos);
+                                                        const TokenizerConfig& config) {
+  return std::make_unique<SentencePieceTokenizer>(model_file, config);
 }
 
 }  // namespace pagedinfer

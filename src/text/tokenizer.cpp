@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "io/json_file.h"
+#include "text/spm.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_json.h"
 
@@ -18,8 +19,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
     return make_bpe_tokenizer(std::move(parts));
   }
   if (!std::filesystem::exists(sentencepiece)) return nullptr;
-  const TokenizerConfig config = read_tokenizer_config(model_dir);
-  return make_sentencepiece_tokenizer(sentencepiece, config.add_bos.value_or(true));
+  return make_sentencepiece_tokenizer(sentencepiece, read_tokenizer_config(model_dir));
 }
 
 }  // namespace pagedinfer

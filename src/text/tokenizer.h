@@ -49,8 +49,4 @@ class Tokenizer {
 // be read or asks for what is not known.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 
-// Of a tokenizer.model.
-std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_file,
-                                                        bool add_bos);
-
 }  // namespace pagedinfer
