@@ -342,7 +342,7 @@ void products(Bench& bench, CudaProducts& by, const char* name, const Shape& s, 
                     };
                     const Product product = {matrix(size.n, size.k), matrix(rows, size.n)};
                     by.run(matrix(rows, size.k), {&product, 1},
-                           bench.buffer(CudaProducts::kWorkspaceBytes), bench.stream());
+                           bench.buffer(kProductWorkspaceBytes), bench.stream());
                   });
   }
 }

@@ -1,45 +1,13 @@
 // What a step of the CUDA backend copies to the device.
-#include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
+#include "cuda_batches.h"
 #include "kernels/attention_plan.h"
 #include "ops/cuda/step_arrays.h"
 #include "ops_support.h"
 
 namespace pagedinfer {
-namespace {
-
-Batch random_batch(Random& random, const StepBounds& bounds) {
-  Batch batch = {.query_starts = {0}, .block_size = bounds.block_size};
-  int64_t left = bounds.tokens;
-  std::vector<std::pair<int, int>> chunks;  // first position, count
-  const int sequences = random.between(1, static_cast<int>(bounds.sequences));
-  for (int s = 0; s < sequences && left > 0; ++s) {
-    const int count =
-        random.below(2) ? 1 : random.between(1, static_cast<int>(std::min(left, bounds.context)));
-    const int first = random.between(0, static_cast<int>(bounds.context) - count);
-    chunks.emplace_back(first, count);
-    left -= count;
-    batch.max_blocks = std::max(batch.max_blocks, (first + count - 1) / bounds.block_size + 1);
-  }
-  for (const auto& [first, count] : chunks) {
-    for (int p = first; p < first + count; ++p) {
-      batch.tokens.push_back(random.below(1000));
-      batch.positions.push_back(p);
-      batch.slot_mapping.push_back(random.below(100000));
-    }
-    batch.query_starts.push_back(batch.num_tokens());
-    batch.context_lens.push_back(first + count);
-    batch.logit_tokens.push_back(batch.num_tokens() - 1);
-    for (int b = 0; b < batch.max_blocks; ++b) batch.block_table.push_back(random.below(1000));
-  }
-  return batch;
-}
-
-}  // namespace
-
 TEST_CASE("a step's arrays arrive as they are, and within what was planned for them") {
   Random random{73};
   for (int run = 0; run < 300; ++run) {

@@ -10,6 +10,7 @@
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/step_arrays.h"
+#include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
 
 namespace pagedinfer {
@@ -17,22 +18,6 @@ namespace {
 
 constexpr int kLeastCapability = 8;
 constexpr int64_t kUploadBytes = int64_t{16} << 20;  // of a piece of a weight
-// Lists of a step's rows that are sampled together; more are sampled in several goes.
-constexpr int64_t kSampleBytes = int64_t{4} << 20;
-// Alignment of what is taken from the arena.
-constexpr int64_t kSlack = int64_t{2} << 20;
-
-int64_t sample_list_bytes(const StepBounds& bounds) {
-  return kSampleBytes + most_row_bytes(bounds.vocab, bounds.context) +
-         bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)};
-}
-
-int64_t attention_bytes(const StepBounds& bounds) {
-  return bounds.kv_heads == 0
-             ? 0
-             : kernels::attention_workspace_bytes(most_attention_states(bounds), bounds.kv_heads,
-                                                  bounds.head_dim);
-}
 
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -122,23 +107,19 @@ void CudaBackend::reserve(const StepBounds& bounds, int64_t permanent, int64_t s
   arena_ = DeviceArena(bytes);
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;
-  fixed_.sample_bytes = sample_list_bytes(bounds);
-  fixed_.product_workspace =
-      take_permanent(CudaProducts::kWorkspaceBytes, kAligned, "the products' workspace");
+  const StepMemory planned(bounds);
+  fixed_.sample_bytes = planned.sample_lists;
+  fixed_.product_workspace = take_permanent(planned.products, kAligned, "the products' workspace");
   fixed_.sample_arrays = take_permanent(fixed_.sample_bytes, kAligned, "sampling");
-  const int64_t drawn_bytes = bounds.sequences * int64_t{sizeof(TokenId)};
-  fixed_.drawn = reinterpret_cast<int32_t*>(take_permanent(drawn_bytes, kAligned, "sampling"));
-  fixed_.drawn_on_host = take_pinned(drawn_bytes, "memory of the host for sampled tokens");
+  fixed_.drawn = reinterpret_cast<int32_t*>(take_permanent(planned.drawn, kAligned, "sampling"));
+  fixed_.drawn_on_host = take_pinned(planned.drawn, "memory of the host for sampled tokens");
   fixed_.weights = Staging(kUploadBytes);
-  fixed_.step = Staging(most_packed(bounds) * int64_t{sizeof(int32_t)});
+  fixed_.step = Staging(planned.arrays);
   fixed_.samples = Staging(fixed_.sample_bytes);
 }
 
 int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
-  return CudaProducts::kWorkspaceBytes + sample_list_bytes(bounds) +
-         most_packed(bounds) * int64_t{sizeof(int32_t)} + attention_bytes(bounds) +
-         kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab) +
-         bounds.sequences * int64_t{sizeof(TokenId)} + kSlack;
+  return StepMemory(bounds).total();
 }
 
 Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {

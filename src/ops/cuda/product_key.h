@@ -56,6 +56,9 @@ inline int alignment_of(const Tensor& x) {
   return static_cast<int>(all & (~all + 1));
 }
 
+// The most that the library says it profits from.
+inline constexpr int64_t kProductWorkspaceBytes = int64_t{32} << 20;
+
 // All that the choice of an algorithm depends on.
 struct ProductKey {
   int64_t n = 0, k = 0;  // out is (rows, n), x is (rows, k)

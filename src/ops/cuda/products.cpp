@@ -62,7 +62,7 @@ void CudaProducts::multiply(const Tensor& x, const Product& product, void* works
   const float one = 1.0f, zero = 0.0f;
   lt_.check(lt_.matmul(handle_, operation_, &one, weight.data, choice.weight, x.data, choice.x,
                        &zero, out.data, choice.d, out.data, choice.d, &choice.algorithm, workspace,
-                       kWorkspaceBytes, stream),
+                       kProductWorkspaceBytes, stream),
             "a product");
 }
 
@@ -104,7 +104,7 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
     check(lt_.preference_set(preference.handle, name, &value, sizeof value));
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kProductWorkspaceBytes));
   // Where a sum is split, the parts are added up in float32 and in order.
   const uint32_t reductions =
       deterministic_ ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;

@@ -18,9 +18,7 @@ class CudaProducts {
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;
 
-  // What run() is to be given. The largest that the library says it profits from.
-  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-
+  // REQUIRES: `workspace` has kProductWorkspaceBytes.
   void run(const Tensor& x, std::span<const Product> products, void* workspace,
            cudaStream_t stream);
 

@@ -1,0 +1,31 @@
+#include "ops/cuda/step_memory.h"
+
+#include "kernels/attention.h"
+#include "kernels/sample.h"
+#include "ops/cuda/product_key.h"
+#include "ops/cuda/sample_arrays.h"
+#include "ops/cuda/step_arrays.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int64_t kSampleListBytes = int64_t{4} << 20;  // beside one row that fits in any case
+constexpr int64_t kSlack = int64_t{2} << 20;
+
+}  // namespace
+
+StepMemory::StepMemory(const StepBounds& bounds)
+    : products(kProductWorkspaceBytes),
+      sample_lists(kSampleListBytes + most_row_bytes(bounds.vocab, bounds.context) +
+                   bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)}),
+      drawn(bounds.sequences * int64_t{sizeof(TokenId)}),
+      arrays(most_packed(bounds) * int64_t{sizeof(int32_t)}),
+      attention(kernels::attention_workspace_bytes(most_attention_states(bounds), bounds.kv_heads,
+                                                   bounds.head_dim)),
+      sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
+
+int64_t StepMemory::total() const {
+  return products + sample_lists + drawn + arrays + attention + sampling + kSlack;
+}
+
+}  // namespace pagedinfer
