@@ -16,19 +16,8 @@ namespace {
 constexpr std::string_view kNamed[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                        "pad_token", "cls_token", "mask_token"};
 
-AddedToken read_token(const JsonObject& entry) {
-  AddedToken token{.content = entry.string("content"),
-                   .special = entry.find_bool("special").value_or(false),
-                   .single_word = entry.find_bool("single_word").value_or(false),
-                   .lstrip = entry.find_bool("lstrip").value_or(false),
-                   .rstrip = entry.find_bool("rstrip").value_or(false)};
-  token.normalized = entry.find_bool("normalized").value_or(!token.special);
-  if (token.content.empty()) entry.fail("content", "is empty");
-  return token;
-}
-
 AddedToken read_added(const JsonObject& entry, std::string_view id) {
-  AddedToken token = read_token(entry);
+  AddedToken token = read_added_token(entry);
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
   if (error != std::errc() || end != id.data() + id.size() || token.id < 0 ||
       token.id >= Vocabulary::kMaxIds)
@@ -46,7 +35,7 @@ void append_special(const std::string& path, const JsonObject& root, std::string
   if (value.get(text) == simdjson::SUCCESS) {
     token.content = text;
   } else if (value.get(object) == simdjson::SUCCESS) {
-    token = read_token(JsonObject(path, fmt::format("{}.", key), object));
+    token = read_added_token(JsonObject(path, fmt::format("{}.", key), object));
   } else {
     root.fail(key, "is neither a token's text nor an object");
   }
@@ -121,6 +110,17 @@ class Places {
 };
 
 }  // namespace
+
+AddedToken read_added_token(const JsonObject& entry) {
+  AddedToken token{.content = entry.string("content"),
+                   .special = entry.find_bool("special").value_or(false),
+                   .single_word = entry.find_bool("single_word").value_or(false),
+                   .lstrip = entry.find_bool("lstrip").value_or(false),
+                   .rstrip = entry.find_bool("rstrip").value_or(false)};
+  token.normalized = entry.find_bool("normalized").value_or(!token.special);
+  if (token.content.empty()) entry.fail("content", "is empty");
+  return token;
+}
 
 TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   TokenizerConfig config;

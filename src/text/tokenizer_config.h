@@ -4,10 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "io/json_file.h"
 #include "text/added_tokens.h"
 #include "text/bpe_tokenizer.h"
 
 namespace pagedinfer {
+
+// An added token as JSON files write it, without its id. Throws Error.
+AddedToken read_added_token(const JsonObject& entry);
 
 // What a tokenizer_config.json says about ids and text.
 struct TokenizerConfig {

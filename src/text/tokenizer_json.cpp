@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "text/byte_level.h"
+#include "text/tokenizer_config.h"
 #include "text/tokenizer_steps.h"
 
 namespace pagedinfer {
@@ -121,14 +122,8 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
   for (const JsonObject& entry : root.objects("added_tokens")) {
     check_keys(entry,
                {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-    AddedToken token{.content = entry.string("content"),
-                     .special = entry.find_bool("special").value_or(false),
-                     .single_word = entry.find_bool("single_word").value_or(false),
-                     .lstrip = entry.find_bool("lstrip").value_or(false),
-                     .rstrip = entry.find_bool("rstrip").value_or(false)};
-    token.normalized = entry.find_bool("normalized").value_or(!token.special);
+    AddedToken token = read_added_token(entry);
     token.id = static_cast<TokenId>(entry.integer("id", 0, kMaxId));
-    if (token.content.empty()) entry.fail("content", "is empty");
     if (!contents.insert(token.content).second)
       entry.fail("content", fmt::format("is '{}', which was added before", token.content));
     // The reference gives ids of its own: the model's, or the next one.
