@@ -94,6 +94,25 @@ Answers answer(std::string_view lines, const Words& flags) {
   return {ended.exit_code, std::move(ended.out), std::move(ended.err), std::move(records)};
 }
 
+std::string uneven_lines(int count) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += "{\"id\": " + std::to_string(i) +
+             ", \"prompt_token_ids\": [5], \"ignore_eos\": true, \"max_tokens\": " +
+             std::to_string(1 + i * 37 % 50) + "}\n";
+  }
+  return lines;
+}
+
+std::string lines_with_long_ids(int count) {
+  const std::string id(500, 'x');
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += "{\"id\": \"" + id + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
+  }
+  return lines;
+}
+
 std::set<std::string> names_in(const std::string& dir) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(dir)) {

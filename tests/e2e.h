@@ -59,6 +59,11 @@ struct Answers {
 };
 Answers answer(std::string_view lines, const Words& flags = {});
 
+// Lines of very different lengths, so that they don't end in the order they come in.
+std::string uneven_lines(int count);
+// Little work and much output: more than a pipe holds.
+std::string lines_with_long_ids(int count);
+
 // The names in a directory.
 std::set<std::string> names_in(const std::string& dir);
 

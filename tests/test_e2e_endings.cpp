@@ -13,27 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Lines of very different lengths, so that they don't end in the order they come in.
-std::string uneven_lines(int count) {
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += "{\"id\": " + std::to_string(i) +
-             ", \"prompt_token_ids\": [5], \"ignore_eos\": true, \"max_tokens\": " +
-             std::to_string(1 + i * 37 % 100) + "}\n";
-  }
-  return lines;
-}
-
-// Little work and much output: more than a pipe holds.
-std::string lines_with_long_ids(int count) {
-  const std::string id(500, 'x');
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += "{\"id\": \"" + id + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
-  }
-  return lines;
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else

@@ -22,27 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr int kSignals[] = {SIGINT, SIGTERM};
 
-// Lines of very different lengths, so that they don't end in the order they come in.
-std::string uneven_lines(int count) {
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += "{\"id\": " + std::to_string(i) +
-             ", \"prompt_token_ids\": [5], \"ignore_eos\": true, \"max_tokens\": " +
-             std::to_string(1 + i * 37 % 50) + "}\n";
-  }
-  return lines;
-}
-
-// Little work and much output: more than a pipe holds.
-std::string lines_with_long_ids(int count) {
-  const std::string id(500, 'x');
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += "{\"id\": \"" + id + "\", \"prompt_token_ids\": [5], \"max_tokens\": 1}\n";
-  }
-  return lines;
-}
-
 // In the order of the input they are compared as they are.
 std::string in_order(const std::string& records, const std::string& order) {
   if (order == "input") return records;
