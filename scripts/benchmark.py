@@ -3,6 +3,7 @@
 
     scripts/benchmark.py demo   [--program build/pagedinfer]   the demo prompts by batch size
     scripts/benchmark.py memory [--program build/pagedinfer]   peak memory by length of the input
+    scripts/benchmark.py sync   [--program build/pagedinfer]   what syncing to the disk costs
     scripts/benchmark.py kernels     matrix products and attention against the machine's own bounds;
                                      build pagedinfer_matmul_bench and pagedinfer_ops_bench before
 
@@ -98,6 +99,28 @@ def memory(program, counts):
                    {"lines": count, "peak_kib": peaks[count], "above_first_mib": round(above, 2)})
 
 
+def sync(program, repeats):
+    """20,000 short completions, synced at the end, every 5 s (the default) and all the time."""
+    runs = {"0": [], "5": [], "0.1": []}
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        prompts = pathlib.Path(folder) / "prompts.jsonl"
+        with open(prompts, "w", encoding="utf-8") as out:
+            out.writelines(json.dumps({"id": i, "prompt": f"Once {i}", "max_tokens": 4}) + "\n"
+                           for i in range(20000))
+        for _ in range(repeats):
+            for every, done in runs.items():
+                done.append(run(program, prompts, folder, "--sync-every", every)[0])
+    throughput = {every: statistics.median(s["request_throughput"] for s in done)
+                  for every, done in runs.items()}
+    for every, value in throughput.items():
+        ratio = value / throughput["0"]
+        print(f"--sync-every {every}: {value:.0f} requests/s, {ratio:.3f} of syncing at the end only")
+        record("sync", f"scripts/benchmark.py sync --repeats {repeats}",
+               {"sync_every_s": float(every), "ratio_to_end_only": round(ratio, 4),
+                "request_throughput_all": sorted(round(s["request_throughput"], 1)
+                                                 for s in runs[every])})
+
+
 def kernels(threads):
     for count in threads:
         for name, flags in (("matmul", ["--threads", str(count), "--json"]), ("ops", [str(count)])):
@@ -110,7 +133,7 @@ def kernels(threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["demo", "memory", "kernels"])
+    parser.add_argument("what", choices=["demo", "memory", "sync", "kernels"])
     parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -121,6 +144,8 @@ def main():
         demo(args.program, args.repeats)
     elif args.what == "memory":
         memory(args.program, args.lines)
+    elif args.what == "sync":
+        sync(args.program, args.repeats)
     else:
         kernels(args.threads)
 
