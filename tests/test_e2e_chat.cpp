@@ -223,8 +223,9 @@ TEST_CASE("a conversation ends with its template's turn, unless ends are ignored
   const auto place = std::find_if(all.begin(), all.end(), [&](auto id) { return id != all[0]; });
   REQUIRE(place < all.end() - 1);
   const auto token = static_cast<TokenId>(*place);
+  const auto tokenizer = make_tokenizer(bundled_model());
   std::string piece;
-  for (const char c : make_tokenizer(bundled_model())->token_bytes(token)) {
+  for (const char c : tokenizer->token_bytes(token)) {
     piece += c == ' ' ? "\xE2\x96\x81" : std::string(1, c);
   }
   config_with_end(piece);
