@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/float16.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -26,13 +28,8 @@ uint64_t random_bytes(uint64_t seed, uint64_t block) {
   return z ^ (z >> 31);
 }
 
-float rounded_to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
-}
-
 // A bfloat16 has fewer digits than a float16; what is too small for one becomes 0.
-uint16_t to_f16(float value) {
+uint16_t normal_f16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000;
   const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127 + 15;
@@ -58,10 +55,8 @@ void fill_dummy(std::string_view name, DummyRange range, Tensor tensor) {
   std::array<uint16_t, kNumValues> halves;
   for (int i = 0; i < kNumValues; ++i) {
     const float unit = static_cast<float>(2 * i - (kNumValues - 1)) / kNumValues;
-    values[i] = rounded_to_bf16(range.center + unit * range.amplitude);
-    halves[i] = tensor.dtype == DType::kF16
-                    ? to_f16(values[i])
-                    : static_cast<uint16_t>(std::bit_cast<uint32_t>(values[i]) >> 16);
+    values[i] = from_bf16(to_bf16(range.center + unit * range.amplitude));
+    halves[i] = tensor.dtype == DType::kF16 ? normal_f16(values[i]) : to_bf16(values[i]);
   }
   const int64_t count = tensor.rows * tensor.cols;
   if (tensor.dtype == DType::kF32) return fill(seed_of(name), values, tensor.row<float>(0), count);

@@ -1,10 +1,10 @@
 #include "model/weights.h"
 
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <vector>
 
+#include "core/float16.h"
 #include "model/dummy.h"
 
 namespace pagedinfer {
@@ -75,13 +75,8 @@ DType uploaded_type(Kind kind, DType of_file, DType compute, const Ops& ops) {
 
 // To nearest even.
 float rounded(float value, DType type) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  // Numbers that no embedding is scaled by are too small or too large for a float16.
-  if (type == DType::kF16) {
-    return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000);
-  }
-  if (type != DType::kBF16) return value;
-  return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+  if (type == DType::kF16) return from_f16(to_f16(value));
+  return type == DType::kBF16 ? from_bf16(to_bf16(value)) : value;
 }
 
 }  // namespace

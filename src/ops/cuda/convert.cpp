@@ -1,44 +1,12 @@
 #include "ops/cuda/convert.h"
 
-#include <bit>
 #include <cstring>
 
 #include "core/check.h"
+#include "core/float16.h"
 
 namespace pagedinfer {
 namespace {
-
-float from_bf16(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
-
-uint16_t to_bf16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  if (x != x) return static_cast<uint16_t>(bits >> 16 | 0x40);  // not into an infinity
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float from_f16(uint16_t x) {
-  const uint32_t sign = uint32_t{x & 0x8000u} << 16, exponent = x >> 10 & 0x1fu;
-  const uint32_t fraction = x & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | fraction << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  const float value = static_cast<float>(fraction) * 0x1p-24f;
-  return sign != 0 ? -value : value;
-}
-
-uint16_t to_f16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and more
-  if (magnitude < 0x38800000) {
-    // Below the least normal number: in units of 2^-24, rounded by the addition itself.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
-  }
-  const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return static_cast<uint16_t>(sign | ((rounded >> 13) - (112 << 10)));
-}
 
 template <class To, class From, class F>
 void each(const void* from, void* to, int64_t count, const F& f) {
