@@ -53,11 +53,12 @@ void CudaBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   check_launch("embedding");
 }
 
-void CudaBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
+void CudaBackend::norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps,
+                       Tensor out) {
   CHECK(same_shape(x, out) && x.cols % weight.cols == 0);
   kernels::launch_rms_norm({.type = type_of(x.dtype),
                             .x = matrix(x),
-                            .residual = {nullptr, 0},
+                            .residual = residual,
                             .weight = floats(weight),
                             .offset = offset,
                             .eps = eps,
@@ -69,21 +70,14 @@ void CudaBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Ten
   check_launch("a norm");
 }
 
+void CudaBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
+  norm(x, {nullptr, 0}, weight, offset, eps, out);
+}
+
 void CudaBackend::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
                                Tensor out) {
-  CHECK(same_shape(x, y) && same_shape(x, out) && x.cols % weight.cols == 0);
-  kernels::launch_rms_norm({.type = type_of(x.dtype),
-                            .x = matrix(y),
-                            .residual = matrix(x),
-                            .weight = floats(weight),
-                            .offset = offset,
-                            .eps = eps,
-                            .out = matrix(out),
-                            .num_rows = x.rows,
-                            .runs = x.cols / weight.cols,
-                            .width = weight.cols},
-                           stream_.get());
-  check_launch("a norm");
+  CHECK(same_shape(x, y));
+  norm(y, matrix(x), weight, offset, eps, out);
 }
 
 void CudaBackend::add(Tensor x, Tensor y) {

@@ -79,6 +79,8 @@ class CudaBackend final : public CudaOps {
   char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
+  // `residual` may be null; it is added to x before, and holds the sum afterwards.
+  void norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps, Tensor out);
 
   const CudaOptions options_;
   std::string name_;
