@@ -4,12 +4,14 @@
 #include <cfloat>
 #include <cstring>
 
+#include "ops/cuda/device_arena.h"
+
 namespace pagedinfer {
 namespace {
 
 constexpr int64_t kGranule = 16;
 
-int64_t rounded(int64_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
+int64_t rounded(int64_t bytes) { return align_up(bytes, kGranule); }
 
 bool has_penalty(const SamplingParams& params) {
   return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "ops/cuda/device_arena.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr int64_t kMostStates = 32768;
 constexpr int64_t kItemInts = sizeof(kernels::AttentionItem) / sizeof(int32_t);
 constexpr int64_t kCombineInts = sizeof(kernels::AttentionCombine) / sizeof(int32_t);
 
-int64_t rounded(int64_t count) { return (count + kGranule - 1) / kGranule * kGranule; }
+int64_t rounded(int64_t count) { return align_up(count, kGranule); }
 
 // Calls visit(range of StepArrays, data, count of int32) for every part, in order.
 template <class Visit>
