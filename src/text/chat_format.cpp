@@ -79,13 +79,16 @@ std::optional<std::string> token_in(const JsonObject& root, std::string_view key
   return root.find_string(key);
 }
 
-std::string find_token_text(const std::string& model_dir, std::string_view key) {
+ChatWords find_words(const std::string& model_dir, const std::string& date) {
+  std::optional<std::string> bos, eos;
   for (const char* name : {"/tokenizer_config.json", "/special_tokens_map.json"}) {
     const std::string path = model_dir + name;
-    if (!std::filesystem::exists(path)) continue;
-    if (auto text = token_in(JsonFile(path).root(), key)) return *text;
+    if ((bos && eos) || !std::filesystem::exists(path)) continue;
+    const JsonFile file(path);
+    if (!bos) bos = token_in(file.root(), "bos_token");
+    if (!eos) eos = token_in(file.root(), "eos_token");
   }
-  return "";
+  return {.bos = bos.value_or(""), .eos = eos.value_or(""), .date = date};
 }
 
 }  // namespace
@@ -117,9 +120,7 @@ std::string_view chat_template_name(const ChatFormat& format) {
 
 ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked,
                             const std::string& date) {
-  ChatFormat format = {.words = {.bos = find_token_text(model_dir, "bos_token"),
-                                 .eos = find_token_text(model_dir, "eos_token"),
-                                 .date = date}};
+  ChatFormat format = {.words = find_words(model_dir, date)};
   if (asked == "none") {
     format.problem = "--chat-template none: there is no template for messages";
   } else if (!asked.empty()) {
