@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "ops/ops.h"
+#include "tests/idle_ops.h"
 
 namespace pagedinfer {
 
-class FakeOps final : public Ops {
+class FakeOps final : public IdleOps {
  public:
   FakeOps(std::unique_ptr<Ops> ops, TokenId token) : ops_(std::move(ops)), token_(token) {}
 
@@ -32,18 +32,6 @@ class FakeOps final : public Ops {
   }
   BatchView stage(const Batch& batch) override { return ops_->stage(batch); }
   DType activation_type() const override { return ops_->activation_type(); }
-
-  void embed(Tensor, Tensor, float, Tensor) override {}
-  void rms_norm(Tensor, Tensor, float, float, Tensor) override {}
-  void add(Tensor, Tensor) override {}
-  void add_bias(Tensor, Tensor) override {}
-  void matmul(Tensor, std::span<const Product>) override {}
-  void rope_table(Tensor, Tensor, Tensor) override {}
-  void rope(Tensor, Tensor) override {}
-  void gate(Tensor, Tensor, Activation, Tensor) override {}
-  void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
-  void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
-  void gather_rows(Tensor, Tensor, Tensor) override {}
   void sample(Tensor, std::span<const SampleRow>, std::span<TokenId> out) override {
     std::fill(out.begin(), out.end(), token_);
   }

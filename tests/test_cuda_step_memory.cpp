@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "cuda_batches.h"
+#include "idle_ops.h"
 #include "kernels/attention.h"
 #include "kernels/sample.h"
 #include "model/decoder.h"
@@ -13,32 +14,15 @@ namespace pagedinfer {
 namespace {
 
 // Takes scratch from an arena, and computes nothing.
-class ArenaOps final : public Ops {
+class ArenaOps final : public IdleOps {
  public:
   ArenaOps(DeviceArena& arena, DType activation) : arena_(arena), activation_(activation) {}
 
-  std::string description() const override { return "arena"; }
-  Tensor allocate(DType, int64_t, int64_t) override { return {}; }
-  Tensor upload(Tensor host, DType) override { return host; }
-  KvLayer allocate_kv(DType, int, int, int64_t) override { return {}; }
-  int64_t kv_bytes_per_position(DType, int, int) const override { return 0; }
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     REQUIRE(arena_.take_step(rows * cols * size_of(dtype)).has_value());
     return {memory_.data(), dtype, rows, cols, cols};
   }
-  BatchView stage(const Batch&) override { return {}; }
   DType activation_type() const override { return activation_; }
-  void embed(Tensor, Tensor, float, Tensor) override {}
-  void rms_norm(Tensor, Tensor, float, float, Tensor) override {}
-  void add(Tensor, Tensor) override {}
-  void matmul(Tensor, std::span<const Product>) override {}
-  void rope_table(Tensor, Tensor, Tensor) override {}
-  void rope(Tensor, Tensor) override {}
-  void gate(Tensor, Tensor, Activation, Tensor) override {}
-  void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
-  void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
-  void gather_rows(Tensor, Tensor, Tensor) override {}
-  void sample(Tensor, std::span<const SampleRow>, std::span<TokenId>) override {}
 
  private:
   DeviceArena& arena_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "idle_ops.h"
 #include "model_runner.h"
 #include "support.h"
 #include "tiny_model.h"
@@ -30,30 +31,13 @@ std::vector<int32_t> all_of(size_t count) {
 }
 
 // Notes what is taken from scratch and computes nothing.
-class CountingOps final : public Ops {
+class CountingOps final : public IdleOps {
  public:
-  std::string description() const override { return "counting"; }
-  Tensor allocate(DType, int64_t, int64_t) override { return {}; }
-  Tensor upload(Tensor host, DType) override { return host; }
-  KvLayer allocate_kv(DType, int, int, int64_t) override { return {}; }
-  int64_t kv_bytes_per_position(DType, int, int) const override { return 0; }
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     bytes += rows * cols * size_of(dtype);
     return {memory, dtype, rows, cols, cols};
   }
-  BatchView stage(const Batch&) override { return {}; }
   DType activation_type() const override { return activation; }
-  void embed(Tensor, Tensor, float, Tensor) override {}
-  void rms_norm(Tensor, Tensor, float, float, Tensor) override {}
-  void add(Tensor, Tensor) override {}
-  void matmul(Tensor, std::span<const Product>) override {}
-  void rope_table(Tensor, Tensor, Tensor) override {}
-  void rope(Tensor, Tensor) override {}
-  void gate(Tensor, Tensor, Activation, Tensor) override {}
-  void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
-  void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
-  void gather_rows(Tensor, Tensor, Tensor) override {}
-  void sample(Tensor, std::span<const SampleRow>, std::span<TokenId>) override {}
 
   DType activation = DType::kF32;
   int64_t bytes = 0;
