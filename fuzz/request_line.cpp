@@ -15,34 +15,11 @@
 #include "io/line_reader.h"
 #include "io/record.h"
 #include "io/request_parser.h"
+#include "tests/line_oracle.h"
 
 using namespace pagedinfer;
 
 namespace {
-
-struct NumberedLine {
-  std::string text;
-  int64_t number;
-  bool operator==(const NumberedLine&) const = default;
-};
-
-// The lines that there are to answer, by the words of LineReader's contract.
-std::vector<NumberedLine> split(std::string_view bytes, int64_t longest) {
-  std::vector<NumberedLine> lines;
-  for (int64_t number = 1; !bytes.empty(); ++number) {
-    std::string_view text = bytes.substr(0, bytes.find('\n'));
-    bytes.remove_prefix(std::min(text.size() + 1, bytes.size()));
-    if (number == 1 && text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
-    if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
-    const bool blank = std::all_of(text.begin(), text.end(),
-                                   [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
-    text = text.substr(0, static_cast<size_t>(longest + 1));
-    if (!blank || static_cast<int64_t>(text.size()) > longest) {
-      lines.push_back({std::string(text), number});
-    }
-  }
-  return lines;
-}
 
 // A pipe in which every piece is read on its own.
 int pipe_of(std::string_view bytes, size_t piece) {
