@@ -3,14 +3,13 @@
 // kSharedKeys of them is left to a second kernel, which sorts in global memory. Sums in double are
 // added up by one thread: their order is part of the definition, and they are few.
 #include "kernels/sample_block.cuh"
+#include "kernels/sample_sort.cuh"
 
 namespace pagedinfer::kernels {
 namespace {
 
-constexpr int kThreads = 1024;
-constexpr int kSharedKeys = 4096;  // also: blocks of weights in the largest vocabulary
-constexpr int kShares = 16;        // thresholds among which top-p's is looked for
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kShares = 16;  // thresholds among which top-p's is looked for
+constexpr int kWarps = kDrawThreads / kWarp;
 
 struct Shared {
   union {
@@ -20,7 +19,7 @@ struct Shared {
     uint32_t histogram[256];
   };
   double few_prefix[kSharedKeys / kWeightBlock];
-  float weights[kThreads];
+  float weights[kDrawThreads];
   double total;
   int count, chosen, first_dropped;
   uint32_t rank;
@@ -58,7 +57,7 @@ __device__ double add_up(double* sums, int count, Shared& shared) {
 __device__ double add_up_vocabulary(const Row& row) {
   double* const prefix = row.shared.prefix;
   const float* const sums = row.space.block_sums + row.index * row.space.num_blocks;
-  for (int i = threadIdx.x; i < row.space.num_blocks; i += kThreads) prefix[i] = sums[i];
+  for (int i = threadIdx.x; i < row.space.num_blocks; i += kDrawThreads) prefix[i] = sums[i];
   return add_up(prefix, row.space.num_blocks, row.shared);
 }
 
@@ -71,7 +70,7 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
   const double target =
       mul_rn(double{uniform_of(settings.key, settings.sample, settings.position)}, total);
   const int num_blocks = ceil_of(count, kWeightBlock);
-  for (int i = threadIdx.x; i < num_blocks; i += kThreads) {
+  for (int i = threadIdx.x; i < num_blocks; i += kDrawThreads) {
     if (prefix[i] > target && (i == 0 || !(prefix[i - 1] > target))) shared.chosen = i;
   }
   __syncthreads();
@@ -93,68 +92,14 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
   return shared.chosen;
 }
 
-// One round of the sorting network.
-template <class PairOf>
-__device__ void compare(uint64_t* keys, int count, int pairs, const PairOf& pair_of) {
-  for (int i = threadIdx.x; i < pairs; i += kThreads) {
-    const KeyPair pair = pair_of(i);
-    if (pair.high >= count) continue;
-    const uint64_t a = keys[pair.low], b = keys[pair.high];
-    if (b < a) keys[pair.low] = b, keys[pair.high] = a;
-  }
-  __syncthreads();
-}
-
-// Sorts at most `size` keys, a power of two; or, with is_half_done, does the last steps of a merge,
-// those of distance size / 2 and less.
-__device__ void sort_run(uint64_t* keys, int count, int size, bool is_half_done) {
-  for (int run = is_half_done ? size : 2; run <= size; run *= 2) {
-    if (!is_half_done) {
-      compare(keys, count, size / 2, [&](int i) { return flip_pair(i, run); });
-    }
-    for (int distance = is_half_done ? run / 2 : run / 4; distance > 0; distance /= 2) {
-      compare(keys, count, size / 2, [&](int i) { return step_pair(i, distance); });
-    }
-  }
-}
-
-__device__ int power_of_two(int n) {
-  int size = 2;
-  while (size < n) size *= 2;
-  return size;
-}
-
-// Keys in global memory, by way of shared memory where the pairs are near enough.
-__device__ void sort_big(uint64_t* keys, int count, Shared& shared) {
-  const auto near = [&](bool is_half_done) {
-    for (int begin = 0; begin < count; begin += kSharedKeys) {
-      const int here = count - begin < kSharedKeys ? count - begin : kSharedKeys;
-      for (int i = threadIdx.x; i < here; i += kThreads) shared.keys[i] = keys[begin + i];
-      __syncthreads();
-      sort_run(shared.keys, here, kSharedKeys, is_half_done);
-      for (int i = threadIdx.x; i < here; i += kThreads) keys[begin + i] = shared.keys[i];
-      __syncthreads();
-    }
-  };
-  near(false);
-  const int size = power_of_two(count);
-  for (int run = 2 * kSharedKeys; run <= size; run *= 2) {
-    compare(keys, count, size / 2, [&](int i) { return flip_pair(i, run); });
-    for (int distance = run / 4; distance >= kSharedKeys; distance /= 2) {
-      compare(keys, count, size / 2, [&](int i) { return step_pair(i, distance); });
-    }
-    near(true);
-  }
-}
-
 // The rank of the count-th largest of rank(0 .. size - 1); REQUIRES: 0 < count <= size.
 template <class F>
 __device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shared) {
   uint32_t found = 0, mask = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < 256; i += kThreads) shared.histogram[i] = 0;
+    for (int i = threadIdx.x; i < 256; i += kDrawThreads) shared.histogram[i] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < size; i += kThreads) {
+    for (int i = threadIdx.x; i < size; i += kDrawThreads) {
       const uint32_t here = rank(i);
       if ((here & mask) == found) atomicAdd(&shared.histogram[here >> shift & 255], 1u);
     }
@@ -239,7 +184,7 @@ __device__ int gather(const Row& row, uint32_t least, uint64_t* keys, int room) 
   if (threadIdx.x == 0) row.shared.count = 0;
   __syncthreads();
   const int lane = threadIdx.x % kWarp;
-  for (int first = 0; first < row.a.vocabulary; first += kThreads) {
+  for (int first = 0; first < row.a.vocabulary; first += kDrawThreads) {
     const int id = first + threadIdx.x;
     const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
     const bool taken = is_finite(logit) &&
@@ -261,8 +206,8 @@ __device__ int cut_to_share(const Row& row, const uint64_t* keys, int count, dou
   const double share = mul_rn(double{row.settings.top_p}, total);
   double sum = 0;  // of thread 0
   if (threadIdx.x == 0) shared.chosen = -1;
-  for (int first = 0; first < count; first += kThreads) {
-    const int here = count - first < kThreads ? count - first : kThreads;
+  for (int first = 0; first < count; first += kDrawThreads) {
+    const int here = count - first < kDrawThreads ? count - first : kDrawThreads;
     __syncthreads();
     if (threadIdx.x < here)
       shared.weights[threadIdx.x] = row.weight(logit_of(keys[first + threadIdx.x]));
@@ -290,7 +235,7 @@ __device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
   };
   if (threadIdx.x == 0) shared.first_dropped = count, shared.count = 0;
   __syncthreads();
-  for (int i = threadIdx.x; i < count; i += kThreads) {
+  for (int i = threadIdx.x; i < count; i += kDrawThreads) {
     if (fails(i)) {
       atomicMin(&shared.first_dropped, i);
       atomicAdd(&shared.count, 1);
@@ -314,7 +259,8 @@ __device__ double add_up_candidates(const Row& row, const uint64_t* keys, int co
                                     double* prefix) {
   const int num_blocks = ceil_of(count, kWeightBlock);
   // Whole warps go round together.
-  for (int i = threadIdx.x / kSumLanes; i < (num_blocks + 1) / 2 * 2; i += kThreads / kSumLanes) {
+  for (int i = threadIdx.x / kSumLanes; i < (num_blocks + 1) / 2 * 2;
+       i += kDrawThreads / kSumLanes) {
     const int first = i * kWeightBlock;
     const float sum =
         sum_of_block(count - first, [&](int j) { return row.weight(logit_of(keys[first + j])); });
@@ -346,7 +292,7 @@ __device__ void load_row(Row& row) {
   row.x = row.a.logits + row.index * row.a.stride;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kDrawThreads)
     draw_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   Row row = {a, space, shared, blockIdx.x, {}, nullptr, 0};
@@ -387,7 +333,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The rows that draw_kernel() has left, some at a time.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kDrawThreads)
     draw_big_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   uint64_t* const keys = space.keys + int64_t{blockIdx.x} * a.vocabulary;
@@ -403,7 +349,7 @@ __global__ void __launch_bounds__(kThreads)
     int token = -1;
     while (true) {
       const int count = gather(row, least, keys, a.vocabulary);
-      sort_big(keys, count, shared);
+      sort_big(keys, count, shared.keys);
       token = draw_from(row, keys, count, least == 1, all_weights, shared.prefix);
       if (token >= 0 || least == 1) break;
       least = 1;
@@ -416,10 +362,10 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void launch_draw(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream) {
-  launch_kernel(draw_kernel, args.num_rows, kThreads, 0, stream, args, space);
+  launch_kernel(draw_kernel, args.num_rows, kDrawThreads, 0, stream, args, space);
   if (!args.any_filtered) return;
   const int slots = args.num_rows < kBigSlots ? args.num_rows : kBigSlots;
-  launch_kernel(draw_big_kernel, slots, kThreads, 0, stream, args, space);
+  launch_kernel(draw_big_kernel, slots, kDrawThreads, 0, stream, args, space);
 }
 
 }  // namespace pagedinfer::kernels
