@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <random>
 #include <set>
 #include <sstream>
 
 #include "core/error.h"
+#include "file_trouble.h"
 #include "io/record_output.h"
 #include "support.h"
 
@@ -64,66 +62,6 @@ bool is_complete(const Job& job, const std::string& path) {
   return found == expected && !std::filesystem::exists(path + ".part") &&
          read_file(path + ".run").size() == part_header({{{"seed", "1"}}}).size();
 }
-
-struct Killed {};
-
-// Lets one system call go wrong.
-class Trouble {
- public:
-  enum class Kind { kNone, kKilled, kKilledInside, kRefused, kShort };
-
-  Trouble(Kind kind, int at) : kind_(kind), state_(std::make_shared<State>(at)) {}
-
-  FileCalls calls() const {
-    FileCalls calls;
-    calls.write = [*this](int fd, const void* data, size_t size) {
-      return some(size, [&](size_t part) { return ::write(fd, data, part); });
-    };
-    calls.pwrite = [*this](int fd, const void* data, size_t size, off_t at) {
-      return some(size, [&](size_t part) { return ::pwrite(fd, data, part, at); });
-    };
-    calls.fdatasync = [*this](int) { return due() ? refuse(EIO) : 0; };
-    calls.ftruncate = [*this](int fd, off_t size) {
-      return due() ? refuse(EIO) : ::ftruncate(fd, size);
-    };
-    calls.close = [*this](int fd) {
-      const bool fails = due();
-      ::close(fd);
-      return fails ? refuse(EIO) : 0;
-    };
-    calls.rename = [*this](const char* from, const char* to) {
-      return due() ? refuse(EIO) : ::rename(from, to);
-    };
-    calls.unlink = [*this](const char* path) { return due() ? refuse(EROFS) : ::unlink(path); };
-    return calls;
-  }
-  bool happened() const { return state_->left <= 0; }
-
- private:
-  struct State {
-    explicit State(int at) : left(at) {}
-    int left;
-    bool refuses = false;  // after a short write comes the refusal
-  };
-
-  bool due() const { return kind_ != Kind::kNone && --state_->left == 0; }
-  int refuse(int error) const {
-    if (kind_ == Kind::kKilled || kind_ == Kind::kKilledInside) throw Killed();
-    errno = error;
-    return -1;
-  }
-  ssize_t some(size_t size, const std::function<ssize_t(size_t)>& write) const {
-    if (state_->refuses) return refuse(ENOSPC);
-    if (!due()) return write(size);
-    if (kind_ == Kind::kKilledInside) write(size / 2);
-    if (kind_ != Kind::kShort) return refuse(ENOSPC);
-    state_->refuses = true;
-    return write(size / 2);
-  }
-
-  Kind kind_;
-  std::shared_ptr<State> state_;
-};
 
 struct Attempt {
   bool resume = false, retry_errors = false;
