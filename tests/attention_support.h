@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
-#include <numeric>
+#include <span>
+#include <vector>
 
 #include "kv_poison.h"
 #include "ops_support.h"
@@ -39,84 +41,135 @@ struct AttentionRun {
   int threads, block_size, chunk;
 };
 
-// The outputs of all sequences, one after the other. They advance together, each by a chunk at a
-// time; blocks are scattered, and what no token has been written to is NaN, as is what the window
-// has left behind.
+// The steps in which sequences are computed: they advance together, each by a chunk at a time,
+// in blocks that may be scattered.
+class AttentionSteps {
+ public:
+  // What the queries, keys and values of one step are, a row per token.
+  struct Step {
+    Batch batch = {};
+    std::vector<float> q = {}, k = {}, v = {};
+    std::vector<int> taking_part = {};  // the sequences of the batch
+  };
+
+  // A chunk of 0 means random sizes.
+  AttentionSteps(Random& random, const AttentionShape& shape,
+                 std::span<const AttentionSequence> sequences, int block_size, int chunk)
+      : random_(random),
+        shape_(shape),
+        sequences_(sequences),
+        block_size_(block_size),
+        chunk_(chunk),
+        done_(sequences.size()),
+        left_behind_(sequences.size()) {
+    for (const AttentionSequence& s : sequences)
+      max_blocks_ = std::max(max_blocks_, (s.tokens + block_size - 1) / block_size);
+    const int num_blocks = static_cast<int>(sequences.size()) * max_blocks_ + 3;
+    const int offset = random.below(20);
+    firsts_.resize(num_blocks);
+    for (int i = 0; i < num_blocks; ++i) firsts_[i] = offset + i * block_size;
+    if (random.below(3)) {
+      for (int i = num_blocks - 1; i > 0; --i) std::swap(firsts_[i], firsts_[random.below(i + 1)]);
+    }
+    num_positions_ = offset + int64_t{num_blocks} * block_size;
+  }
+
+  // That the cache needs to have.
+  int64_t num_positions() const { return num_positions_; }
+
+  // False: all sequences are at their ends.
+  bool next(Step& step) {
+    step = {.batch = {.query_starts = {0}, .max_blocks = max_blocks_, .block_size = block_size_}};
+    Batch& batch = step.batch;
+    for (size_t s = 0; s < sequences_.size(); ++s) {
+      const AttentionSequence& seq = sequences_[s];
+      const int count =
+          std::min(seq.tokens - done_[s], chunk_ > 0 ? chunk_ : 1 + random_.below(300));
+      if (count == 0) continue;
+      step.taking_part.push_back(static_cast<int>(s));
+      for (int p = done_[s]; p < done_[s] + count; ++p) {
+        batch.tokens.push_back(0);
+        batch.positions.push_back(p);
+        batch.slot_mapping.push_back(slot(s, p));
+      }
+      const auto append = [&](std::vector<float>& to, const std::vector<float>& from, int heads) {
+        const int64_t width = int64_t{heads} * shape_.dim;
+        to.insert(to.end(), from.begin() + done_[s] * width,
+                  from.begin() + (done_[s] + count) * width);
+      };
+      append(step.q, seq.q, shape_.heads);
+      append(step.k, seq.k, shape_.kv_heads);
+      append(step.v, seq.v, shape_.kv_heads);
+      done_[s] += count;
+      batch.query_starts.push_back(batch.num_tokens());
+      batch.context_lens.push_back(done_[s]);
+      const int used = (done_[s] + block_size_ - 1) / block_size_;
+      for (int b = 0; b < max_blocks_; ++b)
+        batch.block_table.push_back(b < used ? firsts_[s * max_blocks_ + b] : -1);
+    }
+    return !step.taking_part.empty();
+  }
+
+  // Calls poison(position) for what the windows of these sequences have left behind since last
+  // time.
+  template <class Poison>
+  void leave_behind(std::span<const int> sequences, const Poison& poison) {
+    for (const int s : sequences) {
+      int& left = left_behind_[s];
+      for (; shape_.window > 0 && left <= done_[s] - shape_.window; ++left) poison(slot(s, left));
+    }
+  }
+
+  AttentionArgs args() const {
+    return {.heads = shape_.heads,
+            .kv_heads = shape_.kv_heads,
+            .head_dim = shape_.dim,
+            .scale = 1 / std::sqrt(static_cast<float>(shape_.dim)),
+            .window = shape_.window};
+  }
+
+ private:
+  int slot(size_t sequence, int position) const {
+    return firsts_[sequence * max_blocks_ + position / block_size_] + position % block_size_;
+  }
+
+  Random& random_;
+  const AttentionShape shape_;
+  const std::span<const AttentionSequence> sequences_;
+  const int block_size_, chunk_;
+  int max_blocks_ = 1;
+  int64_t num_positions_ = 0;
+  std::vector<int> firsts_, done_, left_behind_;
+};
+
+// The outputs of all sequences, one after the other. What no token has been written to is NaN, as
+// is what the window has left behind.
 inline std::vector<std::vector<float>> run_attention(Random& random, const AttentionShape& shape,
                                                      std::span<const AttentionSequence> sequences,
                                                      const AttentionRun& how) {
   const auto ops = make_cpu_ops({.isa = how.isa, .num_threads = how.threads});
-  const int num_seqs = static_cast<int>(sequences.size());
-  int max_blocks = 1;
-  for (const AttentionSequence& s : sequences) {
-    max_blocks = std::max(max_blocks, (s.tokens + how.block_size - 1) / how.block_size);
-  }
-  const int num_blocks = num_seqs * max_blocks + 3, offset = random.below(20);
-  std::vector<int> firsts(num_blocks);
-  for (int i = 0; i < num_blocks; ++i) firsts[i] = offset + i * how.block_size;
-  if (random.below(3)) {
-    for (int i = num_blocks - 1; i > 0; --i) std::swap(firsts[i], firsts[random.below(i + 1)]);
-  }
-  const KvLayer cache = ops->allocate_kv(shape.cache, shape.kv_heads, shape.dim,
-                                         offset + int64_t{num_blocks} * how.block_size);
+  AttentionSteps steps(random, shape, sequences, how.block_size, how.chunk);
+  const KvLayer cache =
+      ops->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
   std::fill_n(static_cast<unsigned char*>(cache.k.data), cache.k.bytes(), 0xff);
   std::fill_n(static_cast<unsigned char*>(cache.v.data), cache.v.bytes(), 0xff);
 
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
-  std::vector<std::vector<float>> outputs(num_seqs);
-  std::vector<int> done(num_seqs), left_behind(num_seqs);
-  while (true) {
-    Batch batch = {.query_starts = {0}, .max_blocks = max_blocks, .block_size = how.block_size};
-    std::vector<float> q, k, v;
-    std::vector<int> taking_part;
-    for (int s = 0; s < num_seqs; ++s) {
-      const AttentionSequence& seq = sequences[s];
-      const int count =
-          std::min(seq.tokens - done[s], how.chunk > 0 ? how.chunk : 1 + random.below(300));
-      if (count == 0) continue;
-      taking_part.push_back(s);
-      const int* blocks = &firsts[s * max_blocks];
-      for (int p = done[s]; p < done[s] + count; ++p) {
-        batch.tokens.push_back(0);
-        batch.positions.push_back(p);
-        batch.slot_mapping.push_back(blocks[p / how.block_size] + p % how.block_size);
-      }
-      done[s] += count;
-      const auto append = [&](std::vector<float>& to, const std::vector<float>& from, int width) {
-        to.insert(to.end(), from.begin() + int64_t{done[s] - count} * width,
-                  from.begin() + int64_t{done[s]} * width);
-      };
-      append(q, seq.q, q_width), append(k, seq.k, kv_width), append(v, seq.v, kv_width);
-      batch.query_starts.push_back(batch.num_tokens());
-      batch.context_lens.push_back(done[s]);
-      const int used = (done[s] + how.block_size - 1) / how.block_size;
-      for (int b = 0; b < max_blocks; ++b) batch.block_table.push_back(b < used ? blocks[b] : -1);
-    }
-    if (taking_part.empty()) return outputs;
-
-    const BatchView staged = ops->stage(batch);
-    const int64_t n = batch.num_tokens();
+  std::vector<std::vector<float>> outputs(sequences.size());
+  for (AttentionSteps::Step step; steps.next(step);) {
+    const BatchView staged = ops->stage(step.batch);
+    const int64_t n = step.batch.num_tokens();
     const Tensor out = ops->scratch(DType::kF32, n, q_width);
-    ops->write_kv(view(k, n, kv_width), view(v, n, kv_width), staged.slot_mapping, cache);
-    ops->attention(view(q, n, q_width), cache, staged,
-                   {.heads = shape.heads,
-                    .kv_heads = shape.kv_heads,
-                    .head_dim = shape.dim,
-                    .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
-                    .window = shape.window},
-                   out);
-    for (const int s : taking_part) {
-      for (int p = left_behind[s]; shape.window > 0 && p <= done[s] - shape.window; ++p) {
-        poison_position(cache, firsts[s * max_blocks + p / how.block_size] + p % how.block_size);
-        left_behind[s] = p + 1;
-      }
-    }
-    for (size_t i = 0; i < taking_part.size(); ++i) {
-      std::vector<float>& to = outputs[taking_part[i]];
-      to.insert(to.end(), out.row<float>(batch.query_starts[i]),
-                out.row<float>(batch.query_starts[i + 1] - 1) + q_width);
+    ops->write_kv(view(step.k, n, kv_width), view(step.v, n, kv_width), staged.slot_mapping, cache);
+    ops->attention(view(step.q, n, q_width), cache, staged, steps.args(), out);
+    steps.leave_behind(step.taking_part, [&](int slot) { poison_position(cache, slot); });
+    for (size_t i = 0; i < step.taking_part.size(); ++i) {
+      std::vector<float>& to = outputs[step.taking_part[i]];
+      to.insert(to.end(), out.row<float>(step.batch.query_starts[i]),
+                out.row<float>(step.batch.query_starts[i + 1] - 1) + q_width);
     }
   }
+  return outputs;
 }
 
 }  // namespace pagedinfer

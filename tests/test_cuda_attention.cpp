@@ -17,53 +17,18 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   spec.head_dim = shape.dim;
   spec.vocab = 100;
   const auto gpu = make_gpu(spec, {.compute = shape.cache, .deterministic = deterministic});
-  const int num_seqs = static_cast<int>(sequences.size());
-  int max_blocks = 1;
-  for (const AttentionSequence& s : sequences)
-    max_blocks = std::max(max_blocks, (s.tokens + block_size - 1) / block_size);
-  const int num_blocks = num_seqs * max_blocks + 3;
-  std::vector<int> firsts(static_cast<size_t>(num_blocks));
-  for (int i = 0; i < num_blocks; ++i) firsts[i] = i * block_size;
-  for (int i = num_blocks - 1; i > 0; --i) std::swap(firsts[i], firsts[random.below(i + 1)]);
+  AttentionSteps steps(random, shape, sequences, block_size, chunk);
   const KvLayer cache =
-      gpu->allocate_kv(shape.cache, shape.kv_heads, shape.dim, int64_t{num_blocks} * block_size);
+      gpu->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
   for (const Tensor& t : {cache.k, cache.v}) {
     const std::vector<unsigned char> nans(static_cast<size_t>(t.bytes()), 0xff);
     gpu->write(nans.data(), t);
   }
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
   std::vector<std::vector<float>> outputs(sequences.size());
-  std::vector<int> done(sequences.size()), left_behind(sequences.size());
-  while (true) {
-    Batch batch = {.query_starts = {0}, .max_blocks = max_blocks, .block_size = block_size};
-    std::vector<float> q, k, v;
-    std::vector<int> taking_part;
-    for (int s = 0; s < num_seqs; ++s) {
-      const AttentionSequence& seq = sequences[s];
-      const int count = std::min(seq.tokens - done[s], chunk > 0 ? chunk : 1 + random.below(300));
-      if (count == 0) continue;
-      taking_part.push_back(s);
-      const int* blocks = &firsts[s * max_blocks];
-      for (int p = done[s]; p < done[s] + count; ++p) {
-        batch.tokens.push_back(0);
-        batch.positions.push_back(p);
-        batch.slot_mapping.push_back(blocks[p / block_size] + p % block_size);
-      }
-      const auto append = [&](std::vector<float>& to, const std::vector<float>& from, int width) {
-        to.insert(to.end(), from.begin() + int64_t{done[s]} * width,
-                  from.begin() + int64_t{done[s] + count} * width);
-      };
-      append(q, seq.q, q_width), append(k, seq.k, kv_width), append(v, seq.v, kv_width);
-      done[s] += count;
-      batch.query_starts.push_back(batch.num_tokens());
-      batch.context_lens.push_back(done[s]);
-      const int used = (done[s] + block_size - 1) / block_size;
-      for (int b = 0; b < max_blocks; ++b) batch.block_table.push_back(b < used ? blocks[b] : -1);
-    }
-    if (taking_part.empty()) return outputs;
-
-    const BatchView staged = gpu->stage(batch);
-    const int64_t n = batch.num_tokens();
+  for (AttentionSteps::Step step; steps.next(step);) {
+    const BatchView staged = gpu->stage(step.batch);
+    const int64_t n = step.batch.num_tokens();
     // As the model has them: columns of one matrix.
     const Tensor qkv = gpu->scratch(shape.cache, n, q_width + 2 * kv_width);
     const auto part = [&](int64_t first, int64_t count, const std::vector<float>& values) {
@@ -74,33 +39,25 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
       gpu->write(bytes.data(), t);
       return t;
     };
-    const Tensor q_part = part(0, q_width, q), k_part = part(q_width, kv_width, k),
-                 v_part = part(q_width + kv_width, kv_width, v);
+    const Tensor q = part(0, q_width, step.q), k = part(q_width, kv_width, step.k),
+                 v = part(q_width + kv_width, kv_width, step.v);
     const Tensor out = gpu->scratch(shape.cache, n, q_width);
     const std::vector<unsigned char> nans(static_cast<size_t>(out.bytes()), 0xff);
     gpu->write(nans.data(), out);
-    gpu->write_kv(k_part, v_part, staged.slot_mapping, cache);
-    gpu->attention(q_part, cache, staged,
-                   {.heads = shape.heads,
-                    .kv_heads = shape.kv_heads,
-                    .head_dim = shape.dim,
-                    .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
-                    .window = shape.window},
-                   out);
+    gpu->write_kv(k, v, staged.slot_mapping, cache);
+    gpu->attention(q, cache, staged, steps.args(), out);
     std::vector<char> bytes(static_cast<size_t>(out.bytes()));
     std::vector<float> values(static_cast<size_t>(n * q_width));
     gpu->read(out, bytes.data());
     convert(bytes.data(), out.dtype, values.data(), DType::kF32, n * q_width);
-    for (size_t i = 0; i < taking_part.size(); ++i) {
-      const int s = taking_part[i];
-      outputs[s].insert(outputs[s].end(), &values[int64_t{batch.query_starts[i]} * q_width],
-                        values.data() + int64_t{batch.query_starts[i + 1]} * q_width);
-      for (int p = left_behind[s]; shape.window > 0 && p <= done[s] - shape.window; ++p) {
-        poison_position(*gpu, cache, firsts[s * max_blocks + p / block_size] + p % block_size);
-        left_behind[s] = p + 1;
-      }
+    steps.leave_behind(step.taking_part, [&](int slot) { poison_position(*gpu, cache, slot); });
+    for (size_t i = 0; i < step.taking_part.size(); ++i) {
+      std::vector<float>& to = outputs[step.taking_part[i]];
+      to.insert(to.end(), &values[int64_t{step.batch.query_starts[i]} * q_width],
+                values.data() + int64_t{step.batch.query_starts[i + 1]} * q_width);
     }
   }
+  return outputs;
 }
 
 AttentionShape random_shape(Random& random, DType dtype) {
