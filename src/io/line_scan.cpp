@@ -10,19 +10,13 @@
 
 #include "core/error.h"
 #include "io/line_reader.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
 namespace {
 
 constexpr size_t kScanBytes = 1 << 20;
-
-struct OpenFile {
-  ~OpenFile() {
-    if (fd >= 0) close(fd);
-  }
-  int fd;
-};
 
 // Reads behind what `buffer` holds; false at the end of the file.
 bool read_more(const OpenFile& file, const std::string& path, int64_t place, std::string& buffer) {
@@ -42,7 +36,7 @@ bool read_more(const OpenFile& file, const std::string& path, int64_t place, std
 
 int64_t scan_lines(const std::string& path, int64_t begin,
                    const std::function<bool(std::string_view line, int64_t place)>& take) {
-  const OpenFile file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.fd < 0 && errno == ENOENT) return 0;
   if (file.fd < 0) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   std::string buffer;  // the file from `begin` on

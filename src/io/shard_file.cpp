@@ -22,9 +22,9 @@ constexpr int64_t kInOrderBytes = 256 << 10, kOutOfOrderBytes = 16 << 10;
 
 }  // namespace
 
-ShardFile::ShardFile(std::string path, const Take& take) : path_(std::move(path)) {
-  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+ShardFile::ShardFile(std::string path, const Take& take)
+    : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (file_.fd < 0) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
   int64_t last = -1;
   num_bytes_ = scan_lines(path_, 0, [&](std::string_view line, int64_t) {
     const std::optional<StoredRecord> record = parser_.parse(line);
@@ -42,10 +42,6 @@ ShardFile::ShardFile(std::string path, const Take& take) : path_(std::move(path)
                             num_records_ + 1));
   }
   if (!ascending_) find_places();
-}
-
-ShardFile::~ShardFile() {
-  if (fd_ >= 0) close(fd_);
 }
 
 void ShardFile::find_places() {
@@ -97,7 +93,7 @@ void ShardFile::load(int64_t place, int64_t size) {
   window_.resize(static_cast<size_t>(std::min(size, num_bytes_ - place)));
   size_t done = 0;
   while (done < window_.size()) {
-    const ssize_t count = pread(fd_, window_.data() + done, window_.size() - done,
+    const ssize_t count = pread(file_.fd, window_.data() + done, window_.size() - done,
                                 place + static_cast<int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw Error(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));

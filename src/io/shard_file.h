@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/open_file.h"
 #include "io/stored_record.h"
 
 namespace pagedinfer {
@@ -20,9 +21,6 @@ class ShardFile {
   // Gives every record to `take`, in the order of the file. Throws Error naming file and line of
   // what is no record, and of a record that is torn.
   ShardFile(std::string path, const Take& take);
-  ~ShardFile();
-  ShardFile(const ShardFile&) = delete;
-  ShardFile& operator=(const ShardFile&) = delete;
 
   int64_t num_records() const { return num_records_; }
 
@@ -43,12 +41,12 @@ class ShardFile {
   void load(int64_t place, int64_t size);
 
   const std::string path_;
+  const OpenFile file_;
   RecordParser parser_;
   int64_t num_records_ = 0, num_bytes_ = 0;
   bool ascending_ = true;
   std::vector<Place> places_ = {};  // by index, of a file that is not ascending
-  int fd_ = -1;
-  std::string window_ = {};  // a piece of the file
+  std::string window_ = {};         // a piece of the file
   int64_t window_begin_ = 0;
   int64_t num_given_ = 0, place_ = 0, index_ = -1;
   std::string_view text_ = {};
