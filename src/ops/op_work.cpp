@@ -1,0 +1,82 @@
+#include "ops/op_work.h"
+
+#include <algorithm>
+
+namespace pagedinfer {
+namespace {
+
+double size(const Tensor& x) { return static_cast<double>(x.bytes()); }
+
+// The triangle 1 + 2 + ... + n.
+int64_t sum_to(int64_t n) { return n * (n + 1) / 2; }
+
+}  // namespace
+
+OpWork work_of(std::initializer_list<Tensor> moved) {
+  OpWork work;
+  for (const Tensor& x : moved) work.bytes += size(x);
+  return work;
+}
+
+OpWork embed_work(Tensor table, Tensor tokens, Tensor out) {
+  table.rows = tokens.rows;
+  return work_of({table, tokens, out});
+}
+
+OpWork matmul_work(Tensor x, std::span<const Product> products) {
+  OpWork work = {.bytes = size(x)};
+  for (const Product& product : products) {
+    work.bytes += size(product.weight) + size(product.out);
+    work.flops += 2.0 * static_cast<double>(x.rows) * static_cast<double>(product.weight.rows) *
+                  static_cast<double>(product.weight.cols);
+  }
+  return work;
+}
+
+OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
+  OpWork work = work_of({k, v, slot_mapping});
+  work.bytes += static_cast<double>((k.rows * k.cols + v.rows * v.cols) * size_of(cache.k.dtype));
+  return work;
+}
+
+OpWork rotate_and_write_kv_work(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                                Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+  OpWork work = write_kv_work(k, v, slot_mapping, cache);
+  work.bytes += 2 * size(q) + size(norms.q) + size(norms.k) + size(rope_table);
+  return work;
+}
+
+AttendedKeys attended_keys(const Batch& batch, int window) {
+  AttendedKeys keys;
+  for (int s = 0; s < batch.num_seqs(); ++s) {
+    const int64_t end = batch.context_lens[static_cast<size_t>(s)];
+    const int64_t num_queries =
+        batch.query_starts[static_cast<size_t>(s) + 1] - batch.query_starts[static_cast<size_t>(s)];
+    const int64_t first = end - num_queries;
+    if (window == 0) {
+      keys.read += end;
+      keys.seen += sum_to(end) - sum_to(first);
+      continue;
+    }
+    keys.read += std::min(end, num_queries + window - 1);
+    // The first queries see all there is, the others a window each.
+    const int64_t growing = std::clamp<int64_t>(window - first, 0, num_queries);
+    keys.seen += sum_to(first + growing) - sum_to(first) + (num_queries - growing) * window;
+  }
+  return keys;
+}
+
+OpWork attention_work(Tensor q, KvLayer cache, AttendedKeys keys, const AttentionArgs& args,
+                      Tensor out) {
+  OpWork work = work_of({q, out});
+  work.bytes += 2.0 * static_cast<double>(keys.read) * args.kv_heads * args.head_dim *
+                static_cast<double>(size_of(cache.k.dtype));
+  work.flops = 4.0 * static_cast<double>(keys.seen) * args.heads * args.head_dim;
+  return work;
+}
+
+double bound_of(const OpWork& work, const DevicePeaks& peaks) {
+  return std::max(work.bytes / peaks.bytes_per_second, work.flops / peaks.flops_per_second);
+}
+
+}  // namespace pagedinfer
