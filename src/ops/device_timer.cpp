@@ -1,0 +1,16 @@
+#include "ops/device_timer.h"
+
+#include "core/check.h"
+
+namespace pagedinfer {
+
+void ClockTimer::take(std::span<double> seconds) {
+  CHECK(seconds.size() <= marks_.size());
+  for (double& interval : seconds) {
+    interval = marks_.front() - last_.value_or(marks_.front());
+    last_ = marks_.front();
+    marks_.pop_front();
+  }
+}
+
+}  // namespace pagedinfer
