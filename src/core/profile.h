@@ -2,6 +2,7 @@
 // move and compute.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -58,5 +59,10 @@ struct TimedStep {
 struct DevicePeaks {
   double bytes_per_second = 0, flops_per_second = 0;
 };
+
+// The least seconds that the work takes.
+inline double bound_of(const OpWork& work, const DevicePeaks& peaks) {
+  return std::max(work.bytes / peaks.bytes_per_second, work.flops / peaks.flops_per_second);
+}
 
 }  // namespace pagedinfer

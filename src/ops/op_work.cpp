@@ -75,8 +75,4 @@ OpWork attention_work(Tensor q, KvLayer cache, AttendedKeys keys, const Attentio
   return work;
 }
 
-double bound_of(const OpWork& work, const DevicePeaks& peaks) {
-  return std::max(work.bytes / peaks.bytes_per_second, work.flops / peaks.flops_per_second);
-}
-
 }  // namespace pagedinfer

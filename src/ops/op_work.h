@@ -33,7 +33,4 @@ AttendedKeys attended_keys(const Batch& batch, int window);
 OpWork attention_work(Tensor q, KvLayer cache, AttendedKeys keys, const AttentionArgs& args,
                       Tensor out);
 
-// The least seconds that it takes.
-double bound_of(const OpWork& work, const DevicePeaks& peaks);
-
 }  // namespace pagedinfer

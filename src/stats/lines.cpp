@@ -1,7 +1,10 @@
 #include "stats/lines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "core/json.h"
 
@@ -11,6 +14,7 @@ namespace {
 // Clocks are not better than a microsecond, and more digits only hide the number.
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 double rounded(double number) { return std::round(number * 1e6) / 1e6; }
+double five_digits(double number) { return std::stod(fmt::format("{:.5g}", number)); }
 
 void add_spread(JsonWriter& json, const char* name, const Spread& spread) {
   json.key(name)
@@ -132,6 +136,41 @@ void append_step_line(std::string& out, const StepRecord& step) {
       .field("sample_ms", milliseconds(step.times.sample))
       .field("commit_ms", milliseconds(step.times.commit))
       .end_object();
+  out += '\n';
+}
+
+void append_profile_line(std::string& out, const Profile& profile) {
+  JsonWriter json(out);
+  json.begin_object()
+      .field("kind", "profile")
+      .field("peak_gb_per_s", five_digits(1e-9 * profile.peaks.bytes_per_second))
+      .field("peak_tflop_per_s", five_digits(1e-12 * profile.peaks.flops_per_second))
+      .field("steps", profile.steps)
+      .field("decode_steps", profile.decode_steps)
+      .field("op_s", rounded(profile.op_seconds()))
+      .field("gap_s", rounded(profile.gaps.total));
+  add_spread(json, "gap_ms", profile.gaps.spread);
+  add_spread(json, "decode_gap_ms", profile.decode_gaps.spread);
+  json.key("ops").begin_array();
+  for (const OpProfile& op : profile.ops) {
+    const auto per_second = [&](double amount) {
+      return op.seconds > 0 ? five_digits(amount / op.seconds) : 0;
+    };
+    json.begin_object()
+        .field("op", label_of(op.name))
+        .field("decode_only", op.decode_only)
+        .field("calls", op.calls)
+        .field("time_s", rounded(op.seconds))
+        .field("share", profile.seconds() > 0 ? five_digits(op.seconds / profile.seconds()) : 0)
+        .field("bytes", five_digits(op.work.bytes))
+        .field("flops", five_digits(op.work.flops))
+        .field("gb_per_s", per_second(1e-9 * op.work.bytes))
+        .field("tflop_per_s", per_second(1e-12 * op.work.flops))
+        .field("bound_s", rounded(op.bound))
+        .field("of_bound", per_second(op.bound))
+        .end_object();
+  }
+  json.end_array().end_object();
   out += '\n';
 }
 

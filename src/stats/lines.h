@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "stats/profile.h"
 #include "stats/report.h"
 
 namespace pagedinfer {
@@ -32,6 +33,9 @@ void append_request_line(std::string& out, const RequestRecord& request);
 
 // {"kind":"step",...}
 void append_step_line(std::string& out, const StepRecord& step);
+
+// {"kind":"profile",...}
+void append_profile_line(std::string& out, const Profile& profile);
 
 // {"kind":"summary",...}
 void append_summary_line(std::string& out, const RunInfo& info, const Summary& summary);

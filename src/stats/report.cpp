@@ -7,6 +7,8 @@ namespace {
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
+}  // namespace
+
 Spread spread_of(const Histogram& histogram) {
   return {.mean = histogram.mean(),
           .p50 = histogram.percentile(50),
@@ -14,8 +16,6 @@ Spread spread_of(const Histogram& histogram) {
           .p99 = histogram.percentile(99),
           .max = histogram.max()};
 }
-
-}  // namespace
 
 double queue_time(const RequestRecord& request) { return request.admitted - request.submitted; }
 

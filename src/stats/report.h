@@ -14,6 +14,7 @@ namespace pagedinfer {
 struct Spread {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
+Spread spread_of(const Histogram& histogram);
 
 // The latencies of one request in seconds. REQUIRES of each: the request completed.
 double queue_time(const RequestRecord& request);           // admitted - submitted

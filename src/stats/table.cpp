@@ -9,14 +9,6 @@
 namespace pagedinfer {
 namespace {
 
-// A number with three digits, or all of those before the point.
-std::string three_digits(double number) {
-  const double size = std::abs(number);
-  if (size < 9.995) return fmt::format("{:.2f}", number);
-  if (size < 99.95) return fmt::format("{:.1f}", number);
-  return grouped(std::llround(number));
-}
-
 std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
 
 std::string row(const std::string& name, const std::string& text) {
@@ -55,6 +47,13 @@ std::string grouped(int64_t number) {
     text.insert(static_cast<size_t>(at), 1, ',');
   }
   return text;
+}
+
+std::string three_digits(double number) {
+  const double size = std::abs(number);
+  if (size < 9.995) return fmt::format("{:.2f}", number);
+  if (size < 99.95) return fmt::format("{:.1f}", number);
+  return grouped(std::llround(number));
 }
 
 std::string human_seconds(double seconds) {
