@@ -72,8 +72,8 @@ TEST_CASE("profile: the table has a row for each operation, the slowest first, a
   CHECK(has("gate                              2   9.00 s   36.0 %     0.44        -   44.4 %"));
   CHECK(has("all of them                       5   22.0 s   88.0 %                     45.5 %"));
   CHECK(has("gaps between steps                3   3.00 s   12.0 %"));
-  CHECK(has("gap             1.00 s    750 ms    2.00 s    2.00 s    2.00 s"));
-  CHECK(has("gap, decode     500 ms    251 ms    750 ms    750 ms    750 ms"));
+  CHECK(has("gap              1.00 s    750 ms    2.00 s    2.00 s    2.00 s"));
+  CHECK(has("gap, decode      500 ms    251 ms    750 ms    750 ms    750 ms"));
   CHECK(table.find("matmul") < table.find("gate"));
 }
 
