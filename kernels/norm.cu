@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
   };
   const auto scale_of = [&](float sum) { return 1.0f / sqrtf(sum / float(a.width) + a.eps); };
 
-  const int64_t begin = int64_t{threadIdx.x} * kVec, step = int64_t{blockDim.x} * kVec;
+  // Not 64 bits: nvcc 13.0 would store what is held number by number.
+  const int begin = threadIdx.x * kVec, step = blockDim.x * kVec;
   float sum = 0.0f;
   if constexpr (kHeld > 0) {
     Vec<T, kVec> held[kHeld];
