@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
 __global__ void __launch_bounds__(kThreads)
     largest_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Largest of_warp[kThreads / kWarp];
-  const int64_t row = blockIdx.y;
+  const int64_t row = blockIdx.x;
   const float* const x = a.logits + row * a.stride;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   constexpr int kGroups = kChunk / kGroup / (kThreads / kWarp);  // of a warp
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   float value[kGroups][2];
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
-    const int first = blockIdx.x * kChunk + (warp * kGroups + g) * kGroup + lane;
+    const int first = blockIdx.y * kChunk + (warp * kGroups + g) * kGroup + lane;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int id = first + i * kWarp;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
   Largest best = none();
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
-    const int first = blockIdx.x * kChunk + (warp * kGroups + g) * kGroup;
+    const int first = blockIdx.y * kChunk + (warp * kGroups + g) * kGroup;
     Largest here = none();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -101,20 +101,20 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (const Largest& other : of_warp) best = better(best, other);
-  space.chunks[row * space.num_chunks + blockIdx.x] = best;
+  space.chunks[row * space.num_chunks + blockIdx.y] = best;
 }
 
 // Sixteen threads have a block of weights.
 __global__ void __launch_bounds__(kThreads)
     weights_kernel(const SampleArgs a, const SampleSpace space) {
   static_assert(kThreads / kSumLanes * kWeightBlock == kChunk);
-  const int64_t row = blockIdx.y;
+  const int64_t row = blockIdx.x;
   const SampleRowArgs& settings = a.rows[row];
   if (!needs_all_weights(settings, a.vocabulary)) return;
   const float temperature = settings.temperature;
   const float* const x = a.logits + row * a.stride;
   const float largest = largest_of_row(space, row).value;
-  const int first = blockIdx.x * kChunk + threadIdx.x / kSumLanes * kWeightBlock;
+  const int first = blockIdx.y * kChunk + threadIdx.x / kSumLanes * kWeightBlock;
   const float sum = sum_of_block(
       a.vocabulary - first, [&](int i) { return weight_of(x[first + i], largest, temperature); });
   if (threadIdx.x % kSumLanes == 0 && first < a.vocabulary) {
@@ -155,7 +155,7 @@ void launch_sample(const SampleArgs& args, cudaStream_t stream) {
   if (args.any_adjusted) {
     launch_kernel(adjust_kernel, args.num_rows, kAdjustThreads, 0, stream, args);
   }
-  const dim3 grid(space.num_chunks, args.num_rows);
+  const dim3 grid(args.num_rows, space.num_chunks);  // only x goes beyond 65,535
   launch_kernel(largest_kernel, grid, kThreads, 0, stream, args, space);
   if (args.any_drawn) launch_kernel(weights_kernel, grid, kThreads, 0, stream, args, space);
   launch_draw(args, space, stream);
