@@ -190,6 +190,19 @@ TEST_CASE("an algorithm's bucket holds the rows, and a deterministic choice know
   CHECK(fixed.size() == 1);
 }
 
+TEST_CASE("an algorithm is looked at for the fewest and the most rows that it is chosen for") {
+  for (int64_t rows = 1; rows <= 4096; ++rows) {
+    const std::vector<int64_t> checked = rows_to_check({.rows = rows_bucket(rows)}, false);
+    const auto [least, most] = std::minmax_element(checked.begin(), checked.end());
+    CHECK(*least <= rows);
+    CHECK(*most >= rows);
+    for (const int64_t other : checked) CHECK(rows_bucket(other) == rows_bucket(rows));
+  }
+  const std::vector<int64_t> checked = rows_to_check({.rows = kDeterministicRows}, true);
+  CHECK(*std::min_element(checked.begin(), checked.end()) == 1);
+  CHECK(*std::max_element(checked.begin(), checked.end()) >= 8192);
+}
+
 TEST_CASE("what a product may assume of alignment is what pointer and rows have") {
   alignas(512) static char memory[4096];
   CHECK(alignment_of({memory, DType::kBF16, 3, 128, 128}) == 256);

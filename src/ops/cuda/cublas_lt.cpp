@@ -58,6 +58,7 @@ std::string CublasLt::load() {
   find(destroy, "cublasLtDestroy");
   find(matmul, "cublasLtMatmul");
   find(get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(check_algorithm, "cublasLtMatmulAlgoCheck");
   find(desc_create, "cublasLtMatmulDescCreate");
   find(desc_destroy, "cublasLtMatmulDescDestroy");
   find(desc_set, "cublasLtMatmulDescSetAttribute");

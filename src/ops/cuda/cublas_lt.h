@@ -26,6 +26,7 @@ class CublasLt {
   decltype(&cublasLtDestroy) destroy = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic = nullptr;
+  decltype(&cublasLtMatmulAlgoCheck) check_algorithm = nullptr;
   decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
   decltype(&cublasLtMatmulDescDestroy) desc_destroy = nullptr;
   decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -82,6 +83,13 @@ inline ProductKey key_of(const Tensor& x, const Product& product, bool determini
           .x_alignment = alignment_of(x),
           .weight_alignment = alignment_of(product.weight),
           .out_alignment = alignment_of(product.out)};
+}
+
+// Numbers of rows of which the algorithm of a key must be able to compute every one: the ends of
+// what the key stands for and, as kernels cut rows into tiles, some that fill none.
+inline std::vector<int64_t> rows_to_check(const ProductKey& key, bool deterministic) {
+  if (!deterministic) return {key.rows > rows_bucket(1) ? key.rows / 2 + 1 : 1, key.rows};
+  return {1, 15, key.rows, 1000, 8192, 65536};
 }
 
 }  // namespace pagedinfer

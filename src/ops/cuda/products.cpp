@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "core/check.h"
 #include "core/error.h"
 
 namespace pagedinfer {
 namespace {
+
+constexpr int kMostCandidates = 8;
 
 cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
@@ -54,16 +58,34 @@ void CudaProducts::multiply(const Tensor& x, const Product& product, void* works
   CHECK(weight.dtype == x.dtype && (out.dtype == x.dtype || out.dtype == DType::kF32));
   if (x.rows == 0) return;
   Choice& choice = choice_for(key_of(x, product, deterministic_));
-  const auto rows = static_cast<uint64_t>(x.rows);
-  for (cublasLtMatrixLayout_t layout : {choice.x, choice.d}) {
-    lt_.check(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &rows, sizeof rows),
-              "to describe a product");
-  }
+  set_rows(choice, x.rows);
   const float one = 1.0f, zero = 0.0f;
   lt_.check(lt_.matmul(handle_, operation_, &one, weight.data, choice.weight, x.data, choice.x,
                        &zero, out.data, choice.d, out.data, choice.d, &choice.algorithm, workspace,
                        kProductWorkspaceBytes, stream),
             "a product");
+}
+
+void CudaProducts::set_rows(const Choice& choice, int64_t rows) {
+  const auto columns = static_cast<uint64_t>(rows);
+  for (cublasLtMatrixLayout_t layout : {choice.x, choice.d}) {
+    lt_.check(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns, sizeof columns),
+              "to describe a product");
+  }
+}
+
+bool CudaProducts::serves(const ProductKey& key, const Choice& choice,
+                          const cublasLtMatmulAlgo_t& algorithm) {
+  for (const int64_t rows : rows_to_check(key, deterministic_)) {
+    set_rows(choice, rows);
+    cublasLtMatmulHeuristicResult_t found = {};
+    if (lt_.check_algorithm(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
+                            &algorithm, &found) != CUBLAS_STATUS_SUCCESS ||
+        found.workspaceSize > static_cast<size_t>(kProductWorkspaceBytes)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 CudaProducts::Choice& CudaProducts::choice_for(const ProductKey& key) {
@@ -114,18 +136,22 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key.out_alignment));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(key.out_alignment));
 
-  cublasLtMatmulHeuristicResult_t best = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> best = {};
   int found = 0;
   const cublasStatus_t status =
       lt_.get_heuristic(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
-                        preference.handle, 1, &best, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    throw Error(fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {}",
-                            key.rows, key.k, name_of(key.in), key.n));
+                        preference.handle, kMostCandidates, best.data(), &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
+  // The fastest first. What it proposes is for key.rows alone.
+  for (int i = 0; i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& candidate = best[static_cast<size_t>(i)];
+    if (candidate.state != CUBLAS_STATUS_SUCCESS || !serves(key, choice, candidate.algo)) continue;
+    choice.algorithm = candidate.algo;
+    return;
   }
-  check(status);
-  check(best.state);
-  choice.algorithm = best.algo;
+  throw Error(
+      fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {} ({} proposed)",
+                  key.rows, key.k, name_of(key.in), key.n, found));
 }
 
 }  // namespace pagedinfer

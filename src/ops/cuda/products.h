@@ -33,6 +33,9 @@ class CudaProducts {
 
   Choice& choice_for(const ProductKey& key);
   void choose(const ProductKey& key, Choice& choice);
+  void set_rows(const Choice& choice, int64_t rows);
+  // Whether the library takes this algorithm, in our workspace, for all that the key stands for.
+  bool serves(const ProductKey& key, const Choice& choice, const cublasLtMatmulAlgo_t& algorithm);
   void multiply(const Tensor& x, const Product& product, void* workspace, cudaStream_t stream);
 
   const CublasLt lt_;
