@@ -91,6 +91,8 @@ TEST_CASE("on a GPU the cache takes all that the run may use, less what others u
   CHECK(available_on_gpu(100 * kGiB, 100 * kGiB, 0.5) == 50 * kGiB);
   CHECK(available_on_gpu(100 * kGiB, 70 * kGiB, 0.5) == 20 * kGiB);
   CHECK(available_on_gpu(100 * kGiB, 10 * kGiB, 0.5) == 0);
+  CHECK(available_on_gpu(100 * kGiB, 99 * kGiB, 1.0) == 99 * kGiB - kGiB / 2);
+  CHECK(available_on_gpu(100 * kGiB, kGiB / 4, 1.0) == 0);
   MemoryDemand d = demand();
   d.on_gpu = true;
   d.max_batch_size = 1 << 20;

@@ -10,7 +10,8 @@ namespace pagedinfer {
 namespace {
 
 constexpr int64_t kMaxPositions = INT32_MAX;  // a slot is an int32
-constexpr double kShareOfMemory = 0.5;        // the rest is for the page cache and other programs
+constexpr int64_t kBesidePlanOnGpu = int64_t{512} << 20;
+constexpr double kShareOfMemory = 0.5;  // the rest is for the page cache and other programs
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -43,8 +44,8 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
 
 int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share) {
   const int64_t used = total_bytes - free_bytes;
-  return std::max<int64_t>(static_cast<int64_t>(share * static_cast<double>(total_bytes)) - used,
-                           0);
+  const auto asked_for = static_cast<int64_t>(share * static_cast<double>(total_bytes)) - used;
+  return std::max<int64_t>(std::min(asked_for, free_bytes - kBesidePlanOnGpu), 0);
 }
 
 MemoryPlan plan_memory(const MemoryDemand& d) {

@@ -28,7 +28,8 @@ struct MemoryPlan {
   int64_t num_positions() const { return num_blocks * block_size; }
 };
 
-// Bytes of a GPU that a run may take where `share` of all its memory may be in use.
+// Bytes of a GPU that a run may take where `share` of all its memory may be in use. What is taken
+// beside the plan, code at its first use above all, has a place even with a share of 1.
 int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share);
 
 // Blocks for max_batch_size sequences of max_model_len, or as many as half of the available
