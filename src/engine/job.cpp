@@ -90,6 +90,9 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = load(config);
   interrupt.throw_if_happened();
+  if (!config.quiet && !setup.gpu_problem.empty()) {
+    print(fmt::format("note: the GPU is not used: {}\n", setup.gpu_problem));
+  }
   const double loaded = clock();
   // Only now: nothing is made or replaced in vain.
   Outlets outlets(config, paths, setup, clock, interrupt);

@@ -63,12 +63,12 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("weights", config.weights);
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
+  set("threads", int64_t{setup.cpu.num_threads});
   if (setup.on_gpu) {
     set("gpu_memory_utilization",
         config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
     set("deterministic", config.deterministic);
   } else {
-    set("threads", int64_t{setup.cpu.num_threads});
     set("cpu_isa", std::string(name_of(setup.cpu.isa)));
   }
   set("kv", std::string(contiguous ? "contiguous" : "paged"));

@@ -120,6 +120,8 @@ int64_t available_to(const Config& config, const CudaOps& gpu) {
 
 // The backend and how much memory it may take.
 int64_t make_ops(const Config& config, Setup& setup) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  setup.cpu.num_threads = config.threads.value_or(cores);
   if (setup.on_gpu) {
     auto gpu = make_cuda_ops({.compute = setup.compute, .deterministic = config.deterministic});
     setup.gpu_name = gpu->device_name();
@@ -127,10 +129,8 @@ int64_t make_ops(const Config& config, Setup& setup) {
     setup.ops = std::move(gpu);
     return available;
   }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  setup.cpu = {.isa = choose_isa(config.cpu_isa),
-               .num_threads = config.threads.value_or(cores),
-               .compute = setup.compute};
+  setup.cpu.isa = choose_isa(config.cpu_isa);
+  setup.cpu.compute = setup.compute;
   setup.ops = make_cpu_ops(setup.cpu);
   return available_memory("/");
 }
@@ -182,7 +182,12 @@ Setup set_up(const Config& config) {
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
   setup.limits = make_limits(config, setup.max_model_len);
 
-  setup.on_gpu = config.device == "cuda" || (config.device == "auto" && cuda_problem().empty());
+  setup.on_gpu = config.device == "cuda";
+  if (config.device == "auto") {
+    const std::string problem = cuda_problem();
+    setup.on_gpu = problem.empty();
+    if (!setup.on_gpu && has_gpu()) setup.gpu_problem = problem;
+  }
   setup.compute = compute_type(config.dtype, file_dtype(setup.model), setup.on_gpu);
   const int64_t available = make_ops(config, setup);
   setup.memory = make_plan(config, setup, available);

@@ -51,6 +51,15 @@ std::string cuda_problem() {
   return CublasLt::problem();
 }
 
+bool has_gpu() {
+  int driver = 0, count = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (driver == 0 || status == cudaErrorNoDevice) return false;
+  return status != cudaSuccess || count > 0;
+}
+
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
   if (const std::string problem = cuda_problem(); !problem.empty()) throw Error(problem);
   return std::make_unique<CudaBackend>(options);

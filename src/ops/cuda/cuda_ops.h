@@ -37,6 +37,9 @@ class CudaOps : public Ops {
 // "" if a GPU can be used, else what is missing: the build's backend, a driver, a device, cuBLAS.
 std::string cuda_problem();
 
+// Whether there is one, usable or not; a build without the backend sees none.
+bool has_gpu();
+
 // Throws Error with cuda_problem() if there is one.
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options);
 

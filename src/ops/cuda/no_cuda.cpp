@@ -9,6 +9,8 @@ std::string cuda_problem() {
          "-DPAGEDINFER_CUDA=ON)";
 }
 
+bool has_gpu() { return false; }
+
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions&) { throw Error(cuda_problem()); }
 
 }  // namespace pagedinfer
