@@ -12,6 +12,7 @@ constexpr int kAhead = 8;
 template <class T>
 __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int head_dim) {
   const AttentionCombine work = a.combines[blockIdx.x];
+  if (work.end_segment == 0) return;
   const int kv_head = blockIdx.y;
   const int start = a.query_starts[work.seq];
   const int seq_rows = (a.query_starts[work.seq + 1] - start) * a.group;

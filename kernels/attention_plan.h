@@ -5,7 +5,8 @@
 // row = query * group + head of the group, cut into tiles; the context is cut into segments of
 // kSegmentKeys at absolute multiples. A tile either takes all its segments in order (state < 0)
 // or is one of several items of one segment each, whose states the combine step takes in order.
-// Both give the same bits.
+// Both give the same bits. An item or combine step of no segments writes nothing: they fill up a
+// launch.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
   const int kv_head = blockIdx.y;
 
   const Tile tile = make_tile(item, a.query_starts, a.positions, a.group, S::kRows, a.window);
-  // A segment before the window. The combine step does not look for its state.
+  // No segment, no key that a row sees, or a segment before the window, whose state the combine
+  // step does not look for.
   if (tile.first_key >= tile.end_key) return;
 
   T* const q = reinterpret_cast<T*>(shared);

@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(kThreads) write_kv_kernel(const WriteKvArgs a)
   const int dim = a.cache.head_dim, row = kv_row_elements(dim, sizeof(T));
   const int vecs = dim / kVec, all = a.cache.kv_heads * vecs;
   const int64_t position = a.slot_mapping[token];
+  if (position < 0) return;
   const Matrix& from = blockIdx.y == 0 ? a.k : a.v;
   const T* const x = static_cast<const T*>(from.data) + token * from.stride;
   T* const cache = static_cast<T*>(blockIdx.y == 0 ? a.cache.k : a.cache.v);

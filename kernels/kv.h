@@ -9,7 +9,7 @@ namespace pagedinfer::kernels {
 struct WriteKvArgs {
   Type type;                    // of k, v and the cache
   Matrix k, v;                  // (num_rows, kv_heads * head_dim)
-  const int32_t* slot_mapping;  // (num_rows)
+  const int32_t* slot_mapping;  // (num_rows); a row of -1 is written nowhere
   int64_t num_rows;
   KvCache cache;
 };

@@ -82,9 +82,11 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
   T* const x = static_cast<T*>(matrix.data) + row * matrix.stride + int64_t{own} * dim;
   T* to = x;
   if (valid && !is_q) {
-    to =
-        static_cast<T*>(is_v ? a.cache.v : a.cache.k) +
-        kv_offset(own, a.slot_mapping[row], a.cache.num_positions, kv_row_elements(dim, sizeof(T)));
+    const int slot = a.slot_mapping[row];
+    to = slot < 0
+             ? nullptr
+             : static_cast<T*>(is_v ? a.cache.v : a.cache.k) +
+                   kv_offset(own, slot, a.cache.num_positions, kv_row_elements(dim, sizeof(T)));
   }
   const float* const weight = is_v ? nullptr : is_q ? a.q_weight : a.k_weight;
   const float* const cos = is_v || a.table == nullptr ? nullptr : a.table + row * a.table_stride;
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     }
   }
   for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-  if (!valid) return;
+  if (!valid || to == nullptr) return;
   const float scale = 1.0f / sqrtf(sum / float(dim) + a.eps);
   for (int i = lane * kVec; i < half; i += lanes * kVec) {
     load_floats(low, x + i);

@@ -42,7 +42,7 @@ struct QkvArgs {
   float offset, eps;                 // of the norms, as RmsNormArgs
   const float* table;                // (num_rows, head_dim): cos, then sin; or nullptr
   int64_t table_stride;
-  const int32_t* slot_mapping;  // (num_rows): the position in the cache
+  const int32_t* slot_mapping;  // (num_rows): the position in the cache; -1: written nowhere
   KvCache cache;                // of the same type
 };
 void launch_qkv(const QkvArgs& args, cudaStream_t stream);
