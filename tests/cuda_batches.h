@@ -38,4 +38,26 @@ inline Batch random_batch(Random& random, const StepBounds& bounds) {
   return batch;
 }
 
+// A step within the bounds that only decodes.
+inline Batch random_decodes(Random& random, const StepBounds& bounds) {
+  Batch batch = {.query_starts = {0}, .block_size = bounds.block_size};
+  const int most = static_cast<int>(std::min(bounds.sequences, bounds.tokens));
+  const int sequences = random.between(1, most);
+  const int longest = random.between(1, static_cast<int>(bounds.context));
+  batch.max_blocks = (longest - 1) / bounds.block_size + 1;
+  for (int s = 0; s < sequences; ++s) {
+    const int position = s == 0 ? longest - 1 : random.below(longest);
+    batch.tokens.push_back(random.below(1000));
+    batch.positions.push_back(position);
+    batch.slot_mapping.push_back(random.below(100000));
+    batch.logit_tokens.push_back(s);
+    batch.query_starts.push_back(s + 1);
+    batch.context_lens.push_back(position + 1);
+    for (int b = 0; b < batch.max_blocks; ++b) {
+      batch.block_table.push_back(b <= position / bounds.block_size ? random.below(1000) : -1);
+    }
+  }
+  return batch;
+}
+
 }  // namespace pagedinfer

@@ -81,21 +81,24 @@ TEST_CASE("what is planned of a GPU's memory is enough for every step") {
     none.rope_inv_freq.resize(2);
     std::vector<KvLayer> cache(spec.layers.size());
     for (int step = 0; step < 10; ++step) {
-      const Batch batch = random_batch(random, bounds);
+      const bool decodes = random.below(2);
+      const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
       arena.end_step();
       kernels::AttentionPlan plan;
       kernels::plan_attention(batch.query_starts, batch.positions, spec.heads / spec.kv_heads,
                               most_attention_states(bounds), plan);
-      const int64_t array_bytes = 4 * lay_out(batch, plan).size;
+      StepShape shape = shape_of(batch, plan);
+      if (decodes) shape = filled_up(shape, bounds);
+      const int64_t array_bytes = 4 * lay_out(shape).size;
       CHECK(array_bytes <= planned.arrays);
       REQUIRE(arena.take_step(array_bytes).has_value());
       REQUIRE(arena
-                  .take_step(kernels::attention_workspace_bytes(plan.num_states, spec.kv_heads,
+                  .take_step(kernels::attention_workspace_bytes(shape.states, spec.kv_heads,
                                                                 spec.head_dim))
                   .has_value());
       BatchView view;
-      view.tokens.rows = batch.num_tokens();
-      view.logit_tokens.rows = batch.num_logits();
+      view.tokens.rows = shape.tokens;
+      view.logit_tokens.rows = shape.logits;
       forward(spec, none, cache, view, ops);
       REQUIRE(arena.take_step(kernels::sample_workspace_bytes(batch.num_logits(), spec.vocab))
                   .has_value());

@@ -190,34 +190,35 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
                             const AttentionArgs& args, Tensor out) {
   CHECK(same_shape(q, out) && q.dtype == cache.k.dtype && args.kv_heads == cache.kv_heads);
   CHECK(args.head_dim == cache.head_dim && q.cols == int64_t{args.heads} * args.head_dim);
-  CHECK(args.heads == group() * args.kv_heads);  // what the step's plan is for
-  const auto work = [](const kernels::AttentionTiles& tiles, const kernels::AttentionItem* items,
-                       const kernels::AttentionCombine* combines) {
-    return kernels::AttentionWork{.items = items,
-                                  .combines = combines,
-                                  .num_items = static_cast<int>(tiles.items.size()),
-                                  .num_combines = static_cast<int>(tiles.combines.size())};
-  };
-  kernels::launch_attention(
-      {.type = type_of(q.dtype),
-       .q = matrix(q),
-       .out = matrix(out),
-       .cache = cache_of(cache),
-       .heads = args.heads,
-       .scale = args.scale,
-       .window = args.window,
-       .positions = ints(batch.positions),
-       .query_starts = ints(batch.query_starts),
-       .block_table = ints(batch.block_table),
-       .num_tokens = static_cast<int>(batch.tokens.rows),
-       .num_seqs = static_cast<int>(batch.context_lens.rows),
-       .max_blocks = batch.max_blocks,
-       .block_size = batch.block_size,
-       .small = work(step_.plan.small, step_.small_items, step_.small_combines),
-       .large = work(step_.plan.large, step_.large_items, step_.large_combines),
-       .num_states = step_.plan.num_states,
-       .workspace = step_.attention_workspace},
-      stream_.get());
+  CHECK(args.heads == group_of(bounds_) * args.kv_heads);  // what the step's plan is for
+  const StepShape& shape = step_.shape;
+  const kernels::AttentionWork small = {.items = step_.small_items,
+                                        .combines = step_.small_combines,
+                                        .num_items = static_cast<int>(shape.small_items),
+                                        .num_combines = static_cast<int>(shape.small_combines)};
+  const kernels::AttentionWork large = {.items = step_.large_items,
+                                        .combines = step_.large_combines,
+                                        .num_items = static_cast<int>(shape.large_items),
+                                        .num_combines = static_cast<int>(shape.large_combines)};
+  kernels::launch_attention({.type = type_of(q.dtype),
+                             .q = matrix(q),
+                             .out = matrix(out),
+                             .cache = cache_of(cache),
+                             .heads = args.heads,
+                             .scale = args.scale,
+                             .window = args.window,
+                             .positions = ints(batch.positions),
+                             .query_starts = ints(batch.query_starts),
+                             .block_table = ints(batch.block_table),
+                             .num_tokens = static_cast<int>(batch.tokens.rows),
+                             .num_seqs = static_cast<int>(batch.context_lens.rows),
+                             .max_blocks = batch.max_blocks,
+                             .block_size = batch.block_size,
+                             .small = small,
+                             .large = large,
+                             .num_states = shape.states,
+                             .workspace = step_.attention_workspace},
+                            stream_.get());
   check_launch("attention");
 }
 

@@ -167,16 +167,18 @@ Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
 
 BatchView CudaBackend::stage(const Batch& batch) {
   arena_.end_step();
-  kernels::plan_attention(batch.query_starts, batch.positions, group(),
+  kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds_),
                           most_attention_states(bounds_), step_.plan);
-  const StepArrays at = lay_out(batch, step_.plan);
+  step_.shape = shape_of(batch, step_.plan);
+  if (options_.graphs && only_decodes(step_.shape)) step_.shape = filled_up(step_.shape, bounds_);
+  const StepArrays at = lay_out(step_.shape);
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
   if (bytes > fixed_.step.bytes()) {
     throw Error(
         fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.step.bytes()));
   }
   auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
-  pack(batch, step_.plan, reinterpret_cast<int32_t*>(fixed_.step.next()));
+  pack(batch, step_.plan, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
   fixed_.step.send(packed, bytes, stream_.get());
 
   const auto column = [&](const PackedRange& range) {
@@ -193,7 +195,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const int64_t workspace = bounds_.kv_heads == 0
                                 ? 0
                                 : kernels::attention_workspace_bytes(
-                                      step_.plan.num_states, bounds_.kv_heads, bounds_.head_dim);
+                                      step_.shape.states, bounds_.kv_heads, bounds_.head_dim);
   step_.attention_workspace = take_step(workspace, "attention");
   return {.tokens = column(at.tokens),
           .positions = column(at.positions),
@@ -202,16 +204,16 @@ BatchView CudaBackend::stage(const Batch& batch) {
           .context_lens = column(at.context_lens),
           .block_table = column(at.block_table),
           .logit_tokens = column(at.logit_tokens),
-          .max_blocks = batch.max_blocks,
+          .max_blocks = static_cast<int>(step_.shape.max_blocks),
           .block_size = batch.block_size};
 }
 
 void CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
-  CHECK(logits.rows == std::ssize(rows) && rows.size() == out.size());
+  CHECK(logits.rows >= std::ssize(rows) && rows.size() == out.size());
   CHECK(logits.dtype == DType::kF32 && logits.rows <= bounds_.sequences);
   if (rows.empty()) return;
   char* const workspace =
-      take_step(kernels::sample_workspace_bytes(logits.rows, logits.cols), "sampling");
+      take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
     const size_t count = sample_arrays_.fill(rows.subspan(first), logits.cols, fixed_.sample_bytes);
     const SampleArrays::Layout at = sample_arrays_.layout();

@@ -10,6 +10,7 @@
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
+#include "ops/cuda/step_shape.h"
 
 namespace pagedinfer {
 
@@ -70,12 +71,12 @@ class CudaBackend final : public CudaOps {
   // Of the step in hand.
   struct Step {
     kernels::AttentionPlan plan = {};
+    StepShape shape = {};
     const kernels::AttentionItem *small_items = nullptr, *large_items = nullptr;
     const kernels::AttentionCombine *small_combines = nullptr, *large_combines = nullptr;
     char* attention_workspace = nullptr;
   };
 
-  int group() const { return bounds_.kv_heads > 0 ? bounds_.heads / bounds_.kv_heads : 1; }
   char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);

@@ -15,6 +15,9 @@ struct CudaOptions {
   DType compute = DType::kBF16;
   // A row's bits depend on nothing else in its batch, at the price of speed.
   bool deterministic = false;
+  // Steps that only decode are queued as graphs where their shape has been met before. Then
+  // stage() gives them rows that belong to no sequence, behind the batch's.
+  bool graphs = false;
 };
 
 struct DeviceMemory {

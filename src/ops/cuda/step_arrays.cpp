@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "ops/cuda/device_arena.h"
 
@@ -11,68 +10,91 @@ namespace pagedinfer {
 namespace {
 
 constexpr int64_t kGranule = 4;  // numbers
-constexpr int64_t kMostStates = 32768;
 constexpr int64_t kItemInts = sizeof(kernels::AttentionItem) / sizeof(int32_t);
 constexpr int64_t kCombineInts = sizeof(kernels::AttentionCombine) / sizeof(int32_t);
+constexpr kernels::AttentionItem kNoItem = {0, 0, 0, 0, -1};
+constexpr kernels::AttentionCombine kNoCombine = {0, 0, 0, 0};
 
 int64_t rounded(int64_t count) { return align_up(count, kGranule); }
 
-// Calls visit(range of StepArrays, data, count of int32) for every part, in order.
-template <class Visit>
-void for_each_part(StepArrays& arrays, const Batch& batch, const kernels::AttentionPlan& plan,
-                   const Visit& visit) {
-  const auto column = [&](PackedRange& range, const std::vector<int32_t>& values) {
-    visit(range, values.data(), static_cast<int64_t>(values.size()));
-  };
-  const auto records = [&](PackedRange& range, const auto& values, int64_t ints) {
-    visit(range, values.data(), static_cast<int64_t>(values.size()) * ints);
-  };
-  column(arrays.tokens, batch.tokens);
-  column(arrays.positions, batch.positions);
-  column(arrays.slot_mapping, batch.slot_mapping);
-  column(arrays.query_starts, batch.query_starts);
-  column(arrays.context_lens, batch.context_lens);
-  column(arrays.block_table, batch.block_table);
-  column(arrays.logit_tokens, batch.logit_tokens);
-  records(arrays.small_items, plan.small.items, kItemInts);
-  records(arrays.small_combines, plan.small.combines, kCombineInts);
-  records(arrays.large_items, plan.large.items, kItemInts);
-  records(arrays.large_combines, plan.large.combines, kCombineInts);
-}
-
 }  // namespace
 
-StepArrays lay_out(const Batch& batch, const kernels::AttentionPlan& plan) {
+StepArrays lay_out(const StepShape& shape) {
   StepArrays arrays;
-  for_each_part(arrays, batch, plan, [&](PackedRange& range, const void*, int64_t count) {
+  const auto take = [&](PackedRange& range, int64_t count) {
     range = {arrays.size, count};
     arrays.size += rounded(count);
-  });
+  };
+  take(arrays.tokens, shape.tokens);
+  take(arrays.positions, shape.tokens);
+  take(arrays.slot_mapping, shape.tokens);
+  take(arrays.query_starts, shape.sequences + 1);
+  take(arrays.context_lens, shape.sequences);
+  take(arrays.block_table, shape.sequences * shape.max_blocks);
+  take(arrays.logit_tokens, shape.logits);
+  take(arrays.small_items, shape.small_items * kItemInts);
+  take(arrays.small_combines, shape.small_combines * kCombineInts);
+  take(arrays.large_items, shape.large_items * kItemInts);
+  take(arrays.large_combines, shape.large_combines * kCombineInts);
   return arrays;
 }
 
-void pack(const Batch& batch, const kernels::AttentionPlan& plan, int32_t* to) {
-  StepArrays arrays;
-  for_each_part(arrays, batch, plan, [&](PackedRange&, const void* from, int64_t count) {
-    if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(int32_t));
-    std::fill(to + count, to + rounded(count), 0);
-    to += rounded(count);
-  });
-}
+void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape,
+          int32_t* to) {
+  const StepArrays at = lay_out(shape);
+  // What follows the numbers is filler(index).
+  const auto column = [&](const PackedRange& range, std::span<const int32_t> numbers,
+                          const auto& filler) {
+    int32_t* const begin = std::copy(numbers.begin(), numbers.end(), to + range.first);
+    int32_t* const end = to + range.first + rounded(range.count);
+    for (int32_t* i = begin; i != end; ++i) *i = filler(static_cast<int32_t>(i - begin));
+  };
+  const auto zero = [](int32_t) { return 0; };
+  const auto none = [](int32_t) { return -1; };
+  const int32_t num_tokens = batch.num_tokens();
+  column(at.tokens, batch.tokens, zero);
+  column(at.positions, batch.positions, none);
+  column(at.slot_mapping, batch.slot_mapping, none);
+  column(at.query_starts, batch.query_starts, [&](int32_t i) { return num_tokens + 1 + i; });
+  column(at.context_lens, batch.context_lens, zero);
+  column(at.logit_tokens, batch.logit_tokens, [&](int32_t i) { return num_tokens + i; });
 
-int64_t most_attention_states(const StepBounds& bounds) {
-  const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
-  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMostStates);
+  int32_t* row = to + at.block_table.first;
+  const std::span<const int32_t> table = batch.block_table;
+  const auto blocks = static_cast<size_t>(batch.max_blocks);
+  for (size_t first = 0; first < table.size(); first += blocks) {
+    const std::span<const int32_t> own = table.subspan(first, blocks);
+    std::fill(std::copy(own.begin(), own.end(), row), row + shape.max_blocks, -1);
+    row += shape.max_blocks;
+  }
+  std::fill(row, to + at.block_table.first + rounded(at.block_table.count), -1);
+
+  const auto records = [&]<class Record>(const PackedRange& range, std::span<const Record> list,
+                                         const Record& filler) {
+    int32_t* place = to + range.first;
+    int32_t* const end = place + range.count;
+    const auto append = [&](const Record* from, size_t count) {
+      if (count > 0) std::memcpy(place, from, count * sizeof(Record));
+      place += count * sizeof(Record) / sizeof(int32_t);
+    };
+    append(list.data(), list.size());
+    while (place != end) append(&filler, 1);
+    std::fill(end, to + range.first + rounded(range.count), 0);
+  };
+  using Items = std::span<const kernels::AttentionItem>;
+  using Combines = std::span<const kernels::AttentionCombine>;
+  records(at.small_items, Items(plan.small.items), kNoItem);
+  records(at.small_combines, Combines(plan.small.combines), kNoCombine);
+  records(at.large_items, Items(plan.large.items), kNoItem);
+  records(at.large_combines, Combines(plan.large.combines), kNoCombine);
 }
 
 int64_t most_packed(const StepBounds& bounds) {
   constexpr int64_t kParts = 11;
-  const int64_t group = bounds.kv_heads > 0 ? bounds.heads / bounds.kv_heads : 1;
-  const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
-  const int64_t rows = bounds.tokens * group, states = most_attention_states(bounds);
+  const int64_t rows = bounds.tokens * group_of(bounds), states = most_attention_states(bounds);
   // A sequence has a last tile that is not full; a tile is one item, or one for each state.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
-  return 3 * bounds.tokens + bounds.sequences * (3 + blocks) + 1 + items * kItemInts +
+  return 3 * bounds.tokens + bounds.sequences * (3 + most_blocks(bounds)) + 1 + items * kItemInts +
          bounds.sequences * kCombineInts + kParts * kGranule;
 }
 

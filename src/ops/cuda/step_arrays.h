@@ -4,6 +4,7 @@
 
 #include "core/batch.h"
 #include "kernels/attention_plan.h"
+#include "ops/cuda/step_shape.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -22,14 +23,13 @@ struct StepArrays {
   int64_t size = 0;
 };
 
-StepArrays lay_out(const Batch& batch, const kernels::AttentionPlan& plan);
-// Writes lay_out(batch, plan).size numbers.
-void pack(const Batch& batch, const kernels::AttentionPlan& plan, int32_t* to);
+StepArrays lay_out(const StepShape& shape);
+// Writes lay_out(shape).size numbers. REQUIRES: the shape is that of batch and plan, or
+// filled_up() from it.
+void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape,
+          int32_t* to);
 
-// The max_states of plan_attention(). More of them would only take memory: so many pieces of work
-// fill any device.
-int64_t most_attention_states(const StepBounds& bounds);
-// The most that any step within the bounds packs.
+// The most that any step within the bounds packs, filled up or not.
 int64_t most_packed(const StepBounds& bounds);
 
 }  // namespace pagedinfer

@@ -1,0 +1,94 @@
+// How much of everything a step has. What a step queues depends on nothing else: its numbers lie
+// in memory, in places that follow from the shape. Steps that only decode are filled up to one of
+// few shapes, so that what was queued for one of them can be queued again. Host arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <compare>
+#include <cstdint>
+
+#include "core/batch.h"
+#include "kernels/attention_plan.h"
+#include "ops/ops.h"
+
+namespace pagedinfer {
+
+struct StepShape {
+  int64_t tokens = 0, sequences = 0, logits = 0;
+  int64_t max_blocks = 0, block_size = 0;
+  int64_t small_items = 0, small_combines = 0, large_items = 0, large_combines = 0;
+  int64_t states = 0;
+
+  auto operator<=>(const StepShape&) const = default;
+};
+
+inline int group_of(const StepBounds& bounds) {
+  return bounds.kv_heads > 0 ? bounds.heads / bounds.kv_heads : 1;
+}
+inline int64_t most_blocks(const StepBounds& bounds) {
+  return (bounds.context + bounds.block_size - 1) / bounds.block_size;
+}
+// The max_states of plan_attention(). More of them would only take memory: so many pieces of work
+// fill any device.
+inline int64_t most_attention_states(const StepBounds& bounds) {
+  constexpr int64_t kMost = 32768;
+  const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
+  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMost);
+}
+
+inline StepShape shape_of(const Batch& batch, const kernels::AttentionPlan& plan) {
+  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+  return {.tokens = batch.num_tokens(),
+          .sequences = batch.num_seqs(),
+          .logits = batch.num_logits(),
+          .max_blocks = batch.max_blocks,
+          .block_size = batch.block_size,
+          .small_items = count(plan.small.items),
+          .small_combines = count(plan.small.combines),
+          .large_items = count(plan.large.items),
+          .large_combines = count(plan.large.combines),
+          .states = plan.num_states};
+}
+
+// True if every sequence has one token, which is sampled after.
+inline bool only_decodes(const StepShape& shape) {
+  return shape.tokens > 0 && shape.tokens == shape.sequences && shape.tokens == shape.logits;
+}
+
+// The least multiple that is not less than `count` of a share of the power of two above it.
+constexpr int64_t share_bucket(int64_t count, int64_t shares, int64_t least_step) {
+  const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
+  const int64_t step = std::max(least_step, power / shares);
+  return (count + step - 1) / step * step;
+}
+// 1, 2, 4, 8, then multiples of 8, from 256 on of 16, and so on.
+constexpr int64_t decode_rows(int64_t rows) {
+  return rows <= 8 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)))
+                   : share_bucket(rows, 32, 8);
+}
+
+// The shape that a step which only decodes is filled up to; never more than a step within the
+// bounds may have. What is beyond the step's own: sequences of one token that sees nothing and is
+// written nowhere, and pieces of attention of no segments. REQUIRES: only_decodes(shape), within
+// the bounds, planned with most_attention_states().
+inline StepShape filled_up(const StepShape& shape, const StepBounds& bounds) {
+  StepShape full = shape;
+  const int64_t rows = std::min({decode_rows(shape.tokens), bounds.tokens, bounds.sequences});
+  full.tokens = full.sequences = full.logits = rows;
+  full.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), most_blocks(bounds));
+  full.states = most_attention_states(bounds);
+  const int group = group_of(bounds);
+  const auto fill_up = [&](int64_t& items, int64_t& combines, int tile_rows) {
+    if (items == 0) return;
+    const int64_t tiles = kernels::ceil_div(group, tile_rows);  // of a sequence that is not cut
+    const int64_t by_cuts = items - shape.sequences * tiles;
+    items = rows * tiles + std::min(share_bucket(by_cuts, 16, 8), full.states / group);
+    combines = combines > 0 ? rows : 0;
+  };
+  fill_up(full.small_items, full.small_combines, kernels::kSmallTileRows);
+  fill_up(full.large_items, full.large_combines, kernels::kLargeTileRows);
+  return full;
+}
+
+}  // namespace pagedinfer
