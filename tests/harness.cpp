@@ -141,7 +141,8 @@ class Run {
       return;
     }
     computed_ += plan.num_tokens;
-    const std::vector<Sequence> finished = scheduler_.commit(plan, end_where_due(plan, tokens));
+    scheduler_.advance(plan);
+    const std::vector<Sequence> finished = scheduler_.settle(plan, end_where_due(plan, tokens));
     if (!finished.empty()) held_back_ = ages_of(scheduler_.waiting());
     for (const Sequence& seq : finished) {
       done(seq, seq.num_known() - 1);
@@ -158,12 +159,12 @@ class Run {
                                                 const std::vector<TokenId>& tokens) {
     std::vector<Scheduler::Sampled> sampled;
     for (const Chunk& chunk : plan.chunks) {
-      if (!chunk.completes()) continue;
+      if (!chunk.completes) continue;
       const TokenId token = tokens.at(sampled.size());
       sampled.push_back({.token = token});
       if (token == stop_) {
         sampled.back().finished = FinishReason::kStop;
-      } else if (chunk.seq->num_known() + 1 == chunk.seq->max_tokens) {
+      } else if (chunk.seq->num_known() == chunk.seq->max_tokens) {
         sampled.back().finished = FinishReason::kLength;
       }
     }

@@ -22,7 +22,7 @@ struct Arrival {
   Request request;  // known by its head.index
 };
 
-// Computes a step and returns a token for each chunk that completes(), in order. Throws
+// Computes a step and returns a token for each chunk that completes, in order. Throws
 // StepFailed when it cannot.
 using Device = std::function<std::vector<TokenId>(const StepPlan&, const Batch&)>;
 struct StepFailed {};

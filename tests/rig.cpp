@@ -92,7 +92,7 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
   const Tensor logits = forward(model.spec, weights, cache, view, ops);
   std::vector<SampleRow> rows;
   for (const Chunk& chunk : plan.chunks) {
-    if (!chunk.completes()) continue;
+    if (!chunk.completes) continue;
     const Request& request = chunk.seq->request;
     rows.push_back({.params = &request.sampling,
                     .prompt = request.prompt,

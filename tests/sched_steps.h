@@ -27,17 +27,33 @@ struct Steps {
     return plan;
   }
 
-  std::vector<Sequence> commit(const StepPlan& plan) {
+  void advance(const StepPlan& plan) {
+    scheduler.advance(plan);
+    check_books(*pool, scheduler);
+  }
+
+  // Those of `stopped` end with their token.
+  std::vector<Sequence> settle(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
     std::vector<Scheduler::Sampled> sampled;
     for (const Chunk& chunk : plan.chunks) {
-      if (!chunk.completes()) continue;
+      if (!chunk.completes) continue;
       sampled.push_back({.token = 1});
-      if (chunk.seq->num_known() + 1 == chunk.seq->max_tokens)
+      const Sequence* const seq = scheduler.find(chunk.age);
+      if (seq == nullptr) continue;
+      if (stopped.contains(chunk.age)) {
+        sampled.back().finished = FinishReason::kStop;
+      } else if (seq->num_known() == seq->max_tokens) {
         sampled.back().finished = FinishReason::kLength;
+      }
     }
-    std::vector<Sequence> finished = scheduler.commit(plan, sampled);
+    std::vector<Sequence> finished = scheduler.settle(plan, sampled);
     check_books(*pool, scheduler);
     return finished;
+  }
+
+  std::vector<Sequence> commit(const StepPlan& plan) {
+    advance(plan);
+    return settle(plan);
   }
 
   // What is returned may be counted, but its sequences may be gone.

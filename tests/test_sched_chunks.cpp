@@ -24,7 +24,7 @@ TEST_CASE("a prompt is computed in as many chunks as it needs, and only the last
       CHECK(plan.chunks[0].start == start);
       CHECK(plan.chunks[0].count == std::min(8, length - start));
       const bool is_last = start + 8 >= length;
-      CHECK(plan.chunks[0].completes() == is_last);
+      CHECK(plan.chunks[0].completes == is_last);
       CHECK(s.batch.num_logits() == is_last);
       CHECK(s.commit(plan).size() == is_last);
       CHECK(s.scheduler.idle() == is_last);
@@ -101,7 +101,8 @@ TEST_CASE("a sequence may end with its first token") {
   s.submit(5, 10);
   const StepPlan plan = s.plan();
   const std::vector<Scheduler::Sampled> sampled = {{7, FinishReason::kStop}, {8}};
-  const std::vector<Sequence> finished = s.scheduler.commit(plan, sampled);
+  s.scheduler.advance(plan);
+  const std::vector<Sequence> finished = s.scheduler.settle(plan, sampled);
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].finished == FinishReason::kStop);
   CHECK(finished[0].tokens.back() == 7);

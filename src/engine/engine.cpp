@@ -95,12 +95,13 @@ void Engine::step(const EnginePorts& ports) {
   const double now = parts_.clock();
   std::vector<Sequence> finished;
   if (failure.empty()) {
+    scheduler_.advance(plan);
     size_t row = 0;
     sampled_.clear();
     for (const Chunk& chunk : plan.chunks) {
-      if (chunk.completes()) sampled_.push_back(settle(*chunk.seq, drawn_[row++], now));
+      if (chunk.completes) sampled_.push_back(settle(*chunk.seq, drawn_[row++], now));
     }
-    finished = scheduler_.commit(plan, sampled_);
+    finished = scheduler_.settle(plan, sampled_);
   } else {
     finished = scheduler_.abandon(plan);
   }
@@ -168,7 +169,7 @@ void Engine::sample(const StepPlan& plan, Tensor logits) {
   banned_.clear();
   banned_.reserve(plan.chunks.size());  // rows_ points into it
   for (const Chunk& chunk : plan.chunks) {
-    if (!chunk.completes()) continue;
+    if (!chunk.completes) continue;
     const Sequence& seq = *chunk.seq;
     const SamplingParams& params = seq.request.sampling;
     const std::span<const TokenId> tokens = seq.tokens;
@@ -206,10 +207,9 @@ Scheduler::Sampled Engine::settle(const Sequence& seq, TokenId token, double now
     return {token, FinishReason::kStop};
   }
   if (contains(params.stop_token_ids, token)) return {token, FinishReason::kStop};
-  const int num_generated = seq.num_generated() + 1;
-  const bool may_stop = num_generated >= params.min_tokens;
+  const bool may_stop = seq.num_generated() >= params.min_tokens;
   if (progress.text && progress.text->push(token, may_stop)) return {token, FinishReason::kStop};
-  if (seq.num_known() + 1 == seq.max_tokens) return {token, FinishReason::kLength};
+  if (seq.num_known() == seq.max_tokens) return {token, FinishReason::kLength};
   return {token, std::nullopt};
 }
 

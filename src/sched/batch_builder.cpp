@@ -37,7 +37,7 @@ void build_batch(const StepPlan& plan, int block_size, Batch& batch) {
       batch.positions.push_back(p);
       batch.slot_mapping.push_back(seq.lease.slot(p, block_size));
     }
-    if (chunk.completes()) batch.logit_tokens.push_back(batch.num_tokens() - 1);
+    if (chunk.completes) batch.logit_tokens.push_back(batch.num_tokens() - 1);
     batch.query_starts.push_back(batch.num_tokens());
     batch.context_lens.push_back(end);
     const auto first = seq.lease.block_table.begin();

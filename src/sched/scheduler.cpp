@@ -130,32 +130,83 @@ void Scheduler::preempt_youngest() {
   waiting_.insert(std::move(youngest));
 }
 
-std::vector<Sequence> Scheduler::commit(const StepPlan& plan, std::span<const Sampled> sampled) {
-  std::vector<Sequence> finished;
+void Scheduler::advance(const StepPlan& plan) {
+  TokenId unknown = 0;
   for (const Chunk& chunk : plan.chunks) {
-    Sequence& seq = *chunk.seq;
-    const bool completes = chunk.completes();
+    if (chunk.completes) --unknown;
+    const auto it = running_.find(chunk.age);
+    if (it == running_.end()) continue;
+    Sequence& seq = it->second;
+    CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
     seq.num_computed += chunk.count;
-    if (!completes) continue;
+    if (!chunk.completes) continue;
+    seq.tokens.push_back(unknown);
+    if (seq.num_known() < seq.max_tokens) continue;
+    pool_.close(seq.lease);
+    leaving_.insert(running_.extract(it));
+  }
+}
+
+std::vector<Sequence> Scheduler::settle(const StepPlan& plan, std::span<const Sampled> sampled) {
+  std::vector<Sequence> finished;
+  TokenId unknown = 0;
+  for (const Chunk& chunk : plan.chunks) {
+    if (!chunk.completes) continue;
+    --unknown;
     CHECK(!sampled.empty());
-    seq.tokens.push_back(sampled.front().token);
-    seq.finished = sampled.front().finished;
+    const Sampled& drawn = sampled.front();
     sampled = sampled.subspan(1);
-    CHECK(seq.finished || seq.num_known() < seq.max_tokens);
-    if (seq.finished) finished.push_back(take_out(seq.age));
+    ByAge* const place = place_of(chunk.age);
+    if (place == nullptr) continue;
+    Sequence& seq = place->at(chunk.age);
+    CHECK(seq.tokens.back() == unknown);
+    seq.tokens.back() = drawn.token;
+    seq.finished = drawn.finished;
+    CHECK(seq.finished || place != &leaving_);
+    if (seq.finished) finished.push_back(*take_out(chunk.age));
   }
   CHECK(sampled.empty());
   return finished;
 }
 
+void Scheduler::drop_ended(StepPlan& plan) const {
+  StepPlan left = {.num_admitted = plan.num_admitted, .num_preempted = plan.num_preempted};
+  for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
+    const Chunk& chunk = plan.chunks[i];
+    if (find(chunk.age) == nullptr) continue;
+    left.chunks.push_back(chunk);
+    left.num_tokens += chunk.count;
+    left.num_decodes += i < plan.num_decodes;
+  }
+  plan = std::move(left);
+}
+
 std::vector<Sequence> Scheduler::abandon(const StepPlan& plan) {
   std::vector<Sequence> given_up;
-  for (const Chunk& chunk : plan.chunks) given_up.push_back(take_out(chunk.seq->age));
+  for (const Chunk& chunk : plan.chunks) {
+    if (std::optional<Sequence> seq = take_out(chunk.age)) given_up.push_back(std::move(*seq));
+  }
   return given_up;
 }
 
-Sequence Scheduler::take_out(int64_t age) {
-  auto node = running_.extract(age);
+Scheduler::ByAge* Scheduler::place_of(int64_t age) {
+  for (ByAge* const place : {&running_, &leaving_, &waiting_}) {
+    if (place->contains(age)) return place;
+  }
+  return nullptr;
+}
+
+const Sequence* Scheduler::find(int64_t age) const {
+  for (const ByAge* const place : {&running_, &leaving_, &waiting_}) {
+    if (const auto it = place->find(age); it != place->end()) return &it->second;
+  }
+  return nullptr;
+}
+
+std::optional<Sequence> Scheduler::take_out(int64_t age) {
+  ByAge* const place = place_of(age);
+  if (place == nullptr) return std::nullopt;
+  auto node = place->extract(age);
   pool_.close(node.mapped().lease);
   return std::move(node.mapped());
 }
@@ -164,6 +215,7 @@ void Scheduler::clear() {
   for (auto& [age, seq] : running_) pool_.close(seq.lease);
   running_.clear();
   waiting_.clear();
+  leaving_.clear();
 }
 
 CacheUse Scheduler::cache_use() const {

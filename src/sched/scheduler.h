@@ -1,5 +1,10 @@
 // Decides which tokens the next step computes. Knows nothing of models, devices or time, and
 // not which pool it draws from.
+//
+// A step is planned, advanced over when it is on its way to the device, and settled when its
+// tokens are there. Between the last two the next one may be planned, and be on its way:
+//   plan 1, advance 1, plan 2, settle 1, advance 2, plan 3, settle 2, advance 3, ...
+// What the host does not know yet the device does: plan 2 goes on from the tokens of step 1.
 #pragma once
 
 #include <limits>
@@ -43,26 +48,40 @@ class Scheduler {
   int64_t submit(Request request);
   void end_input() { input_ended_ = true; }
   bool window_full() const { return num_waiting() >= limits_.max_waiting; }
-  bool idle() const { return waiting_.empty() && running_.empty(); }
+  bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
 
   // Chooses the next step and leases the cache positions that it writes. Decodes come first,
   // oldest first; when the pool is full the youngest sequence gives up its lease. What is left
   // of the step goes to prompts in progress, then to new ones, unless somebody had to give way.
   // Empty only if nothing runs, and nothing waits or a static batch is still gathering. After a
-  // plan that is not empty comes a commit or an abandon.
+  // plan that is not empty comes advance() or abandon().
   StepPlan plan();
+
+  // `plan` is on its way: its chunks count as computed, and each that completes gives its
+  // sequence a token not known yet. Who has its last token by that needs no more computation:
+  // its positions are free again, for the next plan() to give away. Chunks of sequences that
+  // have ended since plan() are passed over. REQUIRES: the plan before is settled.
+  void advance(const StepPlan& plan);
+
+  // The sequence of that age; null if it has ended.
+  const Sequence* find(int64_t age) const;
 
   struct Sampled {
     TokenId token = 0;
     std::optional<FinishReason> finished = {};  // it is the sequence's last
   };
 
-  // Records that `plan` was computed; `sampled` holds one for each chunk that completes(), in
-  // order. Returns the sequences that finished: their positions are free again, for the next
-  // plan() to give away. REQUIRES: a sequence finishes at max_tokens at the latest.
-  std::vector<Sequence> commit(const StepPlan& plan, std::span<const Sampled> sampled);
+  // The tokens of an advanced plan: `sampled` holds one for each chunk that completes, in
+  // order. Those of sequences that had ended before are surplus and go nowhere. Returns the
+  // sequences that finished: their positions are free again. REQUIRES: a sequence finishes at
+  // max_tokens, or before.
+  std::vector<Sequence> settle(const StepPlan& plan, std::span<const Sampled> sampled);
 
-  // Gives up on `plan`: takes its sequences out, frees their positions and returns them.
+  // Takes chunks of sequences that have ended since plan() out of a plan that is not advanced.
+  void drop_ended(StepPlan& plan) const;
+
+  // Gives up on `plan`, advanced or not: takes out those of its sequences that have not ended,
+  // frees their positions and returns them.
   std::vector<Sequence> abandon(const StepPlan& plan);
 
   // Forgets everything and frees it.
@@ -81,7 +100,8 @@ class Scheduler {
   void admit(StepPlan& plan);
   int next_chunk(const StepPlan& plan, int num_pending) const;
   void preempt_youngest();
-  Sequence take_out(int64_t age);
+  ByAge* place_of(int64_t age);
+  std::optional<Sequence> take_out(int64_t age);
 
   KvPool& pool_;
   const SchedulerLimits limits_;
@@ -90,6 +110,7 @@ class Scheduler {
   int64_t next_age_ = 0;
   ByAge waiting_;  // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
+  ByAge leaving_;  // hold no lease: all that is missing is the value of their last token
 };
 
 }  // namespace pagedinfer

@@ -18,7 +18,7 @@ inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_m
 
 // A request being worked on. There is no prefill or decode state: a sequence has some known
 // tokens, the first num_computed of which are in the cache, and each step lets it catch up by a
-// few. When it has caught up it gets one more token.
+// few. When it has caught up it gets one more token, which counts as known from then on.
 struct Sequence {
   Sequence(Request r, int64_t place, int max_model_len)
       : request(std::move(r)),
@@ -35,9 +35,11 @@ struct Sequence {
   std::span<const TokenId> generated() const { return std::span(tokens).subspan(num_prompt()); }
 
   Request request;
-  int64_t age;                  // place in the queue, kept for life
-  int max_tokens;               // of prompt and completion
-  std::vector<TokenId> tokens;  // prompt, then generated
+  int64_t age;     // place in the queue, kept for life
+  int max_tokens;  // of prompt and completion
+  // Prompt, then generated. The last one may not be known yet: as -1 - r it is what is drawn
+  // from row r of the logits of the step in flight.
+  std::vector<TokenId> tokens;
   std::optional<FinishReason> finished = {};
 
   KvLease lease = {};
