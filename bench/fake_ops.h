@@ -32,7 +32,7 @@ class FakeOps final : public IdleOps {
   }
   BatchView stage(const Batch& batch) override { return ops_->stage(batch); }
   DType activation_type() const override { return ops_->activation_type(); }
-  void sample(Tensor, std::span<const SampleRow>, std::span<TokenId> out) override {
+  void collect(Ticket, std::span<TokenId> out) override {
     std::fill(out.begin(), out.end(), token_);
   }
 

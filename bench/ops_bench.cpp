@@ -139,7 +139,7 @@ class Bench {
       std::vector<SampleRow> rows(kRows, SampleRow{.params = &params});
       std::vector<TokenId> tokens(kRows);
       const Pair t = medians(
-          clock_, 9, [&] { ops->sample(logits, rows, tokens); },
+          clock_, 9, [&] { ops->collect(ops->sample(logits, rows), tokens); },
           [&] { read_all(pool_, logits.data, logits.bytes()); });
       fmt::print("sample   {} of {} ids: {:6.1f} us a row, reading it takes {:.1f}\n", name,
                  kVocabulary, 1e6 * t.work / kRows, 1e6 * t.bound / kRows);

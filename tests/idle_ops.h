@@ -29,7 +29,11 @@ class IdleOps : public Ops {
   void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
   void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}
   void gather_rows(Tensor, Tensor, Tensor) override {}
-  void sample(Tensor, std::span<const SampleRow>, std::span<TokenId>) override {}
+  Ticket sample(Tensor, std::span<const SampleRow>) override { return ++latest_; }
+  void collect(Ticket, std::span<TokenId>) override {}
+
+ private:
+  Ticket latest_ = 0;
 };
 
 }  // namespace pagedinfer

@@ -101,7 +101,7 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
                     .position = static_cast<uint32_t>(chunk.seq->num_known())});
   }
   std::vector<TokenId> drawn(rows.size());
-  if (!rows.empty()) ops.sample(logits, rows, drawn);
+  if (!rows.empty()) ops.collect(ops.sample(logits, rows), drawn);
   return drawn;
 }
 
@@ -133,7 +133,7 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                            .key = request.random_key,
                            .position = static_cast<uint32_t>(end)};
     TokenId token = 0;
-    ops.sample(logits, {&row, 1}, {&token, 1});
+    ops.collect(ops.sample(logits, {&row, 1}), {&token, 1});
     generated.push_back(token);
     if (is_last(generated)) break;
     pending = {token};

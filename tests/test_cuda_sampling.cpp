@@ -65,8 +65,8 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
       gpu->stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
       const Tensor on_gpu = gpu->scratch(DType::kF32, count, vocab);
       gpu->write(logits.data(), on_gpu);
-      cpu->sample(view(copy, count, vocab), rows, expected);
-      gpu->sample(on_gpu, rows, found);
+      cpu->collect(cpu->sample(view(copy, count, vocab), rows), expected);
+      gpu->collect(gpu->sample(on_gpu, rows), found);
       for (size_t i = 0; i < found.size(); ++i) {
         const bool greedy = params[i].temperature == 0;
         if (greedy) CHECK(found[i] == expected[i]);

@@ -44,7 +44,10 @@ class SlowOps final : public IdleOps {
     now += norm;
     if (norm_throws) throw std::runtime_error("spoilt");
   }
-  void sample(Tensor, std::span<const SampleRow>, std::span<TokenId>) override { now += sampling; }
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
+    now += sampling;
+    return IdleOps::sample(logits, rows);
+  }
 
  private:
   char somewhere_ = 0;
@@ -75,7 +78,7 @@ struct Scene {
   }
   void sample(double seconds) {
     slow.sampling = seconds;
-    ops.sample({}, {}, {});
+    ops.collect(ops.sample({}, {}), {});
   }
 };
 
@@ -140,6 +143,27 @@ TEST_CASE("timing: steps that draw nothing are known with the next that does") {
   CHECK(scene.steps[1].gap == 7);
 }
 
+TEST_CASE("timing: a step is known when its tokens are, with the next one on its way") {
+  Scene scene;
+  scene.ops.stage(batch_of(1, 1, 1, 1));
+  scene.norm(3);
+  const Ops::Ticket first = scene.ops.sample({}, {});
+  scene.slow.now += 2;
+  scene.ops.stage(batch_of(1, 1, 2, 1));
+  scene.norm(5);
+  const Ops::Ticket second = scene.ops.sample({}, {});
+  CHECK(scene.steps.empty());
+  for (int times = 0; times < 2; ++times) {  // the second time tells nothing new
+    scene.ops.collect(first, {});
+    REQUIRE(scene.steps.size() == 1);
+    CHECK(scene.steps[0].ops.at(0).seconds == 3);
+  }
+  scene.ops.collect(second, {});
+  REQUIRE(scene.steps.size() == 2);
+  CHECK(scene.steps[1].ops.at(0).seconds == 5);
+  CHECK(scene.steps[1].gap == 2);
+}
+
 TEST_CASE("timing: a call that throws leaves the others' times as they are") {
   Scene scene;
   scene.ops.stage(batch_of(1, 1, 1, 1));
@@ -196,7 +220,8 @@ TEST_CASE("timing: the floor of a known model's decode step is the sum of its op
       spec.layers.size(),
       {.k = positions, .v = positions, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim});
   const BatchView view = scene.ops.stage(batch_of(64, 1, 512, 64));
-  scene.ops.sample(forward(spec, weights, cache, view, scene.ops), {}, {});
+  const Tensor logits = forward(spec, weights, cache, view, scene.ops);
+  scene.ops.collect(scene.ops.sample(logits, {}), {});
 
   // A GPU's copy bandwidth and its rate of bfloat16 products.
   const DevicePeaks peaks = {.bytes_per_second = 4.3e12, .flops_per_second = 790e12};

@@ -88,9 +88,12 @@ class WatchedOps final : public Ops {
   void gather_rows(Tensor x, Tensor indices, Tensor out) override {
     call([&] { ops_.gather_rows(x, indices, out); });
   }
-  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override {
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
     on_sample(logits, rows);
-    call([&] { ops_.sample(logits, rows, out); });
+    return call([&] { return ops_.sample(logits, rows); });
+  }
+  void collect(Ticket ticket, std::span<TokenId> out) override {
+    call([&] { ops_.collect(ticket, out); });
   }
 
  private:

@@ -8,7 +8,8 @@ namespace pagedinfer {
 // One step's work as flat arrays, ready to copy to a device. Prefill chunks and decode
 // tokens are the same thing here: a sequence contributes `count` tokens.
 //
-//   tokens, positions         one entry per token      (num_tokens)
+//   tokens, positions         one entry per token      (num_tokens); a token may stand for one
+//                             that is being drawn: see Ops::sample()
 //   slot_mapping              where in the cache the token's keys and values go
 //                                                      (num_tokens)
 //   query_starts              first token of each seq  (num_seqs + 1)

@@ -190,7 +190,7 @@ void Engine::sample(const StepPlan& plan, Tensor logits) {
     rows_.push_back(row);
   }
   drawn_.resize(rows_.size());
-  if (!rows_.empty()) parts_.ops.sample(logits, rows_, drawn_);
+  if (!rows_.empty()) parts_.ops.collect(parts_.ops.sample(logits, rows_), drawn_);
 }
 
 // Takes note of a new token and says whether the sequence ends with it.

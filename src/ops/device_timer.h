@@ -17,7 +17,7 @@ class DeviceTimer {
   // A mark behind all work that has been queued. Waits for nothing.
   virtual void mark() = 0;
   // Of each of the oldest marks not yet taken: the seconds since the one before it, 0 for the
-  // first of all. REQUIRES: the device is past them.
+  // first of all. Waits where the device is not past them yet.
   virtual void take(std::span<double> seconds) = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace pagedinfer {
 
-// A Batch copied to where the backend can read it; int32 columns.
+// A Batch copied to where the backend can read it; int32 columns. No token stands for another.
 struct BatchView {
   Tensor tokens, positions, slot_mapping, query_starts, context_lens, block_table, logit_tokens;
   int max_blocks = 0;
@@ -60,7 +60,8 @@ struct Product {
 };
 
 // How to draw from one row of logits, in this order: logit bias, banned tokens, penalties,
-// temperature, top-k, top-p, min-p. The spans are the caller's until sample() returns.
+// temperature, top-k, top-p, min-p. The spans are the caller's until sample() returns. The last of
+// `generated` may be one that stands for a drawn token.
 struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
@@ -132,9 +133,15 @@ class Ops {
   virtual void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                          Tensor out) = 0;
   virtual void gather_rows(Tensor x, Tensor indices, Tensor out) = 0;
-  // One token for each row of logits (float32), or -1 where no logit is finite. Waits for the
-  // device.
-  virtual void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) = 0;
+  // Draws a token for each row of logits (float32) without waiting for the device. From then on,
+  // until the next sample() has returned, the token that is -1 - r stands for what was drawn from
+  // row r (for 0 where nothing could be), so that a step can follow whose tokens the host has
+  // not seen.
+  using Ticket = int64_t;
+  [[nodiscard]] virtual Ticket sample(Tensor logits, std::span<const SampleRow> rows) = 0;
+  // Waits for what one of the latest two sample() drew: a token for each of its rows, or -1 where
+  // no logit was finite. Where it throws it may be asked again.
+  virtual void collect(Ticket ticket, std::span<TokenId> out) = 0;
 };
 
 }  // namespace pagedinfer

@@ -148,16 +148,25 @@ void TimedOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
   mark({OpKind::kGatherRows}, work_of({indices, out, out}));
 }
 
-void TimedOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
+Ops::Ticket TimedOps::sample(Tensor logits, std::span<const SampleRow> rows) {
   mark_gap();
-  ops_.sample(logits, rows, out);
+  const Ticket ticket = ops_.sample(logits, rows);
   mark({OpKind::kSample}, work_of({logits}));
-  settle();
+  pending_.back().ticket = ticket;
+  return ticket;
 }
 
-// The device is past everything that was queued.
-void TimedOps::settle() {
-  for (Pending& pending : pending_) {
+void TimedOps::collect(Ticket ticket, std::span<TokenId> out) {
+  ops_.collect(ticket, out);
+  settle(ticket);
+}
+
+// The device is past what was queued up to this sample().
+void TimedOps::settle(Ticket ticket) {
+  const auto last = std::ranges::find(pending_, ticket, &Pending::ticket);
+  if (last == pending_.end()) return;
+  for (auto left = last - pending_.begin() + 1; left > 0; --left) {
+    Pending& pending = pending_.front();
     TimedStep& step = pending.step;
     seconds_.resize(pending.marks.size());
     timer_.take(seconds_);
@@ -170,8 +179,8 @@ void TimedOps::settle() {
       }
     }
     done_(step);
+    pending_.pop_front();
   }
-  pending_.clear();
 }
 
 }  // namespace pagedinfer

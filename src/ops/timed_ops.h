@@ -16,8 +16,8 @@ namespace pagedinfer {
 // for the device. Both outlive it. Changes nothing that the other one computes.
 class TimedOps final : public Ops {
  public:
-  // `done` is given every step, in order, once the device is known to be past it: when sample()
-  // of it or of a later one has returned. A step of which a call threw is given as far as it came.
+  // `done` is given every step, in order, once the device is known to be past it: when the tokens
+  // of it or of a later one are collected. A step of which a call threw is given as far as it came.
   TimedOps(Ops& ops, DeviceTimer& timer, std::function<void(const TimedStep&)> done)
       : ops_(ops), timer_(timer), done_(std::move(done)) {}
 
@@ -53,19 +53,21 @@ class TimedOps final : public Ops {
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
-  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override;
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
+  void collect(Ticket ticket, std::span<TokenId> out) override;
 
  private:
   // The step's times are known when its marks are taken: one for each of `marks`.
   struct Pending {
     TimedStep step = {};
     std::vector<bool> marks = {};  // whether an operation lies before it
+    Ticket ticket = 0;             // of its sample(), if there was one
   };
 
   void mark_gap();
   void mark(OpName name, OpWork work);
   OpWork work_of_attention(Tensor q, KvLayer cache, const AttentionArgs& args, Tensor out);
-  void settle();
+  void settle(Ticket ticket);
 
   Ops& ops_;
   DeviceTimer& timer_;

@@ -5,6 +5,7 @@
 #include "ops/cpu/arena.h"
 #include "ops/cpu/cpu_attention.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/sampler.h"
 #include "ops/cpu/thread_pool.h"
@@ -39,7 +40,8 @@ class CpuOps final : public Ops {
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
-  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override;
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
+  void collect(Ticket ticket, std::span<TokenId> out) override { drawn_.collect(ticket, out); }
 
   // The most bytes of scratch() and stage() that one step took.
   int64_t most_scratch_used() const { return scratch_.most_used(); }
@@ -58,7 +60,8 @@ class CpuOps final : public Ops {
   Arena scratch_;
   CpuAttention attention_;
   std::vector<Sampler> samplers_;  // one per thread
-  HostMemory packed_;              // the input of a matmul
+  DrawnTokens drawn_;
+  HostMemory packed_;  // the input of a matmul
 };
 
 }  // namespace pagedinfer

@@ -112,7 +112,11 @@ BatchView CpuOps::stage(const Batch& batch) {
     std::copy(values.begin(), values.end(), copy.row<int32_t>(0));
     return copy;
   };
-  return {.tokens = column(batch.tokens),
+  const Tensor tokens = column(batch.tokens);
+  for (int32_t& token : std::span(tokens.row<int32_t>(0), batch.tokens.size())) {
+    token = drawn_.resolve(token);
+  }
+  return {.tokens = tokens,
           .positions = column(batch.positions),
           .slot_mapping = column(batch.slot_mapping),
           .query_starts = column(batch.query_starts),
@@ -242,18 +246,22 @@ void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
   }
 }
 
-void CpuOps::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
-  CHECK(logits.rows == std::ssize(rows) && rows.size() == out.size());
+Ops::Ticket CpuOps::sample(Tensor logits, std::span<const SampleRow> unresolved) {
+  CHECK(logits.rows == std::ssize(unresolved));
+  const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
+  const std::span<TokenId> out = drawn_.next(rows.size());
   const auto draw = [&](int i, int worker) {
     out[i] =
         samplers_[worker].draw({logits.row<float>(i), static_cast<size_t>(logits.cols)}, rows[i]);
   };
   constexpr int64_t kWorthAThread = 32768;
   if (logits.rows * logits.cols >= 2 * kWorthAThread) {
-    return pool_.parallel_for(static_cast<int>(rows.size()), draw);
+    pool_.parallel_for(static_cast<int>(rows.size()), draw);
+  } else {
+    const FlushDenormals guard;
+    for (int i = 0; i < std::ssize(rows); ++i) draw(i, 0);
   }
-  const FlushDenormals guard;
-  for (int i = 0; i < std::ssize(rows); ++i) draw(i, 0);
+  return drawn_.add();
 }
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {

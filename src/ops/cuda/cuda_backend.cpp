@@ -120,8 +120,12 @@ void CudaBackend::reserve(const StepBounds& bounds, int64_t permanent, int64_t s
   fixed_.sample_bytes = planned.sample_lists;
   fixed_.product_workspace = take_permanent(planned.products, kAligned, "the products' workspace");
   fixed_.sample_arrays = take_permanent(fixed_.sample_bytes, kAligned, "sampling");
-  fixed_.drawn = reinterpret_cast<int32_t*>(take_permanent(planned.drawn, kAligned, "sampling"));
-  fixed_.drawn_on_host = take_pinned(planned.drawn, "memory of the host for sampled tokens");
+  for (Drawn& drawn : fixed_.drawn) {
+    const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
+    drawn.tokens = reinterpret_cast<int32_t*>(take_permanent(size, kAligned, "sampling"));
+    drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
+    drawn.is_there = make_event();
+  }
   fixed_.weights = Staging(kUploadBytes);
   fixed_.step = Staging(planned.arrays);
   fixed_.samples = Staging(fixed_.sample_bytes);
@@ -208,10 +212,10 @@ BatchView CudaBackend::stage(const Batch& batch) {
           .block_size = batch.block_size};
 }
 
-void CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) {
-  CHECK(logits.rows >= std::ssize(rows) && rows.size() == out.size());
-  CHECK(logits.dtype == DType::kF32 && logits.rows <= bounds_.sequences);
-  if (rows.empty()) return;
+Ops::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
+  CHECK(logits.rows >= std::ssize(rows) && logits.rows <= bounds_.sequences);
+  CHECK(logits.dtype == DType::kF32);
+  Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
   char* const workspace =
       take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
@@ -233,18 +237,27 @@ void CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows, std::sp
     args.any_adjusted = sample_arrays_.any_adjusted;
     args.any_drawn = sample_arrays_.any_drawn;
     args.any_filtered = sample_arrays_.any_filtered;
-    args.out = fixed_.drawn + first;
+    args.out = drawn.tokens + first;
     args.workspace = workspace;
     kernels::launch_sample(args, stream_.get());
     check_cuda(cudaGetLastError(), "sampling");
     first += count;
   }
-  check_cuda(cudaMemcpyAsync(fixed_.drawn_on_host.get(), fixed_.drawn, out.size_bytes(),
+  check_cuda(cudaMemcpyAsync(drawn.on_host.get(), drawn.tokens, rows.size() * sizeof(TokenId),
                              cudaMemcpyDeviceToHost, stream_.get()),
              "sampling");
-  wait("a step");
-  std::copy_n(reinterpret_cast<const TokenId*>(fixed_.drawn_on_host.get()), out.size(),
-              out.begin());
+  check_cuda(cudaEventRecord(drawn.is_there.get(), stream_.get()), "sampling");
+  drawn.count = rows.size();
+  return ++latest_;
+}
+
+void CudaBackend::collect(Ticket ticket, std::span<TokenId> out) {
+  CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
+  const Drawn& drawn = fixed_.drawn[ticket % 2];
+  CHECK(drawn.count == out.size());
+  // Not for the stream: the next step is queued behind.
+  check_cuda(cudaEventSynchronize(drawn.is_there.get()), "a step");
+  std::copy_n(reinterpret_cast<const TokenId*>(drawn.on_host.get()), out.size(), out.begin());
 }
 
 void CudaBackend::read(Tensor from, void* to) {

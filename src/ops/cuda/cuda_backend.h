@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "kernels/attention_plan.h"
@@ -53,18 +54,25 @@ class CudaBackend final : public CudaOps {
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
-  void sample(Tensor logits, std::span<const SampleRow> rows, std::span<TokenId> out) override;
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
+  void collect(Ticket ticket, std::span<TokenId> out) override;
 
   void read(Tensor from, void* to) override;
   void write(const void* from, Tensor to) override;
 
  private:
+  // What a sample() drew.
+  struct Drawn {
+    int32_t* tokens = nullptr;  // (sequences)
+    PinnedBytes on_host = {};
+    CudaEvent is_there = {};  // on the host
+    size_t count = 0;
+  };
   // What reserve() takes of the host and the device beside the tensors.
   struct Fixed {
     char* product_workspace = nullptr;
     char* sample_arrays = nullptr;
-    int32_t* drawn = nullptr;  // (sequences)
-    PinnedBytes drawn_on_host = {};
+    std::array<Drawn, 2> drawn = {};  // by the latest two sample(), in turn
     Staging weights = {}, step = {}, samples = {};
     int64_t sample_bytes = 0;
   };
@@ -94,6 +102,7 @@ class CudaBackend final : public CudaOps {
   Fixed fixed_;
   Step step_;
   SampleArrays sample_arrays_;
+  Ticket latest_ = 0;
 };
 
 }  // namespace pagedinfer

@@ -24,7 +24,7 @@ struct DeviceMemory {
   int64_t total = 0, free = 0;  // bytes
 };
 
-// An Ops on a GPU. Work is queued in order on one stream; only sample() and read() wait for it.
+// An Ops on a GPU. Work is queued in order on one stream; only collect() and read() wait for it.
 // Nothing is taken from the device after reserve(). An Error names the call that failed and says
 // in words why; where the device can do no more it is a DeviceLost.
 class CudaOps : public Ops {

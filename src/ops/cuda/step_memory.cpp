@@ -2,6 +2,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/sample.h"
+#include "ops/cuda/device_arena.h"
 #include "ops/cuda/product_key.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/step_arrays.h"
@@ -18,7 +19,7 @@ StepMemory::StepMemory(const StepBounds& bounds)
     : products(kProductWorkspaceBytes),
       sample_lists(kSampleListBytes + most_row_bytes(bounds.vocab, bounds.context) +
                    bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)}),
-      drawn(bounds.sequences * int64_t{sizeof(TokenId)}),
+      drawn(2 * align_up(bounds.sequences * int64_t{sizeof(TokenId)}, DeviceArena::kStepAlignment)),
       arrays(most_packed(bounds) * int64_t{sizeof(int32_t)}),
       attention(kernels::attention_workspace_bytes(most_attention_states(bounds), bounds.kv_heads,
                                                    bounds.head_dim)),

@@ -1,0 +1,46 @@
+#include "ops/cpu/drawn_tokens.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace pagedinfer {
+namespace {
+
+bool ends_unknown(const SampleRow& row) {
+  return !row.generated.empty() && row.generated.back() < 0;
+}
+
+}  // namespace
+
+std::span<TokenId> DrawnTokens::next(size_t count) {
+  std::vector<TokenId>& tokens = tokens_[(latest_ + 1) % 2];
+  tokens.resize(count);
+  return tokens;
+}
+
+void DrawnTokens::collect(Ops::Ticket ticket, std::span<TokenId> out) const {
+  CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
+  const std::vector<TokenId>& tokens = tokens_[ticket % 2];
+  CHECK(tokens.size() == out.size());
+  std::ranges::copy(tokens, out.begin());
+}
+
+TokenId DrawnTokens::resolve(TokenId token) const {
+  return token >= 0 ? token : std::max(tokens_[latest_ % 2].at(-1 - token), 0);
+}
+
+std::span<const SampleRow> DrawnTokens::resolve(std::span<const SampleRow> rows) {
+  if (std::ranges::none_of(rows, ends_unknown)) return rows;
+  rows_.assign(rows.begin(), rows.end());
+  generated_.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!ends_unknown(rows[i])) continue;
+    generated_[i].assign(rows[i].generated.begin(), rows[i].generated.end());
+    generated_[i].back() = resolve(generated_[i].back());
+    rows_[i].generated = generated_[i];
+  }
+  return rows_;
+}
+
+}  // namespace pagedinfer
