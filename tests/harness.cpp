@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "plan_rules.h"
 
 namespace pagedinfer {
@@ -53,20 +57,22 @@ namespace {
 class Run {
  public:
   Run(KvPool& pool, const SchedulerLimits& limits, TokenId stop, const Device& device,
-      Counters& counters)
+      Counters& counters, Overlap overlap)
       : pool_(pool),
         limits_(limits),
         stop_(stop),
         device_(device),
         counters_(counters),
+        overlaps_(overlap == Overlap::kYes),
         scheduler_(pool, limits) {}
 
   Outcome finish(const std::vector<Arrival>& arrivals) {
-    for (int time = 0; next_ < arrivals.size() || !scheduler_.idle(); ++time) {
+    for (int time = 0; next_ < arrivals.size() || !scheduler_.idle() || in_flight_; ++time) {
       take(arrivals, time);
       ran_before_ = ages_of(scheduler_.running());
       const StepPlan plan = scheduler_.plan();
       build_batch(plan, pool_.block_size(), batch_);
+      if (plan.chunks.empty()) land();
       check_progress(plan, next_ == arrivals.size());
       if (plan.chunks.empty()) continue;
       check_plan(plan, batch_, {pool_, scheduler_, limits_, ran_before_});
@@ -77,7 +83,8 @@ class Run {
     }
     REQUIRE(unfinished_.empty());
     REQUIRE(pool_.stats().positions_leased == 0);
-    REQUIRE(computed_ == accounted_);
+    REQUIRE(computed_ == accounted_ + num_surplus_);
+    REQUIRE((overlaps_ || num_surplus_ == 0));
     ++counters_.of["runs"];
     return std::move(outcome_);
   }
@@ -95,8 +102,8 @@ class Run {
       if (scheduler_.window_full()) return;
       scheduler_.submit(request);
       const auto& [age, seq] = *scheduler_.waiting().rbegin();
-      unfinished_[age] = seq.max_tokens - 1;
-      int64_t bound = 0;
+      unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
+      int64_t bound = overlaps_;                       // its last token is seen a step later
       for (const auto& [other, tokens] : unfinished_) bound += tokens;
       deadline_[age] = step_ + bound;
     }
@@ -124,25 +131,51 @@ class Run {
     counters_.of["steps"] += 1;
   }
 
-  void compute(const StepPlan& plan) {
+  struct Flight {
+    StepPlan plan;
+    std::vector<TokenId> tokens;
+  };
+
+  void compute(StepPlan plan) {
     ++step_;
     held_back_.clear();
+    const bool on_top = in_flight_.has_value();
     std::vector<TokenId> tokens;
     try {
       tokens = device_(plan, batch_);
     } catch (const StepFailed&) {
-      const std::vector<Sequence> given_up = scheduler_.abandon(plan);
-      REQUIRE(given_up.size() == plan.chunks.size());
-      for (const Sequence& seq : given_up) {
-        done(seq, seq.num_computed);
-        outcome_.failed.insert(seq.request.head.index);
-        ++counters_.of["failed"];
-      }
+      land();
+      scheduler_.drop_ended(plan);
+      counters_.of["failures on top"] += on_top;
+      give_up(plan);
       return;
     }
+    REQUIRE(static_cast<int>(tokens.size()) == batch_.num_logits());
+    REQUIRE((on_top || std::ranges::all_of(batch_.tokens, [](TokenId t) { return t >= 0; })));
+    counters_.of["overlapping steps"] += on_top;
     computed_ += plan.num_tokens;
+    land();
     scheduler_.advance(plan);
-    const std::vector<Sequence> finished = scheduler_.settle(plan, end_where_due(plan, tokens));
+    in_flight_ = {std::move(plan), std::move(tokens)};
+    if (!overlaps_) land();
+  }
+
+  void give_up(const StepPlan& plan) {
+    const std::vector<Sequence> given_up = scheduler_.abandon(plan);
+    REQUIRE(given_up.size() == plan.chunks.size());
+    for (const Sequence& seq : given_up) {
+      REQUIRE(seq.tokens.back() >= 0);
+      done(seq, seq.num_computed);
+      outcome_.failed.insert(seq.request.head.index);
+      ++counters_.of["failed"];
+    }
+  }
+
+  void land() {
+    if (!in_flight_) return;
+    const Flight flight = *std::exchange(in_flight_, std::nullopt);
+    const std::vector<Sequence> finished =
+        scheduler_.settle(flight.plan, end_where_due(flight.plan, flight.tokens));
     if (!finished.empty()) held_back_ = ages_of(scheduler_.waiting());
     for (const Sequence& seq : finished) {
       done(seq, seq.num_known() - 1);
@@ -162,14 +195,19 @@ class Run {
       if (!chunk.completes) continue;
       const TokenId token = tokens.at(sampled.size());
       sampled.push_back({.token = token});
-      if (token == stop_) {
+      const Sequence* const seq = scheduler_.find(chunk.age);
+      if (seq == nullptr) {
+        REQUIRE(chunk.count == 1);  // only a decode can be of a sequence that has ended
+        ++num_surplus_;
+        ++counters_.of["surplus rows"];
+      } else if (token == stop_) {
         sampled.back().finished = FinishReason::kStop;
-      } else if (chunk.seq->num_known() == chunk.seq->max_tokens) {
+        counters_.of["ended while waiting"] += scheduler_.waiting().contains(chunk.age);
+      } else if (seq->num_known() == seq->max_tokens) {
         sampled.back().finished = FinishReason::kLength;
       }
     }
     REQUIRE(sampled.size() == tokens.size());
-    REQUIRE(static_cast<int>(tokens.size()) == batch_.num_logits());
     return sampled;
   }
 
@@ -190,6 +228,7 @@ class Run {
   TokenId stop_;
   const Device& device_;
   Counters& counters_;
+  const bool overlaps_;
   Scheduler scheduler_;
   Batch batch_;
   Outcome outcome_;
@@ -198,14 +237,15 @@ class Run {
   std::set<int64_t> held_back_;                       // waited while another one finished
   size_t next_ = 0;
   int64_t step_ = 0;  // steps that computed something
-  int64_t computed_ = 0, accounted_ = 0;
+  int64_t computed_ = 0, accounted_ = 0, num_surplus_ = 0;
+  std::optional<Flight> in_flight_;
 };
 
 }  // namespace
 
 Outcome drive(KvPool& pool, const SchedulerLimits& limits, const std::vector<Arrival>& arrivals,
-              TokenId stop, const Device& device, Counters& counters) {
-  return Run(pool, limits, stop, device, counters).finish(arrivals);
+              TokenId stop, const Device& device, Counters& counters, Overlap overlap) {
+  return Run(pool, limits, stop, device, counters, overlap).finish(arrivals);
 }
 
 }  // namespace pagedinfer

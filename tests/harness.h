@@ -23,7 +23,8 @@ struct Arrival {
 };
 
 // Computes a step and returns a token for each chunk that completes, in order. Throws
-// StepFailed when it cannot.
+// StepFailed when it cannot. A token of the batch may stand for one that the device drew in the
+// step before (Ops::sample() says how).
 using Device = std::function<std::vector<TokenId>(const StepPlan&, const Batch&)>;
 struct StepFailed {};
 
@@ -57,8 +58,12 @@ std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size);
 // The pool's invariants and audit, and what leases cover, between two steps.
 void check_books(const KvPool& pool, const Scheduler& scheduler);
 
+// Whether the scheduler is told a step's tokens only when the next one is on its way.
+enum class Overlap : bool { kNo, kYes };
+
 // Runs all arrivals to their end. A sequence ends with `stop` or at its max_tokens.
 Outcome drive(KvPool& pool, const SchedulerLimits& limits, const std::vector<Arrival>& arrivals,
-              TokenId stop, const Device& device, Counters& counters);
+              TokenId stop, const Device& device, Counters& counters,
+              Overlap overlap = Overlap::kNo);
 
 }  // namespace pagedinfer

@@ -82,18 +82,23 @@ void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrival
 }
 
 // A step in `fails_in` fails, one in `repeats_in` is tried twice; 0 = never.
-void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, int fails_in = 0,
-         int repeats_in = 0) {
+void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
+         int fails_in = 0, int repeats_in = 0) {
   FakeDevice fake(pool.stats().positions_total);
+  std::vector<TokenId> drawn;  // in the step before
   const Device device = [&](const StepPlan& plan, const Batch& batch) {
     if (fails_in > 0 && random.one_in(fails_in)) throw StepFailed();
-    if (repeats_in > 0 && random.one_in(repeats_in)) fake(plan, batch);
-    return fake(plan, batch);
+    Batch known = batch;
+    for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
+    if (repeats_in > 0 && random.one_in(repeats_in)) fake(plan, known);
+    return drawn = fake(plan, known);
   };
-  const Outcome outcome = drive(pool, work.limits, work.arrivals, kStop, device, counters);
+  const Outcome outcome = drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap);
   REQUIRE((fails_in > 0 || outcome.failed.empty()));
   require_answers(outcome, work.arrivals, work.limits.max_model_len);
 }
+
+Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
 
 }  // namespace
 
@@ -105,20 +110,22 @@ TEST_CASE("requests get the same tokens in any company as alone") {
     const Workload work = random_workload(random, kVocab);
     PagedPool blocks(work.num_blocks, work.block_size);
     scramble(blocks, random);
-    run(blocks, work, paged, random);
+    run(blocks, work, paged, random, either(random));
     const int max_model_len = work.limits.max_model_len;
     ContiguousPool reservations(max_model_len * work.num_reservations + random.pick(0, 1),
                                 max_model_len);
     scramble(reservations, random);
-    run(reservations, work, contiguous, random);
+    run(reservations, work, contiguous, random, either(random));
   }
   std::printf("fake model, paged: each run equal to one at a time\n");
   paged.print_and_require({"runs", "steps", "tokens", "refused", "preemptions", "readmissions",
                            "resumed chunks", "same-step admissions", "mixed steps",
-                           "partly filled blocks"});
+                           "partly filled blocks", "overlapping steps", "surplus rows",
+                           "ended while waiting"});
   std::printf("fake model, contiguous\n");
   contiguous.print_and_require({"runs", "steps", "tokens", "refused", "resumed chunks",
-                                "same-step admissions", "mixed steps", "partly filled blocks"});
+                                "same-step admissions", "mixed steps", "partly filled blocks",
+                                "overlapping steps", "surplus rows"});
   CHECK(contiguous.of["preemptions"] == 0);
 }
 
@@ -129,10 +136,11 @@ TEST_CASE("steps that fail or are tried twice change nothing for the others") {
     Random random(10000 + trial);
     const Workload work = random_workload(random, kVocab);
     PagedPool pool(work.num_blocks, work.block_size);
-    run(pool, work, counters, random, random.pick(5, 30), 3);
+    run(pool, work, counters, random, either(random), random.pick(5, 30), 3);
   }
   std::printf("fake model, failing steps\n");
-  counters.print_and_require({"runs", "failed", "preemptions", "same-step admissions"});
+  counters.print_and_require({"runs", "failed", "preemptions", "same-step admissions",
+                              "overlapping steps", "failures on top"});
 }
 
 TEST_CASE("paging takes fewer steps than reservations, and those than static batches") {
@@ -144,11 +152,11 @@ TEST_CASE("paging takes fewer steps than reservations, and those than static bat
   work.limits = {.max_step_tokens = 256, .max_running = 200, .max_model_len = 512};
   Counters paged, contiguous, gathered;
   PagedPool blocks(512, 16);
-  run(blocks, work, paged, random);
+  run(blocks, work, paged, random, Overlap::kNo);
   ContiguousPool reservations(8192, 512);
-  run(reservations, work, contiguous, random);
+  run(reservations, work, contiguous, random, Overlap::kNo);
   work.limits.batching = Batching::kStatic;
-  run(reservations, work, gathered, random);
+  run(reservations, work, gathered, random, Overlap::kNo);
   std::printf("steps for 200 requests in 8192 positions: paged %ld, contiguous %ld, static %ld\n",
               paged.of["steps"], contiguous.of["steps"], gathered.of["steps"]);
   CHECK(paged.of["steps"] < contiguous.of["steps"]);

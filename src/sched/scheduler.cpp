@@ -163,6 +163,8 @@ std::vector<Sequence> Scheduler::settle(const StepPlan& plan, std::span<const Sa
     seq.tokens.back() = drawn.token;
     seq.finished = drawn.finished;
     CHECK(seq.finished || place != &leaving_);
+    // It needs nothing of what its last preemption lost: all but the last token.
+    if (seq.finished && place == &waiting_) seq.num_recomputed -= seq.num_known() - 1;
     if (seq.finished) finished.push_back(*take_out(chunk.age));
   }
   CHECK(sampled.empty());
