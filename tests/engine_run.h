@@ -34,9 +34,11 @@ struct Interference {
 };
 
 // Runs to the end, and checks on the way that every line is answered once at most, an error at
-// once, that no more lines are read than fit the window, and that the pool is empty afterwards.
+// once, that no more lines are read than fit the window, that no more steps are on their way than
+// may be, and that the pool is empty afterwards.
 EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
-                     const std::vector<Line>& lines, const Interference& interference = {});
+                     const std::vector<Line>& lines, Overlap overlap,
+                     const Interference& interference = {});
 
 // What a run must give, made without an engine: the answers, and the logits behind them. A
 // request that can never run with so many positions is an error.
@@ -46,11 +48,13 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
 // The same line and tokens and text and end.
 bool same_answer(const Completion& a, const Completion& b);
 
-// Fails the running test case unless `run` answered every line as expected.
+// Fails the running test case unless `run` answered every line as expected, from the same logits.
 void check_answers(const EngineRun& run, const EngineRun& expected);
 
 // Fails the running test case if the records contradict the answers or each other. REQUIRES: the
 // run came to its end, and no step failed.
-void check_records(const EngineRun& run);
+void check_records(const EngineRun& run, Overlap overlap);
+
+int num_surplus(const EngineRun& run);
 
 }  // namespace pagedinfer

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -19,6 +21,11 @@ class WatchedOps final : public Ops {
   std::function<void(const Batch&)> on_stage = [](const Batch&) {};  // before it
   std::function<void(Tensor logits, std::span<const SampleRow>)> on_sample =
       [](Tensor, std::span<const SampleRow>) {};  // before it
+
+  // Tickets that nobody has asked about, and the most that there were at a time.
+  std::set<Ticket> unasked = {};
+  size_t most_unasked = 0;
+  bool collects = false;  // the latest call is collect(), or was when it threw
 
   std::string description() const override { return ops_.description(); }
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override {
@@ -43,6 +50,7 @@ class WatchedOps final : public Ops {
     return call([&] { return ops_.scratch(dtype, rows, cols); });
   }
   BatchView stage(const Batch& batch) override {
+    collects = false;
     on_stage(batch);
     return call([&] { return ops_.stage(batch); });
   }
@@ -90,9 +98,14 @@ class WatchedOps final : public Ops {
   }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
     on_sample(logits, rows);
-    return call([&] { return ops_.sample(logits, rows); });
+    const Ticket ticket = call([&] { return ops_.sample(logits, rows); });
+    unasked.insert(ticket);
+    most_unasked = std::max(most_unasked, unasked.size());
+    return ticket;
   }
   void collect(Ticket ticket, std::span<TokenId> out) override {
+    unasked.erase(ticket);
+    collects = true;
     call([&] { ops_.collect(ticket, out); });
   }
 

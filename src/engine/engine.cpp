@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "core/check.h"
@@ -20,6 +21,20 @@ bool contains(const std::vector<TokenId>& tokens, TokenId token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
+// "" or what went wrong.
+template <class F>
+std::string try_once(StepRecord& record, const F& f) {
+  try {
+    f();
+    return "";
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    ++record.failures;
+    return fmt::format("a step failed {} times, at last with: {}", record.failures, error.what());
+  }
+}
+
 // Frees every lease when it goes, so that a run that ends early leaks nothing.
 struct ClearAtEnd {
   Scheduler& scheduler;
@@ -31,18 +46,24 @@ struct ClearAtEnd {
 void Engine::run(const EnginePorts& ports) {
   const ClearAtEnd clear{scheduler_};
   while (!ports.interrupted()) {
-    if (!fill_window(ports) && scheduler_.idle()) return;
-    if (!scheduler_.idle()) step(ports);
+    const bool is_more_to_come = fill_window(ports);
+    if (!scheduler_.idle() || in_flight_) {
+      step(ports);
+    } else if (!is_more_to_come) {
+      return;
+    }
   }
+  land(nullptr, ports);
 }
 
-// Waits for input only when there is nothing else to do: when nothing runs, and what waits
-// (if anything) is a static batch still gathering.
+// Waits for input only when there is nothing else to do: when nothing runs or is on its way, and
+// what waits (if anything) is a static batch still gathering.
 bool Engine::fill_window(const EnginePorts& ports) {
   while (!input_ended_ && !scheduler_.window_full()) {
     const bool gathers = limits_.batching == Batching::kStatic || scheduler_.num_waiting() == 0;
     IntakeItem item;
-    switch (ports.next(scheduler_.num_running() == 0 && gathers, item)) {
+    const bool rests = scheduler_.num_running() == 0 && !in_flight_;
+    switch (ports.next(rests && gathers, item)) {
       case Intake::Pull::kItem: submit(std::move(item), ports); break;
       case Intake::Pull::kLater: return true;
       case Intake::Pull::kEnded: input_ended_ = true; scheduler_.end_input();
@@ -79,32 +100,71 @@ void Engine::submit(IntakeItem item, const EnginePorts& ports) {
   ports.done(std::move(answer), record);
 }
 
+// While the device is busy with the step that is launched here, the host sees to the one before.
 void Engine::step(const EnginePorts& ports) {
-  StepRecord record{.begin = parts_.clock()};
-  const StepPlan plan = scheduler_.plan();
-  if (plan.chunks.empty()) return;
-  build_batch(plan, parts_.pool.block_size(), batch_);
-  record.times.plan = parts_.clock() - record.begin;
-  for (const Chunk& chunk : plan.chunks) {
-    double& admitted = progress_.at(chunk.seq->age).timing.admitted;
-    if (admitted == 0) admitted = record.begin;
+  Step next{.record = {.begin = parts_.clock()}};
+  next.plan = scheduler_.plan();
+  if (next.plan.chunks.empty()) return land(nullptr, ports);
+  build_batch(next.plan, parts_.pool.block_size(), batch_);
+  next.record.times.plan = parts_.clock() - next.record.begin;
+  for (const Chunk& chunk : next.plan.chunks) {
+    double& admitted = progress_.at(chunk.age).timing.admitted;
+    if (admitted == 0) admitted = next.record.begin;
   }
 
-  const std::string failure = compute(plan, record);
-  describe(plan, record);  // while what finishes now still holds its memory
-  const double now = parts_.clock();
-  std::vector<Sequence> finished;
-  if (failure.empty()) {
-    scheduler_.advance(plan);
-    size_t row = 0;
-    sampled_.clear();
-    for (const Chunk& chunk : plan.chunks) {
-      if (chunk.completes) sampled_.push_back(settle(*chunk.seq, drawn_[row++], now));
-    }
-    finished = scheduler_.settle(plan, sampled_);
-  } else {
-    finished = scheduler_.abandon(plan);
+  const std::string failure = launch(next, ports);
+  describe(next);
+  if (!failure.empty()) {
+    const double now = parts_.clock();
+    return end(next, scheduler_.abandon(next.plan), failure, now, ports);
   }
+  land(&next.plan, ports);
+  scheduler_.advance(next.plan);
+  in_flight_ = std::move(next);
+  if (!parts_.overlaps) land(nullptr, ports);
+}
+
+// A second try goes on from tokens that have been seen: which are the latest drawn is not sure
+// after the first.
+std::string Engine::launch(Step& step, const EnginePorts& ports) {
+  std::string failure;
+  while (step.record.failures < kTriesPerStep) {
+    failure = try_once(step.record, [&] { compute(step); });
+    if (failure.empty()) break;
+    if (!in_flight_) continue;
+    land(&step.plan, ports);
+    scheduler_.drop_ended(step.plan);
+    build_batch(step.plan, parts_.pool.block_size(), batch_);
+  }
+  return failure;
+}
+
+// Gives out what the step in flight, if there is one, has drawn and finished. When its tokens
+// cannot be had those of the step on top of it mean nothing.
+void Engine::land(const StepPlan* on_top, const EnginePorts& ports) {
+  if (!in_flight_) return;
+  Step step = *std::exchange(in_flight_, std::nullopt);
+  const std::string failure = collect(step);
+  const double now = parts_.clock();
+  if (!failure.empty()) {
+    std::vector<Sequence> given_up = scheduler_.abandon(step.plan);
+    if (on_top != nullptr) std::ranges::move(scheduler_.abandon(*on_top), back_inserter(given_up));
+    return end(step, std::move(given_up), failure, now, ports);
+  }
+  size_t row = 0;
+  sampled_.clear();
+  for (const Chunk& chunk : step.plan.chunks) {
+    if (!chunk.completes) continue;
+    const TokenId token = drawn_[row++];
+    const Sequence* const seq = scheduler_.find(chunk.age);
+    step.record.num_surplus += seq == nullptr;
+    sampled_.push_back(seq == nullptr ? Scheduler::Sampled{token} : settle(*seq, token, now));
+  }
+  end(step, scheduler_.settle(step.plan, sampled_), failure, now, ports);
+}
+
+void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
+                 const EnginePorts& ports) {
   for (Sequence& seq : finished) {
     RequestError error;
     if (!failure.empty()) {
@@ -114,42 +174,49 @@ void Engine::step(const EnginePorts& ports) {
     }
     finish(std::move(seq), std::move(error), now, ports);
   }
-  record.end = parts_.clock();
-  record.times.commit = record.end - now;
-  ports.stepped(record);
+  step.record.end = parts_.clock();
+  step.record.times.commit = step.record.end - now;
+  ports.stepped(step.record);
 }
 
-std::string Engine::compute(const StepPlan& plan, StepRecord& record) {
+// What the step drew, into drawn_.
+std::string Engine::collect(Step& step) {
   std::string failure;
-  for (int i = 0; i < kTriesPerStep; ++i) {
-    try {
+  drawn_.resize(static_cast<size_t>(step.record.num_sampled));
+  while (step.ticket && step.record.failures < kTriesPerStep) {
+    failure = try_once(step.record, [&] {
       const double begin = parts_.clock();
-      const BatchView view = parts_.ops.stage(batch_);
-      const double staged = parts_.clock();
-      const Tensor logits = forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.ops);
-      const double computed = parts_.clock();
-      sample(plan, logits);
-      record.times.stage += staged - begin;
-      record.times.forward += computed - staged;
-      record.times.sample += parts_.clock() - computed;
-      return "";
-    } catch (const DeviceLost&) {
-      throw;
-    } catch (const std::exception& error) {
-      failure =
-          fmt::format("a step failed {} times, at last with: {}", kTriesPerStep, error.what());
-      ++record.failures;
-    }
+      parts_.ops.collect(*step.ticket, drawn_);
+      step.record.times.sample += parts_.clock() - begin;
+    });
+    if (failure.empty()) break;
   }
   return failure;
 }
 
-void Engine::describe(const StepPlan& plan, StepRecord& record) const {
+void Engine::compute(Step& step) {
+  step.ticket.reset();
+  if (step.plan.chunks.empty()) return;
+  const double begin = parts_.clock();
+  const BatchView view = parts_.ops.stage(batch_);
+  const double staged = parts_.clock();
+  const Tensor logits = forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.ops);
+  const double computed = parts_.clock();
+  step.ticket = sample(step.plan, logits);
+  step.record.times.stage = staged - begin;
+  step.record.times.forward = computed - staged;
+  step.record.times.sample = parts_.clock() - computed;
+}
+
+// As the step is launched: what finishes with it still holds its memory.
+void Engine::describe(Step& step) const {
+  const StepPlan& plan = step.plan;
+  StepRecord& record = step.record;
   const KvStats kv = parts_.pool.stats();
   record.num_tokens = plan.num_tokens;
   record.num_decodes = plan.num_decodes;
   record.num_prefill_tokens = plan.num_tokens - plan.num_decodes;
-  record.num_sampled = static_cast<int>(drawn_.size());
+  record.num_sampled = batch_.num_logits();
   record.running = scheduler_.num_running();
   record.waiting = scheduler_.num_waiting();
   record.admitted = plan.num_admitted;
@@ -163,8 +230,8 @@ void Engine::describe(const StepPlan& plan, StepRecord& record) const {
   record.positions_contiguous = use.positions_contiguous;
 }
 
-// One token for each row of logits, into drawn_.
-void Engine::sample(const StepPlan& plan, Tensor logits) {
+// One token for each row of logits.
+std::optional<Ops::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
   rows_.clear();
   banned_.clear();
   banned_.reserve(plan.chunks.size());  // rows_ points into it
@@ -189,8 +256,8 @@ void Engine::sample(const StepPlan& plan, Tensor logits) {
     }
     rows_.push_back(row);
   }
-  drawn_.resize(rows_.size());
-  if (!rows_.empty()) parts_.ops.collect(parts_.ops.sample(logits, rows_), drawn_);
+  if (rows_.empty()) return std::nullopt;
+  return parts_.ops.sample(logits, rows_);
 }
 
 // Takes note of a new token and says whether the sequence ends with it.

@@ -1,4 +1,8 @@
 // The step loop: the only place where scheduling, the model, sampling and the clock meet.
+//
+// With overlapping steps the next one is planned and launched while the device computes the one
+// before, and only then are the tokens of that one looked at. A sequence that turns out to have
+// ended is in the step on top already: what that draws for it is surplus and goes nowhere.
 #pragma once
 
 #include <functional>
@@ -27,6 +31,9 @@ struct EngineParts {
   Ops& ops;
   const Tokenizer* tokenizer;     // null: completions have no text
   std::function<double()> clock;  // seconds since the run began
+  // Steps overlap. For devices that compute by themselves: where the host is the device nothing
+  // is gained, and surplus rows cost.
+  bool overlaps = false;
 };
 
 // Where requests come from and where answers go.
@@ -37,7 +44,8 @@ struct EnginePorts {
   std::function<void(Completion, const RequestRecord&)> done;
   // After every step, when all that it finished is done.
   std::function<void(const StepRecord&)> stepped;
-  // Asked before every step; true ends the run and drops what is unfinished.
+  // Asked before every step; true ends the run, with the step on its way, and drops what is
+  // unfinished.
   std::function<bool()> interrupted;
 };
 
@@ -47,9 +55,9 @@ class Engine {
       : parts_(std::move(parts)), limits_(limits), scheduler_(parts_.pool, limits) {}
 
   // Reads requests, never more than a window ahead, until every one is answered. A step that
-  // fails is tried once more; if it fails again its requests are answered with an error and
-  // the run goes on. Throws DeviceLost at once, and what the ports throw. However it ends, no
-  // cache position stays leased.
+  // fails is tried once more; if it fails again its requests, and those of a step on top of it,
+  // are answered with an error and the run goes on. Throws DeviceLost at once, and what the
+  // ports throw. However it ends, no cache position stays leased.
   void run(const EnginePorts& ports);
 
  private:
@@ -60,13 +68,25 @@ class Engine {
     std::optional<TextStream> text = {};
   };
 
+  struct Step {
+    StepPlan plan = {};
+    StepRecord record = {};
+    std::optional<Ops::Ticket> ticket = {};  // none: it draws nothing
+  };
+
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
   void submit(IntakeItem item, const EnginePorts& ports);
   void step(const EnginePorts& ports);
-  std::string compute(const StepPlan& plan, StepRecord& record);  // "" or what went wrong
-  void describe(const StepPlan& plan, StepRecord& record) const;
-  void sample(const StepPlan& plan, Tensor logits);
+  // launch() and collect() return "" or what went wrong.
+  std::string launch(Step& step, const EnginePorts& ports);
+  void land(const StepPlan* on_top, const EnginePorts& ports);
+  std::string collect(Step& step);
+  void compute(Step& step);
+  std::optional<Ops::Ticket> sample(const StepPlan& plan, Tensor logits);
+  void describe(Step& step) const;
   Scheduler::Sampled settle(const Sequence& seq, TokenId token, double now);
+  void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
+           const EnginePorts& ports);
   void finish(Sequence seq, RequestError error, double now, const EnginePorts& ports);
 
   EngineParts parts_;
@@ -74,6 +94,7 @@ class Engine {
   Scheduler scheduler_;
   bool input_ended_ = false;
   std::unordered_map<int64_t, Progress> progress_;  // by age
+  std::optional<Step> in_flight_;                   // launched, its tokens not looked at
 
   // Of the step in hand; members so that their memory is reused.
   Batch batch_;

@@ -122,7 +122,8 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
                  .pool = *setup.pool,
                  .ops = *setup.ops,
                  .tokenizer = setup.tokenizer.get(),
-                 .clock = clock},
+                 .clock = clock,
+                 .overlaps = setup.on_gpu},
                 setup.limits);
   const auto next = [&](bool wait, IntakeItem& item) {
     const Intake::Pull pulled = intake.pull(false, item);

@@ -10,25 +10,29 @@
 
 namespace pagedinfer {
 
-// Where the time of one step went.
+// Where the time of one step went: what the engine itself was at. It does one thing at a time, so
+// these add up to no more than the run, also where steps overlap.
 struct StepTimes {
   double plan = 0;     // choosing what to compute
   double stage = 0;    // flattening it and copying it to the device
-  double forward = 0;  // the model
-  double sample = 0;   // drawing the next tokens
+  double forward = 0;  // the model; where the device works by itself, asking for it
+  double sample = 0;   // drawing the next tokens; waiting for a device that works by itself
   double commit = 0;   // text, stop strings, handing out what is finished
 };
 
+// Steps begin and end in the same order. Where they overlap one ends after the next began, and
+// what the engine did for the next lies between its parts.
 struct StepRecord {
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  // before planning, and when what it finished is handed out
   StepTimes times = {};
 
   int num_tokens = 0;          // computed by the step, prefill and decode together
   int num_prefill_tokens = 0;  // of them, tokens of prompts (or of what is computed again)
   int num_decodes = 0;         // of them, last tokens of running sequences
   int num_sampled = 0;         // tokens drawn
-  int running = 0, waiting = 0, admitted = 0, preempted = 0;
-  int failures = 0;  // tries of the step that failed
+  int num_surplus = 0;         // of them, for sequences that had ended in the step before
+  int running = 0, waiting = 0, admitted = 0, preempted = 0;  // as it is planned
+  int failures = 0;                                           // tries of the step that failed
 
   // tokens_held <= positions_leased <= positions_total. A token held once can serve several
   // sequences, so tokens_served may be more than all of them.
