@@ -1,7 +1,6 @@
 // Which products are computed by one call, and which calls share an algorithm. Host arithmetic.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <compare>
 #include <cstdint>
@@ -44,8 +43,7 @@ inline Product fuse(std::span<const Product> products, int64_t count) {
 // The number of rows that an algorithm is chosen for: one choice serves all that are not more,
 // down to the next smaller bucket.
 constexpr int64_t rows_bucket(int64_t rows) {
-  constexpr int64_t kLeast = 16;
-  return std::max(kLeast, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))));
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
 }
 // With --deterministic it is always this one.
 inline constexpr int64_t kDeterministicRows = 128;
@@ -88,7 +86,7 @@ inline ProductKey key_of(const Tensor& x, const Product& product, bool determini
 // Numbers of rows of which the algorithm of a key must be able to compute every one: the ends of
 // what the key stands for and, as kernels cut rows into tiles, some that fill none.
 inline std::vector<int64_t> rows_to_check(const ProductKey& key, bool deterministic) {
-  if (!deterministic) return {key.rows > rows_bucket(1) ? key.rows / 2 + 1 : 1, key.rows};
+  if (!deterministic) return {key.rows / 2 + 1, key.rows};
   return {1, 15, key.rows, 1000, 8192, 65536};
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -57,7 +59,9 @@ void CudaProducts::multiply(const Tensor& x, const Product& product, void* works
   CHECK(weight.cols == x.cols && out.rows == x.rows && out.cols == weight.rows);
   CHECK(weight.dtype == x.dtype && (out.dtype == x.dtype || out.dtype == DType::kF32));
   if (x.rows == 0) return;
-  Choice& choice = choice_for(key_of(x, product, deterministic_));
+  ProductKey key = key_of(x, product, deterministic_);
+  if (!choice_for(key).serves_all) key.rows = x.rows;
+  const Choice& choice = choice_for(key);
   set_rows(choice, x.rows);
   const float one = 1.0f, zero = 0.0f;
   lt_.check(lt_.matmul(handle_, operation_, &one, weight.data, choice.weight, x.data, choice.x,
@@ -143,10 +147,19 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
                         preference.handle, kMostCandidates, best.data(), &found);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
   // The fastest first. What it proposes is for key.rows alone.
-  for (int i = 0; i < found; ++i) {
-    const cublasLtMatmulHeuristicResult_t& candidate = best[static_cast<size_t>(i)];
-    if (candidate.state != CUBLAS_STATUS_SUCCESS || !serves(key, choice, candidate.algo)) continue;
+  const auto candidates = std::span(best).first(static_cast<size_t>(found));
+  const auto is_usable = [](const auto& candidate) {
+    return candidate.state == CUBLAS_STATUS_SUCCESS;
+  };
+  for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
+    if (!is_usable(candidate) || !serves(key, choice, candidate.algo)) continue;
     choice.algorithm = candidate.algo;
+    choice.serves_all = true;
+    return;
+  }
+  const auto usable = std::ranges::find_if(candidates, is_usable);
+  if (usable != candidates.end() && !deterministic_) {
+    choice.algorithm = usable->algo;
     return;
   }
   throw Error(

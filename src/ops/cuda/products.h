@@ -29,6 +29,7 @@ class CudaProducts {
   struct Choice {
     cublasLtMatrixLayout_t weight = nullptr, x = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm = {};
+    bool serves_all = false;  // or only the number of rows of its key
   };
 
   Choice& choice_for(const ProductKey& key);
