@@ -1,26 +1,24 @@
-// Speed of the GPU's kernels and products beside what bounds them: the bandwidth of a large copy
-// in the same run, counting bytes read and written, and the arithmetic counted by hand. A line of
-// JSON each.
+// Speed of the GPU's kernels and products beside what bounds them, measured in the same run: the
+// bandwidth of a large copy, counting bytes read and written, and the rate of a large bfloat16
+// product. Bytes and arithmetic are counted by hand. A line of JSON each.
 //
 //   pagedinfer_kernel_bench [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "gpu_bench.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/kv.h"
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "kernels/sample.h"
-#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/products.h"
 
 namespace pagedinfer {
@@ -39,127 +37,16 @@ constexpr Shape kShapes[] = {
     {"gemma-3-1b", 1152, 4, 1, 256, 6912, 262144, 512},
 };
 
-struct Work {
-  double bytes = 0, flops = 0;
-};
-
-class Bench {
- public:
-  explicit Bench(std::string_view only) : only_(only), stream_(make_stream()) {
-    for (CudaEvent* event : {&begin_, &end_}) {
-      cudaEvent_t made = nullptr;
-      check_cuda(cudaEventCreate(&made), "an event");
-      *event = CudaEvent(made);
-    }
-    memory_ = take_device(kBytes, "memory of the benchmark");
-    std::vector<uint16_t> random(1 << 20);  // bfloat16 numbers of about unit size, either sign
-    uint32_t state = 1;
-    for (uint16_t& x : random) {
-      state = state * 1664525 + 1013904223;
-      x = static_cast<uint16_t>((state >> 16 & 0x8000) | 0x3f00 | (state >> 8 & 0x7f));
-    }
-    for (int64_t at = 0; at < kBytes; at += int64_t{2} << 20) {
-      check_cuda(
-          cudaMemcpy(memory_.get() + at, random.data(), size_t{2} << 20, cudaMemcpyHostToDevice),
-          "to fill the memory");
-    }
-    const int64_t half = kBytes / 2;
-    const double us = time([&](int) {
-      check_cuda(cudaMemcpyAsync(memory_.get(), memory_.get() + half, static_cast<size_t>(half),
-                                 cudaMemcpyDeviceToDevice, stream_.get()),
-                 "a copy");
-    });
-    copy_gb_s_ = 2e-3 * static_cast<double>(half) / us;
-    fmt::print(R"({{"kind":"copy","gb_s":{:.0f}}})"
-               "\n",
-               copy_gb_s_);
-  }
-
-  // Takes turns of the memory, so that nothing is found in the cache.
-  template <class T = void>
-  T* buffer(int64_t bytes) {
-    bytes = (bytes + 255) / 256 * 256;
-    if (taken_ + bytes > kBytes) taken_ = 0;
-    void* const p = memory_.get() + taken_;
-    taken_ += bytes;
-    return static_cast<T*>(p);
-  }
-  template <class T>
-  const T* upload(const std::vector<T>& values) {
-    auto* const to = static_cast<char*>(lists_at(static_cast<int64_t>(values.size() * sizeof(T))));
-    check_cuda(cudaMemcpy(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-               "to copy a list");
-    return reinterpret_cast<const T*>(to);
-  }
-  void forget_lists() { lists_taken_ = 0; }
-
-  // `launch` is called with the number of the turn.
-  void measure(const std::string& name, const std::string& shape, Work work,
-               const std::function<void(int)>& launch) {
-    if (name.find(only_) == std::string::npos) return;
-    const double us = time(launch);
-    const double gb_s = 1e-3 * work.bytes / us;
-    fmt::print(
-        R"({{"kind":"kernel","name":"{}","shape":"{}","us":{:.2f},"gb_s":{:.0f},"of_copy":{:.3f},"tflop_s":{:.1f}}})"
-        "\n",
-        name, shape, us, gb_s, gb_s / copy_gb_s_, 1e-6 * work.flops / us);
-    std::fflush(stdout);
-  }
-
-  cudaStream_t stream() const { return stream_.get(); }
-
- private:
-  static constexpr int64_t kBytes = int64_t{8} << 30;
-  static constexpr int64_t kListBytes = int64_t{64} << 20;
-
-  void* lists_at(int64_t bytes) {
-    if (lists_.get() == nullptr) lists_ = take_device(kListBytes, "lists of the benchmark");
-    void* const p = lists_.get() + lists_taken_;
-    lists_taken_ += (bytes + 255) / 256 * 256;
-    if (lists_taken_ > kListBytes) throw Error("the benchmark's lists are too long");
-    return p;
-  }
-
-  // Microseconds of one launch: the median over several runs of many in a row.
-  double time(const std::function<void(int)>& launch) {
-    constexpr int kRuns = 7;
-    int turn = 0;
-    const auto run = [&](int count) {
-      check_cuda(cudaEventRecord(begin_.get(), stream_.get()), "an event");
-      for (int i = 0; i < count; ++i) launch(turn++);
-      check_cuda(cudaGetLastError(), "a launch");
-      check_cuda(cudaEventRecord(end_.get(), stream_.get()), "an event");
-      check_cuda(cudaEventSynchronize(end_.get()), "a run");
-      float ms = 0;
-      check_cuda(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "a run");
-      return 1e3 * static_cast<double>(ms) / count;
-    };
-    run(2);
-    const int count = std::clamp(static_cast<int>(20000 / run(3)), 3, 200);
-    std::vector<double> times;
-    for (int i = 0; i < kRuns; ++i) times.push_back(run(count));
-    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-    return times[kRuns / 2];
-  }
-
-  const std::string only_;
-  CudaStream stream_;
-  CudaEvent begin_, end_;
-  DeviceBytes memory_, lists_;
-  int64_t taken_ = 0, lists_taken_ = 0;
-  double copy_gb_s_ = 0;
-};
-
-// `count` last tokens of each of the sequences' `context`, in blocks of 16 in random order.
-void attention(Bench& bench, const Shape& s, int num_seqs, int context, int count,
-               const char* name) {
-  constexpr int kBlock = 16;
-  const int blocks = context / kBlock, group = s.heads / s.kv_heads;
+// `count` last tokens of each of the sequences' `context`, in blocks in random order. Blocks as
+// long as the context are the contiguous cache.
+void attention(Bench& bench, const Shape& s, int num_seqs, int context, int count, const char* name,
+               int block_size = 16) {
+  const int blocks = context / block_size, group = s.heads / s.kv_heads;
   const int64_t positions = int64_t{num_seqs} * context;
   const int64_t layer_bytes = kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
   if (2 * positions * layer_bytes > (int64_t{3} << 30)) return;
   std::vector<int32_t> table(static_cast<size_t>(num_seqs) * blocks), starts = {0}, at;
-  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i) * kBlock;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i) * block_size;
   uint32_t random = 1;
   for (size_t i = table.size() - 1; i > 0; --i) {
     random = random * 1664525 + 1013904223;
@@ -195,7 +82,7 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
   args.num_tokens = static_cast<int>(rows);
   args.num_seqs = num_seqs;
   args.max_blocks = blocks;
-  args.block_size = kBlock;
+  args.block_size = block_size;
   args.small = work_of(plan.small);
   args.large = work_of(plan.large);
   args.num_states = plan.num_states;
@@ -347,14 +234,32 @@ void products(Bench& bench, CudaProducts& by, const char* name, const Shape& s, 
   }
 }
 
+// 8,192 in each direction, as libraries' peaks are quoted.
+void peak(Bench& bench, CudaProducts& by) {
+  constexpr int64_t kSize = 8192;
+  bench.measure_peak(2.0 * kSize * kSize * kSize, [&](int) {
+    const auto matrix = [&] {
+      return Tensor{bench.buffer(kSize * kSize * 2), DType::kBF16, kSize, kSize, kSize};
+    };
+    const Tensor x = matrix();
+    const Product product = {matrix(), matrix()};
+    by.run(x, {&product, 1}, bench.buffer(kProductWorkspaceBytes), bench.stream());
+  });
+}
+
 void run(std::string_view only) {
+  if (const std::string problem = cuda_problem(); !problem.empty()) throw Error(problem);
   Bench bench(only);
+  CudaProducts fastest(false), deterministic(true);
+  peak(bench, fastest);
   for (const Shape& s : kShapes) {
     for (const int seqs : {1, 8, 64, 256}) {
-      for (const int context : {512, 4096, 32768})
+      for (const int context : {512, 2048, 4096, 32768}) {
         attention(bench, s, seqs, context, 1, "attention_decode");
+      }
     }
-    for (const int queries : {512, 2048, 8192})
+    attention(bench, s, 64, 2048, 1, "attention_decode_contiguous", 2048);
+    for (const int queries : {512, 2048, 4096, 8192, 16384})
       attention(bench, s, 1, queries, queries, "attention_prefill");
     attention(bench, s, 4, 8192, 512, "attention_chunk");
     for (const int64_t rows : {64, 2048}) rows_of(bench, s, rows);
@@ -363,12 +268,9 @@ void run(std::string_view only) {
       sampling(bench, s, rows, true, false);
       sampling(bench, s, rows, true, true);
     }
-  }
-  for (const bool deterministic : {false, true}) {
-    CudaProducts by(deterministic);
-    for (const Shape& s : kShapes) {
-      for (const int64_t rows : {1, 16, 64, 256, 2048})
-        products(bench, by, deterministic ? "product_deterministic" : "product", s, rows);
+    for (const int64_t rows : {1, 16, 64, 256, 2048}) {
+      products(bench, fastest, "product", s, rows);
+      products(bench, deterministic, "product_deterministic", s, rows);
     }
   }
 }

@@ -1,0 +1,138 @@
+// What benchmarks of the GPU share: memory in turns, times, and the two ceilings of this machine.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "ops/cuda/cuda_memory.h"
+
+namespace pagedinfer {
+
+struct Work {
+  double bytes = 0, flops = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(std::string_view only) : only_(only), stream_(make_stream()) {
+    for (CudaEvent* event : {&begin_, &end_}) {
+      cudaEvent_t made = nullptr;
+      check_cuda(cudaEventCreate(&made), "an event");
+      *event = CudaEvent(made);
+    }
+    memory_ = take_device(kBytes, "memory of the benchmark");
+    std::vector<uint16_t> random(1 << 20);  // bfloat16 numbers of about unit size, either sign
+    uint32_t state = 1;
+    for (uint16_t& x : random) {
+      state = state * 1664525 + 1013904223;
+      x = static_cast<uint16_t>((state >> 16 & 0x8000) | 0x3f00 | (state >> 8 & 0x7f));
+    }
+    for (int64_t at = 0; at < kBytes; at += int64_t{2} << 20) {
+      check_cuda(
+          cudaMemcpy(memory_.get() + at, random.data(), size_t{2} << 20, cudaMemcpyHostToDevice),
+          "to fill the memory");
+    }
+    const int64_t half = kBytes / 2;
+    const double us = time([&](int) {
+      check_cuda(cudaMemcpyAsync(memory_.get(), memory_.get() + half, static_cast<size_t>(half),
+                                 cudaMemcpyDeviceToDevice, stream_.get()),
+                 "a copy");
+    });
+    copy_gb_s_ = 2e-3 * static_cast<double>(half) / us;
+    fmt::print(R"({{"kind":"copy","gb_s":{:.0f}}})"
+               "\n",
+               copy_gb_s_);
+  }
+
+  // The rate of the largest product there is to compare with. `launch` multiplies.
+  void measure_peak(double flops, const std::function<void(int)>& launch) {
+    peak_tflop_s_ = 1e-6 * flops / time(launch);
+    fmt::print(R"({{"kind":"peak","tflop_s":{:.0f}}})"
+               "\n",
+               peak_tflop_s_);
+    std::fflush(stdout);
+  }
+
+  // Takes turns of the memory, so that nothing is found in the cache.
+  template <class T = void>
+  T* buffer(int64_t bytes) {
+    bytes = (bytes + 255) / 256 * 256;
+    if (taken_ + bytes > kBytes) taken_ = 0;
+    void* const p = memory_.get() + taken_;
+    taken_ += bytes;
+    return static_cast<T*>(p);
+  }
+  template <class T>
+  const T* upload(const std::vector<T>& values) {
+    auto* const to = static_cast<char*>(lists_at(static_cast<int64_t>(values.size() * sizeof(T))));
+    check_cuda(cudaMemcpy(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+               "to copy a list");
+    return reinterpret_cast<const T*>(to);
+  }
+  void forget_lists() { lists_taken_ = 0; }
+
+  // `launch` is called with the number of the turn.
+  void measure(const std::string& name, const std::string& shape, Work work,
+               const std::function<void(int)>& launch) {
+    if (name.find(only_) == std::string::npos) return;
+    const double us = time(launch);
+    const double gb_s = 1e-3 * work.bytes / us, tflop_s = 1e-6 * work.flops / us;
+    fmt::print(
+        R"({{"kind":"kernel","name":"{}","shape":"{}","us":{:.2f},"gb_s":{:.0f},"of_copy":{:.3f},"tflop_s":{:.1f},"of_peak":{:.3f}}})"
+        "\n",
+        name, shape, us, gb_s, gb_s / copy_gb_s_, tflop_s, tflop_s / peak_tflop_s_);
+    std::fflush(stdout);
+  }
+
+  cudaStream_t stream() const { return stream_.get(); }
+
+ private:
+  static constexpr int64_t kBytes = int64_t{8} << 30;
+  static constexpr int64_t kListBytes = int64_t{64} << 20;
+
+  void* lists_at(int64_t bytes) {
+    if (lists_.get() == nullptr) lists_ = take_device(kListBytes, "lists of the benchmark");
+    void* const p = lists_.get() + lists_taken_;
+    lists_taken_ += (bytes + 255) / 256 * 256;
+    if (lists_taken_ > kListBytes) throw Error("the benchmark's lists are too long");
+    return p;
+  }
+
+  // Microseconds of one launch: the median over several runs of many in a row.
+  double time(const std::function<void(int)>& launch) {
+    constexpr int kRuns = 7;
+    int turn = 0;
+    const auto run = [&](int count) {
+      check_cuda(cudaEventRecord(begin_.get(), stream_.get()), "an event");
+      for (int i = 0; i < count; ++i) launch(turn++);
+      check_cuda(cudaGetLastError(), "a launch");
+      check_cuda(cudaEventRecord(end_.get(), stream_.get()), "an event");
+      check_cuda(cudaEventSynchronize(end_.get()), "a run");
+      float ms = 0;
+      check_cuda(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "a run");
+      return 1e3 * static_cast<double>(ms) / count;
+    };
+    run(2);
+    const int count = std::clamp(static_cast<int>(20000 / run(3)), 3, 200);
+    std::vector<double> times;
+    for (int i = 0; i < kRuns; ++i) times.push_back(run(count));
+    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+    return times[kRuns / 2];
+  }
+
+  const std::string only_;
+  CudaStream stream_;
+  CudaEvent begin_, end_;
+  DeviceBytes memory_, lists_;
+  int64_t taken_ = 0, lists_taken_ = 0;
+  double copy_gb_s_ = 0, peak_tflop_s_ = 1;
+};
+
+}  // namespace pagedinfer
