@@ -1,16 +1,28 @@
 #!/usr/bin/env python3
-"""Whole runs on a GPU: gpu_engine.py PROGRAM. With --deterministic every configuration gives the
-same bytes; float32 agrees with the CPU; models of true shapes with made-up weights are timed.
-Prints a line of JSON each, and exits with 1 if a run failed or bytes differ."""
-import json
+"""Whole runs on a GPU: gpu_engine.py PROGRAM [PART ...].
+
+  steps          decode steps of Llama-3.2-3B at a context of 512 beside the per-operation floor
+  gaps           what of a decode step is not the device, by --profile
+  prefill        prompts of 2,048 tokens
+  offline        1,000 requests of 512 in and 256 out, three models with made-up weights
+  deterministic  the same with --deterministic
+  start          from the start of the process to a token, with weights from a file
+  bytes          with --deterministic every configuration gives the same bytes
+  agreement      greedy answers of the bundled model beside the CPU's
+
+Prints a line of JSON each. Exits with 1 if a run failed or bytes differ. With
+PAGEDINFER_CHECK_SMALL=1 all of it is tried with tiny models on the CPU."""
+import functools
 import pathlib
-import random
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from gpu_measure import (DEVICE, ROOT, SMALL, OutOfTime, dummy, model_of, random_prompts, report,
+                         report_measure, run, seconds_left, write_prompts)
+
+LLAMA = "llama-3.2-3b-instruct"
 CONFIGURATIONS = [
     [],
     ["--max-batch-size", "3"],
@@ -21,25 +33,121 @@ CONFIGURATIONS = [
     ["--kv", "contiguous"],
     ["--batching", "static", "--max-batch-size", "16"],
 ]
+# The least milliseconds of a decode step on an H200: operation after operation, each at 4.3 TB/s or
+# at 790 TFLOP/s.
+STEP_FLOORS = {1: 1.51, 64: 2.48, 256: 5.83}
+OFFLINE_GOALS = {LLAMA: 17700, "qwen3-4b": 13800, "gemma-3-1b-it": 65000}
+OFFLINE = (1000, 512, 256) if not SMALL else (12, 24, 8)
 
 
-def report(what: str, result: str, **more) -> None:
-    print(json.dumps({"kind": "engine", "what": what, "result": result, **more}), flush=True)
+def decode_intervals(summary: dict, batch: int) -> list[float]:
+    """Milliseconds from one decode step of a whole batch to the next."""
+    steps = summary["steps_of"]
+
+    def whole(step: dict) -> bool:
+        return step["prefill_tokens"] == 0 and step["decode_tokens"] == batch
+
+    return [1e3 * (b["begin_s"] - a["begin_s"]) for a, b in zip(steps, steps[1:])
+            if whole(a) and whole(b)]
 
 
-def run(program: str, prompts: pathlib.Path, output: pathlib.Path, flags: list[str]) -> dict:
-    """The summary of a run."""
-    stats = output.with_suffix(".stats")
-    command = [program, "run", "--overwrite", "--quiet", "--input", str(prompts), "--output",
-               str(output), "--stats", str(stats), *flags]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    if ended.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: code {ended.returncode}: {ended.stderr.strip()}")
-    summaries = [json.loads(line) for line in stats.read_text().splitlines()]
-    return [s for s in summaries if s["kind"] == "summary"][-1]
+def steps(program: str, work: pathlib.Path) -> None:
+    context, generated = (512, 64) if not SMALL else (24, 8)
+    for batch, floor in STEP_FLOORS.items():
+        batch = min(batch, 4) if SMALL else batch
+        # In the middle of a completion the context is what it should be.
+        prompts = write_prompts(work / "steps.jsonl",
+                                random_prompts(batch, context - generated // 2))
+        summary = run(program, prompts, work / "steps.out",
+                      dummy(LLAMA, generated, 1024, "--max-batch-size", str(batch)))
+        intervals = decode_intervals(summary, batch)
+        if not intervals:
+            raise RuntimeError(f"no two decode steps of {batch} follow each other")
+        report_measure(f"decode step {LLAMA} batch {batch} context {context}",
+                       statistics.median(intervals), "ms", at_most=round(1.25 * floor, 3),
+                       floor=floor, steps=len(intervals), most=round(max(intervals), 3))
 
 
-def equal_bytes(program: str, work: pathlib.Path) -> bool:
+def gaps(program: str, work: pathlib.Path) -> None:
+    for batch in (1, 64, 256) if not SMALL else (1, 3):
+        prompts = write_prompts(work / "gaps.jsonl",
+                                random_prompts(batch, 480 if not SMALL else 20))
+        summary = run(program, prompts, work / "gaps.out",
+                      dummy(LLAMA, 64 if not SMALL else 8, 1024, "--max-batch-size", str(batch),
+                            "--profile"))
+        profile = summary["profile"]
+        if profile is None:
+            raise RuntimeError("the statistics have no line of --profile")
+        report_measure(f"host gap per decode step, batch {batch}",
+                       profile["decode_gap_ms"]["mean"], "ms", at_most=0.1, profile=profile)
+
+
+def prefill(program: str, work: pathlib.Path) -> None:
+    count, length = (128, 2048) if not SMALL else (8, 48)
+    prompts = write_prompts(work / "prefill.jsonl", random_prompts(count, length))
+    summary = run(program, prompts, work / "prefill.out",
+                  dummy(LLAMA, 1, 4 * length, "--max-batch-size", "64", "--prefill-chunk-size",
+                        str(length), "--max-step-tokens", str(4 * length)))
+    trace = summary["steps_of"]
+    later = trace[2:] if len(trace) > 8 else trace  # kernels are loaded at their first use
+    tokens = sum(step["prefill_tokens"] for step in later)
+    report_measure(f"prefill {LLAMA}, prompts of {length}",
+                   tokens / (later[-1]["end_s"] - later[0]["begin_s"]), "tokens/s",
+                   at_least=75000, of_all_steps=summary["input_throughput"])
+
+
+@functools.cache
+def offline_run(program: str, work: pathlib.Path, model: str, *more: str) -> dict:
+    count, length, generated = OFFLINE
+    prompts = write_prompts(work / "offline.jsonl", random_prompts(count, length))
+    return run(program, prompts, work / "offline.out",
+               dummy(model, generated, 1024, "--max-batch-size", "512", "--max-step-tokens", "8192",
+                     *more))
+
+
+def what_offline(model: str) -> str:
+    count, length, generated = OFFLINE
+    return f"offline {model}, {count} x {length} in, {generated} out"
+
+
+def summary_of(run_of: dict) -> dict:
+    return {key: value for key, value in run_of.items() if key not in ("steps_of", "profile")}
+
+
+def offline(program: str, work: pathlib.Path) -> None:
+    for model, goal in OFFLINE_GOALS.items():
+        summary = offline_run(program, work, model)
+        report_measure(what_offline(model), summary["output_throughput"], "tokens/s",
+                       at_least=goal, summary=summary_of(summary))
+
+
+def deterministic(program: str, work: pathlib.Path) -> None:
+    fast = offline_run(program, work, LLAMA)
+    fixed = offline_run(program, work, LLAMA, "--deterministic")
+    kept = fixed["output_throughput"] / fast["output_throughput"]
+    report_measure(f"throughput kept with --deterministic, {what_offline(LLAMA)}", kept, "",
+                   at_least=0.95, fast=fast["output_throughput"],
+                   deterministic=fixed["output_throughput"])
+
+
+def start(program: str, work: pathlib.Path) -> None:
+    checkpoint = work / "checkpoint"
+    config = ROOT / "datasets" / (model_of(LLAMA) if SMALL else f"configs/{LLAMA}")
+    subprocess.run([sys.executable, str(ROOT / "scripts/make_dummy_checkpoint.py"), "--config",
+                    str(config), "--output", str(checkpoint)], check=True, capture_output=True,
+                   timeout=seconds_left())
+    prompts = write_prompts(work / "start.jsonl", random_prompts(1, 32))
+    flags = ["--device", DEVICE, "--model", str(checkpoint), "--ignore-eos", "--max-tokens", "1",
+             "--max-model-len", "1024"]
+    runs = [run(program, prompts, work / "start.out", flags) for _ in range(3)]
+    best = min(runs[1:], key=lambda r: r["wall_s"])  # the first one may read the disk
+    size = sum(path.stat().st_size for path in checkpoint.iterdir())
+    report_measure(f"start of the process to its end, one token, {size / 1e9:.1f} GB of weights",
+                   best["wall_s"], "s", at_most=4, load_s=best["time_s"]["load"],
+                   ttft_ms=best["ttft_ms"]["mean"], first_run_s=round(runs[0]["wall_s"], 3))
+
+
+def bytes_of_all(program: str, work: pathlib.Path) -> bool:
     prompts = ROOT / "datasets/prompts.jsonl"
     same = True
     for dtype in ("bfloat16", "float32", "float16"):
@@ -47,56 +155,51 @@ def equal_bytes(program: str, work: pathlib.Path) -> bool:
         for number, flags in enumerate(CONFIGURATIONS):
             output = work / f"{dtype}-{number}.jsonl"
             run(program, prompts, output,
-                ["--device", "cuda", "--deterministic", "--dtype", dtype, "--token-ids",
+                ["--device", DEVICE, "--deterministic", "--dtype", dtype, "--token-ids",
                  "--max-model-len", "512", *flags])
             found = output.read_bytes()
             expected = found if expected is None else expected
             equal = found == expected
             same &= equal
-            report(f"{dtype} {' '.join(flags) or 'defaults'}", "equal" if equal else "DIFFERENT")
+            report("engine", what=f"bytes of {dtype} {' '.join(flags) or 'defaults'}",
+                   result="equal" if equal else "DIFFERENT")
     return same
 
 
 def agreement(program: str, work: pathlib.Path) -> None:
     prompts = ROOT / "datasets/prompts.jsonl"
     for dtype in ("float32", "bfloat16"):
-        for device in ("cpu", "cuda"):
-            run(program, prompts, work / f"{device}.jsonl",
+        for device in ("cpu", DEVICE):
+            run(program, prompts, work / f"agreement-{device}.jsonl",
                 ["--device", device, "--dtype", dtype, "--token-ids", "--temperature", "0"])
-        lines = [(work / f"{device}.jsonl").read_text().splitlines() for device in ("cpu", "cuda")]
+        lines = [(work / f"agreement-{device}.jsonl").read_text().splitlines()
+                 for device in ("cpu", DEVICE)]
         same = sum(a == b for a, b in zip(*lines))
-        report(f"{dtype} greedy, lines equal to the CPU's", f"{same} of {len(lines[0])}")
+        report("engine", what=f"{dtype} greedy, lines equal to the CPU's",
+               result=f"{same} of {len(lines[0])}")
 
 
-def throughput(program: str, work: pathlib.Path) -> None:
-    draw = random.Random(1)
-    for model in ("gemma-3-1b-it", "llama-3.2-3b-instruct", "qwen3-4b"):
-        prompts = work / "ids.jsonl"
-        with prompts.open("w") as lines:
-            for _ in range(256):
-                ids = [draw.randrange(1000, 30000) for _ in range(draw.randrange(64, 512))]
-                lines.write(json.dumps({"prompt_token_ids": ids}) + "\n")
-        for flags in ([], ["--deterministic"]):
-            begin = time.monotonic()
-            summary = run(program, prompts, work / "out.jsonl",
-                          ["--device", "cuda", "--model", model, "--weights", "dummy", "--ignore-eos",
-                           "--max-tokens", "128", "--max-model-len", "2048", *flags])
-            report(f"{model} 256 requests {' '.join(flags)}".strip(),
-                   f"{summary['output_throughput']:.0f} tokens/s", summary=summary,
-                   seconds=round(time.monotonic() - begin, 1))
+PARTS = {"steps": steps, "gaps": gaps, "prefill": prefill, "offline": offline,
+         "deterministic": deterministic, "start": start, "bytes": bytes_of_all,
+         "agreement": agreement}
 
 
 def main() -> int:
-    program = sys.argv[1]
+    program, names = sys.argv[1], sys.argv[2:] or list(PARTS)
+    if unknown := [name for name in names if name not in PARTS]:
+        print(f"gpu_engine.py: {unknown[0]}: expected one of {', '.join(PARTS)}", file=sys.stderr)
+        return 1
     code = 0
     with tempfile.TemporaryDirectory() as name:
-        work = pathlib.Path(name)
-        for part in (equal_bytes, agreement, throughput):
+        for part in names:
             try:
-                if part(program, work) is False:
+                if PARTS[part](program, pathlib.Path(name)) is False:
                     code = 1
-            except (RuntimeError, subprocess.TimeoutExpired) as error:
-                report(part.__name__, f"FAILED: {error}")
+            except OutOfTime:
+                report("engine", what=part, result="FAILED: the part's time was over")
+                code = 1
+            except (RuntimeError, subprocess.SubprocessError, KeyError, OSError) as error:
+                report("engine", what=part, result=f"FAILED: {type(error).__name__}: {error}")
                 code = 1
     return code
 

@@ -1,35 +1,87 @@
 #!/usr/bin/env python3
-"""Prints the results of gpu_check.sh as a table: gpu_table.py results.jsonl."""
+"""Prints the results of gpu_check.sh as tables: gpu_table.py results.jsonl."""
 import json
 import sys
+
+# Kernel, beginning of its shape, member of its record, least value.
+KERNEL_GOALS = [
+    ("attention_decode", "llama-3.2-3b seqs=64 context=2048 queries=1", "of_copy", 0.85),
+    *(("attention_prefill", f"llama-3.2-3b seqs=1 context={n} queries={n}", "tflop_s", goal)
+      for n in (4096, 8192, 16384) for goal in (320, 550)),
+]
+UNITS = {"of_copy": "of a copy", "tflop_s": "TFLOP/s"}
+MOST_PAGED_COST = 0.03
+
+
+def goals_of_kernels(kernels: list[dict]) -> list[dict]:
+    """Measures with goals that are about single kernels."""
+    by_name = {(r["name"], r["shape"]): r for r in kernels}
+    rows = []
+    for name, shape, member, goal in KERNEL_GOALS:
+        if kernel := by_name.get((name, shape)):
+            rows.append({"what": f"{name} {shape}", "measured": kernel[member], "goal": goal,
+                         "unit": UNITS[member], "better": "more",
+                         "of_goal": kernel[member] / goal})
+    for (name, shape), kernel in by_name.items():
+        contiguous = by_name.get((f"{name}_contiguous", shape))
+        if contiguous is None:
+            continue
+        cost = kernel["us"] / contiguous["us"] - 1
+        rows.append({"what": f"cost of paging, {name} {shape}", "measured": round(cost, 4),
+                     "goal": MOST_PAGED_COST, "unit": "", "better": "less",
+                     "of_goal": (1 + MOST_PAGED_COST) / (1 + cost)})
+    return rows
+
+
+def print_measures(rows: list[dict]) -> None:
+    print(f"\n{'measure':76} {'goal':>11} {'measured':>10} {'':9} {'of goal':>7}")
+    for r in rows:
+        goal = reached = ""
+        if r["goal"] is not None:
+            goal = f"{'>=' if r['better'] == 'more' else '<='} {r['goal']:g}"
+        if r["of_goal"] is not None:
+            reached = f"{r['of_goal']:7.2f} {'yes' if r['of_goal'] >= 1 else 'NO'}"
+        print(f"{r['what']:76} {goal:>11} {r['measured']:10.6g} {r['unit']:9} {reached}")
+
+
+def print_kernels(kernels: list[dict], peers: dict) -> None:
+    print(f"\n{'kernel':27} {'shape':52} {'us':>9} {'GB/s':>6} {'of copy':>8} {'TFLOP/s':>8}"
+          f" {'of peak':>8} {'peer us':>9}")
+    for r in kernels:
+        peer = peers.get((r["name"].replace("_contiguous", "").replace("_deterministic", ""),
+                          r["shape"]))
+        print(f"{r['name']:27} {r['shape']:52} {r['us']:9.1f} {r['gb_s']:6} {r['of_copy']:8.3f}"
+              f" {r['tflop_s']:8.1f} {r['of_peak']:8.3f} {peer['us'] if peer else '':>9}")
 
 
 def main(path: str) -> None:
     with open(path, encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
-    peers = {(r["name"], r["shape"]): r for r in records if r["kind"] == "peer"}
+    of_kind = lambda kind: [r for r in records if r["kind"] == kind]
     for r in records:
         kind = r["kind"]
         if kind == "gpu":
             print(r["gpu"])
         elif kind == "copy":
             print(f"copy, read and written: {r['gb_s']} GB/s")
+        elif kind == "peak":
+            print(f"bfloat16 product of 8,192 cubed: {r['tflop_s']} TFLOP/s")
         elif kind == "part":
             more = f"  {r['summary']}, {r['skipped']} skipped" if "skipped" in r else ""
-            print(f"{r['part']:10} {'ok' if r['ok'] else 'FAILED':7} {r['seconds']:5} s{more}")
+            result = f"NOT RUN: {r['not_run']}" if "not_run" in r else "ok" if r["ok"] else "FAILED"
+            print(f"{r['part']:10} {result:7} {r['seconds']:5} s{more}")
         elif kind == "engine":
-            print(f"{r['what']:50} {r['result']}")
-    kernels = [r for r in records if r["kind"] == "kernel"]
+            print(f"{r['what']:80} {r['result']}")
+    kernels = of_kind("kernel")
+    peers = {(r["name"], r["shape"]): r for r in of_kind("peer")}
+    if rows := of_kind("measure") + goals_of_kernels(kernels):
+        print_measures(rows)
     if kernels:
-        print(f"\n{'kernel':22} {'shape':58} {'us':>9} {'GB/s':>6} {'of copy':>8} {'TFLOP/s':>8}"
-              f" {'peer us':>9}")
-    for r in kernels:
-        peer = peers.get((r["name"], r["shape"]))
-        print(f"{r['name']:22} {r['shape']:58} {r['us']:9.1f} {r['gb_s']:6} {r['of_copy']:8.3f}"
-              f" {r['tflop_s']:8.1f} {peer['us'] if peer else '':>9}")
+        print_kernels(kernels, peers)
+    known = {(r["name"], r["shape"]) for r in kernels}
     for key, peer in peers.items():
-        if not any((r["name"], r["shape"]) == key for r in kernels):
-            print(f"{key[0]:22} {key[1]:58} peer {peer['us']:.1f} us")
+        if key not in known:
+            print(f"{key[0]:27} {key[1]:52} peer {peer['us']:.1f} us")
 
 
 if __name__ == "__main__":
