@@ -13,6 +13,7 @@
 
 #include "gpu_bench.h"
 #include "kernels/attention.h"
+#include "kernels/drawn_tokens.h"
 #include "kernels/elementwise.h"
 #include "kernels/kv.h"
 #include "kernels/norm.h"
@@ -129,6 +130,12 @@ void rows_of(Bench& bench, const Shape& s, int64_t rows) {
                            .num_rows = rows,
                            .cols = s.hidden},
                           bench.stream());
+  });
+  // All seen after the first turn: the launch is what it costs.
+  auto* const unseen = const_cast<int32_t*>(
+      bench.upload(std::vector<int32_t>(static_cast<size_t>(rows), int32_t{-1})));
+  bench.measure("resolve_tokens", shape, {.bytes = 4.0 * static_cast<double>(rows)}, [&](int) {
+    kernels::launch_resolve_tokens({unseen, tokens, rows}, bench.stream());
   });
   const auto norm = [&](bool with_sum) {
     kernels::launch_rms_norm({.type = Type::kBF16,

@@ -2,6 +2,7 @@
 // changed in place, then the largest of each group and chunk is found, then weights are summed by
 // blocks where the whole vocabulary is drawn from.
 #include "kernels/common.cuh"
+#include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
 #include "kernels/sample_block.cuh"
 
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
       if (id >= 0 && id < count) atomicOr(&counters[id], kInPrompt);
     }
     for (int i = threadIdx.x; i < row.generated.count; i += kAdjustThreads) {
-      const int id = a.tokens[row.generated.begin + i] - first;
+      const int id = resolved_token(a.tokens[row.generated.begin + i], a.drawn) - first;
       if (id >= 0 && id < count) atomicAdd(&counters[id], 1u);
     }
     __syncthreads();

@@ -30,6 +30,7 @@ struct SampleArgs {
   int num_rows, vocabulary;   // vocabulary < 2^20
   const SampleRowArgs* rows;  // (num_rows), device
   const int32_t* tokens;      // ids of all ranges; those outside the vocabulary are ignored
+  const int32_t* drawn;       // what negative ones of generated ranges stand for (drawn_tokens.h)
   const float* biases;        // parallel to tokens as far as bias ranges go
   // What the host knows of the rows; true is always right, false saves a launch.
   bool any_adjusted;  // a bias, ban or penalty

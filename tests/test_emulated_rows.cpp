@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "device_support.h"
+#include "kernels/drawn_tokens.h"
 #include "kernels/elementwise.h"
 #include "kernels/kv.h"
 #include "kernels/norm.h"
@@ -213,6 +214,23 @@ void for_types(uint64_t seed, const Check& check) {
 
 TEST_CASE("the GPU's elementwise operations follow their formulas for any strides") {
   for_types(1, [](Random& random, auto type) { check_elementwise<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU puts drawn tokens where something stands for them, and nowhere else") {
+  Random random{4};
+  for (const int count : {0, 1, 255, 256, 257, 2000}) {
+    std::vector<int32_t> drawn(1 + random.below(300)), tokens(count + 1), wanted;
+    for (int32_t& token : drawn) token = random.below(5) ? random.below(1000) : -1;
+    for (int32_t& token : tokens) {
+      const int row = random.below(static_cast<int>(drawn.size()));
+      const bool stands = random.below(2);
+      token = stands ? -1 - row : random.below(1000);
+      wanted.push_back(!stands ? token : drawn[row] < 0 ? 0 : drawn[row]);
+    }
+    wanted.back() = tokens.back();  // beyond the last
+    launch_resolve_tokens({tokens.data(), drawn.data(), count}, nullptr);
+    CHECK(tokens == wanted);
+  }
 }
 
 TEST_CASE("the GPU's norms follow their formula for any width") {

@@ -27,7 +27,7 @@ struct SampledRow {
     if (!random.below(4)) params.presence_penalty = random.normal();
     if (!random.below(4)) params.frequency_penalty = random.normal();
     if (!random.below(3)) fill(banned);
-    fill(prompt), fill(generated);
+    fill(prompt), fill(generated);  // where -1 stands for what was drawn from row 0 before
     for (int i = random.below(5); i > 0; --i) {  // token 3 more than once
       params.logit_bias.push_back(
           {random.below(2) ? random.below(vocabulary) : 3, 5 * random.normal()});
@@ -97,10 +97,16 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     std::vector<std::unique_ptr<SampledRow>> rows;
     std::vector<SampleRowArgs> args;
     std::vector<int32_t> tokens, out(num_rows, -7);
+    std::vector<int32_t> drawn(3);  // in the step before
+    for (int32_t& id : drawn) id = random.below(4) ? random.below(vocabulary) : -1;
     std::vector<float> biases;
     for (int r = 0; r < num_rows; ++r) {
       rows.push_back(std::make_unique<SampledRow>(random, vocabulary));
+      std::vector<TokenId>& generated = rows.back()->generated;
+      if (random.below(2)) generated.push_back(-1 - random.below(3));
       args.push_back(args_of(*rows.back(), tokens, biases));
+      for (TokenId& id : generated) id = id < 0 ? std::max(drawn[-1 - id], 0) : id;
+      rows.back()->row.generated = generated;
     }
     NanBytes workspace(sample_workspace_bytes(num_rows, vocabulary));
     launch_sample({.logits = static_cast<float*>(logits.matrix().data),
@@ -109,6 +115,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
                    .vocabulary = vocabulary,
                    .rows = args.data(),
                    .tokens = tokens.data(),
+                   .drawn = drawn.data(),
                    .biases = biases.data(),
                    .any_adjusted = true,
                    .any_drawn = true,

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/philox.h"
+#include "kernels/drawn_tokens.h"
 #include "kernels/exact_math.h"
 #include "kernels/sample_math.h"
 #include "ops/cpu/sampler.h"
@@ -51,6 +52,15 @@ TEST_CASE("the GPU's random numbers are the CPU's") {
     const uint32_t sample = static_cast<uint32_t>(random.bits()), position = random.below(1 << 20);
     CHECK(uniform_of(key, sample, position) == uniform(key, sample, position, 0));
   }
+}
+
+TEST_CASE("a token is itself, or what was drawn from the row it names, or 0 if nothing was") {
+  constexpr std::array<int32_t, 3> kDrawn = {41, -1, 7};
+  CHECK(resolved_token(0, nullptr) == 0);
+  CHECK(resolved_token(12, nullptr) == 12);
+  CHECK(resolved_token(-1, kDrawn.data()) == 41);
+  CHECK(resolved_token(-2, kDrawn.data()) == 0);
+  CHECK(resolved_token(-3, kDrawn.data()) == 7);
 }
 
 TEST_CASE("the network sorts any number of keys, in whole and by pieces") {

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "kernels/attention.h"
+#include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/step_arrays.h"
@@ -184,6 +185,14 @@ BatchView CudaBackend::stage(const Batch& batch) {
   auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
   pack(batch, step_.plan, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
   fixed_.step.send(packed, bytes, stream_.get());
+  const auto is_unseen = [](TokenId token) { return token < 0; };
+  if (std::ranges::any_of(batch.tokens, is_unseen)) {
+    const Drawn& drawn = fixed_.drawn[latest_ % 2];
+    CHECK(-1 - *std::ranges::min_element(batch.tokens) < static_cast<int64_t>(drawn.count));
+    kernels::launch_resolve_tokens({packed + at.tokens.first, drawn.tokens, at.tokens.count},
+                                   stream_.get());
+    check_cuda(cudaGetLastError(), "a step");
+  }
 
   const auto column = [&](const PackedRange& range) {
     return Tensor{packed + range.first, DType::kI32, range.count, 1, 1};
@@ -215,6 +224,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
 Ops::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
   CHECK(logits.rows >= std::ssize(rows) && logits.rows <= bounds_.sequences);
   CHECK(logits.dtype == DType::kF32);
+  const Drawn& before = fixed_.drawn[latest_ % 2];
   Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
   char* const workspace =
       take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
@@ -234,6 +244,7 @@ Ops::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) 
     place(args.rows, 0);
     place(args.biases, at.biases);
     place(args.tokens, at.tokens);
+    args.drawn = before.tokens;
     args.any_adjusted = sample_arrays_.any_adjusted;
     args.any_drawn = sample_arrays_.any_drawn;
     args.any_filtered = sample_arrays_.any_filtered;
