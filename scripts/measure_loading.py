@@ -61,7 +61,8 @@ def measure(program, model, folder, threads):
                             "--num-blocks", "64", "--max-batch-size", "1", "--max-step-tokens", "16",
                             "--prefill-chunk-size", "16", "--trace", str(trace))
     steps = [json.loads(line) for line in trace.read_text().splitlines()]
-    times = [step["end_s"] - step["begin_s"] for step in steps]
+    ends = [step["end_s"] for step in steps]  # where steps overlap one begins before another ends
+    times = [ends[0] - steps[0]["begin_s"]] + [b - a for a, b in zip(ends, ends[1:])]
     config, load = summary["config"], summary["time_s"]["load"]
     later = statistics.median(times[1:])
     weights = config["weight_bytes"]

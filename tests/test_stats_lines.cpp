@@ -98,6 +98,7 @@ TEST_CASE("stats: a step's line has the numbers of the step") {
   StepRecord step;
   step.begin = 1.5, step.end = 1.75;
   step.num_tokens = 20, step.num_prefill_tokens = 16, step.num_decodes = 4, step.num_sampled = 5;
+  step.num_surplus = 3;
   step.running = 6, step.waiting = 7, step.admitted = 2, step.preempted = 1;
   step.blocks_used = 31, step.positions_leased = 496, step.tokens_held = 450;
   step.positions_contiguous = 6144;
@@ -116,7 +117,7 @@ TEST_CASE("stats: a step's line has the numbers of the step") {
       {"/tokens_held", 450}, {"/positions_contiguous", 6144},
       {"/plan_ms", 1},       {"/stage_ms", 2},
       {"/forward_ms", 3},    {"/sample_ms", 4},
-      {"/commit_ms", 5}};
+      {"/commit_ms", 5},     {"/surplus", 3}};
   for (const auto& [key, value] : expected) CHECK(line.number(key) == value);
 }
 

@@ -122,6 +122,7 @@ void append_step_line(std::string& out, const StepRecord& step) {
       .field("prefill_tokens", step.num_prefill_tokens)
       .field("decode_tokens", step.num_decodes)
       .field("sampled", step.num_sampled)
+      .field("surplus", step.num_surplus)
       .field("running", step.running)
       .field("waiting", step.waiting)
       .field("admitted", step.admitted)
