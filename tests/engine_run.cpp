@@ -76,12 +76,14 @@ Completion error_answer(const RecordHead& head, int num_prompt_tokens, const cha
 // The other end of an engine's ports.
 class Caller {
  public:
-  Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, Overlap overlap)
-      : lines_(lines), window_(limits.max_waiting + limits.max_running) {
+  Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, const WatchedOps& ops,
+         Overlap overlap)
+      : lines_(lines), ops_(ops), window_(limits.max_waiting + limits.max_running) {
     if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is on its way
   }
 
   Intake::Pull next(bool wait, IntakeItem& item) {
+    REQUIRE((!wait || ops_.unasked.empty()));
     REQUIRE((!owed_ || run.answers.contains(*owed_)));
     owed_.reset();
     REQUIRE(!ended_);
@@ -115,6 +117,7 @@ class Caller {
 
  private:
   const std::vector<Line>& lines_;
+  const WatchedOps& ops_;
   int64_t window_;
   int64_t num_read_ = 0;
   bool ended_ = false;
@@ -197,7 +200,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const std::vector<Line>& lines, Overlap overlap,
                      const Interference& interference) {
   const LetterTokenizer tokenizer;
-  Caller caller(limits, lines, overlap);
+  Caller caller(limits, lines, rig.ops, overlap);
   double now = 0;
   const auto clock = [&] { return now += 1; };
   rig.start();

@@ -34,8 +34,8 @@ struct Interference {
 };
 
 // Runs to the end, and checks on the way that every line is answered once at most, an error at
-// once, that no more lines are read than fit the window, that no more steps are on their way than
-// may be, and that the pool is empty afterwards.
+// once, that no more lines are read than fit the window, and none waited for with a step on its
+// way, that no more steps are on their way than may be, and that the pool is empty afterwards.
 EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const std::vector<Line>& lines, Overlap overlap,
                      const Interference& interference = {});
