@@ -36,7 +36,8 @@ done
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 results="$out/results.jsonl"
-readonly limit=470  # seconds of a part
+readonly limit=470            # seconds of a part
+readonly sanitizer_limit=110  # of one of its tools
 small="${PAGEDINFER_CHECK_SMALL:-0}"
 failed=0
 
@@ -85,7 +86,7 @@ check_sanitizer() {
   few+=",on a GPU: q is*,on a GPU: attention is near*,on a GPU: the same logits*"
   local tool code=0
   for tool in memcheck racecheck synccheck; do
-    PAGEDINFER_TEST_SCALE=0.1 timeout $((limit / 3)) compute-sanitizer --tool "$tool" \
+    PAGEDINFER_TEST_SCALE=0.1 timeout "$sanitizer_limit" compute-sanitizer --tool "$tool" \
       --error-exitcode 9 --print-limit 20 "$bin/pagedinfer_tests" -tc="$few" 2>&1 | tail -n 400 \
       >"$out/sanitizer.part"
     local ended=${PIPESTATUS[0]}
