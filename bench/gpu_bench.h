@@ -35,9 +35,7 @@ class Bench {
       x = static_cast<uint16_t>((state >> 16 & 0x8000) | 0x3f00 | (state >> 8 & 0x7f));
     }
     for (int64_t at = 0; at < kBytes; at += int64_t{2} << 20) {
-      check_cuda(
-          cudaMemcpy(memory_.get() + at, random.data(), size_t{2} << 20, cudaMemcpyHostToDevice),
-          "to fill the memory");
+      copy_to(memory_.get() + at, random.data(), int64_t{2} << 20);
     }
     const int64_t half = kBytes / 2;
     const double us = time([&](int) {
@@ -71,10 +69,10 @@ class Bench {
   }
   template <class T>
   const T* upload(const std::vector<T>& values) {
-    auto* const to = static_cast<char*>(lists_at(static_cast<int64_t>(values.size() * sizeof(T))));
-    check_cuda(cudaMemcpy(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-               "to copy a list");
-    return reinterpret_cast<const T*>(to);
+    const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+    void* const to = lists_at(bytes);
+    copy_to(to, values.data(), bytes);
+    return static_cast<const T*>(to);
   }
   void forget_lists() { lists_taken_ = 0; }
 
@@ -96,6 +94,14 @@ class Bench {
  private:
   static constexpr int64_t kBytes = int64_t{8} << 30;
   static constexpr int64_t kListBytes = int64_t{64} << 20;
+
+  // By the stream of the launches: another one's copy may not have ended when they begin.
+  void copy_to(void* to, const void* from, int64_t bytes) {
+    check_cuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
+                               stream_.get()),
+               "to copy to the GPU");
+    check_cuda(cudaStreamSynchronize(stream_.get()), "to copy to the GPU");
+  }
 
   void* lists_at(int64_t bytes) {
     if (lists_.get() == nullptr) lists_ = take_device(kListBytes, "lists of the benchmark");
