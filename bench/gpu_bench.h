@@ -11,9 +11,23 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/types.h"
 #include "ops/cuda/cuda_memory.h"
 
 namespace pagedinfer {
+
+using kernels::Type;
+
+// Of a step, with the sizes of real models.
+struct Shape {
+  const char* model;
+  int hidden, heads, kv_heads, head_dim, intermediate, vocab, window;
+};
+constexpr Shape kShapes[] = {
+    {"llama-3.2-3b", 3072, 24, 8, 128, 8192, 128256, 0},
+    {"qwen3-4b", 2560, 32, 8, 128, 9728, 151936, 0},
+    {"gemma-3-1b", 1152, 4, 1, 256, 6912, 262144, 512},
+};
 
 struct Work {
   double bytes = 0, flops = 0;

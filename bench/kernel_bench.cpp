@@ -13,30 +13,13 @@
 
 #include "gpu_bench.h"
 #include "kernels/attention.h"
-#include "kernels/drawn_tokens.h"
-#include "kernels/elementwise.h"
-#include "kernels/kv.h"
-#include "kernels/norm.h"
-#include "kernels/rope.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/products.h"
+#include "row_bench.h"
 
 namespace pagedinfer {
 namespace {
-
-using kernels::Type;
-
-// Of a step, with the sizes of real models.
-struct Shape {
-  const char* model;
-  int hidden, heads, kv_heads, head_dim, intermediate, vocab, window;
-};
-constexpr Shape kShapes[] = {
-    {"llama-3.2-3b", 3072, 24, 8, 128, 8192, 128256, 0},
-    {"qwen3-4b", 2560, 32, 8, 128, 9728, 151936, 0},
-    {"gemma-3-1b", 1152, 4, 1, 256, 6912, 262144, 512},
-};
 
 // `count` last tokens of each of the sequences' `context`, in blocks in random order. Blocks as
 // long as the context are the contiguous cache.
@@ -103,113 +86,39 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
       });
 }
 
-// What touches rows once.
-void rows_of(Bench& bench, const Shape& s, int64_t rows) {
-  const std::string shape = fmt::format("{} rows={}", s.model, rows);
-  const auto matrix = [&](int64_t cols) {
-    return kernels::Matrix{bench.buffer(rows * cols * 2), cols};
-  };
-  const auto bytes = [&](int64_t cols) { return 2.0 * static_cast<double>(rows * cols); };
-  bench.forget_lists();
-  std::vector<int32_t> ids(static_cast<size_t>(rows)), slots(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = static_cast<int32_t>(i * 7919 % static_cast<size_t>(s.vocab));
-    slots[i] = static_cast<int32_t>(i);
-  }
-  const int32_t *tokens = bench.upload(ids), *slot_mapping = bench.upload(slots);
-  const float* weight = bench.upload(std::vector<float>(static_cast<size_t>(s.hidden), 1.0f));
-  const float* table =
-      bench.upload(std::vector<float>(static_cast<size_t>(rows * s.head_dim), 0.7f));
+enum class Draw { kGreedy, kDrawn, kFiltered, kPenalized };
 
-  bench.measure("embed", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) {
-    kernels::launch_embed({.type = Type::kBF16,
-                           .table = {bench.buffer(int64_t{s.vocab} * s.hidden * 2), s.hidden},
-                           .tokens = tokens,
-                           .scale = 1.0f,
-                           .out = matrix(s.hidden),
-                           .num_rows = rows,
-                           .cols = s.hidden},
-                          bench.stream());
-  });
-  // All seen after the first turn: the launch is what it costs.
-  auto* const unseen = const_cast<int32_t*>(
-      bench.upload(std::vector<int32_t>(static_cast<size_t>(rows), int32_t{-1})));
-  bench.measure("resolve_tokens", shape, {.bytes = 4.0 * static_cast<double>(rows)}, [&](int) {
-    kernels::launch_resolve_tokens({unseen, tokens, rows}, bench.stream());
-  });
-  const auto norm = [&](bool with_sum) {
-    kernels::launch_rms_norm({.type = Type::kBF16,
-                              .x = matrix(s.hidden),
-                              .residual = with_sum ? matrix(s.hidden) : kernels::Matrix{nullptr, 0},
-                              .weight = weight,
-                              .offset = 0,
-                              .eps = 1e-6f,
-                              .out = matrix(s.hidden),
-                              .num_rows = rows,
-                              .runs = 1,
-                              .width = s.hidden},
-                             bench.stream());
-  };
-  bench.measure("rms_norm", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) { norm(false); });
-  bench.measure("add_rms_norm", shape, {.bytes = 4 * bytes(s.hidden)}, [&](int) { norm(true); });
-  bench.measure("gate", shape, {.bytes = 3 * bytes(s.intermediate)}, [&](int) {
-    kernels::launch_gate({.type = Type::kBF16,
-                          .gate = matrix(s.intermediate),
-                          .up = matrix(s.intermediate),
-                          .out = matrix(s.intermediate),
-                          .num_rows = rows,
-                          .cols = s.intermediate,
-                          .gelu_tanh = s.window > 0},
-                         bench.stream());
-  });
-  const int64_t q_cols = int64_t{s.heads} * s.head_dim, kv_cols = int64_t{s.kv_heads} * s.head_dim;
-  bench.measure("qkv", shape, {.bytes = 2 * bytes(q_cols) + 4 * bytes(kv_cols)}, [&](int) {
-    const kernels::Matrix qkv = matrix(q_cols + 2 * kv_cols);
-    auto* const data = static_cast<uint16_t*>(qkv.data);
-    const int64_t cache_bytes =
-        rows * kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
-    kernels::launch_qkv({.type = Type::kBF16,
-                         .q = qkv,
-                         .k = {data + q_cols, qkv.stride},
-                         .v = {data + q_cols + kv_cols, qkv.stride},
-                         .num_rows = rows,
-                         .heads = s.heads,
-                         .q_weight = weight,
-                         .k_weight = weight,
-                         .offset = 0,
-                         .eps = 1e-6f,
-                         .table = table,
-                         .table_stride = s.head_dim,
-                         .slot_mapping = slot_mapping,
-                         .cache = {bench.buffer(cache_bytes), bench.buffer(cache_bytes), s.kv_heads,
-                                   s.head_dim, rows}},
-                        bench.stream());
-  });
-}
-
-void sampling(Bench& bench, const Shape& s, int rows, bool drawn, bool filtered) {
+void sampling(Bench& bench, const Shape& s, int rows, Draw draw) {
+  constexpr const char* kNames[] = {"sample_greedy", "sample_drawn", "sample_filtered",
+                                    "sample_penalized"};
+  constexpr int kGenerated = 256;
   bench.forget_lists();
   kernels::SampleRowArgs row = {};
-  row.temperature = drawn ? 0.8f : 0.0f;
-  row.top_p = filtered ? 0.95f : 1.0f;
-  row.top_k = filtered ? 50 : 0;
-  row.repetition_penalty = 1.0f;
-  const auto* args =
-      bench.upload(std::vector<kernels::SampleRowArgs>(static_cast<size_t>(rows), row));
+  row.temperature = draw == Draw::kGreedy ? 0.0f : 0.8f;
+  row.top_p = draw == Draw::kFiltered ? 0.95f : 1.0f;
+  row.top_k = draw == Draw::kFiltered ? 50 : 0;
+  row.repetition_penalty = draw == Draw::kPenalized ? 1.1f : 1.0f;
+  std::vector<int32_t> tokens;
+  std::vector<kernels::SampleRowArgs> args(static_cast<size_t>(rows), row);
+  for (int i = 0; i < rows && draw == Draw::kPenalized; ++i) {
+    args[static_cast<size_t>(i)].generated = {static_cast<int32_t>(tokens.size()), kGenerated};
+    for (int j = 0; j < kGenerated; ++j) tokens.push_back((i * 911 + j * 7919) % s.vocab);
+  }
+  const auto* const settings = bench.upload(args);
+  const auto* const generated = bench.upload(tokens);
   const int64_t bytes = int64_t{rows} * s.vocab * 4;
-  bench.measure(filtered ? "sample_filtered"
-                : drawn  ? "sample_drawn"
-                         : "sample_greedy",
-                fmt::format("{} rows={}", s.model, rows), {.bytes = static_cast<double>(bytes)},
-                [&](int) {
+  bench.measure(kNames[static_cast<int>(draw)], fmt::format("{} rows={}", s.model, rows),
+                {.bytes = static_cast<double>(bytes)}, [&](int) {
                   kernels::SampleArgs sample = {};
                   sample.logits = bench.buffer<float>(bytes);
                   sample.stride = s.vocab;
                   sample.num_rows = rows;
                   sample.vocabulary = s.vocab;
-                  sample.rows = args;
-                  sample.any_drawn = drawn;
-                  sample.any_filtered = filtered;
+                  sample.rows = settings;
+                  sample.tokens = generated;
+                  sample.any_adjusted = draw == Draw::kPenalized;
+                  sample.any_drawn = draw != Draw::kGreedy;
+                  sample.any_filtered = draw == Draw::kFiltered;
                   sample.out = bench.buffer<int32_t>(int64_t{rows} * 4);
                   sample.workspace = bench.buffer(kernels::sample_workspace_bytes(rows, s.vocab));
                   kernels::launch_sample(sample, bench.stream());
@@ -271,9 +180,9 @@ void run(std::string_view only) {
     attention(bench, s, 4, 8192, 512, "attention_chunk");
     for (const int64_t rows : {64, 2048}) rows_of(bench, s, rows);
     for (const int rows : {1, 64, 256}) {
-      sampling(bench, s, rows, false, false);
-      sampling(bench, s, rows, true, false);
-      sampling(bench, s, rows, true, true);
+      for (const Draw draw : {Draw::kGreedy, Draw::kDrawn, Draw::kFiltered, Draw::kPenalized}) {
+        sampling(bench, s, rows, draw);
+      }
     }
     for (const int64_t rows : {1, 16, 64, 256, 2048}) {
       products(bench, fastest, "product", s, rows);
