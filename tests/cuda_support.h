@@ -30,6 +30,9 @@ inline int gpu_trials(int trials) {
   return scale == nullptr ? trials : std::max(1, static_cast<int>(std::atof(scale) * trials));
 }
 
+// Whether case `number` of a list is one of the fewer.
+inline bool is_gpu_case(int number) { return number % std::max(1, 10 / gpu_trials(10)) == 0; }
+
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 
 // A backend with room for any tiny model and for steps of 2,048 tokens of it.
@@ -116,9 +119,9 @@ inline std::vector<float> rounded_to(DType dtype, std::vector<float> values) {
 }
 
 // Of numbers of about unit size: 1e-4 of the largest in float32; in 16 bits 1e-2 (of the number
-// itself, where that is more than 1) and a mean of 1e-3.
+// itself, where that is more than 1) and a mean of `mean`.
 inline void check_close(DType dtype, const std::vector<float>& found,
-                        const std::vector<float>& expected) {
+                        const std::vector<float>& expected, double mean = 1e-3) {
   REQUIRE(found.size() == expected.size());
   double sum = 0, size = 0, largest = 0, worst = 0;
   for (size_t i = 0; i < found.size(); ++i) {
@@ -134,7 +137,7 @@ inline void check_close(DType dtype, const std::vector<float>& found,
     CHECK(worst <= 1e-4 * largest);
   } else {
     CHECK(worst <= 1e-2);
-    CHECK(sum <= 1e-3 * size);
+    CHECK(sum <= mean * size);
   }
 }
 

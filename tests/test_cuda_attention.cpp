@@ -90,8 +90,8 @@ TEST_CASE("on a GPU: attention is near the CPU's") {
     for (int trial = 0; trial < gpu_trials(15); ++trial) {
       Random random{900 + static_cast<uint64_t>(trial)};
       AttentionShape shape = random_shape(random, dtype);
-      INFO(name_of(dtype), ", trial ", trial, ": ", shape.heads, " heads, ", shape.kv_heads,
-           " of keys, of ", shape.dim, ", window ", shape.window);
+      INFO(std::string(name_of(dtype)), ", trial ", trial, ": ", shape.heads, " heads, ",
+           shape.kv_heads, " of keys, of ", shape.dim, ", window ", shape.window);
       const auto sequences = random_sequences(random, shape);
       const int block_size = random.below(2) ? 16 : random.between(1, 256);
       const auto found = run_on_gpu(random, shape, sequences, block_size, 0, false);
@@ -99,7 +99,9 @@ TEST_CASE("on a GPU: attention is near the CPU's") {
       const auto expected = run_attention(
           random, shape, sequences,
           {.isa = available_isas().back(), .threads = 2, .block_size = 64, .chunk = 1000});
-      for (size_t s = 0; s < sequences.size(); ++s) check_close(dtype, found[s], expected[s]);
+      // The output is rounded, and so are the probabilities.
+      for (size_t s = 0; s < sequences.size(); ++s)
+        check_close(dtype, found[s], expected[s], 2.5e-3);
     }
   }
 }
@@ -110,8 +112,8 @@ TEST_CASE("on a GPU: chunks, blocks and company do not change attention's bits")
     for (int trial = 0; trial < gpu_trials(8); ++trial) {
       Random random{950 + static_cast<uint64_t>(trial)};
       const AttentionShape shape = random_shape(random, dtype);
-      INFO(name_of(dtype), ", trial ", trial, ": ", shape.heads, " heads, ", shape.kv_heads,
-           " of keys, of ", shape.dim, ", window ", shape.window);
+      INFO(std::string(name_of(dtype)), ", trial ", trial, ": ", shape.heads, " heads, ",
+           shape.kv_heads, " of keys, of ", shape.dim, ", window ", shape.window);
       const auto sequences = random_sequences(random, shape);
       const auto together = run_on_gpu(random, shape, sequences, 16, 0, true);
       for (size_t s = 0; s < sequences.size(); ++s) {

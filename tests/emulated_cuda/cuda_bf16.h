@@ -1,2 +1,2 @@
 #pragma once
-#include "emulated.h"
+#include "cuda_runtime.h"

@@ -33,6 +33,18 @@ emulated_switch:
 )");
 
 namespace emulated {
+
+const float* const kHalfAsFloat = [] {
+  static float table[1 << 16];
+  for (unsigned bits = 0; bits < 1 << 16; ++bits) {
+    _Float16 x;
+    const auto low = static_cast<uint16_t>(bits);
+    std::memcpy(&x, &low, 2);
+    table[bits] = static_cast<float>(x);
+  }
+  return table;
+}();
+
 namespace {
 
 enum class Waits { kNot, kForBlock, kForWarp, kEnded };

@@ -114,9 +114,12 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
 struct __half {
   _Float16 value = 0;
 };
-inline float __half2float(__half x) { return static_cast<float>(x.value); }
+namespace emulated {
+extern const float* const kHalfAsFloat;  // by bits: processors without the instruction are slow
+}
+inline float __half2float(__half x) {
+  uint16_t bits;
+  std::memcpy(&bits, &x, 2);
+  return emulated::kHalfAsFloat[bits];
+}
 inline __half __float2half_rn(float x) { return {static_cast<_Float16>(x)}; }
-
-constexpr int cudaFuncAttributeMaxDynamicSharedMemorySize = 0;
-template <class Kernel>
-void cudaFuncSetAttribute(Kernel, int, int) {}

@@ -58,12 +58,15 @@ inline void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
   load_matrices(r, row, true);
 }
 
+// The two numbers of a word.
 template <class T>
-float half_of(uint32_t word, int which) {
-  const uint16_t bits = static_cast<uint16_t>(which ? word >> 16 : word);
-  T x;
-  std::memcpy(static_cast<void*>(&x), &bits, 2);
-  return to_float(x);
+void widen(uint32_t word, double* to) {
+  for (int i = 0; i < 2; ++i, word >>= 16) {
+    const uint16_t bits = static_cast<uint16_t>(word);
+    T x;
+    std::memcpy(static_cast<void*>(&x), &bits, 2);
+    to[i] = to_float(x);
+  }
 }
 template <class T>
 void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -73,14 +76,17 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
   const Operands mine = {{a[0], a[1], a[2], a[3], b0, b1}};
   const char* const all = emulated::exchange(&mine, sizeof mine);
   const auto word = [&](int lane, int i) { return emulated::from_lane<Operands>(all, lane).at[i]; };
-  for (int i = 0; i < 4; ++i) {
-    const int row = emulated::lane() / 4 + i / 2 * 8, column = emulated::lane() % 4 * 2 + i % 2;
-    double sum = c[i];
-    for (int k = 0; k < 16; ++k) {
-      const float left = half_of<T>(word(row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2), k % 2);
-      const float right = half_of<T>(word(column * 4 + k % 8 / 2, 4 + k / 8), k % 2);
-      sum += double{left} * right;
+  double rows[2][16], columns[2][16];
+  for (int i = 0; i < 2; ++i) {
+    const int first = emulated::lane() / 4 * 4, column = emulated::lane() % 4 * 2 + i;
+    for (int k = 0; k < 16; k += 2) {
+      widen<T>(word(first + k % 8 / 2, i + k / 8 * 2), &rows[i][k]);
+      widen<T>(word(column * 4 + k % 8 / 2, 4 + k / 8), &columns[i][k]);
     }
+  }
+  for (int i = 0; i < 4; ++i) {
+    double sum = c[i];
+    for (int k = 0; k < 16; ++k) sum += rows[i / 2][k] * columns[i % 2][k];
     c[i] = static_cast<float>(sum);
   }
 }

@@ -1,0 +1,296 @@
+// A stand-in for cuBLASLt, a library of its own as the real one is: d = op(a) b by columns, in
+// float32, for the types and attributes that cublasLt.h names. Like the real one it may choose
+// another order of additions for another number of rows, and split sums where it may; the choice
+// fixes the order, so that a row of our products depends on nothing but itself and the choice.
+#include <bit>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "cublasLt.h"
+#include "runtime.h"
+
+struct cublasLtContext {};
+struct cublasLtMatmulDescOpaque_t {
+  cublasOperation_t transposes_a = CUBLAS_OP_N, transposes_b = CUBLAS_OP_N;
+};
+struct cublasLtMatrixLayoutOpaque_t {
+  cudaDataType_t type;
+  uint64_t rows, cols;
+  int64_t ld;
+};
+struct cublasLtMatmulPreferenceOpaque_t {
+  uint64_t workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+  uint32_t alignments[4] = {256, 256, 256, 256};  // of a, b, c and d
+};
+
+namespace {
+
+using Layout = cublasLtMatrixLayoutOpaque_t;
+
+// What a cublasLtMatmulAlgo_t holds.
+struct Algorithm {
+  uint32_t known = 0x600d;
+  uint16_t lanes = 16, parts = 1;
+  uint32_t alignments[4] = {};
+  uint64_t workspace = 0;
+  uint64_t most_rows = UINT64_MAX;  // of what to us are rows
+  uint64_t unused[3] = {};
+};
+
+template <class T>
+cublasStatus_t read(T& to, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&to, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t size_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+
+void load(const char* from, cudaDataType_t type, uint64_t count, float* to) {
+  const auto each = [&](auto zero, const auto& widen) {
+    for (uint64_t i = 0; i < count; ++i) {
+      auto x = zero;
+      std::memcpy(&x, from + i * sizeof x, sizeof x);
+      to[i] = widen(x);
+    }
+  };
+  if (type == CUDA_R_32F) each(float{}, [](float x) { return x; });
+  if (type == CUDA_R_16BF) each(__nv_bfloat16{}, __bfloat162float);
+  if (type == CUDA_R_16F) each(__half{}, __half2float);
+}
+void store(char* p, cudaDataType_t type, float x) {
+  const __nv_bfloat16 as_bf16 = __float2bfloat16_rn(x);
+  const __half as_f16 = __float2half_rn(x);
+  if (type == CUDA_R_32F) std::memcpy(p, &x, 4);
+  if (type == CUDA_R_16BF) std::memcpy(p, &as_bf16, 2);
+  if (type == CUDA_R_16F) std::memcpy(p, &as_f16, 2);
+}
+
+// Column after column, each of them whole.
+std::vector<float> columns(const char* from, const Layout& layout, uint64_t cols) {
+  std::vector<float> all(layout.rows * cols);
+  const uint64_t pitch = static_cast<uint64_t>(layout.ld) * size_of(layout.type);
+  for (uint64_t j = 0; j < cols; ++j)
+    load(from + j * pitch, layout.type, layout.rows, &all[j * layout.rows]);
+  return all;
+}
+
+template <int kLanes>
+float dot(const float* a, const float* b, uint64_t count) {
+  float sums[kLanes] = {};
+  uint64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+  }
+  for (int lane = 0; i < count; ++i, ++lane) sums[lane] += a[i] * b[i];
+  float sum = 0;
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+struct Call {
+  Algorithm algorithm;
+  Layout a, b, c, d;
+  const char *from_a = nullptr, *from_b = nullptr, *from_c = nullptr;
+  char *to = nullptr, *workspace = nullptr;
+  float alpha = 0, beta = 0;
+};
+
+void multiply(const Call& x) {
+  if (x.workspace != nullptr) std::memset(x.workspace, 0x5a, x.algorithm.workspace);
+  const std::vector<float> a = columns(x.from_a, x.a, x.a.cols),
+                           b = columns(x.from_b, x.b, x.b.cols);
+  const uint64_t k = x.a.rows, part = (k + x.algorithm.parts - 1) / x.algorithm.parts;
+  for (uint64_t j = 0; j < x.d.cols; ++j) {
+    for (uint64_t i = 0; i < x.d.rows; ++i) {
+      float sum = 0;
+      for (uint64_t first = 0; first < k; first += part) {
+        const uint64_t count = std::min(part, k - first);
+        const float *left = &a[i * k + first], *right = &b[j * k + first];
+        sum += x.algorithm.lanes == 16 ? dot<16>(left, right, count) : dot<8>(left, right, count);
+      }
+      sum *= x.alpha;
+      const auto place = [&](const Layout& layout) {
+        return (j * static_cast<uint64_t>(layout.ld) + i) * size_of(layout.type);
+      };
+      if (float before = 0; x.beta != 0) {
+        load(x.from_c + place(x.c), x.c.type, 1, &before);
+        sum += x.beta * before;
+      }
+      store(x.to + place(x.d), x.d.type, sum);
+    }
+  }
+}
+
+cublasLtMatmulHeuristicResult_t result_of(const Algorithm& algorithm) {
+  return {.algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm),
+          .workspaceSize = algorithm.workspace,
+          .state = CUBLAS_STATUS_SUCCESS,
+          .wavesCount = 1,
+          .reserved = {}};
+}
+
+bool are_supported(const cublasLtMatmulDescOpaque_t& desc, const Layout& a, const Layout& b,
+                   const Layout& c, const Layout& d) {
+  return desc.transposes_a == CUBLAS_OP_T && desc.transposes_b == CUBLAS_OP_N && a.type == b.type &&
+         c.type == d.type && (d.type == a.type || d.type == CUDA_R_32F);
+}
+bool fit(const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
+  for (const Layout* layout : {&a, &b, &c, &d}) {
+    if (layout->rows == 0 || layout->cols == 0 || layout->ld < static_cast<int64_t>(layout->rows))
+      return false;
+  }
+  return a.rows == b.rows && d.rows == a.cols && d.cols == b.cols && c.rows == d.rows &&
+         c.cols == d.cols;
+}
+bool is_whole(const void* p, const Layout& layout, uint32_t alignment) {
+  const uint64_t elements = (layout.cols - 1) * static_cast<uint64_t>(layout.ld) + layout.rows;
+  return reinterpret_cast<uintptr_t>(p) % alignment == 0 &&
+         emulated::on_device(p, elements * size_of(layout.type));
+}
+
+}  // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new cublasLtContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *desc = new cublasLtMatmulDescOpaque_t;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t name,
+                                              const void* value, size_t bytes) {
+  switch (name) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return read(desc->transposes_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return read(desc->transposes_b, value, bytes);
+    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          uint64_t rows, uint64_t cols, int64_t ld) {
+  *layout = new Layout{type, rows, cols, ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t name,
+                                                const void* value, size_t bytes) {
+  switch (name) {
+    case CUBLASLT_MATRIX_LAYOUT_ROWS: return read(layout->rows, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_COLS: return read(layout->cols, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD: return read(layout->ld, value, bytes);
+  }
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new cublasLtMatmulPreferenceOpaque_t;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t name,
+                                                    const void* value, size_t bytes) {
+  switch (name) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return read(preference->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return read(preference->reductions, value, bytes);
+    default:
+      return read(preference->alignments[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+                  bytes);
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* found) {
+  *found = 0;
+  const emulated::Settings& settings = emulated::settings();
+  if (settings.heuristic_status != 0) return static_cast<cublasStatus_t>(settings.heuristic_status);
+  if (handle == nullptr || requested < 1 || !fit(*a, *b, *c, *d))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!are_supported(*desc, *a, *b, *c, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm;
+  const bool few_rows = d->cols <= 64;
+  algorithm.lanes = few_rows ? 8 : 16;
+  if (few_rows && (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0) {
+    algorithm.parts = 3;
+    algorithm.workspace = std::min<uint64_t>(preference->workspace, 4096);
+  }
+  std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
+  // The best one is for no more rows than were asked about.
+  for (const uint64_t most_rows : {d->cols, UINT64_MAX}) {
+    if (*found == std::min(requested, settings.algorithms_found)) break;
+    algorithm.most_rows = most_rows;
+    results[(*found)++] = result_of(algorithm);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  const auto algorithm = std::bit_cast<Algorithm>(*algo);
+  if (handle == nullptr || algorithm.known != Algorithm{}.known || !fit(*a, *b, *c, *d)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  *result = result_of(algorithm);
+  return are_supported(*desc, *a, *b, *c, *d) && d->cols <= algorithm.most_rows
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  const auto algorithm = std::bit_cast<Algorithm>(*algo);
+  const auto& at = algorithm.alignments;
+  if (handle == nullptr || algorithm.known != Algorithm{}.known ||
+      !fit(*a_layout, *b_layout, *c_layout, *d_layout) ||
+      !are_supported(*desc, *a_layout, *b_layout, *c_layout, *d_layout) ||
+      !is_whole(a, *a_layout, at[0]) || !is_whole(b, *b_layout, at[1]) ||
+      !is_whole(c, *c_layout, at[2]) || !is_whole(d, *d_layout, at[3]) ||
+      d_layout->cols > algorithm.most_rows || algorithm.workspace > workspace_bytes ||
+      reinterpret_cast<uintptr_t>(workspace) % 16 != 0 ||
+      !emulated::on_device(workspace, workspace_bytes)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  Call call = {algorithm, *a_layout, *b_layout, *c_layout, *d_layout};
+  call.from_a = static_cast<const char*>(a);
+  call.from_b = static_cast<const char*>(b);
+  call.from_c = static_cast<const char*>(c);
+  call.to = static_cast<char*>(d);
+  call.workspace = static_cast<char*>(workspace);
+  std::memcpy(&call.alpha, alpha, 4);
+  std::memcpy(&call.beta, beta, 4);
+  const cudaError_t error =
+      emulated::enqueue(stream, emulated::ItemKind::kProduct, nullptr, [call] { multiply(call); });
+  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
