@@ -17,6 +17,7 @@ class IdleOps : public Ops {
   int64_t kv_bytes_per_position(DType, int, int) const override { return 0; }
   Tensor scratch(DType, int64_t, int64_t) override { return {}; }
   BatchView stage(const Batch&) override { return {}; }
+  void copy(Tensor, Tensor) override {}
   DType activation_type() const override { return DType::kF32; }
   void embed(Tensor, Tensor, float, Tensor) override {}
   void rms_norm(Tensor, Tensor, float, float, Tensor) override {}

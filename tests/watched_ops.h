@@ -44,6 +44,10 @@ class WatchedOps final : public Ops {
   int64_t uploaded_bytes(Tensor host, DType dtype) const override {
     return ops_.uploaded_bytes(host, dtype);
   }
+  std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override {
+    return ops_.make_timer(std::move(clock));
+  }
+  void copy(Tensor from, Tensor to) override { ops_.copy(from, to); }
   DType activation_type() const override { return ops_.activation_type(); }
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {

@@ -1,6 +1,12 @@
 #include "ops/ops.h"
 
+#include <utility>
+
 namespace pagedinfer {
+
+std::unique_ptr<DeviceTimer> Ops::make_timer(std::function<double()> clock) {
+  return std::make_unique<ClockTimer>(std::move(clock));
+}
 
 void Ops::add_bias(Tensor x, Tensor bias) {
   for (int64_t i = 0; i < x.rows; ++i) {

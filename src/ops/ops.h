@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "core/batch.h"
 #include "core/request.h"
 #include "core/tensor.h"
+#include "ops/device_timer.h"
 
 namespace pagedinfer {
 
@@ -100,6 +102,13 @@ class Ops {
   }
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;  // until next stage()
   virtual BatchView stage(const Batch& batch) = 0;                      // starts a step
+
+  // Marks among this Ops' work. `clock` gives seconds, for a device without a clock of its own.
+  // The Ops outlives the timer.
+  virtual std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock);
+  // to = from, as fast as the device can. REQUIRES: of one shape and type, without room between
+  // rows.
+  virtual void copy(Tensor from, Tensor to) = 0;
 
   // The type of activations between the calls below.
   virtual DType activation_type() const = 0;

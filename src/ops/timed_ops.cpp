@@ -38,6 +38,12 @@ Tensor TimedOps::scratch(DType dtype, int64_t rows, int64_t cols) {
   return ops_.scratch(dtype, rows, cols);
 }
 
+std::unique_ptr<DeviceTimer> TimedOps::make_timer(std::function<double()> clock) {
+  return ops_.make_timer(std::move(clock));
+}
+
+void TimedOps::copy(Tensor from, Tensor to) { ops_.copy(from, to); }
+
 // What ends here is time without an operation.
 void TimedOps::mark_gap() {
   pending_.back().marks.push_back(false);

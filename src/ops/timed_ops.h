@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,8 @@ class TimedOps final : public Ops {
   void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
+  std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
+  void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return ops_.activation_type(); }
 
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;

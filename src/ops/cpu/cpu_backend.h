@@ -26,6 +26,7 @@ class CpuOps final : public Ops {
   int64_t workspace_bytes(const StepBounds& bounds) const override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
+  void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return DType::kF32; }
 
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;

@@ -138,6 +138,16 @@ void CpuOps::for_rows(int64_t rows, int64_t floats, const F& f) {
   });
 }
 
+void CpuOps::copy(Tensor from, Tensor to) {
+  CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
+  for_rows(from.rows, from.rows * from.cols, [&](int64_t first, int64_t last) {
+    const int64_t row_bytes = from.cols * size_of(from.dtype);
+    std::memcpy(static_cast<char*>(to.data) + first * row_bytes,
+                static_cast<const char*>(from.data) + first * row_bytes,
+                static_cast<size_t>((last - first) * row_bytes));
+  });
+}
+
 void CpuOps::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {

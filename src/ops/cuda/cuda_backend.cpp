@@ -10,6 +10,7 @@
 #include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
+#include "ops/cuda/event_timer.h"
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
@@ -168,6 +169,17 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
 
 Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
   return {take_step(rows * cols * size_of(dtype), "the activations"), dtype, rows, cols, cols};
+}
+
+std::unique_ptr<DeviceTimer> CudaBackend::make_timer(std::function<double()>) {
+  return std::make_unique<EventTimer>(stream_.get());
+}
+
+void CudaBackend::copy(Tensor from, Tensor to) {
+  CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
+  check_cuda(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(from.bytes()),
+                             cudaMemcpyDeviceToDevice, stream_.get()),
+             "a copy on the GPU");
 }
 
 BatchView CudaBackend::stage(const Batch& batch) {
