@@ -1,0 +1,88 @@
+#include "ops/peaks.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/float16.h"
+#include "ops/device_timer.h"
+#include "ops/op_work.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr double kSeconds = 0.1;  // for each of the two
+constexpr int kRounds = 3;        // at least
+
+// Numbers from -1 to 1 that are as random as weights: equal ones would be multiplied faster.
+std::vector<char> random_matrix(DType dtype, int64_t rows, int64_t cols) {
+  std::vector<char> bytes(static_cast<size_t>(rows * cols * size_of(dtype)));
+  uint64_t random = 1;
+  for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(size_of(dtype))) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    const float value = static_cast<float>(random >> 40) * 0x1p-23f - 1.0f;
+    const auto store = [&](auto stored) {
+      std::copy_n(reinterpret_cast<const char*>(&stored), sizeof stored, bytes.begin() + at);
+    };
+    if (dtype == DType::kF32) {
+      store(value);
+    } else {
+      store(dtype == DType::kBF16 ? to_bf16(value) : to_f16(value));
+    }
+  }
+  return bytes;
+}
+
+double fastest(DeviceTimer& timer, const std::function<void()>& work) {
+  work();  // what happens at the first time only
+  double best = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int round = 0; round < kRounds || spent < kSeconds; ++round) {
+    double seconds[2];
+    timer.mark();
+    work();
+    timer.mark();
+    timer.take(seconds);
+    best = std::min(best, seconds[1]);
+    spent += seconds[1];
+  }
+  return best;
+}
+
+}  // namespace
+
+DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
+                          const std::function<double()>& clock) {
+  const DType activation = ops.activation_type(), stored = ops.matrix_type(compute, compute);
+  std::vector<char> x_bytes = random_matrix(activation, probe.rows, probe.width);
+  std::vector<char> weight_bytes = random_matrix(stored, probe.width, probe.width);
+  const Tensor host_x = {x_bytes.data(), activation, probe.rows, probe.width, probe.width};
+  const Tensor host_weight = {weight_bytes.data(), stored, probe.width, probe.width, probe.width};
+
+  const StepBounds bounds = {.tokens = probe.rows,
+                             .sequences = 1,
+                             .widest_input = probe.width,
+                             .vocab = 1,
+                             .context = 1,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .head_dim = 64};
+  ops.reserve(bounds,
+              ops.uploaded_bytes(host_x, activation) + ops.uploaded_bytes(host_weight, stored),
+              2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
+  const Tensor x = ops.upload(host_x, activation);
+  const Product product = {.weight = ops.upload(host_weight, stored),
+                           .out = ops.scratch(activation, probe.rows, probe.width)};
+  constexpr int64_t kRow = 1 << 20;  // floats
+  const auto large = [&] {
+    return ops.scratch(DType::kF32, probe.copied_bytes / (kRow * int64_t{sizeof(float)}), kRow);
+  };
+  const Tensor from = large(), to = large();
+
+  const std::unique_ptr<DeviceTimer> timer = ops.make_timer(clock);
+  const double copy = fastest(*timer, [&] { ops.copy(from, to); });
+  const double multiply = fastest(*timer, [&] { ops.matmul(x, {&product, 1}); });
+  return {.bytes_per_second = 2.0 * static_cast<double>(from.bytes()) / copy,
+          .flops_per_second = matmul_work(x, {&product, 1}).flops / multiply};
+}
+
+}  // namespace pagedinfer
