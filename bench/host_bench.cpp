@@ -51,8 +51,8 @@ int measure(int count, int max_tokens, bool completion_order) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin;
   double cpu = 0;
-  const int code = run_job(config, [&](const Config& given) {
-    Setup setup = set_up(given);
+  const int code = run_job(config, [&](const Config& given, const auto& clock) {
+    Setup setup = set_up(given, clock);
     setup.ops = std::make_unique<FakeOps>(std::move(setup.ops), 5);
     begin = Clock::now();
     cpu = cpu_seconds();

@@ -263,9 +263,8 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
 TEST_CASE("flags and commands of other versions are refused by name") {
   Scene scene;
   const std::vector<Words> later = {
-      {"--profile"},          {"--kv-dtype", "int8"}, {"--kv-dtype=int8"}, {"--prefix-cache", "on"},
-      {"--quantize", "int8"}, {"--n", "2"},           {"--best-of", "2"},  {"--beam-width", "2"},
-      {"--logprobs", "5"}};
+      {"--kv-dtype", "int8"}, {"--kv-dtype=int8"}, {"--prefix-cache", "on"}, {"--quantize", "int8"},
+      {"--n", "2"},           {"--best-of", "2"},  {"--beam-width", "2"},    {"--logprobs", "5"}};
   for (const Words& flags : later) {
     const std::string name = flags[0].substr(0, flags[0].find('='));
     scene.refuses_with_input(flags, {name, "not in this version"});

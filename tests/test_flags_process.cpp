@@ -31,10 +31,10 @@ void check_refused(const std::string& words, const std::string& expected) {
 }
 
 TEST_CASE("flags: what is not there yet is refused as that") {
-  for (const char* flag : {"--profile", "--kv-dtype", "--prefix-cache"}) {
+  for (const char* flag : {"--quantize", "--kv-dtype", "--prefix-cache"}) {
     check_refused(fmt::format("run --input x {} 1", flag), fmt::format("{}: not in this", flag));
   }
-  check_refused("run --input x --profile=1", "--profile: not in this version");
+  check_refused("run --input x --quantize=1", "--quantize: not in this version");
   for (const char* command : {"bench", "verify", "plan"}) {
     check_refused(fmt::format("{} a b", command), fmt::format("{}: not in this", command));
   }
@@ -91,6 +91,7 @@ TEST_CASE("flags: help names every flag and fits 100 columns") {
                            "--sync-every",
                            "--token-ids",
                            "--record-timing",
+                           "--profile",
                            "--quiet",
                            "--progress",
                            "--model",

@@ -21,7 +21,6 @@ namespace {
 constexpr std::string_view kLater[] = {"bench",
                                        "verify",
                                        "plan",
-                                       "--profile",
                                        "--kv-dtype",
                                        "--prefix-cache",
                                        "--quantize",

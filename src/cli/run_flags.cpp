@@ -56,6 +56,9 @@ void add_job_flags(FlagGroup group, Config& config) {
       "--record-timing", config.record_timing,
       "Put times into the records. Give it to see them beside the text; the records then "
       "differ from run to run.");
+  group.add_switch("--profile", config.profile,
+                   "Time every operation and compare it with what the machine can do. Give it to "
+                   "see where the time goes; completions do not change.");
   group.add_switch("--quiet", config.quiet,
                    "Neither progress nor the closing table. For scripts; errors still show.");
   group.add_choice<Config::Progress>("--progress", config.progress,

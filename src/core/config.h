@@ -30,6 +30,7 @@ struct Config {
   bool chat = false;          // a plain prompt is one message of the user
   std::optional<std::string> system = {};  // the system's message of conversations without one
   bool record_timing = false;  // put times into the records: they then differ from run to run
+  bool profile = false;        // time every operation
   bool quiet = false;          // neither progress nor the closing table
   enum class Progress : uint8_t { kAuto, kOn, kOff } progress = Progress::kAuto;
 

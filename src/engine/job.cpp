@@ -19,6 +19,7 @@
 #include "engine/intake.h"
 #include "engine/interrupt.h"
 #include "engine/outlets.h"
+#include "engine/profiler.h"
 #include "engine/resolve.h"
 #include "engine/run_info.h"
 #include "engine/run_input.h"
@@ -83,12 +84,11 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
   return nullptr;
 }
 
-int run(const Config& config, const std::function<Setup(const Config&)>& load,
-        Interrupt& interrupt) {
+int run(const Config& config, const Load& load, Interrupt& interrupt) {
   const std::function<double()> clock = clock_from_now();
   const Paths paths = resolve_paths(config);
   InputLines lines(config.input, choice_of(config), interrupt.fd());
-  Setup setup = load(config);
+  Setup setup = load(config, clock);
   interrupt.throw_if_happened();
   if (!config.quiet && !setup.gpu_problem.empty()) {
     print(fmt::format("note: the GPU is not used: {}\n", setup.gpu_problem));
@@ -116,11 +116,14 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
   const RecordOptions options = {.token_ids = config.token_ids || setup.tokenizer == nullptr,
                                  .timing = config.record_timing,
                                  .model_name = setup.model_name};
+  std::optional<Profiler> profiler;
+  if (setup.peaks) profiler.emplace(*setup.ops, *setup.peaks, clock);
+  const auto profile = [&] { return profiler ? std::optional(profiler->profile()) : std::nullopt; };
   Engine engine({.spec = setup.model.spec,
                  .weights = setup.weights,
                  .cache = setup.cache,
                  .pool = *setup.pool,
-                 .ops = *setup.ops,
+                 .ops = profiler ? profiler->ops() : *setup.ops,
                  .tokenizer = setup.tokenizer.get(),
                  .clock = clock,
                  .overlaps = setup.on_gpu},
@@ -129,6 +132,7 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
     const Intake::Pull pulled = intake.pull(false, item);
     if (!wait || pulled != Intake::Pull::kLater) return pulled;
     outlets.flush(intake.mark());
+    if (profiler) profiler->ops().idle();
     return intake.pull(true, item);
   };
   const auto done = [&](const Completion& completion, const RequestRecord& record) {
@@ -171,19 +175,20 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
     outlets.close_records(complete && !fault, intake.mark());
   } catch (...) {
     progress.clear();
-    outlets.rescue(intake.mark(), info, summarize());
+    outlets.rescue(intake.mark(), info, summarize(), profile());
     if (!config.quiet) print_way_on("failed");
     throw;
   }
   progress.clear();
 
   const Summary summary = summarize();
-  outlets.close_stats(info, summary);
+  outlets.close_stats(info, summary, profile());
   const int64_t num_failed = summary.failed + outlets.records().num_failed();
   if (!config.quiet) {
     print_notes(info.notes, complete ? intake.unknown_keys() : RequestParser::UnknownKeys());
     if (summary.completed + summary.failed > 0) {
       print(summary_table(summary));
+      if (profiler) print(profile_table(profiler->profile()));
     } else if (summary.resumed > 0) {
       print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
     } else if (complete) {
@@ -201,7 +206,7 @@ int run(const Config& config, const std::function<Setup(const Config&)>& load,
 
 }  // namespace
 
-int run_job(const Config& config, const std::function<Setup(const Config&)>& load) {
+int run_job(const Config& config, const Load& load) {
   validate(config);
   Interrupt interrupt;
   try {

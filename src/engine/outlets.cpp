@@ -74,7 +74,8 @@ void Outlets::step(const StepRecord& record, const RunMark& mark) {
   seconds_ += clock_() - begin;
 }
 
-void Outlets::rescue(const RunMark& mark, const RunInfo& info, const Summary& summary) {
+void Outlets::rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
+                     const std::optional<Profile>& profile) {
   const auto keep = [](const auto& flush) {
     try {
       flush();
@@ -82,7 +83,7 @@ void Outlets::rescue(const RunMark& mark, const RunInfo& info, const Summary& su
     }
   };
   keep([&] { records_.flush(mark); });
-  keep([&] { close_stats(info, summary); });
+  keep([&] { close_stats(info, summary, profile); });
   if (trace_) keep([&] { trace_->flush(); });
 }
 
@@ -95,9 +96,11 @@ void Outlets::close_records(bool complete, const RunMark& mark) {
   }
 }
 
-void Outlets::close_stats(const RunInfo& info, const Summary& summary) {
+void Outlets::close_stats(const RunInfo& info, const Summary& summary,
+                          const std::optional<Profile>& profile) {
   if (stats_) {
     line_.clear();
+    if (profile) append_profile_line(line_, *profile);
     append_summary_line(line_, info, summary);
     stats_->append(line_);
     stats_->flush();

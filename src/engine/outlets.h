@@ -32,9 +32,11 @@ class Outlets {
   void flush(const RunMark& mark);
   void step(const StepRecord& record, const RunMark& mark);
   // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
-  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary);
+  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
+              const std::optional<Profile>& profile);
   void close_records(bool complete, const RunMark& mark);
-  void close_stats(const RunInfo& info, const Summary& summary);
+  void close_stats(const RunInfo& info, const Summary& summary,
+                   const std::optional<Profile>& profile);
 
   const RecordOutput& records() const { return records_; }
   const Report& report() const { return report_; }

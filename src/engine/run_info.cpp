@@ -59,6 +59,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("sync_every", config.sync_every);
   set("token_ids", config.token_ids);
   set("record_timing", config.record_timing);
+  set("profile", config.profile);
   set("device", std::string(setup.on_gpu ? "cuda" : "cpu"));
   set("weights", config.weights);
   set("dtype", std::string(name_of(setup.compute)));

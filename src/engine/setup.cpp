@@ -14,6 +14,7 @@
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/peaks.h"
 
 namespace pagedinfer {
 namespace {
@@ -118,12 +119,17 @@ int64_t available_to(const Config& config, const CudaOps& gpu) {
                           config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
 }
 
-// The backend and how much memory it may take.
-int64_t make_ops(const Config& config, Setup& setup) {
+// The backend and how much memory it may take. The machine's peaks are measured by a backend of
+// their own, whose memory is free again before the run takes its share.
+int64_t make_ops(const Config& config, const std::function<double()>& clock, Setup& setup) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   setup.cpu.num_threads = config.threads.value_or(cores);
   if (setup.on_gpu) {
-    auto gpu = make_cuda_ops({.compute = setup.compute, .deterministic = config.deterministic});
+    const CudaOptions options = {.compute = setup.compute, .deterministic = config.deterministic};
+    if (config.profile) {
+      setup.peaks = measure_peaks(*make_cuda_ops(options), setup.compute, kGpuProbe, clock);
+    }
+    auto gpu = make_cuda_ops(options);
     setup.gpu_name = gpu->device_name();
     const int64_t available = available_to(config, *gpu);
     setup.ops = std::move(gpu);
@@ -131,6 +137,9 @@ int64_t make_ops(const Config& config, Setup& setup) {
   }
   setup.cpu.isa = choose_isa(config.cpu_isa);
   setup.cpu.compute = setup.compute;
+  if (config.profile) {
+    setup.peaks = measure_peaks(*make_cpu_ops(setup.cpu), setup.compute, kCpuProbe, clock);
+  }
   setup.ops = make_cpu_ops(setup.cpu);
   return available_memory("/");
 }
@@ -165,7 +174,7 @@ std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
 
 }  // namespace
 
-Setup set_up(const Config& config) {
+Setup set_up(const Config& config, const std::function<double()>& clock) {
   const std::string dir = find_model(config.model, program_path());
   const auto source = config.weights == "dummy" ? WeightSource::kDummy : WeightSource::kFiles;
   Setup setup{.model_dir = dir, .model = open_model(dir, source)};
@@ -189,7 +198,7 @@ Setup set_up(const Config& config) {
     if (!setup.on_gpu && has_gpu()) setup.gpu_problem = problem;
   }
   setup.compute = compute_type(config.dtype, file_dtype(setup.model), setup.on_gpu);
-  const int64_t available = make_ops(config, setup);
+  const int64_t available = make_ops(config, clock, setup);
   setup.memory = make_plan(config, setup, available);
   setup.ops->reserve(bounds_of(config, setup), setup.memory.weight_bytes + setup.memory.kv_bytes,
                      setup.memory.activation_bytes);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config.h"
+#include "core/profile.h"
 #include "engine/chat_prompt.h"
 #include "engine/memory_plan.h"
 #include "kv/kv_pool.h"
@@ -31,6 +34,7 @@ struct Setup {
   std::string gpu_name = {};     // "" on the CPU
   std::string gpu_problem = {};  // why the GPU that is there is not used; "" if that was asked for
   CpuOptions cpu = {};           // on a GPU only its threads matter, to the tokenizers
+  std::optional<DevicePeaks> peaks = {};  // measured for --profile
   std::unique_ptr<Ops> ops = {};
   Weights weights = {};
 
@@ -41,7 +45,7 @@ struct Setup {
   std::vector<KvLayer> cache = {};
 };
 
-// Loads it. `config` was validated. Throws Error.
-Setup set_up(const Config& config);
+// Loads it. `config` was validated; `clock` gives seconds. Throws Error.
+Setup set_up(const Config& config, const std::function<double()>& clock);
 
 }  // namespace pagedinfer

@@ -215,6 +215,9 @@ void check_files(const Config& config) {
   at_least<int64_t>("--limit", config.limit, 1);
   const Paths paths = resolve_paths(config);
   check_resume(config, paths);
+  if (config.profile && config.quiet && paths.stats.empty()) {
+    throw Error("--profile: with --quiet and no --stats nobody would see it; leave --quiet out");
+  }
   std::vector<Role> roles;
   if (config.input != "-") roles.push_back({"--input", config.input});
   for (const Role& role : {Role{"--output", paths.output}, Role{"--stats", paths.stats},
