@@ -112,3 +112,45 @@ TEST_CASE("a bias is added to every row, and so it is by a backend that leaves i
     }
   }
 }
+
+TEST_CASE("norm, rotation and writing in one pass are what they are one after the other") {
+  Random random{11};
+  for (int round = 0; round < 40; ++round) {
+    const int dim = 2 * random.between(1, 40), kv_heads = random.between(1, 3);
+    const int heads = kv_heads * random.between(1, 3), rows = random.between(1, 300);
+    const DType type = random.below(2) == 0 ? DType::kF32 : DType::kBF16;
+    const bool normed = random.below(2) == 0;
+    const auto numbers = [&](int64_t n) { return random.normals(static_cast<size_t>(n)); };
+    const std::vector<float> qs = numbers(rows * heads * dim), ks = numbers(rows * kv_heads * dim);
+    const std::vector<float> vs = numbers(rows * kv_heads * dim), table = numbers(rows * dim);
+    const std::vector<float> q_norm = numbers(dim), k_norm = numbers(dim);
+    const int num_threads = random.between(1, 3);
+
+    const auto run = [&](bool in_one_pass) {
+      const auto ops = make_cpu_ops({.isa = available_isas().back(), .num_threads = num_threads});
+      const auto tensor = [&](const std::vector<float>& values, int64_t height) {
+        const int64_t cols = std::ssize(values) / height;
+        const Tensor x = ops->scratch(DType::kF32, height, cols);
+        std::copy(values.begin(), values.end(), x.row<float>(0));
+        return x;
+      };
+      const KvLayer cache = ops->allocate_kv(type, kv_heads, dim, 2 * rows);
+      const Tensor slots = ops->scratch(DType::kI32, rows, 1);
+      for (int i = 0; i < rows; ++i) *slots.row<int32_t>(i) = 2 * rows - 1 - i;
+      HeadNorms norms;
+      if (normed) norms = {tensor(q_norm, 1), tensor(k_norm, 1), 1.0f, 1e-6f};
+      const Tensor q = tensor(qs, rows), k = tensor(ks, rows), v = tensor(vs, rows);
+      if (in_one_pass) {
+        ops->rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+      } else {
+        ops->Ops::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+      }
+      std::string bytes;
+      for (const Tensor& x : {q, cache.k, cache.v}) {
+        bytes.append(static_cast<const char*>(x.data), static_cast<size_t>(x.bytes()));
+      }
+      return bytes;
+    };
+    REQUIRE(run(true) == run(false));
+  }
+}

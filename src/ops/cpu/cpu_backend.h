@@ -38,6 +38,8 @@ class CpuOps final : public Ops {
   void rope(Tensor x, Tensor table) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
+                           Tensor slot_mapping, KvLayer cache) override;
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;

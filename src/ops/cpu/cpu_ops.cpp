@@ -39,6 +39,42 @@ void round_row(const Kernels& kernels, const float* x, int n, const Tensor& cach
   std::memset(row + bytes, 0, cache.cols * size_of(cache.dtype) - bytes);
 }
 
+// Of one row, head by head or as a whole.
+void norm_row(const Kernels& kernels, const float* x, const Tensor& weight, float offset, float eps,
+              int64_t cols, float* out) {
+  for (int64_t c = 0; c < cols; c += weight.cols) {
+    kernels.rms_norm(x + c, weight.row<float>(0), offset, eps, out + c, weight.cols);
+  }
+}
+
+// By row i of the table.
+void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t cols, float* x) {
+  const int64_t half = table.cols / 2;
+  const float* const cos = table.row<float>(i);
+  for (int64_t c = 0; c < cols; c += table.cols) kernels.rope(x + c, cos, cos + half, half);
+}
+
+// One token's keys and values, into a slot of every head.
+void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
+               int64_t slot) {
+  const int64_t head_rows = padded_positions(cache.num_positions), cols = cache.k.cols;
+  const int64_t num_dwords = cols * size_of(cache.k.dtype) / 4;
+  const auto row_of = [&](const Tensor& t, int64_t row) {
+    return static_cast<char*>(t.data) + row * cols * size_of(t.dtype);
+  };
+  for (int64_t head = 0; head < cache.kv_heads; ++head) {
+    const int64_t column = head * cache.head_dim;
+    alignas(64) char rounded[kMaxHeadDim * sizeof(float)];
+    round_row(kernels, value + column, cache.head_dim, cache.v,
+              row_of(cache.v, head * head_rows + slot));
+    round_row(kernels, key + column, cache.head_dim, cache.k, rounded);
+    char* const keys = row_of(cache.k, head * head_rows);
+    for (int64_t i = 0; i < num_dwords; ++i) {
+      std::memcpy(keys + 4 * key_dword(slot, i, num_dwords), rounded + 4 * i, 4);
+    }
+  }
+}
+
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
@@ -161,10 +197,7 @@ void CpuOps::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor o
   CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      for (int64_t c = 0; c < x.cols; c += weight.cols) {
-        kernels_.rms_norm(x.row<float>(i) + c, weight.row<float>(0), offset, eps,
-                          out.row<float>(i) + c, weight.cols);
-      }
+      norm_row(kernels_, x.row<float>(i), weight, offset, eps, x.cols, out.row<float>(i));
     }
   });
 }
@@ -199,13 +232,9 @@ void CpuOps::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
 
 void CpuOps::rope(Tensor x, Tensor table) {
   CHECK(x.cols % table.cols == 0);
-  const int64_t half = table.cols / 2;
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const float* const cos = table.row<float>(i);
-      for (int64_t c = 0; c < x.cols; c += table.cols) {
-        kernels_.rope(x.row<float>(i) + c, cos, cos + half, half);
-      }
+      rotate_row(kernels_, table, i, x.cols, x.row<float>(i));
     }
   });
 }
@@ -221,26 +250,27 @@ void CpuOps::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
 }
 
 void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  const int64_t head_rows = padded_positions(cache.num_positions), cols = cache.k.cols;
-  const auto write_head = [&](const float* key, const float* value, int64_t head, int64_t slot) {
-    alignas(64) char rounded[kMaxHeadDim * sizeof(float)];
-    const auto row_of = [&](const Tensor& t, int64_t row) {
-      return static_cast<char*>(t.data) + row * cols * size_of(t.dtype);
-    };
-    round_row(kernels_, value, cache.head_dim, cache.v, row_of(cache.v, head * head_rows + slot));
-    round_row(kernels_, key, cache.head_dim, cache.k, rounded);
-    const int64_t num_dwords = cols * size_of(cache.k.dtype) / 4;
-    char* const keys = row_of(cache.k, head * head_rows);
-    for (int64_t i = 0; i < num_dwords; ++i) {
-      std::memcpy(keys + 4 * key_dword(slot, i, num_dwords), rounded + 4 * i, 4);
-    }
-  };
   for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      for (int64_t head = 0; head < cache.kv_heads; ++head) {
-        const int64_t column = head * cache.head_dim;
-        write_head(k.row<float>(i) + column, v.row<float>(i) + column, head, item(slot_mapping, i));
-      }
+      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, item(slot_mapping, i));
+    }
+  });
+}
+
+// In one pass, so that a row is still near when the next thing happens to it.
+void CpuOps::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                                 Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+  CHECK(q.cols % rope_table.cols == 0 && k.cols % rope_table.cols == 0);
+  const auto rotate = [&](const Tensor& x, const Tensor& norm, int64_t i) {
+    float* const row = x.row<float>(i);
+    if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
+    rotate_row(kernels_, rope_table, i, x.cols, row);
+  };
+  for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      rotate(q, norms.q, i);
+      rotate(k, norms.k, i);
+      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, item(slot_mapping, i));
     }
   });
 }
