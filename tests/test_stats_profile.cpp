@@ -63,18 +63,35 @@ TEST_CASE("profile: calls, seconds, work and bounds add up, decode steps apart")
 }
 
 TEST_CASE("profile: the table has a row for each operation, the slowest first, and the gaps") {
-  const std::string table = profile_table(small_profile());
-  const auto has = [&](const std::string& line) { return table.find(line + "\n") < table.size(); };
-  CHECK(has("profile      5 steps, 2 of them of decodes only"));
-  CHECK(has("             bound by 1.00 GB/s and 0.002 TFLOP/s, as measured before"));
-  //         operation                     calls     time    share     GB/s  TFLOP/s of bound
-  CHECK(has("matmul 64x192                     3   13.0 s   52.0 %     0.23 0.000769   46.2 %"));
-  CHECK(has("gate                              2   9.00 s   36.0 %     0.44        -   44.4 %"));
-  CHECK(has("all of them                       5   22.0 s   88.0 %                     45.5 %"));
-  CHECK(has("gaps between steps                3   3.00 s   12.0 %"));
-  CHECK(has("gap              1.00 s    750 ms    2.00 s    2.00 s    2.00 s"));
-  CHECK(has("gap, decode      500 ms    251 ms    750 ms    750 ms    750 ms"));
-  CHECK(table.find("matmul") < table.find("gate"));
+  const std::string expected =
+      "profile      5 steps, 2 of them of decodes only\n"
+      "             bound by 1.00 GB/s and 0.002 TFLOP/s, as measured before\n"
+      "decode steps                  calls     time    share     GB/s  TFLOP/s of bound\n"
+      "matmul 64x192                     2   5.00 s   20.0 %     0.40   0.0004   40.0 %\n"
+      "all, 2.50 s a step                2   5.00 s   20.0 %     0.40   0.0004   40.0 %\n"
+      "other steps                   calls     time    share     GB/s  TFLOP/s of bound\n"
+      "gate                              2   9.00 s   36.0 %     0.44        -   44.4 %\n"
+      "matmul 64x192                     1   8.00 s   32.0 %     0.12    0.001   50.0 %\n"
+      "all, 5.67 s a step                3   17.0 s   68.0 %     0.29 0.000471   47.1 %\n"
+      "gaps between steps                3   3.00 s   12.0 %\n"
+      "                   mean       p50       p90       p99       max\n"
+      "gap              1.00 s    750 ms    2.00 s    2.00 s    2.00 s\n"
+      "gap, decode      500 ms    251 ms    750 ms    750 ms    750 ms\n";
+  CHECK(profile_table(small_profile()) == expected);
+}
+
+TEST_CASE("profile: operations of hardly any time share a row, and nothing has none") {
+  ProfileReport report(kPeaks);
+  report.add(step(false, std::nullopt,
+                  {{kProduct, {.bytes = 1e9}, 10},
+                   {kGate, {.bytes = 1e6}, 0.004},
+                   {{OpKind::kAdd}, {.bytes = 1e6}, 0.006}}));
+  const std::string table = profile_table(report.profile());
+  CHECK(table.find(
+            "others                            2  10.0 ms    0.1 %     0.20        -   20.0 %") !=
+        std::string::npos);
+  CHECK(table.find("gate") == std::string::npos);
+  CHECK(table.find("decode") == table.rfind("decode"));  // of the steps' count only
 }
 
 TEST_CASE("profile: no line of the table is longer than 80 columns") {

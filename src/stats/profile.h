@@ -55,7 +55,8 @@ class ProfileReport {
 // "matmul 3072x5120", "attention, window 512".
 std::string label_of(const OpName& name);
 
-// The lines of the closing table: the operations of all steps, then gaps. Of at most 80 columns.
+// The lines of the closing table, of at most 80 columns: the operations of decode steps and of the
+// others, the slowest first, then gaps.
 std::string profile_table(const Profile& profile);
 
 }  // namespace pagedinfer

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <initializer_list>
-#include <map>
 
 #include "stats/profile.h"
 #include "stats/table.h"
@@ -33,22 +30,44 @@ std::string gap_row(const std::string& name, const GapProfile& gaps) {
                            human_seconds(s.p99), human_seconds(s.max)});
 }
 
-// Steps of both kinds together, most seconds first.
-std::vector<OpProfile> merged(const std::vector<OpProfile>& ops) {
-  std::map<OpName, OpProfile> by_name;
-  for (const OpProfile& op : ops) {
-    OpProfile& sum = by_name[op.name];
-    sum.name = op.name;
-    sum.calls += op.calls;
-    sum.work.bytes += op.work.bytes;
-    sum.work.flops += op.work.flops;
-    sum.seconds += op.seconds;
-    sum.bound += op.bound;
+// What there is of operations below this share of the whole is one row.
+constexpr double kLeastShare = 0.001;
+
+std::string op_row(const std::string& name, const OpProfile& op, double seconds) {
+  const double tera = 1e-12 * ratio(op.work.flops, op.seconds);
+  return op_row(name,
+                {grouped(op.calls), human_seconds(op.seconds), percent(ratio(op.seconds, seconds)),
+                 three_digits(1e-9 * ratio(op.work.bytes, op.seconds)),
+                 op.work.flops > 0 ? fmt::format("{:.3g}", tera) : "-",
+                 percent(ratio(op.bound, op.seconds))});
+}
+
+void add(OpProfile& sum, const OpProfile& op) {
+  sum.calls += op.calls;
+  sum.work.bytes += op.work.bytes;
+  sum.work.flops += op.work.flops;
+  sum.seconds += op.seconds;
+  sum.bound += op.bound;
+}
+
+// The operations of one kind of steps; shares are of `seconds`.
+std::string op_rows(const char* heading, const Profile& profile, bool decode_only, int64_t steps,
+                    double seconds) {
+  if (steps == 0) return "";
+  std::string out = op_row(heading, {"calls", "time", "share", "GB/s", "TFLOP/s", "of bound"});
+  OpProfile all, small;
+  for (const OpProfile& op : profile.ops) {
+    if (op.decode_only != decode_only) continue;
+    add(all, op);
+    if (op.seconds < kLeastShare * seconds) {
+      add(small, op);
+    } else {
+      out += op_row(label_of(op.name), op, seconds);
+    }
   }
-  std::vector<OpProfile> all;
-  for (const auto& [name, op] : by_name) all.push_back(op);
-  std::ranges::stable_sort(all, std::greater(), &OpProfile::seconds);
-  return all;
+  if (small.calls > 0) out += op_row("others", small, seconds);
+  const double mean = all.seconds / static_cast<double>(steps);
+  return out + op_row(fmt::format("all, {} a step", human_seconds(mean)), all, seconds);
 }
 
 }  // namespace
@@ -60,23 +79,8 @@ std::string profile_table(const Profile& profile) {
   out += fmt::format("             bound by {} GB/s and {:.3g} TFLOP/s, as measured before\n",
                      three_digits(1e-9 * profile.peaks.bytes_per_second),
                      1e-12 * profile.peaks.flops_per_second);
-  out += op_row("operation", {"calls", "time", "share", "GB/s", "TFLOP/s", "of bound"});
-  double bound = 0;
-  int64_t calls = 0;
-  for (const OpProfile& op : merged(profile.ops)) {
-    const double tera = 1e-12 * ratio(op.work.flops, op.seconds);
-    out += op_row(label_of(op.name), {grouped(op.calls), human_seconds(op.seconds),
-                                      percent(ratio(op.seconds, seconds)),
-                                      three_digits(1e-9 * ratio(op.work.bytes, op.seconds)),
-                                      op.work.flops > 0 ? fmt::format("{:.3g}", tera) : "-",
-                                      percent(ratio(op.bound, op.seconds))});
-    bound += op.bound;
-    calls += op.calls;
-  }
-  const double op_seconds = profile.op_seconds();
-  out += op_row("all of them",
-                {grouped(calls), human_seconds(op_seconds), percent(ratio(op_seconds, seconds)), "",
-                 "", percent(ratio(bound, op_seconds))});
+  out += op_rows("decode steps", profile, true, profile.decode_steps, seconds);
+  out += op_rows("other steps", profile, false, profile.steps - profile.decode_steps, seconds);
   out +=
       op_row("gaps between steps", {grouped(profile.gaps.count), human_seconds(profile.gaps.total),
                                     percent(ratio(profile.gaps.total, seconds))});
