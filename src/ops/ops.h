@@ -101,7 +101,16 @@ class Ops {
     static_cast<void>(bounds), static_cast<void>(permanent), static_cast<void>(scratch);
   }
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;  // until next stage()
-  virtual BatchView stage(const Batch& batch) = 0;                      // starts a step
+  // Starts a step. Behind the batch's rows the view may have some that belong to no sequence:
+  // sample() looks at as many rows as it is given settings for.
+  virtual BatchView stage(const Batch& batch) = 0;
+  // Queues a step's arithmetic, between stage() and sample(): what `queue` queues, or what it
+  // queued for an earlier batch of the same shape, and returns what it returned. REQUIRES: apart
+  // from the numbers of the batch, `queue` is the same for every step.
+  virtual Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) {
+    static_cast<void>(batch);
+    return queue();
+  }
 
   // Marks among this Ops' work. `clock` gives seconds, for a device without a clock of its own.
   // The Ops outlives the timer.

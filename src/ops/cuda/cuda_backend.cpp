@@ -76,7 +76,8 @@ CudaBackend::CudaBackend(const CudaOptions& options)
         return std::string(properties.name);
       }()),
       stream_(make_stream()),
-      products_(options.deterministic) {
+      products_(options.deterministic),
+      recorder_(stream_.get()) {
   CHECK(options.compute != DType::kI32);
 }
 
@@ -195,6 +196,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
         fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.step.bytes()));
   }
   auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
+  step_.arrays = packed;
   pack(batch, step_.plan, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
   fixed_.step.send(packed, bytes, stream_.get());
   const auto is_unseen = [](TokenId token) { return token < 0; };
@@ -231,6 +233,27 @@ BatchView CudaBackend::stage(const Batch& batch) {
           .logit_tokens = column(at.logit_tokens),
           .max_blocks = static_cast<int>(step_.shape.max_blocks),
           .block_size = batch.block_size};
+}
+
+Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& queue) {
+  CHECK(batch.tokens.data == step_.arrays);
+  if (!options_.graphs || !only_decodes(step_.shape)) return queue();
+  const int64_t before = arena_.step();
+  const Queued queued = graphs_.run(step_.shape, recorder_, [&] {
+    arena_.return_to(before);  // a recording in vain has taken its part
+    const Tensor out = queue();
+    return Queued{.arrays = step_.arrays,
+                  .attention_workspace = step_.attention_workspace,
+                  .scratch_begin = before,
+                  .scratch_bytes = arena_.step() - before,
+                  .out = out};
+  });
+  // All that a graph knows of the batch is where its numbers lie.
+  CHECK(queued.arrays == step_.arrays && queued.scratch_begin == before);
+  CHECK(queued.attention_workspace == step_.attention_workspace);
+  arena_.return_to(before);
+  static_cast<void>(take_step(queued.scratch_bytes, "the activations"));
+  return queued.out;
 }
 
 Ops::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {

@@ -8,9 +8,11 @@
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/device_arena.h"
+#include "ops/cuda/graph_recorder.h"
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
+#include "ops/cuda/step_graphs.h"
 #include "ops/cuda/step_shape.h"
 
 namespace pagedinfer {
@@ -25,6 +27,7 @@ class CudaBackend final : public CudaOps {
   std::string description() const override;
   std::string device_name() const override { return name_; }
   DeviceMemory memory() const override;
+  GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
@@ -38,6 +41,7 @@ class CudaBackend final : public CudaOps {
   BatchView stage(const Batch& batch) override;
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
   void copy(Tensor from, Tensor to) override;
+  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
   DType activation_type() const override { return options_.compute; }
 
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
@@ -82,10 +86,20 @@ class CudaBackend final : public CudaOps {
   struct Step {
     kernels::AttentionPlan plan = {};
     StepShape shape = {};
+    int32_t* arrays = nullptr;
     const kernels::AttentionItem *small_items = nullptr, *large_items = nullptr;
     const kernels::AttentionCombine *small_combines = nullptr, *large_combines = nullptr;
     char* attention_workspace = nullptr;
   };
+
+  // What queueing a step gives, and the places that it was queued with.
+  struct Queued {
+    const void *arrays = nullptr, *attention_workspace = nullptr;
+    int64_t scratch_begin = 0, scratch_bytes = 0;  // in the arena
+    Tensor out = {};
+  };
+
+  static constexpr size_t kMostGraphs = 64;
 
   char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
@@ -105,6 +119,8 @@ class CudaBackend final : public CudaOps {
   Step step_;
   SampleArrays sample_arrays_;
   Ticket latest_ = 0;
+  GraphRecorder recorder_;
+  StepGraphs<StepShape, Queued, GraphRecorder> graphs_{kMostGraphs};
 };
 
 }  // namespace pagedinfer

@@ -24,13 +24,23 @@ struct DeviceMemory {
   int64_t total = 0, free = 0;  // bytes
 };
 
+// How many steps that only decode were queued in which way.
+struct GraphCounts {
+  int64_t queued = 0;    // as they come
+  int64_t recorded = 0;  // as a graph that was made of them
+  int64_t replayed = 0;  // as a graph of an earlier step
+  int64_t failed = 0;    // graphs that could not be made or launched; counted as queued too
+};
+
 // An Ops on a GPU. Work is queued in order on one stream; only collect() and read() wait for it.
-// Nothing is taken from the device after reserve(). An Error names the call that failed and says
-// in words why; where the device can do no more it is a DeviceLost.
+// Nothing is taken from the device after reserve(), but what the driver takes for graphs. An Error
+// names the call that failed and says in words why; where the device can do no more it is a
+// DeviceLost.
 class CudaOps : public Ops {
  public:
   virtual std::string device_name() const = 0;
   virtual DeviceMemory memory() const = 0;  // of the device, at this moment
+  virtual GraphCounts graph_counts() const = 0;
 
   // Copies between the host and a tensor of this Ops, element by element in rows. They wait.
   virtual void read(Tensor from, void* to) = 0;

@@ -37,9 +37,12 @@ class DeviceArena {
     return size_ - step_;
   }
   void end_step() { step_ = 0; }
+  // Takes back what a step has taken since step() was `before`.
+  void return_to(int64_t before) { step_ = before; }
 
   int64_t size() const { return size_; }
   int64_t permanent() const { return permanent_; }
+  int64_t step() const { return step_; }
   int64_t most_step() const { return most_step_; }
 
  private:

@@ -23,7 +23,17 @@ bool ends_device(cudaError_t status) {
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorInsufficientDriver:
     case cudaErrorNoDevice:
-    case cudaErrorNotSupported: return false;
+    case cudaErrorNotSupported:
+    // What cannot be recorded as a graph.
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+    case cudaErrorStreamCaptureWrongThread: return false;
     default: return true;
   }
 }
