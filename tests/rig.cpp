@@ -79,17 +79,21 @@ void Rig::note(Tensor logits, std::span<const SampleRow> rows) {
     gpu_->read(logits, copy.data());
     logits = {copy.data(), DType::kF32, logits.rows, logits.cols, logits.cols};
   }
-  for (int64_t i = 0; i < logits.rows; ++i) {
-    const float* row = logits.row<float>(i);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float* row = logits.row<float>(static_cast<int64_t>(i));
     const auto is_finite = [](float x) { return std::isfinite(x); };
     num_bad_rows_ += !std::all_of(row, row + logits.cols, is_finite);
     logit_rows_[{rows[i].key, rows[i].position}] = hash_bits(row, logits.cols);
   }
 }
 
+Tensor Rig::queue_step(const BatchView& view) {
+  return ops.run(view, [&] { return forward(model.spec, weights, cache, view, ops); });
+}
+
 std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
   const BatchView view = ops.stage(batch);
-  const Tensor logits = forward(model.spec, weights, cache, view, ops);
+  const Tensor logits = queue_step(view);
   std::vector<SampleRow> rows;
   for (const Chunk& chunk : plan.chunks) {
     if (!chunk.completes) continue;
@@ -124,7 +128,7 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
     std::iota(batch.positions.begin(), batch.positions.end(), end - count);
     batch.slot_mapping = batch.positions;
     const BatchView view = ops.stage(batch);
-    const Tensor logits = forward(model.spec, weights, cache, view, ops);
+    const Tensor logits = queue_step(view);
     const Tokens not_these = banned ? banned(generated) : Tokens{};
     const SampleRow row = {.params = &request.sampling,
                            .prompt = request.prompt,

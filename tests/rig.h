@@ -49,6 +49,11 @@ class Rig {
   const LogitRows& logit_rows() const { return logit_rows_; }
   int num_bad_rows() const { return num_bad_rows_; }  // with a logit that is not finite
 
+  // Of a GPU.
+  GraphCounts graph_counts() const {
+    return gpu_ == nullptr ? GraphCounts() : gpu_->graph_counts();
+  }
+
   const LoadedModel& model;
 
  private:
@@ -63,6 +68,7 @@ class Rig {
   std::vector<KvLayer> cache = {};
 
  private:
+  Tensor queue_step(const BatchView& view);
   void poison(int64_t slot);
   void poison_unwritten(const Batch& batch);
   void note(Tensor logits, std::span<const SampleRow> rows);

@@ -94,8 +94,14 @@ class Rigs {
   }
 
   int num_shapes() const { return static_cast<int>(models_.size()); }
-  Rig& reference(int shape) { return get(shape, available_isas().back(), 1); }
-  Rig& tested(int shape, int num_threads) { return get(shape, isa_, num_threads); }
+  Rig& reference(int shape) { return get(shape, available_isas().back(), 1, false); }
+  Rig& tested(int shape, int num_threads) { return get(shape, isa_, num_threads, true); }
+
+  int64_t num_replayed() const {  // of a GPU's steps
+    int64_t steps = 0;
+    for (const auto& [key, rig] : rigs_) steps += rig->graph_counts().replayed;
+    return steps;
+  }
 
  private:
   void open(const std::vector<TinyModelOptions>& shapes) {
@@ -105,13 +111,14 @@ class Rigs {
     }
   }
 
-  Rig& get(int shape, CpuIsa isa, int num_threads) {
+  Rig& get(int shape, CpuIsa isa, int num_threads, bool graphs) {
     if (on_gpu_) isa = CpuIsa::kPortable, num_threads = 1;
-    std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads}];
+    std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads, on_gpu_ && graphs}];
     if (rig) return *rig;
     const LoadedModel& model = models_.at(static_cast<size_t>(shape));
     if (on_gpu_) {
-      rig = std::make_unique<Rig>(model, CudaOptions{.compute = compute_, .deterministic = true});
+      const CudaOptions options = {.compute = compute_, .deterministic = true, .graphs = graphs};
+      rig = std::make_unique<Rig>(model, options);
     } else {
       const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
       rig = std::make_unique<Rig>(model, options);
@@ -124,7 +131,7 @@ class Rigs {
   DType compute_;
   std::vector<std::unique_ptr<TinyModel>> files_;
   std::vector<LoadedModel> models_;
-  std::map<std::tuple<int, CpuIsa, int>, std::unique_ptr<Rig>> rigs_;
+  std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
 };
 
 // `has_large`: the last model is a large one, for few of the trials.
@@ -209,5 +216,6 @@ TEST_CASE("on a GPU: with --deterministic any company gives the bits of running 
     Rigs rigs(compute);
     compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), true,
             scaled(kTrialsGpu));
+    CHECK(rigs.num_replayed() > 0);
   }
 }

@@ -58,6 +58,9 @@ class WatchedOps final : public Ops {
     on_stage(batch);
     return call([&] { return ops_.stage(batch); });
   }
+  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override {
+    return ops_.run(batch, queue);
+  }
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override {
     call([&] { ops_.embed(table, tokens, scale, out); });
   }

@@ -200,7 +200,9 @@ void Engine::compute(Step& step) {
   const double begin = parts_.clock();
   const BatchView view = parts_.ops.stage(batch_);
   const double staged = parts_.clock();
-  const Tensor logits = forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.ops);
+  const Tensor logits = parts_.ops.run(view, [&] {
+    return forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.ops);
+  });
   const double computed = parts_.clock();
   step.ticket = sample(step.plan, logits);
   step.record.times.stage = staged - begin;

@@ -125,7 +125,8 @@ int64_t make_ops(const Config& config, const std::function<double()>& clock, Set
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   setup.cpu.num_threads = config.threads.value_or(cores);
   if (setup.on_gpu) {
-    const CudaOptions options = {.compute = setup.compute, .deterministic = config.deterministic};
+    const CudaOptions options = {
+        .compute = setup.compute, .deterministic = config.deterministic, .graphs = true};
     if (config.profile) {
       setup.peaks = measure_peaks(*make_cuda_ops(options), setup.compute, kGpuProbe, clock);
     }
