@@ -15,9 +15,12 @@ TEST_CASE(
     const TinyModel files(tiny_shapes()[static_cast<size_t>(shape)]);
     const LoadedModel model = open_model(files.dir());
     Rig rig(model, CudaOptions{.compute = DType::kBF16, .deterministic = true});
-    // Looking at the cache and at logits waits for the device.
-    rig.ops.on_stage = [](const Batch&) {};
-    rig.ops.on_sample = [](Tensor, std::span<const SampleRow>) {};
+    Rig graphs(model, CudaOptions{.compute = DType::kBF16, .deterministic = true, .graphs = true});
+    for (Rig* watched : {&rig, &graphs}) {
+      // Looking at the cache and at logits waits for the device.
+      watched->ops.on_stage = [](const Batch&) {};
+      watched->ops.on_sample = [](Tensor, std::span<const SampleRow>) {};
+    }
     int surplus = 0, preempted = 0;
     for (int trial = 0; trial < gpu_trials(40); ++trial) {
       INFO("shape " << shape << ", trial " << trial);
@@ -31,7 +34,8 @@ TEST_CASE(
       const EngineRun expected =
           expected_run(rig, work.limits, pool.stats().positions_total, lines);
       for (const Overlap overlap : {Overlap::kNo, Overlap::kYes}) {
-        const EngineRun run = run_engine(rig, pool, work.limits, lines, overlap);
+        Rig& tested = trial % 4 == 0 ? rig : graphs;
+        const EngineRun run = run_engine(tested, pool, work.limits, lines, overlap);
         check_answers(run, expected);
         check_records(run, overlap);
         surplus += num_surplus(run);
@@ -40,5 +44,10 @@ TEST_CASE(
     }
     MESSAGE(surplus << " surplus rows, " << preempted << " preemptions");
     CHECK(surplus > 0);
+    const GraphCounts counts = graphs.graph_counts();
+    MESSAGE(counts.queued << " decode steps as they come, " << counts.recorded << " recorded, "
+                          << counts.replayed << " replayed");
+    CHECK(counts.replayed > 0);
+    CHECK(counts.failed == 0);
   }
 }

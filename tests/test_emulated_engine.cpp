@@ -27,7 +27,7 @@ struct Scene {
 
   // On a GPU of its own that is lost behind so many calls.
   EngineRun run(int64_t calls) {
-    Rig rig(model, CudaOptions{.compute = DType::kF32, .deterministic = true});
+    Rig rig(model, CudaOptions{.compute = DType::kF32, .deterministic = true, .graphs = true});
     rig.start();
     rig.ops.on_stage = [](const Batch&) {};
     rig.ops.on_sample = [](Tensor, std::span<const SampleRow>) {};
