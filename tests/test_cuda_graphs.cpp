@@ -10,7 +10,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kPositions = 4096, kBlockSize = 16;
+constexpr int kPositions = 4096, kBlockSize = 5;
 
 // A model on a GPU.
 struct Side {
@@ -37,6 +37,11 @@ struct Side {
     const Tensor all =
         ops->run(view, [&] { return forward(model.spec, weights, cache, view, *ops); });
     const Tensor own = {all.data, all.dtype, batch.num_logits(), all.cols, all.stride};
+    // What is taken next is not where the logits are.
+    const Tensor next = ops->scratch(DType::kF32, 1, kMiB / 4);
+    const auto* const logits = static_cast<const char*>(all.data);
+    const auto* const behind = static_cast<const char*>(next.data);
+    CHECK((logits + all.bytes() <= behind || behind + next.bytes() <= logits));
     const SamplingParams greedy = {};
     const std::vector<SampleRow> rows(static_cast<size_t>(own.rows), {.params = &greedy});
     Result result = {.logits = std::vector<float>(static_cast<size_t>(own.rows * own.cols)),
@@ -118,7 +123,7 @@ void compare(const LoadedModel& model, DType compute, int seed) {
   };
   add(251);  // soon two segments
   add(17);
-  for (int i = 0; i < 12; ++i) step(2);
+  for (int i = 0; i < 40; ++i) step(2);  // more segments at one time, more blocks at another
   for (int i = 0; i < 5; ++i) step(1);
   for (int i = 0; i < 3; ++i) add(random.between(1, 40));
   for (const int count : {5, 3, 4, 5, 1, 5, 2, 4, 3, 5, 5, 5}) step(count);
