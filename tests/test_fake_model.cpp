@@ -120,13 +120,34 @@ TEST_CASE("requests get the same tokens in any company as alone") {
   std::printf("fake model, paged: each run equal to one at a time\n");
   paged.print_and_require({"runs", "steps", "tokens", "refused", "preemptions", "readmissions",
                            "resumed chunks", "same-step admissions", "mixed steps",
-                           "partly filled blocks", "overlapping steps", "surplus rows",
-                           "ended while waiting"});
+                           "partly filled blocks", "overlapping steps", "surplus rows"});
   std::printf("fake model, contiguous\n");
   contiguous.print_and_require({"runs", "steps", "tokens", "refused", "resumed chunks",
                                 "same-step admissions", "mixed steps", "partly filled blocks",
                                 "overlapping steps", "surplus rows"});
   CHECK(contiguous.of["preemptions"] == 0);
+}
+
+TEST_CASE("who gives way with a token on its way gets it, and may end with it") {
+  Counters counters;
+  for (int trial = 0; trial < 60; ++trial) {
+    INFO("trial " << trial);
+    Random random(20000 + trial);
+    Workload work;
+    for (int i = 0; i < 40; ++i)
+      work.arrivals.push_back({i / 4, make_request(i, random.pick(1, 9), random.pick(9, 40))});
+    work.limits = {.prefill_chunk_size = random.pick(3, 20),
+                   .max_step_tokens = 32,
+                   .max_running = 8,
+                   .max_model_len = 64,
+                   .admission_reserve = 0.0};
+    const int block_size = random.pick(1, 4);
+    PagedPool pool(64 / block_size + random.pick(0, 9), block_size);
+    run(pool, work, counters, random, Overlap::kYes);
+  }
+  std::printf("fake model, tight\n");
+  counters.print_and_require(
+      {"runs", "preemptions", "overlapping steps", "surplus rows", "ended while waiting"});
 }
 
 TEST_CASE("steps that fail or are tried twice change nothing for the others") {
