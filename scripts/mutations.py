@@ -18,7 +18,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "bench", "src", "tests", "scripts", "datasets"]
+COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "datasets"]
 
 
 def mirror(source, target):
@@ -42,7 +42,7 @@ class Copy:
         for name in COPIED:
             mirror(ROOT / name, self.source / name)
         command = ["cmake", "-G", "Ninja", "-S", self.source, "-B", self.build_dir,
-                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -w"]
+                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -w", "-DPAGEDINFER_CUDA=OFF"]
         if shutil.which("ccache"):
             command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
