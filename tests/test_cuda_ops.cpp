@@ -220,6 +220,14 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
   }
 }
 
+TEST_CASE("on a GPU: what a deterministic run's bits depend on has a name") {
+  if (skips_without_gpu()) return;
+  const auto gpu = make_gpu(spec_of(4, 2, 64), {});
+  const std::string name = gpu->arithmetic_name();
+  CHECK(name.starts_with(gpu->device_name() + ", cuBLAS "));
+  CHECK(name.find_first_of("123456789", gpu->device_name().size()) != std::string::npos);
+}
+
 TEST_CASE("on a GPU: rope tables and rotations") {
   compare(6, [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
     const int64_t half = random.between(1, 128), heads = random.between(1, 9);

@@ -88,8 +88,8 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   fingerprint.set("device", setup.on_gpu ? "cuda" : "cpu");
   if (setup.on_gpu) {
     on_off("deterministic", config.deterministic);
-    // GPUs of another kind add up in another order.
-    if (config.deterministic) fingerprint.set("gpu", setup.gpu_name);
+    // GPUs of another kind, or another cuBLAS, add up in another order.
+    if (config.deterministic) fingerprint.set("gpu", setup.gpu_arithmetic);
   }
   fingerprint.set("weights", config.weights);
   fingerprint.set("dtype", name_of(setup.compute));

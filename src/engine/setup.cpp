@@ -131,7 +131,7 @@ int64_t make_ops(const Config& config, const std::function<double()>& clock, Set
       setup.peaks = measure_peaks(*make_cuda_ops(options), setup.compute, kGpuProbe, clock);
     }
     auto gpu = make_cuda_ops(options);
-    setup.gpu_name = gpu->device_name();
+    setup.gpu_arithmetic = gpu->arithmetic_name();
     const int64_t available = available_to(config, *gpu);
     setup.ops = std::move(gpu);
     return available;

@@ -31,7 +31,7 @@ struct Setup {
 
   DType compute = DType::kBF16;  // of products and of the cache
   bool on_gpu = false;
-  std::string gpu_name = {};     // "" on the CPU
+  std::string gpu_arithmetic = {};  // CudaOps::arithmetic_name(); "" on the CPU
   std::string gpu_problem = {};  // why the GPU that is there is not used; "" if that was asked for
   CpuOptions cpu = {};           // on a GPU only its threads matter, to the tokenizers
   std::optional<DevicePeaks> peaks = {};  // measured for --profile

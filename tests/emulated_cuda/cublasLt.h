@@ -64,6 +64,7 @@ struct cublasLtMatmulHeuristicResult_t {
 };
 
 extern "C" {
+size_t cublasLtGetVersion();
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,

@@ -157,6 +157,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new cublasLtContext;
   return CUBLAS_STATUS_SUCCESS;
 }
+size_t cublasLtGetVersion() { return 130000; }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;

@@ -54,6 +54,7 @@ std::string CublasLt::load() {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library_, name));
     if (function == nullptr && missing.empty()) missing = name;
   };
+  find(version, "cublasLtGetVersion");
   find(create, "cublasLtCreate");
   find(destroy, "cublasLtDestroy");
   find(matmul, "cublasLtMatmul");

@@ -22,6 +22,7 @@ class CublasLt {
   // Throws Error or, where the device is gone, DeviceLost. `what` says what was being done.
   void check(cublasStatus_t status, const char* what) const;
 
+  decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;

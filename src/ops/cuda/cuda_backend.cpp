@@ -91,6 +91,10 @@ std::string CudaBackend::description() const {
                      options_.deterministic ? ", deterministic" : "");
 }
 
+std::string CudaBackend::arithmetic_name() const {
+  return fmt::format("{}, cuBLAS {}", name_, products_.library_version());
+}
+
 DeviceMemory CudaBackend::memory() const {
   size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "to ask for its memory");

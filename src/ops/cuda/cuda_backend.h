@@ -26,6 +26,7 @@ class CudaBackend final : public CudaOps {
 
   std::string description() const override;
   std::string device_name() const override { return name_; }
+  std::string arithmetic_name() const override;
   DeviceMemory memory() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 

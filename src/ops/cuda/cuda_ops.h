@@ -39,6 +39,9 @@ struct GraphCounts {
 class CudaOps : public Ops {
  public:
   virtual std::string device_name() const = 0;
+  // "NVIDIA H200, cuBLAS 130100": where two runs have the same, and are deterministic, they give
+  // the same bits.
+  virtual std::string arithmetic_name() const = 0;
   virtual DeviceMemory memory() const = 0;  // of the device, at this moment
   virtual GraphCounts graph_counts() const = 0;
 

@@ -22,6 +22,7 @@ class CudaProducts {
   void run(const Tensor& x, std::span<const Product> products, void* workspace,
            cudaStream_t stream);
 
+  size_t library_version() const { return lt_.version(); }
   int num_choices() const { return static_cast<int>(choices_.size()); }
 
  private:
