@@ -54,6 +54,16 @@ def print_kernels(kernels: list[dict], peers: dict) -> None:
               f" {r['tflop_s']:8.1f} {r['of_peak']:8.3f} {peer['us'] if peer else '':>9}")
 
 
+def print_profile(measure: dict) -> None:
+    profile = measure["profile"]
+    print(f"\n{measure['what']}: {profile['steps']} steps, operations {profile['op_s']:.3f} s,"
+          f" gaps {profile['gap_s']:.3f} s")
+    for op in sorted(profile["ops"], key=lambda op: -op["time_s"])[:12]:
+        kind = "decode" if op["decode_only"] else "other"
+        print(f"  {op['op']:24} {kind:7} {op['calls']:7} calls {op['time_s']:9.4f} s"
+              f" {op['share']:6.1%} of all, {op['of_bound']:6.1%} of its bound")
+
+
 def main(path: str) -> None:
     with open(path, encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
@@ -76,6 +86,9 @@ def main(path: str) -> None:
     peers = {(r["name"], r["shape"]): r for r in of_kind("peer")}
     if rows := of_kind("measure") + goals_of_kernels(kernels):
         print_measures(rows)
+    for r in of_kind("measure"):
+        if "profile" in r:
+            print_profile(r)
     if kernels:
         print_kernels(kernels, peers)
     known = {(r["name"], r["shape"]) for r in kernels}
