@@ -37,8 +37,8 @@ def main(nvcc: str, root: str) -> int:
                 continue
             checked += 1
             for access, count in accesses.items():
-                integers = access.startswith("ld") and access.endswith((".s32", ".nc.u32"))
-                if not integers and ".v4" not in access:
+                of_list = access in ("ld.global.s32", "ld.global.u32") and count <= 2
+                if not of_list and ".v4" not in access:
                     print(f"{name}: {kernel}: {count} x {access}")
                     code = 1
     print(f"{checked} kernels of vectors")
