@@ -101,13 +101,49 @@ TEST_CASE("profile: no line of the table is longer than 80 columns") {
                     {{{OpKind::kMatmul, 16384, 262144}, {.bytes = 1e12, .flops = 1e14}, 0.3},
                      {{OpKind::kAttention, 0, 0, 4096}, {.bytes = 1e12, .flops = 1e14}, 0.2}}));
   }
-  for (const Profile& profile : {report.profile(), small_profile(), Profile{}}) {
+  Profile replayed = report.profile();
+  replayed.decode_steps = replayed.replayed_steps = 123456789;
+  for (const Profile& profile : {report.profile(), small_profile(), replayed, Profile{}}) {
     std::istringstream table(profile_table(profile));
     for (std::string line; std::getline(table, line);) {
       INFO(line);
       CHECK(line.size() <= 80);
     }
   }
+}
+
+TEST_CASE("profile: what was timed of decode steps stands for those that were replayed") {
+  ProfileReport report(kPeaks);
+  const OpName sample = {OpKind::kSample}, replay = {OpKind::kReplay};
+  const TimedOp sampled = {sample, {.bytes = 1e9}, 1};
+  for (int i = 0; i < 6; ++i) report.add(step(true, 0.5, {{replay, {}, 2}, sampled}));
+  for (int i = 0; i < 2; ++i) {
+    report.add(step(true, 0.5, {{kProduct, {.bytes = 1e9}, 3}, {kGate, {}, 1}, sampled}));
+  }
+  report.add(step(false, 0.5, {{kProduct, {.bytes = 1e9}, 5}}));
+  const Profile profile = report.profile();
+  CHECK(profile.steps == 9);
+  CHECK(profile.decode_steps == 8);
+  CHECK(profile.replayed_steps == 6);
+  CHECK(profile.replayed_seconds == 12);
+  CHECK(profile.queued_seconds == 8);
+  const auto found = [&](const OpName& name, bool decode_only) {
+    for (const OpProfile& op : profile.ops) {
+      if (op.name == name && op.decode_only == decode_only) return op;
+    }
+    return OpProfile{};
+  };
+  CHECK(found(kProduct, true).calls == 8);
+  CHECK(found(kProduct, true).seconds == 24);
+  CHECK(found(kProduct, true).bound == 8);
+  CHECK(found(kProduct, false).calls == 1);
+  CHECK(found(kProduct, false).seconds == 5);
+  CHECK(found(sample, true).calls == 8);  // timed in every step
+  CHECK(found(sample, true).seconds == 8);
+  CHECK(found(replay, true).calls == 0);
+  const std::string table = profile_table(profile);
+  CHECK(table.find("6 were replayed, 2.00 s each") != std::string::npos);
+  CHECK(table.find("the other 2, 4.00 s each") != std::string::npos);
 }
 
 TEST_CASE("profile: its line of the statistics has every number") {
@@ -120,6 +156,8 @@ TEST_CASE("profile: its line of the statistics has every number") {
   CHECK(line.number("/peak_tflop_per_s") == 0.002);
   CHECK(line.integer("/steps") == 5);
   CHECK(line.integer("/decode_steps") == 2);
+  CHECK(line.integer("/replayed_steps") == 0);
+  CHECK(line.number("/queued_decode_s") == 5);
   CHECK(line.number("/op_s") == 22);
   CHECK(line.number("/gap_s") == 3);
   CHECK(line.number("/gap_ms/mean") == 1000);

@@ -21,7 +21,8 @@ class SlowOps final : public IdleOps {
  public:
   double now = 0;
   double staging = 0, norm = 0, sampling = 0;
-  bool norm_throws = false;
+  bool norm_throws = false, replays = false;
+  int num_queued = 0, num_replayed = 0;
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     return {&somewhere_, dtype, rows, cols, cols};
@@ -40,7 +41,14 @@ class SlowOps final : public IdleOps {
             .block_table = column(batch.block_table),
             .logit_tokens = column(batch.logit_tokens)};
   }
+  bool may_replay() const override { return replays; }
+  Tensor run(const BatchView&, const std::function<Tensor()>& queue) override {
+    if (++num_replayed % 3 == 1) return queue();  // to make a piece of it
+    now += 2;
+    return {};
+  }
   void rms_norm(Tensor, Tensor, float, float, Tensor) override {
+    ++num_queued;
     now += norm;
     if (norm_throws) throw std::runtime_error("spoilt");
   }
@@ -244,6 +252,46 @@ TEST_CASE("timing: the floor of a known model's decode step is the sum of its op
   CHECK(milliseconds.at({OpKind::kGate}) == near(28.0 * 3145728 / 4.3e9));
   CHECK(milliseconds.at({OpKind::kSample}) == near(32833536 / 4.3e9));
   CHECK(total == doctest::Approx(2.476).epsilon(0.003));
+}
+
+TEST_CASE("timing: of steps that are replayed one in sixteen is timed by operation") {
+  Scene scene;
+  scene.slow.replays = true;
+  const auto queue = [&] {
+    scene.norm(1);
+    scene.norm(4);
+    return Tensor{};
+  };
+  for (int i = 0; i < 40; ++i) {
+    const BatchView view = scene.ops.stage(batch_of(1, 1, 1, 1));
+    if (i == 20) {
+      scene.slow.norm_throws = true;
+      const int recordings = scene.slow.num_replayed;
+      while (scene.slow.num_replayed % 3 != 0) scene.slow.run(view, queue);
+      CHECK_THROWS(scene.ops.run(view, queue));
+      scene.slow.norm_throws = false;
+      CHECK(scene.slow.num_replayed > recordings);
+    } else {
+      scene.ops.run(view, queue);
+    }
+    scene.sample(0.5);
+  }
+  REQUIRE(scene.steps.size() == 40);
+  int timed = 0;
+  for (const TimedStep& step : scene.steps) {
+    if (step.ops.size() == 1) continue;  // the one that threw
+    if (step.ops[0].name.kind == OpKind::kReplay) {
+      REQUIRE(step.ops.size() == 2);
+      CHECK((step.ops[0].seconds == 2 || step.ops[0].seconds == 5));
+    } else {
+      REQUIRE(step.ops.size() == 3);
+      CHECK(step.ops[1].seconds == 4);
+      ++timed;
+    }
+    CHECK(step.ops.back().seconds == 0.5);
+  }
+  CHECK(timed == 3);
+  CHECK(scene.steps[1].ops.size() == 3);
 }
 
 TEST_CASE("timing: a step's logits are the same, bit for bit") {

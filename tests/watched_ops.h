@@ -47,6 +47,7 @@ class WatchedOps final : public Ops {
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override {
     return ops_.make_timer(std::move(clock));
   }
+  bool may_replay() const override { return ops_.may_replay(); }
   void copy(Tensor from, Tensor to) override { ops_.copy(from, to); }
   DType activation_type() const override { return ops_.activation_type(); }
 

@@ -24,7 +24,8 @@ enum class OpKind : uint8_t {
   kRotateAndWriteKv,
   kAttention,
   kGatherRows,
-  kSample
+  kSample,
+  kReplay  // all of them but sampling, as one piece
 };
 
 // What a profile tells apart.

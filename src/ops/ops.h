@@ -119,6 +119,9 @@ class Ops {
   // rows.
   virtual void copy(Tensor from, Tensor to) = 0;
 
+  // Whether run() may queue the step that was staged last in one piece, made of an earlier one.
+  virtual bool may_replay() const { return false; }
+
   // The type of activations between the calls below.
   virtual DType activation_type() const = 0;
 

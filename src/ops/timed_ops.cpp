@@ -38,6 +38,23 @@ Tensor TimedOps::scratch(DType dtype, int64_t rows, int64_t cols) {
   return ops_.scratch(dtype, rows, cols);
 }
 
+// The first step of a shape is not replayed in any case, so the second is the first to be timed.
+Tensor TimedOps::run(const BatchView& batch, const std::function<Tensor()>& queue) {
+  if (!ops_.may_replay() || num_replayable_++ % kTimedEvery == 1) return queue();
+  struct Piece {
+    bool& is_open;
+    ~Piece() { is_open = false; }
+  };
+  Tensor out;
+  {
+    in_one_piece_ = true;
+    const Piece piece{in_one_piece_};
+    out = ops_.run(batch, queue);
+  }
+  mark({OpKind::kReplay}, {});
+  return out;
+}
+
 std::unique_ptr<DeviceTimer> TimedOps::make_timer(std::function<double()> clock) {
   return ops_.make_timer(std::move(clock));
 }
@@ -52,6 +69,7 @@ void TimedOps::mark_gap() {
 
 // The operation that ends here began where the one before it ended.
 void TimedOps::mark(OpName name, OpWork work) {
+  if (in_one_piece_) return;
   Pending& step = pending_.back();
   step.step.ops.push_back({.name = name, .work = work});
   step.marks.push_back(true);

@@ -14,9 +14,13 @@
 namespace pagedinfer {
 
 // Times another Ops: every call that belongs to a step, on the device's own time, without waiting
-// for the device. Both outlive it. Changes nothing that the other one computes.
+// for the device. Both outlive it. Changes nothing that the other one computes. Steps that it may
+// replay are timed as one piece, but every kTimedEvery-th: that one is queued as it comes, with
+// each of its operations timed.
 class TimedOps final : public Ops {
  public:
+  static constexpr int kTimedEvery = 16;
+
   // `done` is given every step, in order, once the device is known to be past it: when the tokens
   // of it or of a later one are collected. A step of which a call threw is given as far as it came.
   TimedOps(Ops& ops, DeviceTimer& timer, std::function<void(const TimedStep&)> done)
@@ -36,6 +40,8 @@ class TimedOps final : public Ops {
   void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
+  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
+  bool may_replay() const override { return ops_.may_replay(); }
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
   void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return ops_.activation_type(); }
@@ -76,8 +82,10 @@ class TimedOps final : public Ops {
   DeviceTimer& timer_;
   std::function<void(const TimedStep&)> done_;
 
-  bool worked_ = false;  // there has been a step, and nothing but work since
-  Batch batch_ = {};     // the last one staged: query_starts and context_lens
+  int64_t num_replayable_ = 0;  // steps
+  bool in_one_piece_ = false;   // the operations being queued are timed together
+  bool worked_ = false;         // there has been a step, and nothing but work since
+  Batch batch_ = {};            // the last one staged: query_starts and context_lens
   std::vector<std::pair<int, AttendedKeys>> keys_ = {};  // its keys, by window
   std::deque<Pending> pending_ = {};
   std::vector<double> seconds_ = {};

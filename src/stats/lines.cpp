@@ -148,6 +148,9 @@ void append_profile_line(std::string& out, const Profile& profile) {
       .field("peak_tflop_per_s", five_digits(1e-12 * profile.peaks.flops_per_second))
       .field("steps", profile.steps)
       .field("decode_steps", profile.decode_steps)
+      .field("replayed_steps", profile.replayed_steps)
+      .field("replayed_s", rounded(profile.replayed_seconds))
+      .field("queued_decode_s", rounded(profile.queued_seconds))
       .field("op_s", rounded(profile.op_seconds()))
       .field("gap_s", rounded(profile.gaps.total));
   add_spread(json, "gap_ms", profile.gaps.spread);

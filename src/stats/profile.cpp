@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace pagedinfer {
 namespace {
@@ -12,6 +13,9 @@ void add_gap(GapProfile& gaps, Histogram& histogram, double seconds) {
   gaps.total += seconds;
   histogram.add(seconds);
 }
+
+// Whether a replay has it in its piece.
+bool is_replayed(const OpName& name) { return name.kind != OpKind::kSample; }
 
 const char* name_of(OpKind kind) {
   switch (kind) {
@@ -29,6 +33,7 @@ const char* name_of(OpKind kind) {
     case OpKind::kAttention: return "attention";
     case OpKind::kGatherRows: return "gather rows";
     case OpKind::kSample: return "sample";
+    case OpKind::kReplay: return "replay";
   }
   return "";
 }
@@ -52,6 +57,12 @@ void ProfileReport::add(const TimedStep& step) {
   ++profile_.steps;
   if (step.decode_only) ++profile_.decode_steps;
   for (const TimedOp& op : step.ops) {
+    if (op.name.kind == OpKind::kReplay) {
+      ++profile_.replayed_steps;
+      profile_.replayed_seconds += op.seconds;
+      continue;
+    }
+    if (step.decode_only && is_replayed(op.name)) profile_.queued_seconds += op.seconds;
     OpProfile& sum = ops_[{op.name, step.decode_only}];
     ++sum.calls;
     sum.work.bytes += op.work.bytes;
@@ -66,10 +77,16 @@ void ProfileReport::add(const TimedStep& step) {
 
 Profile ProfileReport::profile() const {
   Profile profile = profile_;
+  const int64_t queued = profile.decode_steps - profile.replayed_steps;
+  const double scale =
+      queued > 0 ? static_cast<double>(profile.decode_steps) / static_cast<double>(queued) : 1;
   for (const auto& [key, sum] : ops_) {
     OpProfile& op = profile.ops.emplace_back(sum);
     op.name = key.first;
     op.decode_only = key.second;
+    if (!op.decode_only || !is_replayed(op.name)) continue;
+    op.calls = std::llround(static_cast<double>(op.calls) * scale);
+    for (double* sum : {&op.work.bytes, &op.work.flops, &op.seconds, &op.bound}) *sum *= scale;
   }
   std::ranges::stable_sort(profile.ops, std::greater(), &OpProfile::seconds);
   profile.gaps.spread = spread_of(gaps_);

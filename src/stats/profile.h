@@ -31,7 +31,11 @@ struct GapProfile {
 struct Profile {
   DevicePeaks peaks = {};
   int64_t steps = 0, decode_steps = 0;  // the second: decode only, among the first
-  std::vector<OpProfile> ops = {};      // most seconds first
+  // Of the decode steps, those that were replayed in one piece, and their seconds but for sampling.
+  // The operations of the others stand for them too: `ops` has as many times as much of them.
+  int64_t replayed_steps = 0;
+  double replayed_seconds = 0, queued_seconds = 0;  // the others'
+  std::vector<OpProfile> ops = {};                  // most seconds first
   GapProfile gaps = {}, decode_gaps = {};
 
   double op_seconds() const;

@@ -30,6 +30,19 @@ std::string gap_row(const std::string& name, const GapProfile& gaps) {
                            human_seconds(s.p99), human_seconds(s.max)});
 }
 
+// How much slower decode steps are where each of their operations is timed.
+std::string replay_rows(const Profile& profile) {
+  const int64_t queued = profile.decode_steps - profile.replayed_steps;
+  const auto mean = [](double seconds, int64_t count) {
+    return human_seconds(ratio(seconds, static_cast<double>(count)));
+  };
+  return fmt::format(
+      "             {} were replayed, {} each but for sampling;\n"
+      "             the other {}, {} each, were timed and stand for all\n",
+      grouped(profile.replayed_steps), mean(profile.replayed_seconds, profile.replayed_steps),
+      grouped(queued), mean(profile.queued_seconds, queued));
+}
+
 // What there is of operations below this share of the whole is one row.
 constexpr double kLeastShare = 0.001;
 
@@ -79,6 +92,7 @@ std::string profile_table(const Profile& profile) {
   out += fmt::format("             bound by {} GB/s and {:.3g} TFLOP/s, as measured before\n",
                      three_digits(1e-9 * profile.peaks.bytes_per_second),
                      1e-12 * profile.peaks.flops_per_second);
+  if (profile.replayed_steps > 0) out += replay_rows(profile);
   out += op_rows("decode steps", profile, true, profile.decode_steps, seconds);
   out += op_rows("other steps", profile, false, profile.steps - profile.decode_steps, seconds);
   out +=

@@ -241,7 +241,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
 
 Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& queue) {
   CHECK(batch.tokens.data == step_.arrays);
-  if (!options_.graphs || !only_decodes(step_.shape)) return queue();
+  if (!may_replay()) return queue();
   const int64_t before = arena_.step();
   const Queued queued = graphs_.run(step_.shape, recorder_, [&] {
     arena_.return_to(before);  // a recording in vain has taken its part

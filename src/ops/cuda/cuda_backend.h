@@ -43,6 +43,7 @@ class CudaBackend final : public CudaOps {
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
   void copy(Tensor from, Tensor to) override;
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
+  bool may_replay() const override { return options_.graphs && only_decodes(step_.shape); }
   DType activation_type() const override { return options_.compute; }
 
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
