@@ -164,6 +164,7 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
     run(rig, reservations, work, expected, overlap(), counters);
   }
   std::printf("%s, %s: every run equal to one request at a time\n", name, name_of(compute));
+  if (num_trials < 10) return;  // what is rare need not have happened
   counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
                               "readmissions", "resumed chunks", "same-step admissions",
                               "mixed steps", "partly filled blocks", "overlapping steps",
@@ -212,10 +213,11 @@ TEST_CASE("any company gives the bits of running alone: portable, bfloat16") {
 }
 TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
   if (skips_without_gpu()) return;
+  const int num_trials = gpu_trials(scaled(kTrialsGpu));
   for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
     Rigs rigs(compute);
-    compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), true,
-            scaled(kTrialsGpu));
+    compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), num_trials >= 10,
+            num_trials);
     CHECK(rigs.num_replayed() > 0);
   }
 }
