@@ -87,6 +87,17 @@ struct TileWork {
   }
 };
 
+// Calls f(score, which of a lane's two rows, key within the tile).
+template <int kTiles, class F>
+__device__ void for_each_score(float (&score)[kTiles][4], const F& f) {
+  const int key = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) f(score[n][i], i / 2, n * 8 + key + i % 2);
+  }
+}
+
 template <class T, int D, int kRowWarps>
 __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
     attention_tile_kernel(const TileArgs a) {
@@ -117,6 +128,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
   const bool has_rows = warp < kRowWarps && warp * 16 < tile.num_rows;
   const int positions[2] = {has_rows ? work.position(row0) : -1,
                             has_rows ? work.position(row0 + 8) : -1};
+  const int firsts[2] = {first_visible(positions[0], a.window),
+                         first_visible(positions[1], a.window)};
 
   AttentionState state[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
   AttentionState total[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
@@ -173,19 +186,15 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
     }
 
     const int first = t * S::kKeys;
-    const bool all =
-        all_visible(first, first + S::kKeys, tile.first_position, tile.last_position, a.window);
-    float largest[2] = {kNone, kNone};
-#pragma unroll
-    for (int n = 0; n < S::kKeys / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float& x = score[n][i];
-        const int key = first + n * 8 + lane % 4 * 2 + i % 2;
-        x = all || is_visible(key, positions[i / 2], a.window) ? mul_rn(x, a.scale_log2) : kNone;
-        largest[i / 2] = fmaxf(largest[i / 2], x);
-      }
+    for_each_score(score, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
+    if (!all_visible(first, first + S::kKeys, tile.first_position, tile.last_position, a.window)) {
+      for_each_score(score, [&](float& x, int row, int key) {  // no branches: they would cost more
+        const bool visible = (first + key >= firsts[row]) & (first + key <= positions[row]);
+        x = visible ? x : kNone;
+      });
     }
+    float largest[2] = {kNone, kNone};
+    for_each_score(score, [&](float x, int row, int) { largest[row] = fmaxf(largest[row], x); });
     float shift[2], keep[2], sum[2] = {0.0f, 0.0f};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
