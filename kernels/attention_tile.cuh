@@ -10,14 +10,10 @@
 #pragma once
 
 #include "kernels/attention_launch.h"
-#include "kernels/attention_state.h"
-#include "kernels/attention_tile.h"
-#include "kernels/tensor_core.cuh"
+#include "kernels/attention_rows.cuh"
 
 namespace pagedinfer::kernels {
 namespace {
-
-constexpr float kNone = -__builtin_huge_valf();
 
 template <int D, int kRowWarps>
 struct TileShape {
@@ -26,15 +22,15 @@ struct TileShape {
   static constexpr int kRows = 16 * kRowWarps;
   static constexpr int kKeys = D > 128 ? 32 : 64;
   static constexpr int kStages = kRowWarps == 1 && D <= 96 ? 3 : 2;
-  static constexpr int kStride = D + 8;  // 16 bytes more: ldmatrix without bank conflicts
-  static constexpr int kVecs = D / 8;    // of 16 bytes in a row
+  static constexpr int kStride = SharedRows<D>::kStride, kVecs = SharedRows<D>::kVecs;
   static constexpr int kTile = kKeys * kStride;
   // The totals are in registers where these suffice.
   static constexpr bool kTotalsInShared = D > 128;
   static constexpr int kTotals = D / 2;  // of a thread
   static constexpr int kBytes = (kRows * kStride + kStages * 2 * kTile) * 2 +
-                                (kTotalsInShared ? kRowWarps * kWarp * kTotals * 4 : 0);
-  static_assert(kSegmentKeys % kKeys == 0 && kKeys * kVecs % kThreads == 0);
+                                (kTotalsInShared ? kRowWarps * kWarp * kTotals * 4 : 0) +
+                                kStages * kKeys * 4;
+  static_assert(kSegmentKeys % kKeys == 0 && kKeys * kVecs % kThreads == 0 && kKeys <= kThreads);
   static_assert(kStride * 2 % 16 == 0);
 };
 
@@ -47,7 +43,8 @@ struct TileWork {
   const int32_t* block_row;
   int64_t head_base;  // element of the cache at which the head begins
   int kv_head;
-  T *q, *stages;  // shared
+  T *q, *stages;       // shared
+  int* key_positions;  // shared, (kStages, kKeys)
 
   __device__ T* keys(int stage) const { return stages + stage * 2 * S::kTile; }
   __device__ T* values(int stage) const { return keys(stage) + S::kTile; }
@@ -63,40 +60,44 @@ struct TileWork {
 
   __device__ void load_q() const {
     for (int i = threadIdx.x; i < S::kRows * S::kVecs; i += S::kThreads) {
-      const int row = i / S::kVecs, column = i % S::kVecs * 8;
+      const int row = i / S::kVecs, vec = i % S::kVecs;
       const bool valid = row < tile.num_rows;
       const T* from = static_cast<const T*>(a.q);
-      copy_async(q + row * S::kStride + column,
-                 valid ? from + q_offset(row, a.q_stride) + column : from, valid);
+      copy_async(q + SharedRows<D>::offset(row, vec),
+                 valid ? from + q_offset(row, a.q_stride) + vec * 8 : from, valid);
     }
   }
 
-  __device__ void load_keys(int first, int stage) const {
-    const T* k = static_cast<const T*>(a.k);
-    const T* v = static_cast<const T*>(a.v);
+  // Of this thread's key of a tile; -1: nobody sees it.
+  __device__ int key_position(int first) const {
+    const int key = first + threadIdx.x;
+    const bool seen = threadIdx.x < S::kKeys && key >= tile.first_key && key < tile.end_key;
+    return seen ? cache_position(block_row, a.walk, key) : -1;
+  }
+  __device__ void store_key_position(int stage, int position) const {
+    if (threadIdx.x < S::kKeys) key_positions[stage * S::kKeys + threadIdx.x] = position;
+  }
+
+  // REQUIRES: the stage's key positions, stored before the last barrier.
+  __device__ void load_keys(int stage) const {
+    constexpr int kCopies = S::kKeys * S::kVecs / S::kThreads;
+    int positions[kCopies];  // read before the first copy, as no read would pass one
 #pragma unroll
-    for (int n = 0; n < S::kKeys * S::kVecs / S::kThreads; ++n) {
-      const int i = threadIdx.x + n * S::kThreads;
-      const int row = i / S::kVecs, column = i % S::kVecs * 8, key = first + row;
-      const bool valid = key >= tile.first_key && key < tile.end_key;
-      int64_t from = 0;
-      if (valid) from = head_base + int64_t(cache_position(block_row, a.walk, key)) * D + column;
-      copy_async(keys(stage) + row * S::kStride + column, k + from, valid);
-      copy_async(values(stage) + row * S::kStride + column, v + from, valid);
+    for (int n = 0; n < kCopies; ++n) {
+      const int row = (threadIdx.x + n * S::kThreads) / S::kVecs;
+      positions[n] = key_positions[stage * S::kKeys + row];
+    }
+#pragma unroll
+    for (int n = 0; n < kCopies; ++n) {
+      const int i = threadIdx.x + n * S::kThreads, row = i / S::kVecs, vec = i % S::kVecs;
+      const bool valid = positions[n] >= 0;
+      const int64_t from = head_base + int64_t(valid ? positions[n] : 0) * D + vec * 8;
+      const int to = SharedRows<D>::offset(row, vec);
+      copy_async(keys(stage) + to, static_cast<const T*>(a.k) + from, valid);
+      copy_async(values(stage) + to, static_cast<const T*>(a.v) + from, valid);
     }
   }
 };
-
-// Calls f(score, which of a lane's two rows, key within the tile).
-template <int kTiles, class F>
-__device__ void for_each_score(float (&score)[kTiles][4], const F& f) {
-  const int key = threadIdx.x % 4 * 2;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) f(score[n][i], i / 2, n * 8 + key + i % 2);
-  }
-}
 
 template <class T, int D, int kRowWarps>
 __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
@@ -113,15 +114,17 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
 
   T* const q = reinterpret_cast<T*>(shared);
   T* const stages = q + S::kRows * S::kStride;
+  int* const key_positions = reinterpret_cast<int*>(stages + S::kStages * 2 * S::kTile);
   float* const shared_totals =
-      reinterpret_cast<float*>(stages + S::kStages * 2 * S::kTile) + threadIdx.x;
+      reinterpret_cast<float*>(key_positions + S::kStages * S::kKeys) + threadIdx.x;
   const TileWork<T, D, kRowWarps> work = {a,
                                           tile,
                                           a.block_table + int64_t(item.seq) * a.max_blocks,
                                           kv_head * a.num_positions * D,
                                           kv_head,
                                           q,
-                                          stages};
+                                          stages,
+                                          key_positions};
 
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int row0 = warp * 16 + lane / 4;  // and row0 + 8
@@ -149,10 +152,18 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
 
   const int first_tile = tile.first_key / S::kKeys;
   const int end_tile = ceil_div(tile.end_key, S::kKeys);
+  int key_position[S::kStages];
+#pragma unroll
+  for (int i = 0; i < S::kStages; ++i) {
+    key_position[i] = work.key_position((first_tile + i) * S::kKeys);
+  }
   work.load_q();
 #pragma unroll
+  for (int i = 0; i < S::kStages; ++i) work.store_key_position(i, key_position[i]);
+  __syncthreads();
+#pragma unroll
   for (int i = 0; i < S::kStages - 1; ++i) {
-    if (first_tile + i < end_tile) work.load_keys((first_tile + i) * S::kKeys, i);
+    if (first_tile + i < end_tile) work.load_keys(i);
     commit_copies();
   }
 
@@ -160,106 +171,52 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
   for (int t = first_tile; t < end_tile; ++t) {
     wait_for_copies<S::kStages - 2>();
     __syncthreads();  // tile t is there for all, and nobody reads tile t - 1 any more
-    const int filled = stage == 0 ? S::kStages - 1 : stage - 1;
+    // Where the keys after those lie is asked for here and needed at the next barrier.
+    const int next_position = work.key_position((t + S::kStages) * S::kKeys);
     if (t + S::kStages - 1 < end_tile) {
-      work.load_keys((t + S::kStages - 1) * S::kKeys, filled);
+      work.load_keys(stage == 0 ? S::kStages - 1 : stage - 1);
     }
     commit_copies();
-    const T* const keys = work.keys(stage);
-    const T* const values = work.values(stage);
+    if (has_rows) {
+      float score[S::kKeys / 8][4] = {}, keep[2];
+      score_keys<T, D>(score, q, warp * 16, work.keys(stage));
+      const int first = t * S::kKeys, end = first + S::kKeys;
+      for_each_score(score, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
+      if (!all_visible(first, end, tile.first_position, tile.last_position, a.window)) {
+        for_each_score(score, [&](float& x, int row, int key) {  // no branches: they cost more
+          const bool visible = (first + key >= firsts[row]) & (first + key <= positions[row]);
+          x = visible ? x : kNone;
+        });
+      }
+      soften(score, state, keep);
+      add_values<T, D>(out, keep, score, work.values(stage));
+      if (item.state < 0 && (end % kSegmentKeys == 0 || t + 1 == end_tile)) {
+        CombineScales scales[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          state[i].sum = row_sum(state[i].sum);
+          scales[i] = combine(total[i], state[i], exp2_fast);
+          state[i] = {kNone, 0.0f};
+        }
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            float& x = total_at(n * 4 + i);
+            x = combined(x, out[n][i], scales[i / 2]);
+            out[n][i] = 0.0f;
+          }
+        }
+      }
+    }
+    work.store_key_position(stage, next_position);  // nobody needs those of tile t any more
     stage = stage + 1 == S::kStages ? 0 : stage + 1;
-    if (!has_rows) continue;
-
-    float score[S::kKeys / 8][4] = {};
-#pragma unroll
-    for (int d = 0; d < D; d += 16) {
-      uint32_t left[4];
-      load_matrices(left, q + (warp * 16 + lane % 16) * S::kStride + d + lane / 16 * 8);
-#pragma unroll
-      for (int n = 0; n < S::kKeys / 16; ++n) {
-        uint32_t right[4];
-        load_matrices(
-            right, keys + (n * 16 + lane / 16 * 8 + lane % 8) * S::kStride + d + lane / 8 % 2 * 8);
-        multiply_add<T>(score[2 * n], left, right[0], right[1]);
-        multiply_add<T>(score[2 * n + 1], left, right[2], right[3]);
-      }
-    }
-
-    const int first = t * S::kKeys;
-    for_each_score(score, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
-    if (!all_visible(first, first + S::kKeys, tile.first_position, tile.last_position, a.window)) {
-      for_each_score(score, [&](float& x, int row, int key) {  // no branches: they would cost more
-        const bool visible = (first + key >= firsts[row]) & (first + key <= positions[row]);
-        x = visible ? x : kNone;
-      });
-    }
-    float largest[2] = {kNone, kNone};
-    for_each_score(score, [&](float x, int row, int) { largest[row] = fmaxf(largest[row], x); });
-    float shift[2], keep[2], sum[2] = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      largest[i] = fmaxf(largest[i], __shfl_xor_sync(~0u, largest[i], 1));
-      largest[i] = fmaxf(largest[i], __shfl_xor_sync(~0u, largest[i], 2));
-      largest[i] = fmaxf(largest[i], state[i].largest);
-      shift[i] = largest[i] == kNone ? 0.0f : largest[i];  // of a row that has seen nothing yet
-      keep[i] = exp2_fast(sub_rn(state[i].largest, shift[i]));
-      state[i].largest = largest[i];
-    }
-#pragma unroll
-    for (int n = 0; n < S::kKeys / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        score[n][i] = exp2_fast(sub_rn(score[n][i], shift[i / 2]));
-        sum[i / 2] = add_rn(sum[i / 2], score[n][i]);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) state[i].sum = add_rn(mul_rn(state[i].sum, keep[i]), sum[i]);
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) out[n][i] = mul_rn(out[n][i], keep[i / 2]);
-    }
-
-#pragma unroll
-    for (int k = 0; k < S::kKeys / 16; ++k) {
-      const float(&low)[4] = score[2 * k];
-      const float(&high)[4] = score[2 * k + 1];
-      const uint32_t p[4] = {pack_pair<T>(low[0], low[1]), pack_pair<T>(low[2], low[3]),
-                             pack_pair<T>(high[0], high[1]), pack_pair<T>(high[2], high[3])};
-#pragma unroll
-      for (int n = 0; n < D / 16; ++n) {
-        uint32_t right[4];
-        load_matrices_transposed(
-            right, values + (k * 16 + lane % 16) * S::kStride + n * 16 + lane / 16 * 8);
-        multiply_add<T>(out[2 * n], p, right[0], right[1]);
-        multiply_add<T>(out[2 * n + 1], p, right[2], right[3]);
-      }
-    }
-
-    const bool segment_ends = (first + S::kKeys) % kSegmentKeys == 0 || t + 1 == end_tile;
-    if (!segment_ends) continue;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {  // the lanes of a row have had their own keys only
-      state[i].sum = add_rn(state[i].sum, __shfl_xor_sync(~0u, state[i].sum, 1));
-      state[i].sum = add_rn(state[i].sum, __shfl_xor_sync(~0u, state[i].sum, 2));
-    }
-    if (item.state >= 0) break;  // the item's only segment
-    const CombineScales scales[2] = {combine(total[0], state[0], exp2_fast),
-                                     combine(total[1], state[1], exp2_fast)};
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float& x = total_at(n * 4 + i);
-        x = combined(x, out[n][i], scales[i / 2]);
-        out[n][i] = 0.0f;
-      }
-    }
-    state[0] = state[1] = {kNone, 0.0f};
   }
   if (!has_rows) return;
 
+  if (item.state >= 0) {
+    for (AttentionState& rows : state) rows.sum = row_sum(rows.sum);
+  }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int row = row0 + 8 * i;

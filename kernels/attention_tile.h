@@ -1,4 +1,4 @@
-// What a thread block of attention works on.
+// What a thread block of attention works on, and where it keeps it.
 #pragma once
 
 #include "kernels/attention_bounds.h"
@@ -28,5 +28,19 @@ KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, const int32_t* que
   tile.end_key = smaller(visible.end, item.end_segment * kSegmentKeys);
   return tile;
 }
+
+// Rows of D elements of 2 bytes in shared memory, in vectors of 16 bytes. The same vector of eight
+// neighbouring rows, which ldmatrix reads at once, lies in eight different groups of banks.
+template <int D>
+struct SharedRows {
+  static constexpr int kVecs = D / 8;
+  static constexpr bool kSwizzled = kVecs % 8 == 0;  // else a vector of nothing ends each row
+  static constexpr int kStride = kSwizzled ? D : D + 8;
+
+  // Element at which a row's vector begins.
+  KERNEL_HD static constexpr int offset(int row, int vec) {
+    return row * kStride + 8 * (kSwizzled ? vec / 8 * 8 + ((vec ^ row) & 7) : vec);
+  }
+};
 
 }  // namespace pagedinfer::kernels
