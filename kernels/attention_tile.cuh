@@ -1,10 +1,10 @@
 // Attention of one tile of rows on tensor cores. Many rows (prompts): bound by mma.sync; few rows
 // (decoding): by reading K and V once.
 //
-// A warp has 16 rows and all keys of a tile of kKeys; the tiles lie at absolute multiples, so that
-// a row goes through the same operations whatever shares its thread block. Keys and values come
-// through kStages stages of shared memory, filled asynchronously by all warps; those outside of
-// what the tile's rows see are zeros there and are not read. A tile that a row does not see
+// kParts warps have 16 rows and all keys of a tile of kKeys; the tiles lie at absolute multiples,
+// so that a row goes through the same operations whatever shares its thread block. Keys and values
+// come through kStages stages of shared memory, filled asynchronously by all warps; those outside
+// of what the block's rows see are zeros there and are not read. A tile that a row does not see
 // changes nothing of it: its p is 0 and the scale of what it has is 1. Every kSegmentKeys keys the
 // softmax begins anew, and what it had is joined to the total or written as a state.
 #pragma once
@@ -15,28 +15,32 @@
 namespace pagedinfer::kernels {
 namespace {
 
-template <int D, int kRowWarps>
+template <int D, int kRowGroups, int kParts_>
 struct TileShape {
-  // A second warp helps one that computes alone to load; more would cost registers.
-  static constexpr int kThreads = kWarp * (kRowWarps < 2 ? 2 : kRowWarps);
-  static constexpr int kRows = 16 * kRowWarps;
+  static constexpr int kDim = D, kParts = kParts_;
+  static constexpr int kThreads = kWarp * kRowGroups * kParts;
+  static constexpr int kRows = 16 * kRowGroups;
   static constexpr int kKeys = D > 128 ? 32 : 64;
-  static constexpr int kStages = kRowWarps == 1 && D <= 96 ? 3 : 2;
+  static constexpr int kStages = kRowGroups == 1 && D <= 96 ? 3 : 2;
   static constexpr int kStride = SharedRows<D>::kStride, kVecs = SharedRows<D>::kVecs;
   static constexpr int kTile = kKeys * kStride;
+  // Accumulators of 16 x 8 that a warp has of the scores and of the output.
+  static constexpr int kOwnScores = 2 * ceil_div(kKeys / 16, kParts);
+  static constexpr int kOut = 2 * ceil_div(D / 16, kParts);
   // The totals are in registers where these suffice.
-  static constexpr bool kTotalsInShared = D > 128;
-  static constexpr int kTotals = D / 2;  // of a thread
-  static constexpr int kBytes = (kRows * kStride + kStages * 2 * kTile) * 2 +
-                                (kTotalsInShared ? kRowWarps * kWarp * kTotals * 4 : 0) +
-                                kStages * kKeys * 4;
+  static constexpr int kTotals = 4 * kOut;  // of a thread
+  static constexpr bool kTotalsInShared = kTotals > 64;
+  static constexpr int kExchange = kParts > 1 ? 16 * kKeys / 4 : 0;  // float4
+  static constexpr int kBytes = (kRows * kStride + kStages * 2 * kTile) * 2 + kExchange * 16 +
+                                kStages * kKeys * 4 +
+                                (kTotalsInShared ? kThreads * kTotals * 4 : 0);
   static_assert(kSegmentKeys % kKeys == 0 && kKeys * kVecs % kThreads == 0 && kKeys <= kThreads);
-  static_assert(kStride * 2 % 16 == 0);
+  static_assert(kStride * 2 % 16 == 0 && (kParts == 1 || kRowGroups == 1));
 };
 
-template <class T, int D, int kRowWarps>
+template <class T, class S>
 struct TileWork {
-  using S = TileShape<D, kRowWarps>;
+  static constexpr int D = S::kDim;
 
   const TileArgs& a;
   const Tile& tile;
@@ -78,31 +82,61 @@ struct TileWork {
     if (threadIdx.x < S::kKeys) key_positions[stage * S::kKeys + threadIdx.x] = position;
   }
 
+  // One of the vectors of a tile that this thread copies.
+  struct Copy {
+    int row, vec, to;
+  };
+  __device__ static Copy copy_of(int n) {
+    const int row = threadIdx.x / S::kVecs, vec = threadIdx.x % S::kVecs;
+    if constexpr (S::kThreads % (8 * S::kVecs) == 0) {  // adds constants to what the first one has
+      const int rows = n * (S::kThreads / S::kVecs);
+      return {row + rows, vec, SharedRows<D>::offset(row, vec) + rows * S::kStride};
+    }
+    const int i = threadIdx.x + n * S::kThreads;
+    return {i / S::kVecs, i % S::kVecs, SharedRows<D>::offset(i / S::kVecs, i % S::kVecs)};
+  }
+
   // REQUIRES: the stage's key positions, stored before the last barrier.
   __device__ void load_keys(int stage) const {
     constexpr int kCopies = S::kKeys * S::kVecs / S::kThreads;
+    const T* const k = static_cast<const T*>(a.k) + head_base;
+    const T* const v = static_cast<const T*>(a.v) + head_base;
     int positions[kCopies];  // read before the first copy, as no read would pass one
 #pragma unroll
     for (int n = 0; n < kCopies; ++n) {
-      const int row = (threadIdx.x + n * S::kThreads) / S::kVecs;
-      positions[n] = key_positions[stage * S::kKeys + row];
+      positions[n] = key_positions[stage * S::kKeys + copy_of(n).row];
     }
 #pragma unroll
     for (int n = 0; n < kCopies; ++n) {
-      const int i = threadIdx.x + n * S::kThreads, row = i / S::kVecs, vec = i % S::kVecs;
+      const Copy copy = copy_of(n);
       const bool valid = positions[n] >= 0;
-      const int64_t from = head_base + int64_t(valid ? positions[n] : 0) * D + vec * 8;
-      const int to = SharedRows<D>::offset(row, vec);
-      copy_async(keys(stage) + to, static_cast<const T*>(a.k) + from, valid);
-      copy_async(values(stage) + to, static_cast<const T*>(a.v) + from, valid);
+      const int64_t from = int64_t(valid ? positions[n] : 0) * D;
+      copy_async(keys(stage) + copy.to, k + copy.vec * 8 + from, valid);
+      copy_async(values(stage) + copy.to, v + copy.vec * 8 + from, valid);
+    }
+  }
+
+  // Asks for the queries and the first keys.
+  __device__ void begin(int first_tile, int end_tile) const {
+    int positions[S::kStages];
+#pragma unroll
+    for (int i = 0; i < S::kStages; ++i) positions[i] = key_position((first_tile + i) * S::kKeys);
+    load_q();
+#pragma unroll
+    for (int i = 0; i < S::kStages; ++i) store_key_position(i, positions[i]);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < S::kStages - 1; ++i) {
+      if (first_tile + i < end_tile) load_keys(i);
+      commit_copies();
     }
   }
 };
 
-template <class T, int D, int kRowWarps>
-__global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
+template <class T, int D, int kRowGroups, int kParts>
+__global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
     attention_tile_kernel(const TileArgs a) {
-  using S = TileShape<D, kRowWarps>;
+  using S = TileShape<D, kRowGroups, kParts>;
   unsigned char* const shared = dynamic_shared();
   const AttentionItem item = a.items[blockIdx.x];
   const int kv_head = blockIdx.y;
@@ -114,59 +148,44 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
 
   T* const q = reinterpret_cast<T*>(shared);
   T* const stages = q + S::kRows * S::kStride;
-  int* const key_positions = reinterpret_cast<int*>(stages + S::kStages * 2 * S::kTile);
+  float4* const exchange = reinterpret_cast<float4*>(stages + S::kStages * 2 * S::kTile);
+  int* const key_positions = reinterpret_cast<int*>(exchange + S::kExchange);
   float* const shared_totals =
       reinterpret_cast<float*>(key_positions + S::kStages * S::kKeys) + threadIdx.x;
-  const TileWork<T, D, kRowWarps> work = {a,
-                                          tile,
-                                          a.block_table + int64_t(item.seq) * a.max_blocks,
-                                          kv_head * a.num_positions * D,
-                                          kv_head,
-                                          q,
-                                          stages,
-                                          key_positions};
+  const TileWork<T, S> work = {a,
+                               tile,
+                               a.block_table + int64_t(item.seq) * a.max_blocks,
+                               kv_head * a.num_positions * D,
+                               kv_head,
+                               q,
+                               stages,
+                               key_positions};
 
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  const int row0 = warp * 16 + lane / 4;  // and row0 + 8
-  const bool has_rows = warp < kRowWarps && warp * 16 < tile.num_rows;
-  const int positions[2] = {has_rows ? work.position(row0) : -1,
-                            has_rows ? work.position(row0 + 8) : -1};
+  const int part = warp % kParts, group_row = warp / kParts * 16;
+  const int row0 = group_row + lane / 4;  // and row0 + 8
+  const bool has_rows = group_row < tile.num_rows;
+  const int positions[2] = {work.position(row0), work.position(row0 + 8)};
   const int firsts[2] = {first_visible(positions[0], a.window),
                          first_visible(positions[1], a.window)};
 
   AttentionState state[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
   AttentionState total[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
-  float out[D / 8][4] = {};
+  float out[S::kOut][4] = {};
   float register_totals[S::kTotalsInShared ? 1 : S::kTotals];
   const auto total_at = [&](int i) -> float& {
     if constexpr (S::kTotalsInShared) {
-      return shared_totals[i * kRowWarps * kWarp];
+      return shared_totals[i * S::kThreads];
     } else {
       return register_totals[i];
     }
   };
-  if (has_rows) {
 #pragma unroll
-    for (int i = 0; i < S::kTotals; ++i) total_at(i) = 0.0f;
-  }
+  for (int i = 0; i < S::kTotals; ++i) total_at(i) = 0.0f;
 
   const int first_tile = tile.first_key / S::kKeys;
   const int end_tile = ceil_div(tile.end_key, S::kKeys);
-  int key_position[S::kStages];
-#pragma unroll
-  for (int i = 0; i < S::kStages; ++i) {
-    key_position[i] = work.key_position((first_tile + i) * S::kKeys);
-  }
-  work.load_q();
-#pragma unroll
-  for (int i = 0; i < S::kStages; ++i) work.store_key_position(i, key_position[i]);
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < S::kStages - 1; ++i) {
-    if (first_tile + i < end_tile) work.load_keys(i);
-    commit_copies();
-  }
-
+  work.begin(first_tile, end_tile);
   int stage = 0;
   for (int t = first_tile; t < end_tile; ++t) {
     wait_for_copies<S::kStages - 2>();
@@ -178,18 +197,28 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
     }
     commit_copies();
     if (has_rows) {
-      float score[S::kKeys / 8][4] = {}, keep[2];
-      score_keys<T, D>(score, q, warp * 16, work.keys(stage));
       const int first = t * S::kKeys, end = first + S::kKeys;
-      for_each_score(score, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
-      if (!all_visible(first, end, tile.first_position, tile.last_position, a.window)) {
-        for_each_score(score, [&](float& x, int row, int key) {  // no branches: they cost more
+      const auto compute_scores = [&](auto& own) {
+        score_keys<T, D, kParts>(own, q, group_row, work.keys(stage), part);
+        for_each_score<kParts>(own, part, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
+        if (all_visible(first, end, tile.first_position, tile.last_position, a.window)) return;
+        for_each_score<kParts>(own, part, [&](float& x, int row, int key) {
+          // No branches for one score: they would cost more than all else.
           const bool visible = (first + key >= firsts[row]) & (first + key <= positions[row]);
           x = visible ? x : kNone;
         });
+      };
+      float score[S::kKeys / 8][4] = {}, keep[2];
+      if constexpr (kParts == 1) {
+        compute_scores(score);
+      } else {
+        float own[S::kOwnScores][4] = {};
+        if (part < S::kKeys / 16) compute_scores(own);
+        share_scores<kParts>(score, own, part, exchange);
       }
       soften(score, state, keep);
-      add_values<T, D>(out, keep, score, work.values(stage));
+      add_values<T, D, kParts>(out, keep, score, work.values(stage), part);
+
       if (item.state < 0 && (end % kSegmentKeys == 0 || t + 1 == end_tile)) {
         CombineScales scales[2];
 #pragma unroll
@@ -199,7 +228,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
           state[i] = {kNone, 0.0f};
         }
 #pragma unroll
-        for (int n = 0; n < D / 8; ++n) {
+        for (int n = 0; n < S::kOut; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             float& x = total_at(n * 4 + i);
@@ -221,30 +250,30 @@ __global__ void __launch_bounds__(TileShape<D, kRowWarps>::kThreads)
   for (int i = 0; i < 2; ++i) {
     const int row = row0 + 8 * i;
     if (row >= tile.num_rows) continue;
-    if (item.state >= 0) {
-      const int64_t index = (int64_t(item.state) + row) * a.kv_heads + kv_head;
-      if (lane % 4 == 0) a.states[index] = state[i];
-      float* const to = a.state_outs + index * D + lane % 4 * 2;
+    const int64_t index = (int64_t(item.state) + row) * a.kv_heads + kv_head;
+    if (item.state >= 0 && part == 0 && lane % 4 == 0) a.states[index] = state[i];
+    float* const state_out = a.state_outs + index * D;
+    T* const to = static_cast<T*>(a.out) + work.q_offset(row, a.out_stride);
 #pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-        *reinterpret_cast<float2*>(to + n * 8) = make_float2(out[n][2 * i], out[n][2 * i + 1]);
+    for (int n = 0; n < S::kOut; ++n) {
+      const int column = (n / 2 * kParts + part) * 16 + n % 2 * 8 + lane % 4 * 2;
+      if (column >= D) continue;
+      if (item.state >= 0) {
+        *reinterpret_cast<float2*>(state_out + column) =
+            make_float2(out[n][2 * i], out[n][2 * i + 1]);
+      } else {
+        *reinterpret_cast<uint32_t*>(to + column) =
+            pack_pair<T>(normalized(total_at(n * 4 + 2 * i), total[i].sum),
+                         normalized(total_at(n * 4 + 2 * i + 1), total[i].sum));
       }
-      continue;
-    }
-    T* const to = static_cast<T*>(a.out) + work.q_offset(row, a.out_stride) + lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-      *reinterpret_cast<uint32_t*>(to + n * 8) =
-          pack_pair<T>(normalized(total_at(n * 4 + 2 * i), total[i].sum),
-                       normalized(total_at(n * 4 + 2 * i + 1), total[i].sum));
     }
   }
 }
 
-template <class T, int D, int kRowWarps>
+template <class T, int D, int kRowGroups, int kParts>
 void launch_shape(const TileArgs& args, cudaStream_t stream) {
-  using S = TileShape<D, kRowWarps>;
-  const auto kernel = attention_tile_kernel<T, D, kRowWarps>;
+  using S = TileShape<D, kRowGroups, kParts>;
+  const auto kernel = attention_tile_kernel<T, D, kRowGroups, kParts>;
   const dim3 grid(args.num_items, args.kv_heads);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
   launch_kernel(kernel, grid, S::kThreads, S::kBytes, stream, args);
@@ -254,10 +283,11 @@ template <int D>
 void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
   const bool small = args.tile_rows == kSmallTileRows;
   if (args.type == Type::kBF16) {
-    small ? launch_shape<__nv_bfloat16, D, 1>(args, stream)
-          : launch_shape<__nv_bfloat16, D, 4>(args, stream);
+    small ? launch_shape<__nv_bfloat16, D, 1, 4>(args, stream)
+          : launch_shape<__nv_bfloat16, D, 4, 1>(args, stream);
   } else {
-    small ? launch_shape<__half, D, 1>(args, stream) : launch_shape<__half, D, 4>(args, stream);
+    small ? launch_shape<__half, D, 1, 4>(args, stream)
+          : launch_shape<__half, D, 4, 1>(args, stream);
   }
 }
 

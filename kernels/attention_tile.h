@@ -37,7 +37,7 @@ struct SharedRows {
   static constexpr bool kSwizzled = kVecs % 8 == 0;  // else a vector of nothing ends each row
   static constexpr int kStride = kSwizzled ? D : D + 8;
 
-  // Element at which a row's vector begins.
+  // Element at which a row's vector begins. Eight rows on it is 8 * kStride more, for any vector.
   KERNEL_HD static constexpr int offset(int row, int vec) {
     return row * kStride + 8 * (kSwizzled ? vec / 8 * 8 + ((vec ^ row) & 7) : vec);
   }
