@@ -52,7 +52,8 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .query_starts = args.query_starts,
                     .block_table = args.block_table,
                     .max_blocks = args.max_blocks,
-                    .walk = block_walk(args.block_size)};
+                    .walk = block_walk(args.block_size),
+                    .most_shared_bytes = args.most_shared_bytes};
   tiles.state_outs = static_cast<float*>(args.workspace);
   tiles.states =
       reinterpret_cast<AttentionState*>(tiles.state_outs + args.num_states * kv_heads * dim);

@@ -4,9 +4,9 @@
 //
 // Softmax in float32, restarted every kSegmentKeys keys and combined in ascending order. With
 // bfloat16 or float16 and a head_dim of 64, 80, 96, 128 or 256 on tensor cores, p rounded to the
-// type for the product with V; else a slow kernel in float32, which ignores the plan. Heads of 256
-// dimensions take 163 KiB of shared memory, which sm_80 and sm_90 have and sm_86 and sm_89 do not:
-// there the launch fails.
+// type for the product with V; else a slow kernel in float32, which ignores the plan. Prompts with
+// heads of 256 dimensions are slower where a block has 99 KiB of shared memory, as on sm_86 and
+// sm_89, than where it has 163 and more; the bits are the same.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -34,7 +34,8 @@ struct AttentionArgs {
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks
   int num_tokens, num_seqs, max_blocks, block_size;
   AttentionWork small, large;
-  int64_t num_states;  // of the plan
+  int64_t num_states;     // of the plan
+  int most_shared_bytes;  // that the device lets a block have: its opt-in limit
   void* workspace;  // attention_workspace_bytes(), 16-byte aligned; free after the launch's kernels
 };
 

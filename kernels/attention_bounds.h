@@ -8,7 +8,7 @@
 namespace pagedinfer::kernels {
 
 constexpr int kSegmentKeys = 256;
-constexpr int kSmallTileRows = 16, kLargeTileRows = 64;
+constexpr int kSmallTileRows = 16, kLargeTileRows = 128;
 
 KERNEL_HD constexpr int smaller(int a, int b) { return a < b ? a : b; }
 KERNEL_HD constexpr int larger(int a, int b) { return a > b ? a : b; }

@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int
   const int first_segment = first_visible(first_position, a.window) / kSegmentKeys;
 
   const int vecs = head_dim / 4;
-  for (int i = threadIdx.x; i < num_rows * vecs; i += kThreads) {
+  const int thread = blockIdx.z * kThreads + threadIdx.x, step = gridDim.z * kThreads;
+  for (int i = thread; i < num_rows * vecs; i += step) {
     const int row = i / vecs, column = i % vecs * 4;
     AttentionState total = {-__builtin_huge_valf(), 0.0f};
     float out[4] = {};
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int
 }  // namespace
 
 void launch_combine(const TileArgs& args, int head_dim, cudaStream_t stream) {
-  const dim3 grid(args.num_combines, args.kv_heads);
+  const dim3 grid(args.num_combines, args.kv_heads, args.tile_rows / kSmallTileRows);
   if (args.type == Type::kBF16) {
     launch_kernel(combine_kernel<__nv_bfloat16>, grid, kThreads, 0, stream, args, head_dim);
   } else {

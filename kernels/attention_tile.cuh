@@ -138,12 +138,14 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
     attention_tile_kernel(const TileArgs a) {
   using S = TileShape<D, kRowGroups, kParts>;
   unsigned char* const shared = dynamic_shared();
-  const AttentionItem item = a.items[blockIdx.x];
+  const AttentionItem whole = a.items[blockIdx.x];
+  const AttentionItem item = rows_from(whole, blockIdx.z * S::kRows);
   const int kv_head = blockIdx.y;
 
-  const Tile tile = make_tile(item, a.query_starts, a.positions, a.group, S::kRows, a.window);
-  // No segment, no key that a row sees, or a segment before the window, whose state the combine
-  // step does not look for.
+  const Tile tile = make_part(whole, blockIdx.z * S::kRows, S::kRows, a.query_starts, a.positions,
+                              a.group, a.tile_rows, a.window);
+  // No segment, no rows, no key that a row sees, or a segment before the window, whose state the
+  // combine step does not look for.
   if (tile.first_key >= tile.end_key) return;
 
   T* const q = reinterpret_cast<T*>(shared);
@@ -273,22 +275,31 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
 template <class T, int D, int kRowGroups, int kParts>
 void launch_shape(const TileArgs& args, cudaStream_t stream) {
   using S = TileShape<D, kRowGroups, kParts>;
+  static_assert(kLargeTileRows % S::kRows == 0);
   const auto kernel = attention_tile_kernel<T, D, kRowGroups, kParts>;
-  const dim3 grid(args.num_items, args.kv_heads);
+  const dim3 grid(args.num_items, args.kv_heads, args.tile_rows / S::kRows);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
   launch_kernel(kernel, grid, S::kThreads, S::kBytes, stream, args);
 }
 
+template <class T, int D>
+void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
+  // 128 rows where possible: 64 take twice the bytes from the L2, as many as it has. Of 64
+  // dimensions more blocks of 64 rows fit, 80 do not divide among 256 threads, 256 leave no
+  // registers.
+  constexpr int kRowGroups = D == 96 || D == 128 ? 8 : 4;
+  static_assert(TileShape<D, 1, 4>::kBytes <= 99 << 10);  // that any device has
+  if (args.tile_rows == kLargeTileRows &&
+      TileShape<D, kRowGroups, 1>::kBytes <= args.most_shared_bytes) {
+    launch_shape<T, D, kRowGroups, 1>(args, stream);
+  } else {
+    launch_shape<T, D, 1, 4>(args, stream);
+  }
+}
 template <int D>
 void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
-  const bool small = args.tile_rows == kSmallTileRows;
-  if (args.type == Type::kBF16) {
-    small ? launch_shape<__nv_bfloat16, D, 1, 4>(args, stream)
-          : launch_shape<__nv_bfloat16, D, 4, 1>(args, stream);
-  } else {
-    small ? launch_shape<__half, D, 1, 4>(args, stream)
-          : launch_shape<__half, D, 4, 1>(args, stream);
-  }
+  args.type == Type::kBF16 ? launch_tiles_of<__nv_bfloat16, D>(args, stream)
+                           : launch_tiles_of<__half, D>(args, stream);
 }
 
 }  // namespace

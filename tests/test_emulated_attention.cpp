@@ -146,6 +146,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .small = work(plan.small),
                       .large = work(plan.large),
                       .num_states = plan.num_states,
+                      .most_shared_bytes = (random.below(2) ? 99 : 227) << 10,
                       .workspace = workspace.as<void>()},
                      nullptr);
     CHECK(out.guards_are_whole());
@@ -178,6 +179,9 @@ void check(Random& random, const Shape& shape, int most_tokens, double tolerance
   compare();
   run(random, shape, seqs, block_size(), random.below(2) ? 1000 : 10,
       [&](int) { return random.between(1, 90); });
+  compare();
+  // Tiles of many rows that are cut, some of whose rows do not see every segment.
+  run(random, shape, seqs, block_size(), 1000, [&](int) { return 100 / shape.group(); });
   compare();
 }
 

@@ -127,6 +127,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
        .small = work(at.small_items, step.small_items, at.small_combines, step.small_combines),
        .large = work(at.large_items, step.large_items, at.large_combines, step.large_combines),
        .num_states = step.states,
+       .most_shared_bytes = 227 << 10,
        .workspace = workspace.as<void>()},
       nullptr);
 

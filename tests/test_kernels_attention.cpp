@@ -162,6 +162,66 @@ TEST_CASE("a key is read where the block table says") {
   }
 }
 
+template <int D>
+static void check_shared_rows() {
+  CAPTURE(D);
+  using Rows = SharedRows<D>;
+  std::set<int> offsets;
+  for (int row = 0; row < 128; ++row) {
+    for (int vec = 0; vec < Rows::kVecs; ++vec) {
+      const int offset = Rows::offset(row, vec);
+      REQUIRE((offset % 8 == 0 && offset / Rows::kStride == row));
+      REQUIRE(offset == Rows::offset(row % 8, vec) + row / 8 * 8 * Rows::kStride);
+      offsets.insert(offset);
+      std::set<int> groups;  // of 16 bytes, of which the banks have eight side by side
+      for (int r = 0; r < 8; ++r) groups.insert(Rows::offset(row + r, vec) / 8 % 8);
+      REQUIRE((row % 8 != 0 || groups.size() == 8));
+    }
+  }
+  CHECK(offsets.size() == 128u * Rows::kVecs);
+}
+
+TEST_CASE("rows in shared memory share no place, nor banks with what is read beside them") {
+  check_shared_rows<64>();
+  check_shared_rows<80>();
+  check_shared_rows<96>();
+  check_shared_rows<128>();
+  check_shared_rows<256>();
+}
+
+TEST_CASE("thread blocks that share an item have each of its rows and states once") {
+  Random random{6};
+  AttentionPlan plan;
+  for (int round = 0; round < 100; ++round) {
+    const Step step = random_step(random);
+    const int group = 1 + random.below(20), part_rows = std::array{16, 64, 128}[random.below(3)];
+    plan_attention(step.query_starts, step.positions, group, 1 << 20, plan);
+    const int window = random.below(2) ? 0 : 1 + random.below(700);
+    for (const AttentionItem& item : plan.large.items) {
+      const Tile whole = make_tile(item, step.query_starts.data(), step.positions.data(), group,
+                                   kLargeTileRows, window);
+      int rows = 0, end_key = whole.first_key;
+      for (int row = 0; row < kLargeTileRows; row += part_rows) {
+        const Tile tile = make_part(item, row, part_rows, step.query_starts.data(),
+                                    step.positions.data(), group, kLargeTileRows, window);
+        if (tile.num_rows <= 0) {
+          REQUIRE(tile.first_key >= tile.end_key);
+          continue;
+        }
+        REQUIRE((tile.first_row == whole.first_row + rows && rows == row));
+        REQUIRE(rows_from(item, row).state == (item.state < 0 ? item.state : item.state + row));
+        if (item.state >= 0) {  // what the combine step reads is written for every row
+          REQUIRE((tile.first_key == whole.first_key && tile.end_key == whole.end_key));
+        }
+        rows += tile.num_rows;
+        end_key = larger(end_key, tile.end_key);
+      }
+      REQUIRE(rows == whole.num_rows);
+      REQUIRE((whole.first_key >= whole.end_key || end_key == whole.end_key));
+    }
+  }
+}
+
 TEST_CASE("a token's sequence is found among empty ones") {
   Random random{4};
   for (int round = 0; round < 300; ++round) {

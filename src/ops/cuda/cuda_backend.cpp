@@ -69,11 +69,11 @@ std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
 
 CudaBackend::CudaBackend(const CudaOptions& options)
     : options_(options),
-      name_([&] {
+      device_([&] {
         check_cuda(cudaSetDevice(options.device), "to choose a GPU");
         cudaDeviceProp properties = {};
         check_cuda(cudaGetDeviceProperties(&properties, options.device), "to look at the GPU");
-        return std::string(properties.name);
+        return properties;
       }()),
       stream_(make_stream()),
       products_(options.deterministic),
@@ -87,12 +87,12 @@ CudaBackend::~CudaBackend() {
 }
 
 std::string CudaBackend::description() const {
-  return fmt::format("cuda ({}, {}{})", name_, name_of(options_.compute),
+  return fmt::format("cuda ({}, {}{})", device_.name, name_of(options_.compute),
                      options_.deterministic ? ", deterministic" : "");
 }
 
 std::string CudaBackend::arithmetic_name() const {
-  return fmt::format("{}, cuBLAS {}", name_, products_.library_version());
+  return fmt::format("{}, cuBLAS {}", device_.name, products_.library_version());
 }
 
 DeviceMemory CudaBackend::memory() const {

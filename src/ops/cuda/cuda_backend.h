@@ -25,7 +25,7 @@ class CudaBackend final : public CudaOps {
   ~CudaBackend() override;
 
   std::string description() const override;
-  std::string device_name() const override { return name_; }
+  std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
   DeviceMemory memory() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
@@ -110,7 +110,7 @@ class CudaBackend final : public CudaOps {
   void norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps, Tensor out);
 
   const CudaOptions options_;
-  std::string name_;
+  const cudaDeviceProp device_;
   CudaStream stream_;
   CudaProducts products_;
 
