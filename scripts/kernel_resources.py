@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What the compiler made of the GPU's kernels: no GPU is needed, and no speed is measured.
+
+Compiles kernels/*.cu and writes one line of JSON for each kernel and architecture: registers, stack
+(spills), shared memory, how many blocks and warps fit on a multiprocessor, how wide the loads are, and
+for attention how many bytes of keys and values a multiprocessor asks for at once.
+
+    scripts/kernel_resources.py --only 'attention*.cu' --arch 90a --out results/kernel_resources.jsonl
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHARED_OF_SM = {"80": 164 << 10, "86": 100 << 10, "89": 100 << 10, "90a": 228 << 10}
+WARPS_OF_SM = {"80": 64, "86": 48, "89": 48, "90a": 64}
+SHAPES = """
+#include <cstdio>
+#include "kernels/attention_tile.cuh"
+using namespace pagedinfer::kernels;
+template <int D, int kRows, int kParts> void print() {
+  using S = TileShape<D, kRows, kParts>;
+  std::printf("%d,%d,%d %d %d %d\\n", D, kRows, kParts, S::kThreads, S::kBytes,
+              (S::kStages - 1) * 2 * S::kKeys * D * 2);
+}
+int main() {
+  print<64, 1, 4>(), print<80, 1, 4>(), print<96, 1, 4>(), print<128, 1, 4>(), print<256, 1, 4>();
+  print<64, 4, 1>(), print<80, 4, 1>(), print<96, 8, 1>(), print<128, 8, 1>(), print<256, 4, 1>();
+}
+"""
+# A tag in front of a count, the instructions that it counts.
+COUNTED = {
+    "mma": r"\bHMMA\b",
+    "copies_16": r"\bLDGSTS\.\S*128",
+    "loads_16": r"\bLDG\.\S*128",
+    "loads_less": r"\bLDG\.(?!\S*128)",
+    "local": r"\b(LDL|STL)\b",
+}
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+
+
+def tile_shapes(tools, folder):
+    source = folder / "shapes.cu"
+    source.write_text(SHAPES)
+    run(tools.nvcc, "-std=c++20", "-I.", "-arch=sm_80", "-o", folder / "shapes", source)
+    rows = [line.split() for line in run(folder / "shapes").splitlines()]
+    return {row[0]: tuple(map(int, row[1:])) for row in rows}
+
+
+def blocks_that_fit(arch, registers, threads, shared):
+    warps = threads // 32
+    of_warp = -(-registers * 32 // 256) * 256
+    return min(65536 // (of_warp * warps), SHARED_OF_SM[arch] // (shared + 1024),
+               WARPS_OF_SM[arch] // warps, 32)
+
+
+def kernels_of(tools, source, arch, cubin, shapes):
+    run(tools.nvcc, "-std=c++20", "-O3", "-I.", f"-arch=sm_{arch}", "-cubin", "-o", cubin, source)
+    usage = run(tools.cuobjdump, "--dump-resource-usage", cubin)
+    found = re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", usage)
+    code, name = {}, None
+    for line in run(tools.nvdisasm, "-c", cubin).splitlines():
+        if match := re.match(r"\.text\.(\S+):", line):
+            name = match[1]
+            code[name] = []
+        elif name:
+            code[name].append(line)
+    for mangled, registers, stack, static in found:
+        short = re.sub(r"pagedinfer::kernels::|\(anonymous namespace\)::|^void |\((int|bool)\)|\(pag.*",
+                       "", run("c++filt", mangled).strip())
+        # On sm_90, where a block has any, the driver's own 1,024 bytes count too.
+        static = max(int(static) - (1024 if arch == "90a" else 0), 0)
+        record = {"file": source.name, "kernel": short, "arch": f"sm_{arch}",
+                  "registers": int(registers), "stack_bytes": int(stack), "static_shared": static}
+        record.update({tag: sum(bool(re.search(p, l)) for l in code[mangled])
+                       for tag, p in COUNTED.items()})
+        if match := re.search(r"attention_tile_kernel<\w+, (\d+), (\d+), (\d+)>", short):
+            threads, shared, in_flight = shapes[",".join(match.groups())]
+            blocks = blocks_that_fit(arch, int(registers), threads, shared)
+            record.update(threads=threads, shared=shared, blocks_per_sm=blocks,
+                          warps_per_sm=blocks * threads // 32,
+                          bytes_in_flight_per_sm=blocks * in_flight)
+        yield record
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nvcc", default="nvcc")
+    parser.add_argument("--cuobjdump", default="cuobjdump")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--arch", default="80,90a")
+    parser.add_argument("--only", default="*.cu", help="of kernels/")
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    tools = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, open(tools.out, "w") as out:
+        folder = pathlib.Path(temporary)
+        shapes = tile_shapes(tools, folder)
+        for source in sorted((ROOT / "kernels").glob(tools.only)):
+            for arch in tools.arch.split(","):
+                for record in kernels_of(tools, source, arch, folder / "out.cubin", shapes):
+                    out.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
