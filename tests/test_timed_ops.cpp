@@ -76,7 +76,11 @@ Batch batch_of(int seqs, int tokens, int context, int logits) {
 
 struct Scene {
   SlowOps slow;
-  ClockTimer timer{[this] { return slow.now; }};
+  bool clock_throws = false;
+  ClockTimer timer{[this] {
+    if (clock_throws) throw std::runtime_error("no mark");
+    return slow.now;
+  }};
   std::vector<TimedStep> steps;
   TimedOps ops{slow, timer, [this](const TimedStep& step) { steps.push_back(step); }};
 
@@ -172,23 +176,25 @@ TEST_CASE("timing: a step is known when its tokens are, with the next one on its
   CHECK(scene.steps[1].gap == 2);
 }
 
-TEST_CASE("timing: a call that throws leaves the others' times as they are") {
-  Scene scene;
-  scene.ops.stage(batch_of(1, 1, 1, 1));
-  scene.norm(1);
-  scene.slow.norm_throws = true;
-  CHECK_THROWS_AS(scene.norm(2), std::runtime_error);
-  scene.slow.norm_throws = false;
-  scene.ops.stage(batch_of(1, 1, 1, 1));
-  scene.norm(4);
-  scene.sample(8);
-  REQUIRE(scene.steps.size() == 2);
-  REQUIRE(scene.steps[0].ops.size() == 1);
-  CHECK(scene.steps[0].ops[0].seconds == 1);
-  CHECK(scene.steps[1].gap == 2);
-  REQUIRE(scene.steps[1].ops.size() == 2);
-  CHECK(scene.steps[1].ops[0].seconds == 4);
-  CHECK(scene.steps[1].ops[1].seconds == 8);
+TEST_CASE("timing: a call or a mark that throws leaves the others' times as they are") {
+  for (const bool mark_throws : {false, true}) {
+    Scene scene;
+    scene.ops.stage(batch_of(1, 1, 1, 1));
+    scene.norm(1);
+    (mark_throws ? scene.clock_throws : scene.slow.norm_throws) = true;
+    CHECK_THROWS_AS(scene.norm(2), std::runtime_error);
+    scene.clock_throws = scene.slow.norm_throws = false;
+    scene.ops.stage(batch_of(1, 1, 1, 1));
+    scene.norm(4);
+    scene.sample(8);
+    REQUIRE(scene.steps.size() == 2);
+    REQUIRE(scene.steps[0].ops.size() == 1);
+    CHECK(scene.steps[0].ops[0].seconds == 1);
+    CHECK(scene.steps[1].gap == 2);
+    REQUIRE(scene.steps[1].ops.size() == 2);
+    CHECK(scene.steps[1].ops[0].seconds == 4);
+    CHECK(scene.steps[1].ops[1].seconds == 8);
+  }
 }
 
 namespace {

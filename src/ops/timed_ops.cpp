@@ -63,17 +63,17 @@ void TimedOps::copy(Tensor from, Tensor to) { ops_.copy(from, to); }
 
 // What ends here is time without an operation.
 void TimedOps::mark_gap() {
-  pending_.back().marks.push_back(false);
   timer_.mark();
+  pending_.back().marks.push_back(false);
 }
 
 // The operation that ends here began where the one before it ended.
 void TimedOps::mark(OpName name, OpWork work) {
   if (in_one_piece_) return;
+  timer_.mark();
   Pending& step = pending_.back();
   step.step.ops.push_back({.name = name, .work = work});
   step.marks.push_back(true);
-  timer_.mark();
 }
 
 BatchView TimedOps::stage(const Batch& batch) {
