@@ -67,7 +67,7 @@ void compare(const std::string& dir, DType compute, WeightSource source = Weight
   const auto length = static_cast<size_t>(kPrompt + std::max(4, gpu_trials(40)));
   INFO(dir, ", ", std::string(name_of(compute)));
   ModelRunner reference(dir, DType::kF32, available_isas().back(), 2, source);
-  ModelRunner rounded(dir, compute == DType::kBF16 ? DType::kBF16 : DType::kF32,
+  ModelRunner rounded(dir, compute == DType::kF32 ? DType::kF32 : DType::kBF16,
                       available_isas().back(), 2, source);
   GpuRunner gpu(dir, compute, kPositions, source);
   Random random{77};
@@ -104,9 +104,9 @@ void compare(const std::string& dir, DType compute, WeightSource source = Weight
   MESSAGE(std::string(name_of(compute))
           << ": error " << error << ", of the CPU " << cpu_error << ", largest logit " << size);
   if (compute == DType::kF32) CHECK(error <= 1e-4f * size);
-  // The CPU keeps float32 between products.
+  // The CPU, in bfloat16 here, keeps float32 between products. float16 has three bits more.
   if (compute == DType::kBF16) CHECK(error <= 4 * cpu_error);
-  if (compute == DType::kF16) CHECK(error <= 1e-2f * size);
+  if (compute == DType::kF16) CHECK(error <= 0.5f * cpu_error);
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (margin_of(expected[i]) <= 2 * error) continue;  // a near-tie
     CHECK(best_of(found[i]) == best_of(expected[i]));
