@@ -1,7 +1,12 @@
 // The program on the emulated device: whole runs, from flags to records.
+#include <cublasLt.h>
+#include <dlfcn.h>
+
 #include <cstdlib>
+#include <filesystem>
 
 #include "e2e.h"
+#include "paths.h"
 
 namespace pagedinfer {
 namespace {
@@ -57,6 +62,34 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
     CHECK(found.exit_code == 2);
     CHECK(found.out == expected.out);
   }
+}
+
+TEST_CASE("emulated: a library that is no cuBLAS keeps a run on the CPU, with a word about it") {
+  if (skips_without_program()) return;
+  // A copy of the program finds another library in its place: that of mathematics.
+  TempDir dir;
+  const std::string program = dir / "program";
+  std::filesystem::copy_file(built_program(), program);
+  std::filesystem::create_directory(dir / "lib");
+  Dl_info other = {};
+  REQUIRE(dladdr(dlsym(RTLD_DEFAULT, "cos"), &other) != 0);
+  std::filesystem::copy_file(other.dli_fname,
+                             dir / ("lib/libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)));
+
+  const auto run_on = [&](const std::string& device) {
+    Process process({program, "run", "--device", device, "--model", bundled_model(), "--input", "-",
+                     "--output", "-"});
+    process.write("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n");
+    process.close_input();
+    return process.wait();
+  };
+  const std::string problem = "cuBLAS: libcublasLt.so.0 has no cublasLtGetVersion";
+  const Ended chosen = run_on("auto");
+  CHECK(chosen.exit_code == 0);
+  CHECK(chosen.err.find("note: the GPU is not used: " + problem) != std::string::npos);
+  const Ended asked = run_on("cuda");
+  CHECK(asked.exit_code == 1);
+  CHECK(asked.err.find("--device cuda: " + problem + "; --device cpu") != std::string::npos);
 }
 
 }  // namespace pagedinfer

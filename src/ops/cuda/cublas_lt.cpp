@@ -32,23 +32,8 @@ std::string library_name() { return fmt::format("libcublasLt.so.{}", CUBLAS_VER_
 }  // namespace
 
 CublasLt::CublasLt() {
-  if (const std::string problem = load(); !problem.empty()) throw Error(problem);
-}
-
-CublasLt::~CublasLt() {
-  if (library_ != nullptr) dlclose(library_);
-}
-
-std::string CublasLt::problem() {
-  void* const library = dlopen(library_name().c_str(), RTLD_LAZY | kMode);
-  if (library == nullptr) return fmt::format("cuBLAS: {}", dlerror());
-  dlclose(library);
-  return "";
-}
-
-std::string CublasLt::load() {
   library_ = dlopen(library_name().c_str(), RTLD_NOW | kMode);
-  if (library_ == nullptr) return fmt::format("cuBLAS: {}", dlerror());
+  if (library_ == nullptr) throw Error(fmt::format("cuBLAS: {}", dlerror()));
   std::string missing;
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library_, name));
@@ -69,10 +54,20 @@ std::string CublasLt::load() {
   find(preference_create, "cublasLtMatmulPreferenceCreate");
   find(preference_destroy, "cublasLtMatmulPreferenceDestroy");
   find(preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  if (missing.empty()) return "";
+  if (missing.empty()) return;
   dlclose(library_);
-  library_ = nullptr;
-  return fmt::format("cuBLAS: {} has no {}", library_name(), missing);
+  throw Error(fmt::format("cuBLAS: {} has no {}", library_name(), missing));
+}
+
+CublasLt::~CublasLt() { dlclose(library_); }
+
+std::string CublasLt::problem() {
+  try {
+    const CublasLt library;
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 void CublasLt::check(cublasStatus_t status, const char* what) const {

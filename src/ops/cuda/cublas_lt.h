@@ -16,7 +16,7 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  // "" if it can be loaded.
+  // "" if there is one, or what the constructor says.
   static std::string problem();
 
   // Throws Error or, where the device is gone, DeviceLost. `what` says what was being done.
@@ -39,8 +39,6 @@ class CublasLt {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
 
  private:
-  std::string load();  // "" or what went wrong
-
   void* library_ = nullptr;
 };
 
