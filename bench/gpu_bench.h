@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -35,7 +35,8 @@ struct Work {
 
 class Bench {
  public:
-  explicit Bench(std::string_view only) : only_(only), stream_(make_stream()) {
+  // Measures what has one of these words in its name; all if there are none.
+  explicit Bench(std::vector<std::string> only) : only_(std::move(only)), stream_(make_stream()) {
     for (CudaEvent* event : {&begin_, &end_}) {
       cudaEvent_t made = nullptr;
       check_cuda(cudaEventCreate(&made), "an event");
@@ -93,7 +94,9 @@ class Bench {
   // `launch` is called with the number of the turn.
   void measure(const std::string& name, const std::string& shape, Work work,
                const std::function<void(int)>& launch) {
-    if (name.find(only_) == std::string::npos) return;
+    const auto has = [&](const std::string& word) { return name.find(word) != std::string::npos; };
+    if (!only_.empty() && std::ranges::none_of(only_, has)) return;
+    ++num_measured_;
     const double us = time(launch);
     const double gb_s = 1e-3 * work.bytes / us, tflop_s = 1e-6 * work.flops / us;
     fmt::print(
@@ -103,6 +106,7 @@ class Bench {
     std::fflush(stdout);
   }
 
+  int num_measured() const { return num_measured_; }
   cudaStream_t stream() const { return stream_.get(); }
 
  private:
@@ -147,7 +151,8 @@ class Bench {
     return times[kRuns / 2];
   }
 
-  const std::string only_;
+  const std::vector<std::string> only_;
+  int num_measured_ = 0;
   CudaStream stream_;
   CudaEvent begin_, end_;
   DeviceBytes memory_, lists_;

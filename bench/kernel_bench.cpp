@@ -2,13 +2,13 @@
 // bandwidth of a large copy, counting bytes read and written, and the rate of a large bfloat16
 // product. Bytes and arithmetic are counted by hand. A line of JSON each.
 //
-//   pagedinfer_kernel_bench [part of a name]
+//   pagedinfer_kernel_bench [part of a name ...]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu_bench.h"
@@ -166,9 +166,9 @@ void peak(Bench& bench, CudaProducts& by) {
   });
 }
 
-void run(std::string_view only) {
+void run(std::vector<std::string> only) {
   if (const std::string problem = cuda_problem(); !problem.empty()) throw Error(problem);
-  Bench bench(only);
+  Bench bench(std::move(only));
   CudaProducts fastest(false), deterministic(true);
   peak(bench, fastest);
   for (const Shape& s : kShapes) {
@@ -192,6 +192,7 @@ void run(std::string_view only) {
       products(bench, deterministic, "product_deterministic", s, rows);
     }
   }
+  if (bench.num_measured() == 0) throw Error("nothing has such a name");
 }
 
 }  // namespace
@@ -199,7 +200,7 @@ void run(std::string_view only) {
 
 int main(int argc, char** argv) {
   try {
-    pagedinfer::run(argc > 1 ? argv[1] : "");
+    pagedinfer::run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "pagedinfer_kernel_bench: %s\n", error.what());
     return 1;

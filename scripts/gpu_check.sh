@@ -9,7 +9,7 @@
 #   engine     whole runs beside their goals; equal bytes with --deterministic; gpu_engine.py
 #   peers      the same work by PyTorch and by transformers' continuous batching; gpu_peers.py
 #
-# PART:A,B runs some of a part: kernels:attention, engine:steps,start, peers:batching.
+# PART:A,B runs some of a part: kernels:attention,product, engine:steps,start, peers:batching.
 #
 # Needs CUDA's driver, cuBLAS (PyTorch's will do) and, for engine and peers, Python, with PyTorch
 # for peers; no network. A part takes less than 8 minutes. Results go to OUT: results.jsonl, a line
@@ -113,7 +113,9 @@ measure() { # part, command
   grep '^{' "$out/$part.log" >>"$results"
   return "$code"
 }
-check_kernels() { measure kernels "$bin/pagedinfer_kernel_bench" "$1"; }
+check_kernels() { # shellcheck disable=SC2086
+  measure kernels "$bin/pagedinfer_kernel_bench" ${1//,/ }
+}
 check_engine() { # shellcheck disable=SC2086
   measure engine python3 -u scripts/gpu_engine.py "$bin/pagedinfer" ${1//,/ }
 }
