@@ -43,7 +43,7 @@ struct Config {
   std::string chat_date = "26 Jul 2024";  // for templates that print one
 
   // device
-  std::string device = "auto";  // auto, cpu, cuda
+  std::string device = "auto";                        // auto, cpu, cuda
   std::optional<double> gpu_memory_utilization = {};  // share of the GPU's memory in use at most
   bool deterministic = false;  // on a GPU too, a request's bits do not depend on its batch
   std::optional<int> threads = {};
