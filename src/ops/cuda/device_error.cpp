@@ -23,6 +23,7 @@ bool ends_device(cudaError_t status) {
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorInsufficientDriver:
     case cudaErrorNoDevice:
+    case cudaErrorNotPermitted:
     case cudaErrorNotSupported:
     // What cannot be recorded as a graph.
     case cudaErrorStreamCaptureUnsupported:
