@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kv/kv_pool.h"
+#include "sanitized.h"
 #include "sched/batch_builder.h"
 #include "sched/scheduler.h"
 
@@ -41,15 +42,6 @@ struct Counters {
 
   void print_and_require(std::initializer_list<const char*> names);
 };
-
-// A number of random runs, fewer where a sanitizer makes each of them slow.
-inline int scaled(int num_runs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return num_runs / 8;
-#else
-  return num_runs;
-#endif
-}
 
 // Cache positions that the sequences of a plan hold and that no token was written to yet, the
 // plan's own included: a device fills them with poison before it writes.

@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "e2e.h"
+#include "sanitized.h"
 
 namespace pagedinfer {
 namespace {
 
 namespace fs = std::filesystem;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 }  // namespace
 
 TEST_CASE("the closing words are about what there was") {

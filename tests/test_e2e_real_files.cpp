@@ -6,17 +6,12 @@
 #include <string>
 
 #include "e2e.h"
+#include "sanitized.h"
 
 namespace pagedinfer {
 namespace {
 
 constexpr size_t kMegabyte = 1 << 20;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 const std::string kGood = R"({"id":"good","prompt":"Nora","max_tokens":2})"
                           "\n";

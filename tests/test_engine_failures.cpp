@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "engine_run.h"
 #include "kv/paged_pool.h"
+#include "sanitized.h"
 
 using namespace pagedinfer;
 
@@ -78,11 +79,7 @@ int num_failures(const EngineRun& run) {
 
 constexpr Overlap kEither[] = {Overlap::kNo, Overlap::kYes};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kStride = 13;
-#else
-constexpr int kStride = 1;
-#endif
+constexpr int kStride = kSanitized ? 13 : 1;
 
 }  // namespace
 

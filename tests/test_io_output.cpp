@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "io/output_file.h"
 #include "io/record_output.h"
+#include "sanitized.h"
 #include "support.h"
 
 using namespace pagedinfer;
@@ -126,7 +127,7 @@ TEST_CASE("what a file held stays until something is written") {
 TEST_CASE("records come out in the order of the input, whatever order they end in") {
   TempDir folder;
   std::mt19937 random(1);
-  for (int run = 0; run < 60; ++run) {
+  for (int run = 0; run < scaled(60); ++run) {
     const Workload work = random_workload(random, run % 4);
     const std::string path = folder / std::to_string(run);
     RecordOutput output(path, {});

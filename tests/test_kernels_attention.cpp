@@ -11,6 +11,7 @@
 #include "kernels/attention_tile.h"
 #include "kernels/kv_layout.h"
 #include "ops_support.h"
+#include "sanitized.h"
 
 using namespace pagedinfer;
 namespace gpu = pagedinfer::kernels;
@@ -49,7 +50,7 @@ Step random_step(Random& random) {
 TEST_CASE("every query's visible keys are attended to exactly once, whatever the plan") {
   Random random{1};
   AttentionPlan plan;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < scaled(150); ++round) {
     const Step step = random_step(random);
     const int group = std::array{1, 2, 3, 4, 7, 8, 17, 71}[random.below(8)];
     const int window = random.below(2) ? 0 : 1 + random.below(700);

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace pagedinfer {
+
+// Whether this build has a sanitizer, which takes time and memory of its own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// A number of random runs, fewer where a sanitizer makes each of them slow.
+constexpr int scaled(int num_runs) { return kSanitized ? num_runs / 8 : num_runs; }
+
+}  // namespace pagedinfer
