@@ -60,8 +60,12 @@ void CudaProducts::multiply(const Tensor& x, const Product& product, void* works
   CHECK(weight.dtype == x.dtype && (out.dtype == x.dtype || out.dtype == DType::kF32));
   if (x.rows == 0) return;
   ProductKey key = key_of(x, product, deterministic_);
-  if (!choice_for(key).serves_all) key.rows = x.rows;
-  const Choice& choice = choice_for(key);
+  const Choice* chosen = &choice_for(key);
+  if (!chosen->serves_all && key.rows != x.rows) {
+    key.rows = x.rows;
+    chosen = &choice_for(key);
+  }
+  const Choice& choice = *chosen;
   set_rows(choice, x.rows);
   const float one = 1.0f, zero = 0.0f;
   lt_.check(lt_.matmul(handle_, operation_, &one, weight.data, choice.weight, x.data, choice.x,
