@@ -25,22 +25,36 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+// What the driver, if there is one, says of GPUs.
+struct Found {
+  int driver = 0;
+  cudaError_t status = cudaSuccess;  // of counting
+  int count = 0;
+
+  bool none() const { return status == cudaErrorNoDevice || (status == cudaSuccess && count == 0); }
+};
+
+Found find_gpus() {
+  Found found;
+  static_cast<void>(cudaDriverGetVersion(&found.driver));
+  found.status = cudaGetDeviceCount(&found.count);
+  static_cast<void>(cudaGetLastError());
+  return found;
+}
+
 }  // namespace
 
 std::string cuda_problem() {
-  int driver = 0, runtime = 0, count = 0;
-  static_cast<void>(cudaDriverGetVersion(&driver));
-  static_cast<void>(cudaRuntimeGetVersion(&runtime));
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  static_cast<void>(cudaGetLastError());
-  if (driver == 0) return "this machine has no NVIDIA driver";
+  const Found gpus = find_gpus();
+  const cudaError_t status = gpus.status;
+  if (gpus.driver == 0) return "this machine has no NVIDIA driver";
   if (status == cudaErrorInsufficientDriver) {
+    int runtime = 0;
+    static_cast<void>(cudaRuntimeGetVersion(&runtime));
     return fmt::format("the NVIDIA driver is for CUDA {}, this build needs {}",
-                       version_text(driver), version_text(runtime));
+                       version_text(gpus.driver), version_text(runtime));
   }
-  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
-    return "the NVIDIA driver finds no GPU";
-  }
+  if (gpus.none()) return "the NVIDIA driver finds no GPU";
   if (status != cudaSuccess) return fmt::format("CUDA: {}", cudaGetErrorString(status));
   cudaDeviceProp properties = {};
   if (const cudaError_t found = cudaGetDeviceProperties(&properties, 0); found != cudaSuccess) {
@@ -54,12 +68,8 @@ std::string cuda_problem() {
 }
 
 bool has_gpu() {
-  int driver = 0, count = 0;
-  static_cast<void>(cudaDriverGetVersion(&driver));
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  static_cast<void>(cudaGetLastError());
-  if (driver == 0 || status == cudaErrorNoDevice) return false;
-  return status != cudaSuccess || count > 0;
+  const Found gpus = find_gpus();
+  return gpus.driver != 0 && !gpus.none();
 }
 
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options) {
