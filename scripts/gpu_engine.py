@@ -19,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-from gpu_measure import (DEVICE, ROOT, SMALL, OutOfTime, dummy, model_of, random_prompts, report,
-                         report_measure, run, seconds_left, write_prompts)
+from gpu_measure import (DEVICE, ROOT, SMALL, STEP_TOKENS, OutOfTime, dummy, model_of,
+                         random_prompts, report, report_measure, run, seconds_left, write_prompts)
 
 LLAMA = "llama-3.2-3b-instruct"
 CONFIGURATIONS = [
@@ -84,11 +84,11 @@ def gaps(program: str, work: pathlib.Path) -> None:
 
 
 def prefill(program: str, work: pathlib.Path) -> None:
-    count, length = (128, 2048) if not SMALL else (8, 48)
+    count, length = (128, 2048) if not SMALL else (60, 48)
     prompts = write_prompts(work / "prefill.jsonl", random_prompts(count, length))
     summary = run(program, prompts, work / "prefill.out",
                   dummy(LLAMA, 1, 4 * length, "--max-batch-size", "64", "--prefill-chunk-size",
-                        str(length), "--max-step-tokens", str(4 * length)))
+                        str(length)))
     trace = summary["steps_of"]
     first, *later = trace[1:] if len(trace) > 4 else trace  # kernels are loaded at their first use
     tokens = sum(step["prefill_tokens"] for step in later)
@@ -102,8 +102,7 @@ def offline_run(program: str, work: pathlib.Path, model: str, *more: str) -> dic
     count, length, generated = OFFLINE
     prompts = write_prompts(work / "offline.jsonl", random_prompts(count, length))
     return run(program, prompts, work / "offline.out",
-               dummy(model, generated, 1024, "--max-batch-size", "512", "--max-step-tokens", "8192",
-                     *more))
+               dummy(model, generated, 1024, "--max-batch-size", "512", *more))
 
 
 def what_offline(model: str) -> str:
@@ -139,7 +138,7 @@ def start(program: str, work: pathlib.Path) -> None:
                    timeout=seconds_left())
     prompts = write_prompts(work / "start.jsonl", random_prompts(1, 32))
     flags = ["--device", DEVICE, "--model", str(checkpoint), "--ignore-eos", "--max-tokens", "1",
-             "--max-model-len", "1024"]
+             "--max-model-len", "1024", "--max-step-tokens", str(STEP_TOKENS)]
     runs = [run(program, prompts, work / "start.out", flags) for _ in range(3)]
     best = min(runs[1:], key=lambda r: r["wall_s"])  # the first one may read the disk
     size = sum(path.stat().st_size for path in checkpoint.iterdir())

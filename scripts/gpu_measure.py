@@ -13,6 +13,7 @@ DEVICE = "cpu" if SMALL else "cuda"
 SMALL_MODELS = {"llama-3.2-3b-instruct": "story-llama", "qwen3-4b": "story-qwen3",
                 "gemma-3-1b-it": "story-gemma3"}
 PART_SECONDS = 450
+STEP_TOKENS = 8192 if not SMALL else 512
 _begin = time.monotonic()
 
 
@@ -92,4 +93,4 @@ def dummy(model: str, max_tokens: int, max_model_len: int, *more: str) -> list[s
     """Flags of a run of a model with made-up weights that always generates max_tokens."""
     return ["--device", DEVICE, "--model", model_of(model), "--weights", "dummy", "--dtype",
             "bfloat16", "--ignore-eos", "--max-tokens", str(max_tokens), "--max-model-len",
-            str(max_model_len), *more]
+            str(max_model_len), "--max-step-tokens", str(STEP_TOKENS), *more]

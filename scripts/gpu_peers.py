@@ -165,8 +165,7 @@ def batching(torch, program: str) -> None:
         work = pathlib.Path(name)
         path = write_prompts(work / "requests.jsonl", prompts)
         ours = run(program, path, work / "out.jsonl",
-                   dummy(LLAMA, generated, 1024, "--max-batch-size", "512", "--max-step-tokens",
-                         "8192"))["output_throughput"]
+                   dummy(LLAMA, generated, 1024, "--max-batch-size", "512"))["output_throughput"]
     report_measure(f"pagedinfer, {what}", ours, "tokens/s")
     try:
         model = make_peer(torch, transformers)

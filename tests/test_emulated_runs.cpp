@@ -45,6 +45,16 @@ TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
   }
 }
 
+TEST_CASE("emulated: a step on a device has the tokens that suit one") {
+  if (skips_without_program()) return;
+  const TempDir dir;
+  const Answers found =
+      answer("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
+             {"--device", "cuda", "--num-blocks", "50", "--stats", dir / "stats"});
+  CHECK(found.exit_code == 0);
+  CHECK(json_file(dir / "stats").back().integer("/config/max_step_tokens") == 8192);
+}
+
 TEST_CASE("emulated: with --deterministic settings do not change a byte") {
   if (skips_without_program()) return;
   const Words flags = {"--device", "cuda", "--deterministic"};

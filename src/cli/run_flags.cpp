@@ -143,7 +143,7 @@ void add_scheduling_flags(FlagGroup group, Config& config) {
             "throughput.");
   group.add("--max-prefill-chunks", config.max_prefill_chunks, "N [no cap]",
             "Prompts that get tokens in a step. Lower it to keep steps short.");
-  group.add("--max-step-tokens", config.max_step_tokens, "N [2048]",
+  group.add("--max-step-tokens", config.max_step_tokens, "N [2048, GPU 8192]",
             "Tokens in a step, at least max-batch-size. Lower it for steadier tokens. With "
             "chunking off at least, and by default, max-model-len + max-batch-size.");
   group.add("--admission-reserve", config.admission_reserve, "F [0.2]",

@@ -12,7 +12,8 @@ inline constexpr int kDefaultBlockSize = 16;
 inline constexpr int kDefaultBatchSize = 256;
 inline constexpr int kDefaultPrefillChunkSize = 512;
 inline constexpr double kDefaultGpuMemoryUtilization = 0.9;
-inline constexpr int kDefaultStepTokens = 2048;  // or max_batch_size, if that is more
+// Or max_batch_size, if that is more.
+inline constexpr int kDefaultStepTokens = 2048, kDefaultStepTokensOnGpu = 8192;
 
 struct Paths {
   std::string output;  // a file, or - for standard output
@@ -36,8 +37,9 @@ struct Resolved {
   std::vector<std::string> notes = {};
 };
 
-// REQUIRES: validate(config) passed. Throws Error when whole prompts were asked for and
+// For a run on the CPU, or on a GPU. REQUIRES: validate(config) passed. Throws Error when whole
+// prompts were asked for and
 // --max-step-tokens has no room for the longest one.
-Resolved resolve(const Config& config, int max_model_len);
+Resolved resolve(const Config& config, int max_model_len, bool on_gpu);
 
 }  // namespace pagedinfer

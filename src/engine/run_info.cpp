@@ -29,7 +29,7 @@ std::string json_list(const std::vector<std::string>& texts) {
 }  // namespace
 
 RunInfo describe_run(const Config& config, const Setup& setup) {
-  const Resolved resolved = resolve(config, setup.max_model_len);
+  const Resolved resolved = resolve(config, setup.max_model_len, setup.on_gpu);
   const SchedulerLimits& limits = setup.limits;
   const SamplingParams& sampling = setup.defaults;
   const bool contiguous = resolved.kv == Config::Kv::kContiguous;

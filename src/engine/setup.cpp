@@ -86,8 +86,8 @@ void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
   }
 }
 
-SchedulerLimits make_limits(const Config& config, int max_model_len) {
-  const Resolved resolved = resolve(config, max_model_len);
+SchedulerLimits make_limits(const Config& config, int max_model_len, bool on_gpu) {
+  const Resolved resolved = resolve(config, max_model_len, on_gpu);
   return {.batching = config.static_batching ? Batching::kStatic : Batching::kContinuous,
           .chunked_prefill = resolved.chunked_prefill,
           .prefill_chunk_size = resolved.prefill_chunk_size,
@@ -106,7 +106,7 @@ StepBounds bounds_of(const Config& config, const Setup& setup) {
           .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
           .vocab = spec.vocab,
           .context = setup.max_model_len,
-          .block_size = resolve(config, setup.max_model_len).block_size,
+          .block_size = resolve(config, setup.max_model_len, setup.on_gpu).block_size,
           .heads = spec.heads,
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim};
@@ -167,7 +167,7 @@ MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available
 }
 
 std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
-  if (resolve(config, setup.max_model_len).kv == Config::Kv::kContiguous) {
+  if (resolve(config, setup.max_model_len, setup.on_gpu).kv == Config::Kv::kContiguous) {
     return std::make_unique<ContiguousPool>(setup.memory.num_positions(), setup.max_model_len);
   }
   return std::make_unique<PagedPool>(setup.memory.num_blocks, setup.memory.block_size);
@@ -190,7 +190,6 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
   setup.defaults = default_sampling(config.sampling, setup.model.generation);
   check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
-  setup.limits = make_limits(config, setup.max_model_len);
 
   setup.on_gpu = config.device == "cuda";
   if (config.device == "auto") {
@@ -198,6 +197,7 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
     setup.on_gpu = problem.empty();
     if (!setup.on_gpu && has_gpu()) setup.gpu_problem = problem;
   }
+  setup.limits = make_limits(config, setup.max_model_len, setup.on_gpu);
   setup.compute = compute_type(config.dtype, file_dtype(setup.model), setup.on_gpu);
   const int64_t available = make_ops(config, clock, setup);
   setup.memory = make_plan(config, setup, available);
