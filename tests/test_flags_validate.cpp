@@ -74,7 +74,7 @@ TEST_CASE("flags: sampling values out of range are refused by name") {
   }
   CHECK(refused("--top-p", [](Config& c) { c.sampling.top_p = 0.0f; }));
   CHECK(refused("--admission-reserve", [](Config& c) { c.admission_reserve = 1; }));
-  CHECK(refused("--top-k", [](Config& c) { c.sampling.top_k = -1; }));
+  CHECK(refused("--top-k", [](Config& c) { c.sampling.top_k = -2; }));
   CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = -1; }));
   CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = 257; }));
   CHECK(refused("--stop", [](Config& c) { c.sampling.stop = {"a", ""}; }));

@@ -159,7 +159,7 @@ void add_sampling_flags(FlagGroup group, Config::Sampling& sampling) {
   group.add("--temperature", sampling.temperature, "F [model's, 0]",
             "0 takes the likeliest token; raise it for variety.");
   group.add("--top-k", sampling.top_k, "N [model's, 0]",
-            "Draw from the N likeliest tokens; 0 = all. Lower it against odd words.");
+            "Draw from the N likeliest tokens; 0 or -1 = all. Lower it against odd words.");
   group.add("--top-p", sampling.top_p, "F [model's, 1]",
             "Draw from the fewest tokens that hold this probability. Lower it against odd words.");
   group.add("--min-p", sampling.min_p, "F [model's, 0]",

@@ -50,7 +50,7 @@ int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
 SamplingParams default_sampling(const Config::Sampling& flags, const GenerationDefaults& model) {
   SamplingParams params;
   params.temperature = flags.temperature.value_or(model.temperature);
-  params.top_k = flags.top_k.value_or(model.top_k);
+  params.top_k = std::max(flags.top_k.value_or(model.top_k), 0);
   params.top_p = flags.top_p.value_or(model.top_p);
   params.min_p = flags.min_p.value_or(model.min_p);
   params.repetition_penalty = flags.repetition_penalty.value_or(model.repetition_penalty);

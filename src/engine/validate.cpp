@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/sampling_ranges.h"
 #include "engine/resolve.h"
 #include "io/request_parser.h"
 #include "ops/cuda/cuda_ops.h"
@@ -33,6 +34,13 @@ template <class T>
 void within(const char* flag, const std::optional<T>& value, T least, T most) {
   if (value && !(*value >= least && *value <= most)) {
     throw Error(fmt::format("{} {}: expected {} to {}", flag, *value, least, most));
+  }
+}
+
+template <class T, class Range>
+void within(const char* flag, const std::optional<T>& value, Range range) {
+  if (value && !range.contains(*value)) {
+    throw Error(fmt::format("{} {}: expected {}", flag, *value, text_of(range)));
   }
 }
 
@@ -128,8 +136,8 @@ void check_scheduling(const Config& config) {
 }
 
 void check_sampling(const Config::Sampling& sampling) {
-  at_least("--max-tokens", sampling.max_tokens, 1);
-  at_least("--min-tokens", sampling.min_tokens, 0);
+  within("--max-tokens", sampling.max_tokens, kMaxTokensRange);
+  within("--min-tokens", sampling.min_tokens, kMinTokensRange);
   const int max_tokens = sampling.max_tokens.value_or(SamplingParams{}.max_tokens);
   if (sampling.min_tokens && *sampling.min_tokens > max_tokens) {
     throw Error(
@@ -137,15 +145,13 @@ void check_sampling(const Config::Sampling& sampling) {
                     "the other",
                     *sampling.min_tokens, max_tokens));
   }
-  within("--temperature", sampling.temperature, 0.0f, 10000.0f);
-  at_least("--top-k", sampling.top_k, 0);
-  if (sampling.top_p && !(*sampling.top_p > 0 && *sampling.top_p <= 1)) {
-    throw Error(fmt::format("--top-p {}: expected more than 0 and at most 1", *sampling.top_p));
-  }
-  within("--min-p", sampling.min_p, 0.0f, 1.0f);
-  within("--repetition-penalty", sampling.repetition_penalty, 0.001f, 1000.0f);
-  within("--presence-penalty", sampling.presence_penalty, -2.0f, 2.0f);
-  within("--frequency-penalty", sampling.frequency_penalty, -2.0f, 2.0f);
+  within("--temperature", sampling.temperature, kTemperatureRange);
+  within("--top-k", sampling.top_k, kTopKRange);
+  within("--top-p", sampling.top_p, kTopPRange);
+  within("--min-p", sampling.min_p, kMinPRange);
+  within("--repetition-penalty", sampling.repetition_penalty, kRepetitionPenaltyRange);
+  within("--presence-penalty", sampling.presence_penalty, kPresencePenaltyRange);
+  within("--frequency-penalty", sampling.frequency_penalty, kFrequencyPenaltyRange);
   for (const std::string& stop : sampling.stop) {
     if (stop.empty()) throw Error("--stop \"\": expected a text that is not empty");
   }

@@ -49,11 +49,15 @@ std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t mi
 }
 
 std::optional<double> JsonObject::find_number(std::string_view key, double min, double max) const {
+  return find_number(key, {.from = min, .to = max});
+}
+
+std::optional<double> JsonObject::find_number(std::string_view key, NumberRange range) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
   double number = 0;
-  if (value->get(number) != simdjson::SUCCESS || !(number >= min && number <= max))
-    fail(key, fmt::format("is {}, expected a number from {} to {}", shown(*value), min, max));
+  if (value->get(number) != simdjson::SUCCESS || !range.contains(number))
+    fail(key, fmt::format("is {}, expected {}", shown(*value), text_of(range)));
   return number;
 }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/sampling_ranges.h"
+
 namespace pagedinfer {
 
 // One object of a JSON file, read field by field. Every error names the file and the field.
@@ -22,6 +24,7 @@ class JsonObject {
   bool has(std::string_view key) const { return find(key).has_value(); }
   std::optional<int64_t> find_integer(std::string_view key, int64_t min, int64_t max) const;
   std::optional<double> find_number(std::string_view key, double min, double max) const;
+  std::optional<double> find_number(std::string_view key, NumberRange range) const;
   std::optional<bool> find_bool(std::string_view key) const;
   std::optional<std::string> find_string(std::string_view key) const;
   std::optional<JsonObject> find_object(std::string_view key) const;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "core/json.h"
 
@@ -14,8 +13,6 @@ namespace pagedinfer {
 namespace dom = simdjson::dom;
 
 namespace {
-
-constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 
 // Whether a value says the same as leaving its key out.
 bool asks_for_nothing(dom::element value, KeyKind kind) {
@@ -44,11 +41,6 @@ bool is_wrong_type(dom::element value, KeyKind kind) {
   const bool is_number =
       kind == KeyKind::kUnsupportedButOne || kind == KeyKind::kUnsupportedButZero;
   return is_number && (value.is_string() || value.is_array() || value.is_object());
-}
-
-std::string text_of(NumberRange range) {
-  return range.above ? fmt::format("a number above {} and at most {}", range.from, range.to)
-                     : fmt::format("a number from {} to {}", range.from, range.to);
 }
 
 }  // namespace
@@ -200,17 +192,17 @@ void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
 }
 
 void RequestFields::read_sampling(SamplingParams& sampling) {
-  read_integer(key("max_tokens"), 1, kMaxInt, sampling.max_tokens);
+  read_integer(key("max_tokens"), kMaxTokensRange, sampling.max_tokens);
   if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling.max_tokens);
-  read_integer(key("min_tokens"), 0, kMaxInt, sampling.min_tokens);
-  read_number(key("temperature"), {0, 10000}, sampling.temperature);
-  read_integer(key("top_k"), -1, kMaxInt, sampling.top_k);
+  read_integer(key("min_tokens"), kMinTokensRange, sampling.min_tokens);
+  read_number(key("temperature"), kTemperatureRange, sampling.temperature);
+  read_integer(key("top_k"), kTopKRange, sampling.top_k);
   sampling.top_k = std::max(sampling.top_k, 0);
-  read_number(key("top_p"), {0, 1, true}, sampling.top_p);
-  read_number(key("min_p"), {0, 1}, sampling.min_p);
-  read_number(key("repetition_penalty"), {0.001, 1000}, sampling.repetition_penalty);
-  read_number(key("presence_penalty"), {-2, 2}, sampling.presence_penalty);
-  read_number(key("frequency_penalty"), {-2, 2}, sampling.frequency_penalty);
+  read_number(key("top_p"), kTopPRange, sampling.top_p);
+  read_number(key("min_p"), kMinPRange, sampling.min_p);
+  read_number(key("repetition_penalty"), kRepetitionPenaltyRange, sampling.repetition_penalty);
+  read_number(key("presence_penalty"), kPresencePenaltyRange, sampling.presence_penalty);
+  read_number(key("frequency_penalty"), kFrequencyPenaltyRange, sampling.frequency_penalty);
   read_seed(sampling.seed);
   read_flag(key("ignore_eos"), sampling.ignore_eos);
   read_stop(sampling.stop);
@@ -225,18 +217,18 @@ void RequestFields::read_sampling(SamplingParams& sampling) {
   }
 }
 
-void RequestFields::read_integer(int key, int64_t from, int64_t to, int& result) {
+void RequestFields::read_integer(int key, IntegerRange range, int& result) {
   if (!asks(key)) return;
   int64_t value = 0;
-  if (at(key).get(value) != simdjson::SUCCESS || value < from || value > to) {
-    return refuse(key, fmt::format("an integer from {} to {}", from, to));
+  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
+    return refuse(key, text_of(range));
   }
   result = static_cast<int>(value);
 }
 
 void RequestFields::read_max_completion_tokens(int& max_tokens) {
   const int other = max_tokens;
-  read_integer(key("max_completion_tokens"), 1, kMaxInt, max_tokens);
+  read_integer(key("max_completion_tokens"), kMaxTokensRange, max_tokens);
   if (asks(key("max_tokens")) && max_tokens != other) {
     refuse("invalid_value", fmt::format("{}max_completion_tokens: found {}, expected the same as "
                                         "max_tokens, which is {}",
@@ -247,8 +239,7 @@ void RequestFields::read_max_completion_tokens(int& max_tokens) {
 void RequestFields::read_number(int key, NumberRange range, float& result) {
   if (!asks(key)) return;
   double value = 0;
-  if (at(key).get(value) != simdjson::SUCCESS || value < range.from || value > range.to ||
-      (range.above && static_cast<float>(value) <= range.from)) {
+  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
     return refuse(key, text_of(range));
   }
   result = static_cast<float>(value);
@@ -269,13 +260,13 @@ void RequestFields::read_flag(int key, bool& result) {
 
 void RequestFields::read_token_ids(int key, dom::element value, std::vector<TokenId>& result) {
   dom::array list;
-  const std::string expected = fmt::format("a list of token ids from 0 to {}", kMaxInt);
+  const std::string expected = fmt::format("a list of token ids from 0 to {}", kMaxCount);
   if (value.get(list) != simdjson::SUCCESS) return refuse(key, expected);
   result.clear();
   result.reserve(list.size());
   for (const dom::element item : list) {
     int64_t token = -1;
-    if (item.get(token) != simdjson::SUCCESS || token < 0 || token > kMaxInt) {
+    if (item.get(token) != simdjson::SUCCESS || token < 0 || token > kMaxCount) {
       const auto name = kKeys[static_cast<size_t>(key)].name;
       return refuse("invalid_value", fmt::format("{}{}: found {} in the list, expected {}", where_,
                                                  name, describe(item), expected));
@@ -315,7 +306,7 @@ void RequestFields::read_logit_bias(std::vector<TokenBias>& result) {
     if (error != std::errc() || end != name.data() + name.size() || token < 0) {
       return refuse("invalid_value", fmt::format("{}logit_bias: found the key {}, expected a token "
                                                  "id from 0 to {}",
-                                                 where_, quote(name), kMaxInt));
+                                                 where_, quote(name), kMaxCount));
     }
     if (value.get(bias) != simdjson::SUCCESS || std::abs(bias) > 100) {
       return refuse("invalid_value", fmt::format("{}logit_bias: found {} for token {}, expected a "

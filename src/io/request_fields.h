@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/request.h"
+#include "core/sampling_ranges.h"
 #include "io/request_keys.h"
 #include "io/request_parser.h"
 
@@ -20,12 +21,6 @@ std::string_view shorten(std::string_view text);
 // As a message quotes it.
 std::string quote(std::string_view text);
 std::string describe(simdjson::dom::element value);
-
-// A range of numbers. `from` itself is in it unless `above`.
-struct NumberRange {
-  double from, to;
-  bool above = false;
-};
 
 // Where a prompt stands: in a plain line as any of its kinds, in the body of one endpoint as
 // prompt, which may be a list, and in that of the other one as messages.
@@ -75,7 +70,7 @@ class RequestFields {
   void read_message(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_content(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_template_settings(Chat& chat);
-  void read_integer(int key, int64_t from, int64_t to, int& result);
+  void read_integer(int key, IntegerRange range, int& result);
   void read_max_completion_tokens(int& max_tokens);
   void read_number(int key, NumberRange range, float& result);
   void read_seed(uint64_t& result);

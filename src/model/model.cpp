@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "core/error.h"
+#include "core/sampling_ranges.h"
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/weights.h"
@@ -13,18 +13,17 @@ namespace pagedinfer {
 namespace {
 
 GenerationDefaults read_generation(const JsonObject& from) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  const auto number = [&](std::string_view key, double min, double max, float fallback) {
-    return static_cast<float>(from.find_number(key, min, max).value_or(fallback));
+  const auto number = [&](std::string_view key, NumberRange range, float fallback) {
+    return static_cast<float>(from.find_number(key, range).value_or(fallback));
   };
   GenerationDefaults defaults;
   if (from.find_bool("do_sample").value_or(false))
-    defaults.temperature = number("temperature", 0.0, kMost, 1.0f);
-  const int64_t top_k = from.find_integer("top_k", -1, std::numeric_limits<int>::max()).value_or(0);
-  defaults.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));  // -1 is off too
-  defaults.top_p = number("top_p", 1e-6, 1.0, 1.0f);
-  defaults.min_p = number("min_p", 0.0, 1.0, 0.0f);
-  defaults.repetition_penalty = number("repetition_penalty", 1e-6, kMost, 1.0f);
+    defaults.temperature = number("temperature", kTemperatureRange, 1.0f);
+  const int64_t top_k = from.find_integer("top_k", kTopKRange.from, kTopKRange.to).value_or(0);
+  defaults.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
+  defaults.top_p = number("top_p", kTopPRange, 1.0f);
+  defaults.min_p = number("min_p", kMinPRange, 0.0f);
+  defaults.repetition_penalty = number("repetition_penalty", kRepetitionPenaltyRange, 1.0f);
   return defaults;
 }
 
