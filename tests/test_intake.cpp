@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/random_key.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
 
@@ -108,6 +109,8 @@ TEST_CASE("the random key is the id's and the prompt's, or the line's where ther
   CHECK(key("\"a\"", 1, "x") != key("\"b\"", 1, "x"));
   CHECK(key("\"a\"", 1, "x") != key("\"a\"", 1, "y"));
   CHECK(key("", 1, "x") != key("", 2, "x"));
+  CHECK(key("", 1, "x") != key("1", 1, "x"));
+  CHECK(key("", 1, "x") == random_key(0, "line 1", std::vector<TokenId>{'x'}));
 }
 
 TEST_CASE("lines come in order, within the window, and the end is told") {

@@ -42,7 +42,7 @@ struct Shards {
                  const std::string& seed = "1") const {
     const Fingerprint fingerprint = {{{"seed", seed}, {"shard", name}}};
     write_file(paths[shard] + ".run",
-               mark_line({}) + mark_line(mark) + fingerprint_line(fingerprint));
+               mark_line(mark) + part_header(fingerprint).substr(size_t{kMarkBytes}));
   }
 };
 

@@ -360,6 +360,23 @@ TEST_CASE("resume: a run does not write a file that another one removes") {
       second.lock(), ((folder / "out") + ": another run has removed it meanwhile").c_str(), Error);
 }
 
+TEST_CASE("resume: what another version of the program has left is refused, not mixed") {
+  std::mt19937 random(12);
+  const Job job = random_job(random, RecordOrder::kInput, 20);
+  const std::string ours = fmt::format("\"version\":\"{}\",", kStateVersion);
+  for (const std::string theirs : {"", "\"version\":\"1\","}) {
+    TempDir folder;
+    std::set<int64_t> safe;
+    REQUIRE_FALSE(run(job, folder / "out", {.steps = 12}, random, safe));
+    std::string part = read_file(folder / "out.part");
+    part.replace(part.find(ours), ours.size(), theirs);
+    write_file(folder / "out.part", part);
+    CHECK(refusal(job, folder / "out", kResume)
+              .starts_with((folder / "out.part") + ": written by another version of the program "));
+    CHECK(read_file(folder / "out.part") == part);
+  }
+}
+
 TEST_CASE("resume: a mark reads back, and only as it was written") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 1000; ++round) {

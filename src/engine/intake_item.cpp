@@ -121,9 +121,10 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
+  // A line's origin is no JSON text: no id is the same.
   const std::string& id = draft.head.id_json;
-  const uint64_t key =
-      random_key(draft.sampling.seed, id.empty() ? std::to_string(draft.head.line) : id, prompt);
+  const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
+  const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
   return Request{.head = std::move(draft.head),
                  .prompt = std::move(prompt),
                  .sampling = std::move(draft.sampling),

@@ -1,8 +1,11 @@
 #include "io/part_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "core/error.h"
 #include "io/line_scan.h"
 
 namespace pagedinfer {
@@ -11,13 +14,32 @@ namespace {
 
 constexpr int64_t kSmallestWindow = 4 << 10, kLargestWindow = 1 << 20;
 
+constexpr std::string_view kVersionKey = "version";
+
+// Takes the version away from what a file holds.
+void check_version(const std::string& path, Fingerprint& fingerprint) {
+  std::string found = "none";
+  std::erase_if(fingerprint.settings, [&](const auto& setting) {
+    if (setting.first != kVersionKey) return false;
+    found = setting.second;
+    return true;
+  });
+  if (found == kStateVersion) return;
+  throw Error(fmt::format(
+      "{}: written by another version of the program (state version {}, expected {}), which "
+      "computes other records; end the run with that version, or --overwrite begins a new one",
+      path, found, kStateVersion));
+}
+
 // The line at the start of `text` with its end, or "" if it has none.
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n') + 1); }
 
 }  // namespace
 
 std::string part_header(const Fingerprint& fingerprint) {
-  return mark_line({}) + mark_line({}) + fingerprint_line(fingerprint);
+  Fingerprint with_version = {{{std::string(kVersionKey), std::string(kStateVersion)}}};
+  for (const auto& [name, value] : fingerprint.settings) with_version.set(name, value);
+  return mark_line({}) + mark_line({}) + fingerprint_line(with_version);
 }
 
 std::optional<PartHeader> read_part_header(const std::string& path) {
@@ -29,6 +51,7 @@ std::optional<PartHeader> read_part_header(const std::string& path) {
       marks[num_lines] = parse_mark(line);
     } else {
       header.fingerprint = parse_fingerprint(path, line);
+      check_version(path, header.fingerprint);
     }
     return ++num_lines < 3;
   });

@@ -12,7 +12,7 @@
 namespace pagedinfer {
 
 // What stands before the records of a PATH.part: two lines for marks, of which the larger one
-// counts (the other one is being written), and a line with the run's fingerprint.
+// counts (the other one is being written), and a line with the version and the run's fingerprint.
 struct PartHeader {
   RunMark mark = {};
   int slot = 0;  // the line that holds it
@@ -20,9 +20,13 @@ struct PartHeader {
   int64_t bytes = 0;  // of all three lines
 };
 
+// Counts up when the program computes other records from the same settings, or writes another
+// header.
+inline constexpr std::string_view kStateVersion = "2";
+
 std::string part_header(const Fingerprint& fingerprint);
 // Nothing if the file ends before the header does: then the run ended before it had a record.
-// Throws Error if it is there and not one.
+// Throws Error if it is there and not one, or is of another version.
 std::optional<PartHeader> read_part_header(const std::string& path);
 
 // Records, one line each, waiting in a file for their turn behind a header.
