@@ -99,6 +99,14 @@ TEST_CASE("a token keeps the id of tokenizer.json, whatever tokenizer_config.jso
   CHECK(other->token_bytes(id).empty());
 }
 
+TEST_CASE("a tokenizer without a length limit is read") {
+  const auto plain = tokenizer_with("{}");
+  const auto tokenizer = tokenizer_with(
+      R"({"model_max_length": 1000000000000000019884624838656, "pad_token": "<pad>"})");
+  CHECK(tokenizer->encode("a tree") == plain->encode("a tree"));
+  CHECK(tokenizer->find_token("<pad>").has_value());
+}
+
 TEST_CASE("a tokenizer_config.json that cannot be followed is an error") {
   for (const std::string config :
        {R"({"added_tokens_decoder": {"5000000": {"content": "<far>"}}})",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "io/json_parse.h"
 
 namespace pagedinfer {
 namespace {
@@ -12,6 +13,7 @@ using simdjson::dom::element;
 // How a value reads in a message: short, whatever the file holds.
 std::string shown(element value) {
   constexpr size_t kMaxShown = 60;
+  if (is_beyond_double(value)) return "no finite number";
   std::string text = simdjson::minify(value);
   if (text.size() <= kMaxShown) return text;
   size_t end = kMaxShown;
@@ -169,7 +171,7 @@ JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(p
 
 void JsonFile::parse(const simdjson::padded_string& text) {
   element root;
-  if (const auto error = parser_.parse(text).get(root); error != simdjson::SUCCESS)
+  if (const auto error = parse_model_json(parser_, text).get(root); error != simdjson::SUCCESS)
     throw Error(fmt::format("{}: not JSON: {}", path_, simdjson::error_message(error)));
   if (root.get(root_) != simdjson::SUCCESS)
     throw Error(fmt::format("{}: is {}, expected a JSON object", path_, shown(root)));

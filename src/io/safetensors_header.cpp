@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/json_file.h"
+#include "io/json_parse.h"
 #include "io/safetensors.h"
 
 namespace pagedinfer {
@@ -106,7 +107,7 @@ Tensors parse_safetensors(const std::string& path, std::span<const std::byte> fi
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   simdjson::dom::object object;
-  if (const auto error = parser.parse(simdjson::padded_string(text)).get(root))
+  if (const auto error = parse_model_json(parser, simdjson::padded_string(text)).get(root))
     throw Error(
         fmt::format("{}: the header is not JSON: {}", path, simdjson::error_message(error)));
   if (root.get(object) != simdjson::SUCCESS)
