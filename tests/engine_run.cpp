@@ -147,7 +147,6 @@ void check_request(const Completion& answer, const RequestRecord& record) {
   REQUIRE(record.token_times.back() == record.finished);
   REQUIRE((record.preemptions > 0) >= (record.recomputed_tokens > 0));
   REQUIRE(record.recomputed_tokens >= 0);
-  REQUIRE(record.cached_tokens == 0);
 }
 
 double sum_of(const StepTimes& t) { return t.plan + t.stage + t.forward + t.sample + t.commit; }
@@ -165,7 +164,6 @@ void check_step(const StepRecord& step) {
   REQUIRE(step.tokens_held >= step.num_tokens);
   REQUIRE(step.tokens_held <= step.positions_leased);
   REQUIRE(step.positions_leased <= step.positions_total);
-  REQUIRE(step.tokens_served == step.tokens_held);
   REQUIRE(step.positions_contiguous >= step.tokens_held);
 }
 

@@ -54,7 +54,6 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
     }
     CHECK(request["/prompt_tokens"] == record["/prompt_tokens"]);
     CHECK(request["/completion_tokens"] == record["/completion_tokens"]);
-    CHECK(request["/cached_tokens"] == "0");
     CHECK(request.integer("/preemptions") >= 0);
     const bool has_gaps = record.integer("/completion_tokens") > 1;
     for (const char* name : {"/tpot_ms", "/itl_p50_ms", "/itl_p99_ms", "/itl_max_ms"}) {
@@ -113,6 +112,16 @@ TEST_CASE("the summary holds the configuration, given and derived") {
   // What was switched off is said, there and on standard error.
   CHECK(summary["/notes"].find("kv is contiguous") != std::string::npos);
   CHECK(summary["/notes"].find("chunked_prefill is off") != std::string::npos);
+}
+
+TEST_CASE("nothing is told that nobody measures") {
+  const TempDir dir;
+  const Answers found = answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace"});
+  const std::string told = found.err + read_file(dir / "stats") + read_file(dir / "trace");
+  for (const char* word : {"cached", "served"}) {
+    CAPTURE(word);
+    CHECK(told.find(word) == std::string::npos);
+  }
 }
 
 TEST_CASE("statistics are appended, run after run") {

@@ -57,7 +57,6 @@ TEST_CASE("stats: a request's line has the keys and numbers of the request") {
   CHECK(line.number("/index") == 5);
   CHECK(line.number("/prompt_tokens") == 11);
   CHECK(line.number("/completion_tokens") == 4);
-  CHECK(line.number("/cached_tokens") == 0);
   CHECK(line.number("/preemptions") == 1);
   CHECK(line.number("/queue_ms") == 250);
   CHECK(line.number("/ttft_ms") == 1000);
@@ -133,7 +132,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
 
   Summary s;
   s.completed = 1, s.failed = 2, s.failed_by_code = {{"bad_json", 2}};
-  s.input_tokens = 3, s.output_tokens = 4, s.cached_tokens = 5, s.preemptions = 6;
+  s.input_tokens = 3, s.output_tokens = 4, s.preemptions = 6;
   s.recomputed_tokens = 7, s.duration = 8;
   s.request_throughput = 9.5, s.input_throughput = 10.5, s.output_throughput = 11.5;
   s.total_throughput = 22;
@@ -149,7 +148,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   s.kv_use_peak = 0.43, s.kv_use_mean = 0.44, s.slot_utilization = 0.8;
   s.internal_fragmentation = 0.2, s.contiguous_ratio = 45;
   s.positions_total = 46, s.positions_leased_peak = 47, s.positions_contiguous_peak = 48;
-  s.tokens_held_peak = 49, s.tokens_served_peak = 50;
+  s.tokens_held_peak = 49;
   s.load = 51, s.tokenize = 52, s.device = 53, s.host = 54, s.output = 55, s.total = 56;
 
   std::string out;
@@ -178,7 +177,6 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
                                                      {"/failed_by_code/bad_json", 2},
                                                      {"/input_tokens", 3},
                                                      {"/output_tokens", 4},
-                                                     {"/cached_tokens", 5},
                                                      {"/preemptions", 6},
                                                      {"/recomputed_tokens", 7},
                                                      {"/duration_s", 8},
@@ -201,7 +199,6 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
                                                      {"/kv/positions_leased_peak", 47},
                                                      {"/kv/contiguous_positions_peak", 48},
                                                      {"/kv/tokens_held_peak", 49},
-                                                     {"/kv/tokens_served_peak", 50},
                                                      {"/kv/bytes_per_position", 1000},
                                                      {"/kv/bytes_per_token", 1250},
                                                      {"/time_s/load", 51},

@@ -34,7 +34,6 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   Report report;
   RequestRecord first = request_at(1, 2, {3, 4, 6});  // gaps 1, 2
   first.prompt_tokens = 10;
-  first.cached_tokens = 4;
   RequestRecord second = request_at(2, 4, {6});  // no gap
   second.prompt_tokens = 20;
   second.recomputed_tokens = 5;
@@ -49,7 +48,7 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   step.num_tokens = 31, step.num_prefill_tokens = 30, step.num_decodes = 1;
   step.running = 2, step.preempted = 1;
   step.positions_total = 100, step.positions_leased = 40;
-  step.tokens_held = 30, step.tokens_served = 32, step.positions_contiguous = 128;
+  step.tokens_held = 30, step.positions_contiguous = 128;
   step.times = {.plan = 1, .stage = 2, .forward = 4, .sample = 8, .commit = 16};
   report.add(step);
   step.begin = 5, step.end = 11;
@@ -65,7 +64,6 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   CHECK(s.failed_by_code.at("bad_json") == 1);
   CHECK(s.input_tokens == 30);
   CHECK(s.output_tokens == 4);
-  CHECK(s.cached_tokens == 4);
   CHECK(s.preemptions == 1);
   CHECK(s.recomputed_tokens == 5);
   CHECK(s.duration == 10);
@@ -101,7 +99,6 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   CHECK(s.positions_leased_peak == 40);
   CHECK(s.positions_contiguous_peak == 128);
   CHECK(s.tokens_held_peak == 30);
-  CHECK(s.tokens_served_peak == 32);
   CHECK(s.host == 34);
   CHECK(s.device == 28);
   CHECK(s.load == 0.5);

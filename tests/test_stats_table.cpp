@@ -11,7 +11,7 @@ Summary full_summary() {
   Summary s;
   s.completed = 1234567, s.failed = 3;
   s.failed_by_code = {{"bad_json", 2}, {"prompt_too_long", 1}};
-  s.input_tokens = 22333444, s.output_tokens = 5566677, s.cached_tokens = 8899;
+  s.input_tokens = 22333444, s.output_tokens = 5566677;
   s.preemptions = 71, s.recomputed_tokens = 6543;
   s.request_throughput = 12.34, s.input_throughput = 23456, s.output_throughput = 345.6;
   s.total_throughput = 23801.6;
@@ -35,7 +35,6 @@ TEST_CASE("stats: the table shows every number of the run") {
                                "1 prompt_too_long",
                                "22,333,444 in",
                                "5,566,677 out",
-                               "8,899 cached",
                                "71 (6,543 tokens computed again)",
                                "12.3 requests/s",
                                "23,456 tokens/s in",

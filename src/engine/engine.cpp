@@ -177,7 +177,6 @@ void Engine::describe(Step& step) const {
   record.blocks_used = kv.positions_leased / parts_.pool.block_size();
   const CacheUse use = scheduler_.cache_use();
   record.tokens_held = use.tokens_held + plan.num_tokens;
-  record.tokens_served = record.tokens_held;
   record.positions_contiguous = use.positions_contiguous;
 }
 

@@ -56,7 +56,6 @@ void add_counts(JsonWriter& json, const Summary& s) {
   json.end_object();
   json.field("input_tokens", s.input_tokens)
       .field("output_tokens", s.output_tokens)
-      .field("cached_tokens", s.cached_tokens)
       .field("preemptions", s.preemptions)
       .field("recomputed_tokens", s.recomputed_tokens)
       .field("duration_s", rounded(s.duration))
@@ -79,7 +78,6 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
       .field("positions_total", s.positions_total)
       .field("positions_leased_peak", s.positions_leased_peak)
       .field("tokens_held_peak", s.tokens_held_peak)
-      .field("tokens_served_peak", s.tokens_served_peak)
       .field("bytes_per_position", info.kv_bytes_per_position);
   json.key("bytes_per_token");
   if (s.slot_utilization > 0) {
@@ -101,7 +99,6 @@ void append_request_line(std::string& out, const RequestRecord& request) {
   json.field("index", request.head.index)
       .field("prompt_tokens", request.prompt_tokens)
       .field("completion_tokens", request.completion_tokens)
-      .field("cached_tokens", request.cached_tokens)
       .field("preemptions", request.preemptions);
   if (request.failed()) {
     json.field("error", request.error_code);

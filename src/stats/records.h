@@ -34,9 +34,8 @@ struct StepRecord {
   int running = 0, waiting = 0, admitted = 0, preempted = 0;  // as it is planned
   int failures = 0;                                           // tries of the step that failed
 
-  // tokens_held <= positions_leased <= positions_total. A token held once can serve several
-  // sequences, so tokens_served may be more than all of them.
-  int64_t positions_total = 0, positions_leased = 0, tokens_held = 0, tokens_served = 0;
+  // tokens_held <= positions_leased <= positions_total.
+  int64_t positions_total = 0, positions_leased = 0, tokens_held = 0;
   int64_t blocks_used = 0;
   int64_t positions_contiguous = 0;  // what reservations would hold for the same sequences
 };
@@ -48,7 +47,6 @@ struct RequestRecord {
   double submitted = 0, admitted = 0, first_token = 0, finished = 0;
   std::vector<double> token_times = {};  // when each token of the completion was there
   int prompt_tokens = 0, completion_tokens = 0;
-  int cached_tokens = 0;      // of the prompt, found in the cache
   int preemptions = 0;        // how often it lost its memory
   int recomputed_tokens = 0;  // computed again because of that
 

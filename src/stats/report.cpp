@@ -64,7 +64,6 @@ void Report::add(const StepRecord& step) {
   t.positions_leased_peak = std::max(t.positions_leased_peak, step.positions_leased);
   t.positions_contiguous_peak = std::max(t.positions_contiguous_peak, step.positions_contiguous);
   t.tokens_held_peak = std::max(t.tokens_held_peak, step.tokens_held);
-  t.tokens_served_peak = std::max(t.tokens_served_peak, step.tokens_served);
   positions_total_ += total;
   positions_leased_ += leased;
   tokens_held_ += static_cast<double>(step.tokens_held);
@@ -86,7 +85,6 @@ void Report::add(const RequestRecord& request) {
   ++t.completed;
   t.input_tokens += request.prompt_tokens;
   t.output_tokens += request.completion_tokens;
-  t.cached_tokens += request.cached_tokens;
 
   queue_.add(queue_time(request));
   ttft_.add(time_to_first_token(request));

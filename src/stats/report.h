@@ -40,7 +40,7 @@ struct Summary {
   int64_t completed = 0, failed = 0;
   int64_t resumed = 0;  // records that an earlier run had written; they count nowhere else
   std::map<std::string, int64_t> failed_by_code = {};
-  int64_t input_tokens = 0, output_tokens = 0, cached_tokens = 0;
+  int64_t input_tokens = 0, output_tokens = 0;
   int64_t preemptions = 0, recomputed_tokens = 0;
 
   // From the first submission of a completed request or the first step, whichever is
@@ -64,7 +64,7 @@ struct Summary {
   double internal_fragmentation = 0;        // 1 - slot_utilization
   double contiguous_ratio = 0;  // positions that reservations would hold / positions leased
   int64_t positions_total = 0, positions_leased_peak = 0, positions_contiguous_peak = 0;
-  int64_t tokens_held_peak = 0, tokens_served_peak = 0;
+  int64_t tokens_held_peak = 0;
 
   // host = plan + commit, device = stage + forward + sample, summed over the steps.
   double load = 0, tokenize = 0, device = 0, host = 0, output = 0, total = 0;

@@ -73,8 +73,8 @@ std::string summary_table(const Summary& s) {
   const double per_step =
       static_cast<double>(s.step_tokens) / static_cast<double>(std::max<int64_t>(1, s.steps));
   std::string out = requests_row(s);
-  out += row("tokens", fmt::format("{} in ({} cached), {} out", grouped(s.input_tokens),
-                                   grouped(s.cached_tokens), grouped(s.output_tokens)));
+  out += row("tokens",
+             fmt::format("{} in, {} out", grouped(s.input_tokens), grouped(s.output_tokens)));
   out += row("throughput", fmt::format("{} requests/s", three_digits(s.request_throughput)));
   out += row("", fmt::format("{} tokens/s in, {} out, {} total", three_digits(s.input_throughput),
                              three_digits(s.output_throughput), three_digits(s.total_throughput)));
