@@ -61,17 +61,18 @@ TEST_CASE("a record of the OpenAI form holds the whole response") {
         "\n");
 }
 
-TEST_CASE("a record of a chat line holds the whole response, with a message") {
+TEST_CASE("a record of a chat line holds the whole response, and ours stands outside of it") {
   Completion completion = example();
   completion.head.form = RecordForm::kOpenAiChat;
   completion.text = "hi";
   completion.reason = FinishReason::kStop;
-  CHECK(record_of(completion, {true, false, "m"}) ==
+  CHECK(record_of(completion, {true, true, "m"}) ==
         R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
         R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
-        R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},)"
-        R"("token_ids":[5,6],"logprobs":null,"finish_reason":"stop"}],)"
-        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null})"
+        R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi",)"
+        R"("refusal":null},"logprobs":null,"finish_reason":"stop"}],)"
+        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null,)"
+        R"("token_ids":[5,6],"timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
         "\n");
 }
 

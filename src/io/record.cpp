@@ -57,6 +57,7 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
   json.end_object();
 }
 
+// What a reader of OpenAI's answers knows, and nothing else.
 void write_openai_body(JsonWriter& json, const Completion& completion,
                        const RecordOptions& options) {
   const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);
@@ -69,11 +70,10 @@ void write_openai_body(JsonWriter& json, const Completion& completion,
   json.field("index", 0);
   if (chat) {
     json.key("message").begin_object().field("role", "assistant");
-    json.field("content", completion.text).end_object();
+    json.field("content", completion.text).field("refusal", nullptr).end_object();
   } else {
     json.field("text", completion.text);
   }
-  if (options.token_ids) write_token_ids(json, completion.tokens);
   json.field("logprobs", nullptr).field("finish_reason", name_of(completion.reason));
   json.end_object().end_array();
   json.key("usage").begin_object().field("prompt_tokens", num_prompt_tokens);
@@ -94,6 +94,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     json.field("request_id", "req_" + index).key("body");
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
+    if (options.token_ids) write_token_ids(json, completion.tokens);
     if (options.timing) write_timing(json, completion.timing);
   }
   json.end_object();
