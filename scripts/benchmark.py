@@ -74,7 +74,7 @@ def demo(program, repeats):
         base = statistics.median(s["output_throughput"] for s in runs[1])
         ratio = middle["output_throughput"] / base
         print(f"{size:5}   {middle['output_throughput']:12.0f}   {middle['total_throughput']:17.0f}   "
-              f"{middle['request_throughput']:10.1f}   {middle['itl_ms']['p50']:6.2f} ms   {ratio:.2f}")
+              f"{middle['request_throughput']:10.1f}   {middle['median_itl_ms']:6.2f} ms   {ratio:.2f}")
         record("demo", f"scripts/benchmark.py demo --repeats {repeats}",
                {"max_batch_size": size, "ratio_to_batch_1": round(ratio, 3),
                 "output_throughput_all": [round(s["output_throughput"], 1) for s in ordered],

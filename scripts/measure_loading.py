@@ -63,7 +63,7 @@ def measure(program, model, folder, threads):
     steps = [json.loads(line) for line in trace.read_text().splitlines()]
     ends = [step["end_s"] for step in steps]  # where steps overlap one begins before another ends
     times = [ends[0] - steps[0]["begin_s"]] + [b - a for a, b in zip(ends, ends[1:])]
-    config, load = summary["config"], summary["time_s"]["load"]
+    config, load = summary["config"], summary["time_load_s"]
     later = statistics.median(times[1:])
     weights = config["weight_bytes"]
     plan = weights + config["kv_bytes"] + config["activation_bytes"]

@@ -71,26 +71,30 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
   CHECK(summary.integer("/failed") == 2);
   CHECK(summary.integer("/failed_by_code/invalid_json") == 1);
   CHECK(summary.integer("/failed_by_code/empty_prompt") == 1);
-  CHECK(summary.integer("/output_tokens") == 36);
-  CHECK(summary.integer("/output_tokens") == sum(requests, "/completion_tokens"));
-  CHECK(summary.integer("/input_tokens") == sum(requests, "/prompt_tokens"));
+  CHECK(summary.integer("/total_output_tokens") == 36);
+  CHECK(summary.integer("/total_output_tokens") == sum(requests, "/completion_tokens"));
+  CHECK(summary.integer("/total_input_tokens") == sum(requests, "/prompt_tokens"));
   CHECK(summary.integer("/prefill_tokens") + summary.integer("/decode_tokens") ==
         summary.integer("/step_tokens"));
   CHECK(summary.text("/model") == bundled_model());
   CHECK(summary.text("/device").starts_with("cpu"));
   for (const char* name : {"request_throughput", "input_throughput", "output_throughput",
-                           "total_throughput", "duration_s", "kv/use_peak", "kv/use_mean",
-                           "kv/slot_utilization", "steps", "time_s/total", "time_s/load"}) {
+                           "total_throughput", "duration", "kv_use_peak", "kv_use_mean",
+                           "kv_slot_utilization", "steps", "time_total_s", "time_load_s"}) {
     CAPTURE(name);
     CHECK(summary.number(std::string("/") + name) > 0);
   }
-  for (const char* name : {"ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"}) {
-    const std::string spread = std::string("/") + name;
-    CAPTURE(spread);
-    CHECK(summary.number(spread + "/mean") > 0);
-    CHECK(summary.number(spread + "/p50") <= summary.number(spread + "/p90"));
-    CHECK(summary.number(spread + "/p90") <= summary.number(spread + "/p99"));
-    CHECK(summary.number(spread + "/p99") <= summary.number(spread + "/max"));
+  for (const std::string name : {"ttft", "tpot", "itl", "e2el"}) {
+    CAPTURE(name);
+    const auto at = [&](const std::string& what) {
+      return summary.number("/" + what + "_" + name + "_ms");
+    };
+    CHECK(at("mean") > 0);
+    CHECK(at("p50") == at("median"));
+    CHECK(at("p50") <= at("p90"));
+    CHECK(at("p90") <= at("p99"));
+    CHECK(at("p99") <= at("max"));
+    CHECK(at("std") <= at("max"));
   }
 }
 
@@ -149,7 +153,7 @@ TEST_CASE("a trace has a line for each step, and they add up to the summary") {
   CHECK(sum(steps, "/tokens") == summary.integer("/step_tokens"));
   CHECK(sum(steps, "/prefill_tokens") == summary.integer("/prefill_tokens"));
   CHECK(sum(steps, "/decode_tokens") == summary.integer("/decode_tokens"));
-  CHECK(sum(steps, "/sampled") == summary.integer("/output_tokens"));
+  CHECK(sum(steps, "/sampled") == summary.integer("/total_output_tokens"));
   CHECK(sum(steps, "/admitted") == 8);
   for (const Json& step : steps) {
     CHECK(step.integer("/running") <= 3);

@@ -35,6 +35,9 @@ TEST_CASE("stats: a percentile is within 1 % of the sorted values'") {
     CHECK(histogram.min() == values.front());
     CHECK(histogram.max() == values.back());
     CHECK(histogram.mean() == doctest::Approx(sum / count).epsilon(1e-12));
+    double squares = 0;
+    for (const double value : values) squares += (value - sum / count) * (value - sum / count);
+    CHECK(histogram.deviation() == doctest::Approx(std::sqrt(squares / count)).epsilon(1e-9));
   }
 }
 
@@ -51,6 +54,7 @@ TEST_CASE("stats: an empty histogram is all zeros") {
   const Histogram histogram;
   CHECK(histogram.count() == 0);
   CHECK(histogram.mean() == 0);
+  CHECK(histogram.deviation() == 0);
   CHECK(histogram.max() == 0);
   CHECK(histogram.percentile(99) == 0);
 }

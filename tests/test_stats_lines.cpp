@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 #include <simdjson.h>
 
+#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "stats/lines.h"
 
@@ -138,7 +141,9 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   s.total_throughput = 22;
   double seconds = 0.012;
   for (Spread* spread : {&s.queue, &s.ttft, &s.tpot, &s.itl, &s.e2e}) {
-    for (double* value : {&spread->mean, &spread->p50, &spread->p90, &spread->p99, &spread->max}) {
+    spread->count = 2;
+    for (double* value : {&spread->mean, &spread->deviation, &spread->p50, &spread->p90,
+                          &spread->p99, &spread->max}) {
       *value = seconds;
       seconds += 0.001;
     }
@@ -166,20 +171,24 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   CHECK(line.text("/notes/0") == info.notes[0]);
 
   double milliseconds = 12;
-  for (const char* spread : {"/queue_ms", "/ttft_ms", "/tpot_ms", "/itl_ms", "/e2e_ms"}) {
-    for (const char* value : {"/mean", "/p50", "/p90", "/p99", "/max"}) {
-      CHECK(line.number(std::string(spread) + value) == doctest::Approx(milliseconds));
+  for (const std::string spread : {"queue", "ttft", "tpot", "itl", "e2el"}) {
+    const auto at = [&](const std::string& what) {
+      return line.number("/" + what + "_" + spread + "_ms");
+    };
+    for (const char* what : {"mean", "std", "p50", "p90", "p99", "max"}) {
+      CHECK(at(what) == doctest::Approx(milliseconds));
       milliseconds += 1;
     }
+    CHECK(at("median") == at("p50"));
   }
   const std::pair<const char*, double> expected[] = {{"/completed", 1},
                                                      {"/failed", 2},
                                                      {"/failed_by_code/bad_json", 2},
-                                                     {"/input_tokens", 3},
-                                                     {"/output_tokens", 4},
+                                                     {"/total_input_tokens", 3},
+                                                     {"/total_output_tokens", 4},
                                                      {"/preemptions", 6},
                                                      {"/recomputed_tokens", 7},
-                                                     {"/duration_s", 8},
+                                                     {"/duration", 8},
                                                      {"/request_throughput", 9.5},
                                                      {"/input_throughput", 10.5},
                                                      {"/output_throughput", 11.5},
@@ -190,23 +199,23 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
                                                      {"/decode_tokens", 40},
                                                      {"/running_peak", 41},
                                                      {"/running_mean", 42},
-                                                     {"/kv/use_peak", 0.43},
-                                                     {"/kv/use_mean", 0.44},
-                                                     {"/kv/slot_utilization", 0.8},
-                                                     {"/kv/internal_fragmentation", 0.2},
-                                                     {"/kv/contiguous_ratio", 45},
-                                                     {"/kv/positions_total", 46},
-                                                     {"/kv/positions_leased_peak", 47},
-                                                     {"/kv/contiguous_positions_peak", 48},
-                                                     {"/kv/tokens_held_peak", 49},
-                                                     {"/kv/bytes_per_position", 1000},
-                                                     {"/kv/bytes_per_token", 1250},
-                                                     {"/time_s/load", 51},
-                                                     {"/time_s/tokenize", 52},
-                                                     {"/time_s/device", 53},
-                                                     {"/time_s/host", 54},
-                                                     {"/time_s/output", 55},
-                                                     {"/time_s/total", 56}};
+                                                     {"/kv_use_peak", 0.43},
+                                                     {"/kv_use_mean", 0.44},
+                                                     {"/kv_slot_utilization", 0.8},
+                                                     {"/kv_internal_fragmentation", 0.2},
+                                                     {"/kv_contiguous_ratio", 45},
+                                                     {"/kv_positions_total", 46},
+                                                     {"/kv_positions_leased_peak", 47},
+                                                     {"/kv_contiguous_positions_peak", 48},
+                                                     {"/kv_tokens_held_peak", 49},
+                                                     {"/kv_bytes_per_position", 1000},
+                                                     {"/kv_bytes_per_token", 1250},
+                                                     {"/time_load_s", 51},
+                                                     {"/time_tokenize_s", 52},
+                                                     {"/time_device_s", 53},
+                                                     {"/time_host_s", 54},
+                                                     {"/time_output_s", 55},
+                                                     {"/time_total_s", 56}};
   for (const auto& [key, value] : expected) CHECK(line.number(key) == doctest::Approx(value));
 }
 
@@ -214,8 +223,33 @@ TEST_CASE("stats: the summary of nothing is still a line of JSON") {
   std::string out;
   append_summary_line(out, {}, {});
   const Line line(out);
-  CHECK(line.at("/kv/bytes_per_token").is_null());
+  for (const char* key : {"/kv_bytes_per_token", "/mean_ttft_ms", "/max_e2el_ms"}) {
+    CHECK(line.at(key).is_null());
+  }
   CHECK(line.number("/completed") == 0);
+}
+
+// What pandas makes a column of plain values of.
+TEST_CASE("stats: no name holds a value in one kind of line and an object in another") {
+  std::string request, failed, step, profile, summary;
+  append_request_line(request, completed_request());
+  append_request_line(failed, {.error_code = "no_json"});
+  append_step_line(step, {});
+  append_profile_line(profile, {});
+  append_summary_line(summary, {.config = {{"kv", std::string("paged")}}}, {});
+  std::map<std::string, bool> is_nested;
+  for (const std::string& text : {request, failed, step, profile, summary}) {
+    simdjson::dom::parser parser;
+    const simdjson::dom::object line = parser.parse(text);
+    for (const auto& [name, value] : line) {
+      CAPTURE(name);
+      const bool nested = value.is_object() || value.is_array();
+      CHECK(is_nested.emplace(name, nested).first->second == nested);
+      if (nested)
+        CHECK(
+            std::set<std::string_view>{"config", "notes", "failed_by_code", "ops"}.contains(name));
+    }
+  }
 }
 
 }  // namespace

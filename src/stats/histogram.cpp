@@ -25,8 +25,14 @@ void Histogram::add(double value) {
   ++buckets_[static_cast<size_t>(bucket)];
   min_ = count_ == 0 ? value : std::min(min_, value);
   max_ = count_ == 0 ? value : std::max(max_, value);
-  sum_ += value;
   ++count_;
+  const double distance = value - mean_;
+  mean_ += distance / static_cast<double>(count_);
+  squares_ += distance * (value - mean_);
+}
+
+double Histogram::deviation() const {
+  return count_ == 0 ? 0 : std::sqrt(squares_ / static_cast<double>(count_));
 }
 
 double Histogram::percentile(double percent) const {

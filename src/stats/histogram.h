@@ -6,15 +6,17 @@
 namespace pagedinfer {
 
 // How positive values (seconds) are spread, in constant memory: counts in buckets 1 % wide
-// from a microsecond to a month. Count, mean, least and largest are exact; a percentile is
-// within 0.5 % of the value it stands for, and what lies outside the buckets counts in the
+// from a microsecond to a month. Count, mean, deviation, least and largest are exact; a percentile
+// is within 0.5 % of the value it stands for, and what lies outside the buckets counts in the
 // nearest one.
 class Histogram {
  public:
   void add(double value);
 
   int64_t count() const { return count_; }
-  double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
+  double mean() const { return mean_; }
+  // The standard deviation of exactly these values.
+  double deviation() const;
   double min() const { return min_; }
   double max() const { return max_; }
 
@@ -27,7 +29,8 @@ class Histogram {
 
   std::array<int64_t, kNumBuckets> buckets_ = {};
   int64_t count_ = 0;
-  double sum_ = 0, min_ = 0, max_ = 0;
+  double mean_ = 0, min_ = 0, max_ = 0;
+  double squares_ = 0;  // the sum of the squared distances from the mean
 };
 
 // The rank, from 1, of a nearest-rank percentile among `count` sorted values.

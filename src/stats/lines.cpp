@@ -16,15 +16,23 @@ double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 double rounded(double number) { return std::round(number * 1e6) / 1e6; }
 double five_digits(double number) { return std::stod(fmt::format("{:.5g}", number)); }
 
-void add_spread(JsonWriter& json, const char* name, const Spread& spread) {
-  json.key(name)
-      .begin_object()
-      .field("mean", milliseconds(spread.mean))
-      .field("p50", milliseconds(spread.p50))
-      .field("p90", milliseconds(spread.p90))
-      .field("p99", milliseconds(spread.p99))
-      .field("max", milliseconds(spread.max))
-      .end_object();
+// Under the names that vLLM's benchmark_serving gives them, and the largest.
+void add_spread(JsonWriter& json, std::string_view name, const Spread& spread) {
+  const auto add = [&](std::string_view what, double seconds) {
+    json.key(fmt::format("{}_{}_ms", what, name));
+    if (spread.count > 0) {
+      json.value(milliseconds(seconds));
+    } else {
+      json.value(nullptr);
+    }
+  };
+  add("mean", spread.mean);
+  add("median", spread.p50);
+  add("std", spread.deviation);
+  add("p50", spread.p50);
+  add("p90", spread.p90);
+  add("p99", spread.p99);
+  add("max", spread.max);
 }
 
 void add_latencies(JsonWriter& json, const RequestRecord& request) {
@@ -54,11 +62,11 @@ void add_counts(JsonWriter& json, const Summary& s) {
   json.key("failed_by_code").begin_object();
   for (const auto& [code, count] : s.failed_by_code) json.field(code, count);
   json.end_object();
-  json.field("input_tokens", s.input_tokens)
-      .field("output_tokens", s.output_tokens)
+  json.field("total_input_tokens", s.input_tokens)
+      .field("total_output_tokens", s.output_tokens)
       .field("preemptions", s.preemptions)
       .field("recomputed_tokens", s.recomputed_tokens)
-      .field("duration_s", rounded(s.duration))
+      .field("duration", rounded(s.duration))
       .field("request_throughput", rounded(s.request_throughput))
       .field("input_throughput", rounded(s.input_throughput))
       .field("output_throughput", rounded(s.output_throughput))
@@ -69,25 +77,22 @@ void add_counts(JsonWriter& json, const Summary& s) {
 // have held for the same work.
 void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
   const auto position_bytes = static_cast<double>(info.kv_bytes_per_position);
-  json.key("kv")
-      .begin_object()
-      .field("use_peak", rounded(s.kv_use_peak))
-      .field("use_mean", rounded(s.kv_use_mean))
-      .field("slot_utilization", rounded(s.slot_utilization))
-      .field("internal_fragmentation", rounded(s.internal_fragmentation))
-      .field("positions_total", s.positions_total)
-      .field("positions_leased_peak", s.positions_leased_peak)
-      .field("tokens_held_peak", s.tokens_held_peak)
-      .field("bytes_per_position", info.kv_bytes_per_position);
-  json.key("bytes_per_token");
+  json.field("kv_use_peak", rounded(s.kv_use_peak))
+      .field("kv_use_mean", rounded(s.kv_use_mean))
+      .field("kv_slot_utilization", rounded(s.slot_utilization))
+      .field("kv_internal_fragmentation", rounded(s.internal_fragmentation))
+      .field("kv_positions_total", s.positions_total)
+      .field("kv_positions_leased_peak", s.positions_leased_peak)
+      .field("kv_tokens_held_peak", s.tokens_held_peak)
+      .field("kv_bytes_per_position", info.kv_bytes_per_position);
+  json.key("kv_bytes_per_token");
   if (s.slot_utilization > 0) {
     json.value(std::round(position_bytes / s.slot_utilization));
   } else {
     json.value(nullptr);
   }
-  json.field("contiguous_positions_peak", s.positions_contiguous_peak)
-      .field("contiguous_ratio", rounded(s.contiguous_ratio))
-      .end_object();
+  json.field("kv_contiguous_positions_peak", s.positions_contiguous_peak)
+      .field("kv_contiguous_ratio", rounded(s.contiguous_ratio));
 }
 
 }  // namespace
@@ -150,8 +155,8 @@ void append_profile_line(std::string& out, const Profile& profile) {
       .field("queued_decode_s", rounded(profile.queued_seconds))
       .field("op_s", rounded(profile.op_seconds()))
       .field("gap_s", rounded(profile.gaps.total));
-  add_spread(json, "gap_ms", profile.gaps.spread);
-  add_spread(json, "decode_gap_ms", profile.decode_gaps.spread);
+  add_spread(json, "gap", profile.gaps.spread);
+  add_spread(json, "decode_gap", profile.decode_gaps.spread);
   json.key("ops").begin_array();
   for (const OpProfile& op : profile.ops) {
     const auto per_second = [&](double amount) {
@@ -194,11 +199,11 @@ void append_summary_line(std::string& out, const RunInfo& info, const Summary& s
   json.end_array();
 
   add_counts(json, s);
-  add_spread(json, "queue_ms", s.queue);
-  add_spread(json, "ttft_ms", s.ttft);
-  add_spread(json, "tpot_ms", s.tpot);
-  add_spread(json, "itl_ms", s.itl);
-  add_spread(json, "e2e_ms", s.e2e);
+  add_spread(json, "queue", s.queue);
+  add_spread(json, "ttft", s.ttft);
+  add_spread(json, "tpot", s.tpot);
+  add_spread(json, "itl", s.itl);
+  add_spread(json, "e2el", s.e2e);
   add_kv(json, info, s);
   json.field("steps", s.steps)
       .field("step_tokens", s.step_tokens)
@@ -206,15 +211,12 @@ void append_summary_line(std::string& out, const RunInfo& info, const Summary& s
       .field("decode_tokens", s.decode_tokens)
       .field("running_peak", s.peak_running)
       .field("running_mean", rounded(s.mean_running));
-  json.key("time_s")
-      .begin_object()
-      .field("total", rounded(s.total))
-      .field("load", rounded(s.load))
-      .field("tokenize", rounded(s.tokenize))
-      .field("device", rounded(s.device))
-      .field("host", rounded(s.host))
-      .field("output", rounded(s.output))
-      .end_object();
+  json.field("time_total_s", rounded(s.total))
+      .field("time_load_s", rounded(s.load))
+      .field("time_tokenize_s", rounded(s.tokenize))
+      .field("time_device_s", rounded(s.device))
+      .field("time_host_s", rounded(s.host))
+      .field("time_output_s", rounded(s.output));
   json.end_object();
   out += '\n';
 }

@@ -10,7 +10,9 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 }  // namespace
 
 Spread spread_of(const Histogram& histogram) {
-  return {.mean = histogram.mean(),
+  return {.count = histogram.count(),
+          .mean = histogram.mean(),
+          .deviation = histogram.deviation(),
           .p50 = histogram.percentile(50),
           .p90 = histogram.percentile(90),
           .p99 = histogram.percentile(99),

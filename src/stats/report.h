@@ -10,9 +10,10 @@
 
 namespace pagedinfer {
 
-// How a time is spread, in seconds.
+// How a time is spread, in seconds; of `count` 0 it says nothing.
 struct Spread {
-  double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
+  int64_t count = 0;
+  double mean = 0, deviation = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
 };
 Spread spread_of(const Histogram& histogram);
 
