@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,26 @@ TEST_CASE("nothing is told that nobody measures") {
   for (const char* word : {"cached", "served"}) {
     CAPTURE(word);
     CHECK(told.find(word) == std::string::npos);
+  }
+}
+
+TEST_CASE("every line of a run's statistics names the run, and no other run has the name") {
+  const TempDir dir;
+  std::set<std::string> ids;
+  for (int i = 0; i < 2; ++i) {
+    const std::string stats = dir / ("stats" + std::to_string(i)), trace = dir / "trace";
+    answer(lines(), {"--stats", stats, "--trace", trace, "--profile"});
+    for (const std::string& path : {stats, trace}) {
+      std::string last;
+      for (const Json& line : json_file(path)) {
+        ids.insert(line.text("/run_id"));
+        const std::string time = line.text("/time");
+        CHECK(std::regex_match(time, std::regex(R"(20\d\d-\d\d-\d\dT[\d:]{8}\.\d{3}Z)")));
+        CHECK(last <= time);
+        last = time;
+      }
+    }
+    CHECK(ids.size() == static_cast<size_t>(i) + 1);
   }
 }
 

@@ -11,6 +11,8 @@
 namespace pagedinfer {
 namespace {
 
+const RunStamp kRun = {.id = "a run", .began = 1732268463.5};
+
 // Parses one line that must end in its only newline.
 class Line {
  public:
@@ -53,7 +55,7 @@ RequestRecord completed_request() {
 
 TEST_CASE("stats: a request's line has the keys and numbers of the request") {
   std::string out;
-  append_request_line(out, completed_request());
+  append_request_line(out, kRun, completed_request());
   const Line line(out);
   CHECK(line.text("/kind") == "request");
   CHECK(line.text("/id") == "a \"quoted\" id");
@@ -75,7 +77,7 @@ TEST_CASE("stats: a request of one token has no time between tokens") {
   request.head.id_json = "";
   request.token_times = {2};
   std::string out;
-  append_request_line(out, request);
+  append_request_line(out, kRun, request);
   const Line line(out);
   CHECK(line.at("/id").is_null());
   for (const char* key : {"/tpot_ms", "/itl_p50_ms", "/itl_p99_ms", "/itl_max_ms"}) {
@@ -89,7 +91,7 @@ TEST_CASE("stats: a failed request's line has its code and no times") {
   request.head.id_json = "17";
   request.error_code = "prompt_too_long";
   std::string out;
-  append_request_line(out, request);
+  append_request_line(out, kRun, request);
   const Line line(out);
   CHECK(line.number("/id") == 17);
   CHECK(line.text("/error") == "prompt_too_long");
@@ -106,7 +108,7 @@ TEST_CASE("stats: a step's line has the numbers of the step") {
   step.positions_contiguous = 6144;
   step.times = {.plan = 1e-3, .stage = 2e-3, .forward = 3e-3, .sample = 4e-3, .commit = 5e-3};
   std::string out;
-  append_step_line(out, step);
+  append_step_line(out, kRun, step);
   const Line line(out);
   CHECK(line.text("/kind") == "step");
   const std::pair<const char*, double> expected[] = {
@@ -157,7 +159,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   s.load = 51, s.tokenize = 52, s.device = 53, s.host = 54, s.output = 55, s.total = 56;
 
   std::string out;
-  append_summary_line(out, info, s);
+  append_summary_line(out, kRun, info, s);
   const Line line(out);
   CHECK(line.text("/kind") == "summary");
   CHECK(line.text("/version") == "1.2.3");
@@ -221,7 +223,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
 
 TEST_CASE("stats: the summary of nothing is still a line of JSON") {
   std::string out;
-  append_summary_line(out, {}, {});
+  append_summary_line(out, kRun, {}, {});
   const Line line(out);
   for (const char* key : {"/kv_bytes_per_token", "/mean_ttft_ms", "/max_e2el_ms"}) {
     CHECK(line.at(key).is_null());
@@ -229,14 +231,43 @@ TEST_CASE("stats: the summary of nothing is still a line of JSON") {
   CHECK(line.number("/completed") == 0);
 }
 
+TEST_CASE("stats: every line names its run and the time of day of what it tells") {
+  StepRecord step;
+  step.end = 1.25;
+  Summary summary;
+  summary.total = 86400;
+  const auto check = [](const std::string& text, const char* time) {
+    const Line line(text);
+    CHECK(line.text("/run_id") == "a run");
+    CHECK(line.text("/time") == time);
+  };
+  std::string out;
+  append_request_line(out, kRun, completed_request());  // finished at 4
+  check(out, "2024-11-22T09:41:07.500Z");
+  append_step_line(out = "", kRun, step);
+  check(out, "2024-11-22T09:41:04.750Z");
+  append_profile_line(out = "", kRun, 0.0004, {});
+  check(out, "2024-11-22T09:41:03.500Z");
+  append_summary_line(out = "", kRun, {}, summary);
+  check(out, "2024-11-23T09:41:03.500Z");
+}
+
+TEST_CASE("stats: a run's id says when it began, and chance tells it from others") {
+  CHECK(make_run_stamp(1732268463.25, 0xabc).id == "20241122T094103Z-0000000000000abc");
+  CHECK(make_run_stamp(1732268463.25, 0xabc).began == 1732268463.25);
+  CHECK(time_of_day(0) == "1970-01-01T00:00:00.000Z");
+  CHECK(time_of_day(1709251199.9996) == "2024-03-01T00:00:00.000Z");
+  CHECK(time_of_day(951782400) == "2000-02-29T00:00:00.000Z");
+}
+
 // What pandas makes a column of plain values of.
 TEST_CASE("stats: no name holds a value in one kind of line and an object in another") {
   std::string request, failed, step, profile, summary;
-  append_request_line(request, completed_request());
-  append_request_line(failed, {.error_code = "no_json"});
-  append_step_line(step, {});
-  append_profile_line(profile, {});
-  append_summary_line(summary, {.config = {{"kv", std::string("paged")}}}, {});
+  append_request_line(request, kRun, completed_request());
+  append_request_line(failed, kRun, {.error_code = "no_json"});
+  append_step_line(step, kRun, {});
+  append_profile_line(profile, kRun, 5, {});
+  append_summary_line(summary, kRun, {.config = {{"kv", std::string("paged")}}}, {});
   std::map<std::string, bool> is_nested;
   for (const std::string& text : {request, failed, step, profile, summary}) {
     simdjson::dom::parser parser;

@@ -148,7 +148,7 @@ TEST_CASE("profile: what was timed of decode steps stands for those that were re
 
 TEST_CASE("profile: its line of the statistics has every number") {
   std::string out;
-  append_profile_line(out, small_profile());
+  append_profile_line(out, {}, 0, small_profile());
   REQUIRE(out.find('\n') == out.size() - 1);
   const Json line(out);
   CHECK(line.text("/kind") == "profile");
@@ -177,7 +177,7 @@ TEST_CASE("profile: its line of the statistics has every number") {
   CHECK(line.number("/ops/2/of_bound") == 0.4);
 
   out.clear();
-  append_profile_line(out, {});
+  append_profile_line(out, {}, 0, {});
   CHECK(Json(out)["/ops"] == "[]");
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,7 @@
 #include "io/request_parser.h"
 #include "stats/progress.h"
 #include "stats/report.h"
+#include "stats/run_stamp.h"
 #include "stats/table.h"
 
 namespace pagedinfer {
@@ -45,6 +47,14 @@ std::function<double()> clock_from_now() {
   return [begin = Clock::now()] {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
+}
+
+// A run that begins now: seconds since 1970, and what no other run draws.
+RunStamp stamp_from_now() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  std::random_device random;
+  return make_run_stamp(std::chrono::duration<double>(since_1970).count(),
+                        uint64_t{random()} << 32 | random());
 }
 
 // What the thread that asks has computed.
@@ -86,6 +96,7 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
 
 int run(const Config& config, const Load& load, Interrupt& interrupt) {
   const std::function<double()> clock = clock_from_now();
+  RunStamp stamp = stamp_from_now();
   const Paths paths = resolve_paths(config);
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = load(config, clock);
@@ -95,7 +106,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   }
   const double loaded = clock();
   // Only now: nothing is made or replaced in vain.
-  Outlets outlets(config, paths, setup, clock, interrupt);
+  Outlets outlets(config, paths, setup, clock, std::move(stamp), interrupt);
 
   Intake intake({.lines = lines,
                  .tokenizer = setup.tokenizer.get(),

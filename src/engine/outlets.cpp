@@ -35,8 +35,9 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
 }  // namespace
 
 Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
-                 const std::function<double()>& clock, const Interrupt& interrupt)
+                 const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt)
     : clock_(clock),
+      run_(std::move(run)),
       records_(record_output(config, paths, setup, clock, interrupt)),
       stats_(lines_file(paths.stats)),
       trace_(lines_file(config.trace)) {}
@@ -50,7 +51,7 @@ void Outlets::answer(const Completion& completion, const RequestRecord& record,
   report_.add(record);
   if (stats_) {
     line_.clear();
-    append_request_line(line_, record);
+    append_request_line(line_, run_, record);
     stats_->append(line_);
   }
   seconds_ += clock_() - begin;
@@ -68,7 +69,7 @@ void Outlets::step(const StepRecord& record, const RunMark& mark) {
   report_.add(record);
   if (trace_) {
     line_.clear();
-    append_step_line(line_, record);
+    append_step_line(line_, run_, record);
     trace_->append(line_);
   }
   seconds_ += clock_() - begin;
@@ -100,8 +101,8 @@ void Outlets::close_stats(const RunInfo& info, const Summary& summary,
                           const std::optional<Profile>& profile) {
   if (stats_) {
     line_.clear();
-    if (profile) append_profile_line(line_, *profile);
-    append_summary_line(line_, info, summary);
+    if (profile) append_profile_line(line_, run_, summary.total, *profile);
+    append_summary_line(line_, run_, info, summary);
     stats_->append(line_);
     stats_->flush();
   }

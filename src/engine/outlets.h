@@ -14,16 +14,18 @@
 #include "io/record_output.h"
 #include "stats/lines.h"
 #include "stats/report.h"
+#include "stats/run_stamp.h"
 
 namespace pagedinfer {
 
 // Where answers and measurements go, line by line.
 class Outlets {
  public:
-  // Opens the files, or goes on with them; their names stand in `paths`. Throws Error when that
+  // Opens the files, or goes on with them; their names stand in `paths`. `run` is told in every
+  // line of the statistics. Throws Error when that
   // cannot be, and Interrupted when a signal comes before anything has changed.
   Outlets(const Config& config, const Paths& paths, const Setup& setup,
-          const std::function<double()>& clock, const Interrupt& interrupt);
+          const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
 
   void answer(const Completion& completion, const RequestRecord& record,
               const RecordOptions& options);
@@ -44,6 +46,7 @@ class Outlets {
 
  private:
   std::function<double()> clock_;
+  const RunStamp run_;
   RecordOutput records_;
   std::optional<OutputFile> stats_, trace_;
   Report report_;

@@ -16,6 +16,14 @@ double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 double rounded(double number) { return std::round(number * 1e6) / 1e6; }
 double five_digits(double number) { return std::stod(fmt::format("{:.5g}", number)); }
 
+// Opens the line. `at` is on the run's clock.
+void begin_line(JsonWriter& json, std::string_view kind, const RunStamp& run, double at) {
+  json.begin_object()
+      .field("kind", kind)
+      .field("run_id", run.id)
+      .field("time", time_of_day(run.began + at));
+}
+
 // Under the names that vLLM's benchmark_serving gives them, and the largest.
 void add_spread(JsonWriter& json, std::string_view name, const Spread& spread) {
   const auto add = [&](std::string_view what, double seconds) {
@@ -97,9 +105,9 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
 
 }  // namespace
 
-void append_request_line(std::string& out, const RequestRecord& request) {
+void append_request_line(std::string& out, const RunStamp& run, const RequestRecord& request) {
   JsonWriter json(out);
-  json.begin_object().field("kind", "request");
+  begin_line(json, "request", run, request.finished);
   json.key("id").raw(request.head.id_json.empty() ? "null" : request.head.id_json);
   json.field("index", request.head.index)
       .field("prompt_tokens", request.prompt_tokens)
@@ -114,11 +122,10 @@ void append_request_line(std::string& out, const RequestRecord& request) {
   out += '\n';
 }
 
-void append_step_line(std::string& out, const StepRecord& step) {
-  JsonWriter(out)
-      .begin_object()
-      .field("kind", "step")
-      .field("begin_s", rounded(step.begin))
+void append_step_line(std::string& out, const RunStamp& run, const StepRecord& step) {
+  JsonWriter json(out);
+  begin_line(json, "step", run, step.end);
+  json.field("begin_s", rounded(step.begin))
       .field("end_s", rounded(step.end))
       .field("tokens", step.num_tokens)
       .field("prefill_tokens", step.num_prefill_tokens)
@@ -142,11 +149,11 @@ void append_step_line(std::string& out, const StepRecord& step) {
   out += '\n';
 }
 
-void append_profile_line(std::string& out, const Profile& profile) {
+void append_profile_line(std::string& out, const RunStamp& run, double now,
+                         const Profile& profile) {
   JsonWriter json(out);
-  json.begin_object()
-      .field("kind", "profile")
-      .field("peak_gb_per_s", five_digits(1e-9 * profile.peaks.bytes_per_second))
+  begin_line(json, "profile", run, now);
+  json.field("peak_gb_per_s", five_digits(1e-9 * profile.peaks.bytes_per_second))
       .field("peak_tflop_per_s", five_digits(1e-12 * profile.peaks.flops_per_second))
       .field("steps", profile.steps)
       .field("decode_steps", profile.decode_steps)
@@ -180,11 +187,11 @@ void append_profile_line(std::string& out, const Profile& profile) {
   out += '\n';
 }
 
-void append_summary_line(std::string& out, const RunInfo& info, const Summary& s) {
+void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
+                         const Summary& s) {
   JsonWriter json(out);
-  json.begin_object()
-      .field("kind", "summary")
-      .field("version", info.version)
+  begin_line(json, "summary", run, s.total);
+  json.field("version", info.version)
       .field("input", info.input)
       .field("model", info.model)
       .field("device", info.device);

@@ -1,4 +1,5 @@
-// The lines of the statistics file and of the trace: one JSON object each, with its newline.
+// The lines of the statistics file and of the trace: one JSON object each, with its newline. All
+// begin with their kind, the run's id and the time of day of what they tell.
 // Times in milliseconds unless a name says _s; null where there is nothing to measure.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "stats/profile.h"
 #include "stats/report.h"
+#include "stats/run_stamp.h"
 
 namespace pagedinfer {
 
@@ -29,15 +31,16 @@ struct RunInfo {
 };
 
 // {"kind":"request",...}; a request that failed has its code under "error" and no times.
-void append_request_line(std::string& out, const RequestRecord& request);
+void append_request_line(std::string& out, const RunStamp& run, const RequestRecord& request);
 
 // {"kind":"step",...}
-void append_step_line(std::string& out, const StepRecord& step);
+void append_step_line(std::string& out, const RunStamp& run, const StepRecord& step);
 
-// {"kind":"profile",...}
-void append_profile_line(std::string& out, const Profile& profile);
+// {"kind":"profile",...}, of a run that has lasted `now` seconds
+void append_profile_line(std::string& out, const RunStamp& run, double now, const Profile& profile);
 
 // {"kind":"summary",...}
-void append_summary_line(std::string& out, const RunInfo& info, const Summary& summary);
+void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
+                         const Summary& summary);
 
 }  // namespace pagedinfer
