@@ -2,12 +2,13 @@
 #pragma once
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/kv_layout.h"
 #include "ops/cpu/tile.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr int kGroupKeys = 16;  // positions whose keys are stored dword by dword (kv_layout.h)
+constexpr int kGroupKeys = kGroupPositions;
 constexpr int kDirectRows = 8;  // for more query rows, keys and values are widened once
 constexpr int kPieces = kNativeLanes == 4 ? 1 : 2;  // scored together
 constexpr int kValueKeys = 32;                      // whose values are added together
@@ -99,11 +100,14 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   const auto add_span = [&](const T* from, int num_rows) {
     located.span[located.num_spans++] = {(const char*)from, num_rows * row_bytes};
   };
+  static_assert(kSpanPositions % kGroupKeys == 0);  // a piece lies in one span
+  const auto row_of = [&](int slot) { return kv_row(slot, rows.kv_head, rows.kv_heads); };
   for_pieces(rows, first, keys, [&](int slot, int key, int count) {
     const int lane = slot % kGroupKeys;
-    const T* group = k + int64_t(slot - lane) * dim;
+    const int64_t row = row_of(slot);
+    const T* group = k + (row - lane) * dim;
     located.piece[located.num_pieces++] = {group, lane, count, key};
-    for (int i = 0; i < count; ++i) located.value[key + i] = v + int64_t(slot + i) * dim;
+    for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
     add_span(group, kGroupKeys);
   });
   for (int i = 0; i < located.num_pieces; ++i) {
@@ -112,7 +116,7 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   const int left = rows.positions[rows.num_rows - 1] + 1 - first;
   const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
   for_pieces(rows, first, next, [&](int slot, int, int) {
-    add_span(k + int64_t(slot / kGroupKeys * kGroupKeys) * dim, kGroupKeys);
+    add_span(k + row_of(slot / kGroupKeys * kGroupKeys) * dim, kGroupKeys);
   });
 }
 

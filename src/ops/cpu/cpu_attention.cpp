@@ -144,17 +144,16 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
                               call.args.window,
                               static_cast<int32_t*>(call.batch.block_table.data) +
                                   int64_t{item.seq} * call.batch.max_blocks,
-                              call.batch.block_size};
-  const int64_t first_row = kv_head * padded_positions(call.cache.num_positions);
+                              call.batch.block_size,
+                              kv_head,
+                              call.args.kv_heads};
   const auto attend = [&](int segment, AttentionState state) {
     const Tensor &k = call.cache.k, &v = call.cache.v;
     const bool is_first = segment == task.first_segment;
     if (k.dtype == DType::kF32) {
-      kernels_.attend_float(rows, k.row<float>(first_row), v.row<float>(first_row), segment,
-                            is_first, state);
+      kernels_.attend_float(rows, k.row<float>(0), v.row<float>(0), segment, is_first, state);
     } else {
-      kernels_.attend_bf16(rows, k.row<bf16>(first_row), v.row<bf16>(first_row), segment, is_first,
-                           state);
+      kernels_.attend_bf16(rows, k.row<bf16>(0), v.row<bf16>(0), segment, is_first, state);
     }
   };
 

@@ -57,20 +57,17 @@ void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t 
 // One token's keys and values, into a slot of every head.
 void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
                int64_t slot) {
-  const int64_t head_rows = padded_positions(cache.num_positions), cols = cache.k.cols;
-  const int64_t num_dwords = cols * size_of(cache.k.dtype) / 4;
-  const auto row_of = [&](const Tensor& t, int64_t row) {
-    return static_cast<char*>(t.data) + row * cols * size_of(t.dtype);
-  };
-  for (int64_t head = 0; head < cache.kv_heads; ++head) {
-    const int64_t column = head * cache.head_dim;
+  const int64_t row_bytes = cache.k.cols * size_of(cache.k.dtype), num_dwords = row_bytes / 4;
+  char* const keys = static_cast<char*>(cache.k.data);
+  char* const values = static_cast<char*>(cache.v.data);
+  for (int head = 0; head < cache.kv_heads; ++head) {
+    const int64_t column = int64_t{head} * cache.head_dim;
+    const int64_t row = kv_row(slot, head, cache.kv_heads);
     alignas(64) char rounded[kMaxHeadDim * sizeof(float)];
-    round_row(kernels, value + column, cache.head_dim, cache.v,
-              row_of(cache.v, head * head_rows + slot));
+    round_row(kernels, value + column, cache.head_dim, cache.v, values + row * row_bytes);
     round_row(kernels, key + column, cache.head_dim, cache.k, rounded);
-    char* const keys = row_of(cache.k, head * head_rows);
     for (int64_t i = 0; i < num_dwords; ++i) {
-      std::memcpy(keys + 4 * key_dword(slot, i, num_dwords), rounded + 4 * i, 4);
+      std::memcpy(keys + 4 * key_dword(row, i, num_dwords), rounded + 4 * i, 4);
     }
   }
 }

@@ -40,14 +40,15 @@ struct ProductKernels {
   void (*multiply)(const MatmulArgs&);
 };
 
-// Query rows that share the keys of one KV head of one sequence. Position p lives in row
-// block_table[p / block_size] + p % block_size of the head's cache.
+// Query rows that share the keys of one KV head of one sequence. Position p lives in slot
+// block_table[p / block_size] + p % block_size; kv_layout.h says where the slot lies.
 struct AttentionRows {
   const float* q;        // (num_rows, head_dim), already times the softmax scale
   const int* positions;  // (num_rows), ascending; row r sees (positions[r] - window, positions[r]]
   int num_rows, head_dim, window;  // head_dim is a multiple of 16; window 0 = all
   const int* block_table;
   int block_size;
+  int kv_head, kv_heads;
 };
 
 // Softmax in progress: the largest score, the sum of exp(score - largest), and that times V.
@@ -89,7 +90,7 @@ struct Kernels {
   // Products of float32 numbers with weights of any type, and of numbers rounded to bfloat16.
   ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16;
 
-  // The state of one segment of keys alone; `k` and `v` are the head's, as kv_layout.h says.
+  // The state of one segment of keys alone; `k` and `v` are the whole layer's, as kv_layout.h says.
   // `is_first` tells that nothing has been asked of the memory: not true after the segment before.
   void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,
                        bool is_first, AttentionState);
