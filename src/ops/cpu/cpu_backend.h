@@ -7,6 +7,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/prefaulter.h"
 #include "ops/cpu/sampler.h"
 #include "ops/cpu/thread_pool.h"
 
@@ -24,6 +25,7 @@ class CpuOps final : public Ops {
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
   int64_t workspace_bytes(const StepBounds& bounds) const override;
+  void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   void copy(Tensor from, Tensor to) override;
@@ -64,7 +66,9 @@ class CpuOps final : public Ops {
   CpuAttention attention_;
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
-  HostMemory packed_;  // the input of a matmul
+  HostMemory packed_;            // the input of a matmul
+  int64_t first_positions_ = 0;  // of a cache: as many as the largest step fills
+  Prefaulter prefaulter_;        // last: stops before the memory goes
 };
 
 }  // namespace pagedinfer

@@ -96,7 +96,10 @@ Tensor CpuOps::allocate(DType dtype, int64_t rows, int64_t cols) {
 }
 
 Tensor CpuOps::upload(Tensor host, DType dtype) {
-  if (host.dtype == dtype) return host;
+  if (host.dtype == dtype) {
+    prefaulter_.will_read(host.data, host.bytes());
+    return host;
+  }
   CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   const Tensor copy = allocate(dtype, host.rows, host.cols);
   pool_.parallel_for(static_cast<int>(host.rows), [&](int i, int) {
@@ -120,10 +123,12 @@ KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num
   }
   const int64_t rows = kv_heads * padded_positions(num_positions), cols = padded_head_dim(head_dim);
   const int64_t bytes = rows * cols * size_of(dtype);
-  constexpr int64_t kWorthLargePages = int64_t{16} << 20;  // of a head: eight of them
+  constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
+  const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
   const auto make = [&] {
     permanent_.emplace_back(bytes, "the KV cache");
-    if (bytes / std::max(kv_heads, 1) >= kWorthLargePages) permanent_.back().prefer_large_pages();
+    if (bytes >= kWorthLargePages) permanent_.back().prefer_large_pages();
+    prefaulter_.will_write(permanent_.back().data(), first_rows * cols * size_of(dtype));
     return Tensor{permanent_.back().data(), dtype, rows, cols, cols};
   };
   const Tensor k = make(), v = make();
@@ -132,6 +137,11 @@ KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num
 
 int64_t CpuOps::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
   return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
+}
+
+// Memory is taken as it is needed. A run begins with the first positions of its cache.
+void CpuOps::reserve(const StepBounds& bounds, int64_t, int64_t) {
+  first_positions_ = bounds.tokens;
 }
 
 Tensor CpuOps::scratch(DType dtype, int64_t rows, int64_t cols) {

@@ -1,0 +1,103 @@
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/host_memory.h"
+#include "ops/cpu/kv_layout.h"
+#include "ops/cpu/prefaulter.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int64_t kPage = 4096;
+
+int64_t num_present(const void* memory, int64_t bytes) {
+  std::vector<unsigned char> present(static_cast<size_t>((bytes + kPage - 1) / kPage));
+  REQUIRE(mincore(const_cast<void*>(memory), static_cast<size_t>(bytes), present.data()) == 0);
+  return std::count_if(present.begin(), present.end(), [](unsigned char p) { return p & 1; });
+}
+
+bool can_prefault() {
+  constexpr int kPopulateWrite = 23;
+  const HostMemory page(kPage, "a page");
+  if (madvise(page.data(), kPage, kPopulateWrite) == 0) return true;
+  MESSAGE("skipped: this system cannot make pages present before they are touched");
+  return false;
+}
+
+TEST_CASE("each head's keys and values of each position have a place of their own") {
+  for (const int heads : {1, 3, 8}) {
+    std::set<int64_t> rows;
+    const int64_t positions = 3 * kSpanPositions;
+    for (int64_t position = 0; position < positions; ++position) {
+      for (int head = 0; head < heads; ++head) rows.insert(kv_row(position, head, heads));
+    }
+    CHECK(std::ssize(rows) == positions * heads);
+    CHECK(*rows.begin() == 0);
+    CHECK(*rows.rbegin() == positions * heads - 1);
+  }
+}
+
+TEST_CASE("the first positions of all heads of a cache are neighbours") {
+  const int heads = 8;
+  for (int head = 0; head < heads; ++head) {
+    for (const int64_t position : {0, 63, kSpanPositions - 1}) {
+      CHECK(kv_row(position, head, heads) < int64_t{heads} * kSpanPositions);
+    }
+  }
+}
+
+TEST_CASE("memory that will be written is present when the prefaulter has finished") {
+  if (!can_prefault()) return;
+  const HostMemory memory(64 << 20, "a test");
+  CHECK(num_present(memory.data(), memory.size()) == 0);
+  Prefaulter prefaulter;
+  prefaulter.will_write(memory.data() + 100, (32 << 20) - 100);
+  prefaulter.finish();
+  CHECK(num_present(memory.data(), memory.size()) == (32 << 20) / kPage);
+}
+
+TEST_CASE("what is written while memory is made present stays") {
+  const HostMemory memory(64 << 20, "a test");
+  Prefaulter prefaulter;
+  prefaulter.will_write(memory.data(), memory.size());
+  std::memset(memory.data(), 7, static_cast<size_t>(memory.size()));
+  prefaulter.finish();
+  CHECK(std::count(memory.data(), memory.data() + memory.size(), 7) == memory.size());
+}
+
+TEST_CASE("a prefaulter that is given up in the middle ends") {
+  const HostMemory memory(int64_t{256} << 20, "a test");
+  Prefaulter prefaulter;
+  prefaulter.will_write(memory.data(), memory.size());
+  prefaulter.will_read(memory.data(), memory.size());
+}
+
+TEST_CASE("what the largest step fills of a cache is present before it is written") {
+  if (!can_prefault()) return;
+  const auto ops = make_cpu_ops({.num_threads = 1});
+  const int heads = 8, dim = 64, step_tokens = 512;
+  ops->reserve({.tokens = step_tokens}, 0, 0);
+  const KvLayer layer = ops->allocate_kv(DType::kBF16, heads, dim, 4096);
+  const int64_t filled = int64_t{step_tokens} * heads * dim * 2;
+  const auto all_present = [&] {
+    return num_present(layer.k.data, filled) == filled / kPage &&
+           num_present(layer.v.data, filled) == filled / kPage;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  while (!all_present() && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(all_present());
+  CHECK(num_present(layer.k.data, layer.k.bytes()) < layer.k.bytes() / kPage);
+}
+
+}  // namespace
+}  // namespace pagedinfer
