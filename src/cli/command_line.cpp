@@ -57,7 +57,7 @@ void check_repeated(const CLI::App& command) {
 
 }  // namespace
 
-int run_command_line(int argc, const char* const* argv) {
+int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
   if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, "");  // before its --help
   Config config;
   MergeConfig merge_config;
@@ -94,6 +94,8 @@ int run_command_line(int argc, const char* const* argv) {
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
   check_leftovers(app.remaining(true), help_of(merge->parsed() ? *merge : *run));
+  config.has_input = standard.input;
+  config.has_output = merge_config.has_output = standard.output;
   return merge->parsed() ? run_merge(merge_config) : run_job(config);
 }
 

@@ -11,6 +11,7 @@ struct MergeConfig {
   std::string output = {};               // a file, or - for standard output
   bool overwrite = false;
   bool quiet = false;
+  bool has_output = true;  // standard output
 };
 
 // Puts the shards' records together. Returns the exit code: 0, or 130 when it was interrupted.

@@ -1,0 +1,59 @@
+// What a shell can take away from the program: standard streams, stack, threads.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "e2e.h"
+#include "sanitized.h"
+
+namespace pagedinfer {
+namespace {
+
+const std::string kLines =
+    "{\"prompt\": \"Nora\", \"max_tokens\": 4}\n{\"prompt\": \"Once upon\", \"max_tokens\": 9}\n";
+
+// `pagedinfer WORDS` as a shell starts it: behind the commands of `before`, with `redirections`.
+Ended run_in_shell(const std::string& before, const std::string& redirections, const Words& words) {
+  const Ended ended = run_program(
+      Words{"/bin/sh", "-c", before + "; exec \"$@\" " + redirections, "sh"} + command(words));
+  CHECK(!ended.timed_out);
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("closed standard streams change no file") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", kLines);
+  CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);
+  for (const std::string closed :
+       {"<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
+    CAPTURE(closed);
+    const Ended ended =
+        run_in_shell("true", closed,
+                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out", "--overwrite",
+                      "--progress", "on", "--stats", dir / "stats", "--trace", dir / "trace"});
+    CHECK(ended.exit_code == 0);
+    CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+  }
+  json_file(dir / "stats");
+  json_file(dir / "trace");
+}
+
+TEST_CASE("a standard stream that is closed cannot be named") {
+  const TempDir dir;
+  const Ended input = run_in_shell("true", "<&-", {"run", "--input", "-", "--output", dir / "out"});
+  CHECK(input.exit_code == 1);
+  CHECK(input.err.find("--input -: standard input is closed") != std::string::npos);
+  write_file(dir / "in.jsonl", kLines);
+  for (const Words& words : {Words{"run", "--input", dir / "in.jsonl", "--output", "-"},
+                             Words{"merge", "--output", "-", dir / "in.jsonl"}}) {
+    const Ended output = run_in_shell("true", ">&-", words);
+    CHECK(output.exit_code == 1);
+    CHECK(output.err.find("--output -: standard output is closed") != std::string::npos);
+  }
+  CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl"});
+}
+
+}  // namespace pagedinfer
