@@ -56,4 +56,49 @@ TEST_CASE("a standard stream that is closed cannot be named") {
   CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl"});
 }
 
+TEST_CASE("a run works on a small stack") {
+  if (kSanitized) {
+    MESSAGE("SKIPPED: sanitizers need more stack");
+    return;
+  }
+  const TempDir dir;
+  write_file(dir / "in.jsonl", kLines);
+  CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);
+  for (const std::string threads : {"1", "2"}) {
+    const Ended ended = run_in_shell("ulimit -s 256", "",
+                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--threads", threads});
+    CHECK(ended.exit_code == 0);
+    CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+  }
+}
+
+TEST_CASE("a thread that cannot start ends the run with a sentence and changes nothing") {
+  if (kSanitized) {
+    MESSAGE("SKIPPED: sanitizers need the addresses that are taken away");
+    return;
+  }
+  const TempDir dir;
+  write_file(dir / "in.jsonl", kLines);
+  write_file(dir / "out", "old\n");
+  struct Case {
+    std::string gigabytes, threads, purpose;
+  };
+  // Of threads whose stacks have 3 GB each so many find room: the next one does not.
+  for (const auto& [gigabytes, threads, purpose] :
+       {Case{"2", "2", "computes"}, Case{"2", "1", "tokenizes"}, Case{"5", "1", "reads the input"},
+        Case{"5", "2", "tokenizes"}}) {
+    CAPTURE(gigabytes + " GB, " + threads + " threads");
+    const Ended ended = run_in_shell("ulimit -s 3000000; ulimit -v " + gigabytes + "000000", "",
+                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--threads", threads, "--kv-memory", "16MiB"});
+    CAPTURE(ended.err);
+    CHECK(ended.exit_code == 1);
+    CHECK(ended.err.find("pagedinfer: cannot start a thread that " + purpose + ": ") == 0);
+    CHECK(ended.err.find('\n') == ended.err.size() - 1);
+    CHECK(read_file(dir / "out") == "old\n");
+    CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "out"});
+  }
+}
+
 }  // namespace pagedinfer

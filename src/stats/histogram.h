@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 namespace pagedinfer {
 
@@ -27,7 +27,8 @@ class Histogram {
  private:
   static constexpr int kNumBuckets = 2880;  // 1e-6 s * 1.01^2880 = 32 days
 
-  std::array<int64_t, kNumBuckets> buckets_ = {};
+  // Not in the object: several of them are more than a small stack holds.
+  std::vector<int64_t> buckets_ = std::vector<int64_t>(kNumBuckets);
   int64_t count_ = 0;
   double mean_ = 0, min_ = 0, max_ = 0;
   double squares_ = 0;  // the sum of the squared distances from the mean
