@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/start_thread.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -25,9 +27,9 @@ Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
     for (int i = 0; i < limits_.num_workers; ++i) {
       RequestParser& parser = *parsers_.emplace_back(
           std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field));
-      threads_.emplace_back([this, &parser] { work(parser); });
+      threads_.push_back(start_thread("tokenizes", [this, &parser] { work(parser); }));
     }
-    threads_.emplace_back([this] { read_all(); });
+    threads_.push_back(start_thread("reads the input", [this] { read_all(); }));
   } catch (...) {
     stop();
     throw;

@@ -52,7 +52,7 @@ class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads to the end. Throws what starting a thread throws.
+  // Reads to the end. Throws Error when a thread cannot be started.
   Intake(IntakeParts parts, const IntakeLimits& limits);
   // Ends the lines and joins the threads.
   ~Intake();

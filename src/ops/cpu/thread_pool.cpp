@@ -1,13 +1,11 @@
 #include "ops/cpu/thread_pool.h"
 
-#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <chrono>
-#include <system_error>
 
 #include "core/check.h"
-#include "core/error.h"
+#include "core/start_thread.h"
 #include "ops/cpu/denormals.h"
 
 namespace pagedinfer {
@@ -37,11 +35,11 @@ ThreadPool::ThreadPool(int num_threads) {
   workers_.reserve(num_threads - 1);
   try {
     for (int i = 1; i < num_threads; ++i) {
-      workers_.emplace_back([this, i] { wait_and_work(i); });
+      workers_.push_back(start_thread("computes", [this, i] { wait_and_work(i); }));
     }
-  } catch (const std::system_error& error) {
+  } catch (...) {
     stop();
-    throw Error(fmt::format("cannot start {} threads: {}", num_threads, error.what()));
+    throw;
   }
 }
 

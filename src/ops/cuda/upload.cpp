@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/start_thread.h"
 #include "ops/cuda/convert.h"
 
 namespace pagedinfer {
@@ -44,7 +45,9 @@ void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cu
     };
     {
       std::vector<std::jthread> threads;
-      for (int64_t part = 1; part < parts; ++part) threads.emplace_back(fill, part);
+      for (int64_t part = 1; part < parts; ++part) {
+        threads.push_back(start_thread<std::jthread>("copies weights", [&, part] { fill(part); }));
+      }
       fill(0);
     }
     staging.send(to + first * size_of(dtype), count * size_of(dtype), stream);
