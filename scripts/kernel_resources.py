@@ -12,9 +12,11 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from benchmark import ROOT, machine, output_of
+
 SHARED_OF_SM = {"80": 164 << 10, "86": 100 << 10, "89": 100 << 10, "90a": 228 << 10}
 WARPS_OF_SM = {"80": 64, "86": 48, "89": 48, "90a": 64}
 SHAPES = """
@@ -98,13 +100,17 @@ def main():
     parser.add_argument("--only", default="*.cu", help="of kernels/")
     parser.add_argument("--out", required=True, type=pathlib.Path)
     tools = parser.parse_args()
+    release = re.search(r"release ([\d.]+)", run(tools.nvcc, "--version"))[1]
+    origin = {"commit": output_of("git", "log", "-1", "--format=%h", "--", "kernels"),
+              "machine": machine(), "nvcc": release,
+              "command": " ".join(["scripts/kernel_resources.py", *sys.argv[1:]])}
     with tempfile.TemporaryDirectory() as temporary, open(tools.out, "w") as out:
         folder = pathlib.Path(temporary)
         shapes = tile_shapes(tools, folder)
         for source in sorted((ROOT / "kernels").glob(tools.only)):
             for arch in tools.arch.split(","):
                 for record in kernels_of(tools, source, arch, folder / "out.cubin", shapes):
-                    out.write(json.dumps(record) + "\n")
+                    out.write(json.dumps(origin | record) + "\n")
 
 
 if __name__ == "__main__":
