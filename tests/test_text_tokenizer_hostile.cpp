@@ -51,6 +51,36 @@ TEST_CASE("the small tokenizer of these tests works") {
         std::vector<TokenId>{0, 3, 1});
 }
 
+// The ids are the reference's.
+TEST_CASE("a word is made of the model's tokens, never of added ones") {
+  using Ids = std::vector<TokenId>;
+  const std::string vocab = R"({"a": 0, "b": 1, "ab": 2, "\u0120": 3, "ba": 4})";
+  const std::string byte_level =
+      R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})";
+  const std::string digits = R"({"type": "Digits", "individual_digits": true})";
+  const auto added = [](const std::string& id, const std::string& content) {
+    return R"([{"id": )" + id + R"(, "single_word": true, "content": ")" + content + R"("}])";
+  };
+  for (const bool whole : {true, false}) {
+    CAPTURE(whole);
+    const std::string model = whole ? R"(, "ignore_merges": true)" : "";
+    const auto ids = [&](const std::string& tokens, const std::string& pre,
+                         const std::string& text) {
+      return ids_of(File{.vocab = vocab, .added = tokens, .pre = pre, .model = model}.text(), text);
+    };
+    // The added token is a word's spelling in letters of bytes, and not in the text.
+    CHECK(ids(added("5", "\\u0120ab"), byte_level, " ab") == Ids{3, 2});
+    CHECK(ids(added("5", "\\u0120ba"), byte_level, " ba") == Ids{3, 1, 0});
+    // The added token is a word that stands beside a letter of a word, where it is not looked for.
+    CHECK(ids(added("5", "bba"), digits, "1bba") == Ids{1, 1, 0});
+    CHECK(ids(added("5", "\\u00e9"), "null",
+              "a\xC3\xA9"
+              "b") == Ids{2});
+    // One that is of the model too.
+    CHECK(ids(added("4", "ba"), digits, "1ba") == (whole ? Ids{4} : Ids{1, 0}));
+  }
+}
+
 TEST_CASE("a vocabulary that is wrong is refused by name") {
   for (const std::string vocab :
        {"3", "[]", "null", R"({"a": -1})", R"({"a": 16777216})", R"({"a": 9223372036854775808})",

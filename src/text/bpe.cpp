@@ -17,9 +17,12 @@ constexpr size_t kCachePlaces = size_t{1} << 15;  // of 64 bytes
 
 Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, const BpeOptions& options)
     : vocabulary_(vocabulary),
+      is_of_model_(static_cast<size_t>(vocabulary.num_ids())),
       merges_(std::move(merges)),
       options_(options),
       cache_(std::make_unique<WordCache>(kCachePlaces)) {
+  for (TokenId id = 0; id < vocabulary.num_ids(); ++id)
+    is_of_model_[static_cast<size_t>(id)] = vocabulary.has(id);
   for (int byte = 0; byte < 256; ++byte) {
     const std::string spelt = options.byte_level
                                   ? byte_level_letters(std::string(1, static_cast<char>(byte)))
@@ -30,6 +33,13 @@ Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, const BpeOptions& opti
     const std::string spelt(1, static_cast<char>(c));
     ascii_tokens_[static_cast<size_t>(c)] = vocabulary.find(spelt).value_or(-1);
   }
+}
+
+std::optional<TokenId> Bpe::find(std::string_view spelt) const {
+  const auto id = vocabulary_.find(spelt);
+  if (!id || static_cast<size_t>(*id) >= is_of_model_.size()) return std::nullopt;
+  if (!is_of_model_[static_cast<size_t>(*id)]) return std::nullopt;
+  return id;
 }
 
 bool Bpe::append_bytes_of(std::string_view character, Symbols& symbols) const {
@@ -51,7 +61,7 @@ void Bpe::first_symbols(std::string_view word, Symbols& symbols) const {
     const std::string_view character = word.substr(i, size);
     TokenId id = options_.byte_level ? byte_tokens_[first]
                  : first < 0x80      ? ascii_tokens_[first]
-                                     : vocabulary_.find(character).value_or(-1);
+                                     : find(character).value_or(-1);
     if (id >= 0) {
       flush();
       symbols.push_back(id);
@@ -69,8 +79,7 @@ void Bpe::first_symbols(std::string_view word, Symbols& symbols) const {
 void Bpe::encode(std::string_view word, std::vector<TokenId>& ids) const {
   if (cache_->find(word, ids)) return;
   if (options_.ignore_merges) {
-    const auto whole =
-        vocabulary_.find(options_.byte_level ? byte_level_letters(word) : std::string(word));
+    const auto whole = find(options_.byte_level ? byte_level_letters(word) : std::string(word));
     if (whole) {
       ids.push_back(*whole);
       cache_->put(word, {&*whole, 1});

@@ -26,7 +26,8 @@ struct BpeOptions {
 // from several threads at once.
 class Bpe {
  public:
-  // REQUIRES: every id of `options` and `merges` is in `vocabulary`, which outlives this.
+  // REQUIRES: every id of `options` and `merges` is in `vocabulary`, which outlives this. A word is
+  // made of the tokens it has now: those that are added to it later are not the model's.
   Bpe(const Vocabulary& vocabulary, MergeTable merges, const BpeOptions& options);
 
   // Appends the tokens of `word`, which is UTF-8, or any bytes if byte-level. Always the same
@@ -36,10 +37,13 @@ class Bpe {
  private:
   using Symbols = std::vector<TokenId>;
 
+  // Of the model's tokens.
+  std::optional<TokenId> find(std::string_view spelt) const;
   void first_symbols(std::string_view word, Symbols& symbols) const;
   bool append_bytes_of(std::string_view character, Symbols& symbols) const;
 
   const Vocabulary& vocabulary_;
+  std::vector<bool> is_of_model_;  // by id
   MergeTable merges_;
   BpeOptions options_;
   std::array<TokenId, 256> byte_tokens_;   // byte-level: of a byte; fallback: <0xNN>; -1 = none
