@@ -49,6 +49,9 @@ MODELS = {
     "mistral-window-7": MISTRAL | sizes(24, 4, 2, 35, 43, sliding_window=7, rope_theta=1e6),
     "mistral-no-window": MISTRAL | sizes(20, 2, 2, 31, 40, sliding_window=None, head_dim=6,
                                          rope_parameters={"rope_type": "default", "rope_theta": 300.0}),
+    "ministral-alternating": MISTRAL | sizes(
+        20, 2, 1, 33, 42, head_dim=10, sliding_window=5, layer_types=[SLIDE, FULL, SLIDE],
+        rope_parameters={"rope_type": "default", "rope_theta": 700.0}),
     "qwen2-bias": QWEN2 | sizes(24, 4, 1, 26, 39, use_sliding_window=False, sliding_window=4,
                                 max_window_layers=1, rope_theta=1e6),
     "qwen2-windows-tied": QWEN2 | sizes(
@@ -108,7 +111,7 @@ def fill(model, prefix, center_of_norms):
 
 def make_model(config, dtype):
     text = config.get("text_config", config)
-    classes = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
+    classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in text else "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
                "gemma3_text": "Gemma3"}
     name = classes[text["model_type"]]
     config_class = "Gemma3TextConfig" if name == "Gemma3" else name + "Config"

@@ -33,7 +33,7 @@ void for_each_model(const Visit& visit) {
     visit(name, record, dir.path());
     ++count;
   }
-  CHECK(count >= 11);
+  CHECK(count >= 12);
 }
 
 ModelRunner runner_of(const std::string& dir, DType compute) {

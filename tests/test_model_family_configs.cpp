@@ -55,7 +55,8 @@ const std::vector<float>& rope_of(const ModelSpec& spec, size_t layer) {
 }
 
 constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
-                     *kMistral = "MistralForCausalLM", *kGemma = "Gemma3ForCausalLM";
+                     *kLlama = "LlamaForCausalLM", *kMistral = "MistralForCausalLM",
+                     *kGemma = "Gemma3ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -143,10 +144,20 @@ TEST_CASE("a Qwen has windows only where it says so, and then in its upper layer
   }
 }
 
-TEST_CASE("a Mistral has a window in every layer or in none") {
+TEST_CASE("a Mistral has windows in the layers that it names, else in every layer or in none") {
   CHECK(windows(spec_of(kMistral, R"(, "sliding_window": 9)")) == Ints{9, 9, 9, 9});
   CHECK(windows(spec_of(kMistral, R"(, "sliding_window": null)")) == Ints{0, 0, 0, 0});
   CHECK(windows(spec_of(kMistral, "")) == Ints{4096, 4096, 4096, 4096});
+  const std::string alternating = R"(, "layer_types": ["full_attention", "sliding_attention",
+      "attention", "sliding_attention"])";
+  for (const char* mistral : {kMistral, "MinistralForCausalLM"}) {
+    const auto of = [&](const std::string& fields) { return windows(spec_of(mistral, fields)); };
+    CHECK(of(R"(, "sliding_window": 9)" + alternating) == Ints{0, 9, 0, 9});
+    CHECK(of(alternating) == Ints{0, 4096, 0, 4096});
+    CHECK(of(R"(, "sliding_window": 9, "layer_types": null)") == Ints{9, 9, 9, 9});
+    CHECK(of(R"(, "sliding_window": null, "layer_types": ["full_attention", "full_attention",
+        "full_attention", "full_attention"])") == Ints{0, 0, 0, 0});
+  }
 }
 
 TEST_CASE("families differ in what an absent field means") {
@@ -206,13 +217,44 @@ TEST_CASE("what a family does not cover is refused by field and value") {
           "full_attention"])",
        "sliding_window", "is off"},
       {kMistral, R"("sliding_window": -1)", "sliding_window", "is -1"},
+      {kMistral, R"("layer_types": ["full_attention"])", "layer_types",
+       "has 1 entries, expected 4"},
+      {kMistral, R"("layer_types": ["sliding_attention", "chunked_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'chunked_attention'"},
+      {kMistral, R"("sliding_window": null, "layer_types": ["sliding_attention", "full_attention",
+          "full_attention", "full_attention"])",
+       "sliding_window", "is off"},
+      {kLlama, R"("layer_types": ["chunked_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'chunked_attention'"},
+      {kLlama, R"("layer_types": ["full_attention", "sliding_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'sliding_attention'"},
+      {kQwen2, R"("layer_types": ["linear_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'linear_attention'"},
+      {kQwen3, R"("layer_types": ["linear_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'linear_attention'"},
+      {kLlama, R"("is_causal": false)", "is_causal", "is not true"},
+      {kMistral, R"("is_causal": false)", "is_causal", "is not true"},
+      {kQwen2, R"("is_causal": false)", "is_causal", "is not true"},
+      {kQwen3, R"("is_causal": null)", "is_causal", "is not true"},
+      {kGemma, R"("is_causal": false)", "is_causal", "is not true"},
+      {kGemma, R"("is_causal": "no")", "is_causal", "true or false"},
+      {"Gemma3ForConditionalGeneration", R"("is_causal": false)", "is_causal", "is not true"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"is_causal": false})",
+       "text_config.is_causal", "is not true"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"use_bidirectional_attention": true})",
+       "text_config.use_bidirectional_attention", "is true"},
       {kMistral, R"("attention_bias": true)", "attention_bias", "not supported"},
       {kMistral, R"("quantization_config": {"quant_method": "fp8"})", "quantization_config",
        "quantized"},
       {"MixtralForCausalLM", R"("num_local_experts": 8)", "num_local_experts", "experts"},
       {"Qwen3MoeForCausalLM", R"("x": 0)", "architectures",
-       "supported are: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-       "Gemma3ForCausalLM, Gemma3ForConditionalGeneration"},
+       "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "
+       "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration"},
       {"Gemma2ForCausalLM", R"("x": 0)", "architectures", "'Gemma2ForCausalLM'"},
       {"Gemma3ForConditionalGeneration", R"("x": 0)", "text_config", "is missing"},
       {"Gemma3ForConditionalGeneration", R"("text_config": {"quantization_config": {}})",

@@ -16,6 +16,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"LlamaForCausalLM", "llama", read_llama},
     {"MistralForCausalLM", "mistral", read_mistral},
+    {"MinistralForCausalLM", "ministral", read_mistral},
     {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
@@ -108,14 +109,20 @@ int read_window(const JsonObject& config, int absent) {
   return static_cast<int>(config.find_integer("sliding_window", 1, kMaxPositions).value_or(absent));
 }
 
+void refuse_unless_causal(const JsonObject& config) {
+  if (is_null(config, "is_causal") || !config.find_bool("is_causal").value_or(true))
+    config.fail("is_causal", "is not true, which is not supported");
+}
+
 std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) {
   std::vector<bool> slides;
   for (const std::string& type : config.strings("layer_types")) {
-    if (type != "sliding_attention" && type != "full_attention")
+    const bool is_full = type == "full_attention" || type == "attention";  // an older name
+    if (!is_full && type != "sliding_attention")
       config.fail("layer_types", fmt::format("has '{}', expected full_attention or "
                                              "sliding_attention",
                                              type));
-    slides.push_back(type == "sliding_attention");
+    slides.push_back(!is_full);
   }
   if (config.has("layer_types") && slides.size() != num_layers)
     config.fail("layer_types", fmt::format("has {} entries, expected {}, as many as layers",

@@ -39,6 +39,9 @@ void expect(const JsonObject& config, std::string_view key, std::string_view val
 // Throws Error unless the field is absent, null or false.
 void refuse(const JsonObject& config, std::string_view key);
 
+// Throws Error if a position may see later ones.
+void refuse_unless_causal(const JsonObject& config);
+
 // "sliding_window": 0 where it is null, `absent` where there is none.
 int read_window(const JsonObject& config, int absent);
 

@@ -1,4 +1,4 @@
-// Mistral: a window in every layer or in none.
+// Mistral: a window in every layer or in none. Ministral: in those that "layer_types" names.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -15,7 +15,10 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   expect(config, "hidden_act", "silu");
   refuse(config, "attention_bias");
   spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
-  for (LayerSpec& layer : spec.layers) layer.window = read_window(config, 4096);
+  const int window = read_window(config, 4096);
+  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
+  if (slides.empty()) slides.assign(spec.layers.size(), window > 0);
+  set_windows(config, slides, window, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 

@@ -68,6 +68,7 @@ LoadedModel open_model(const std::string& dir, WeightSource source) {
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
     if (config.find_integer(key, 0, INT64_MAX).value_or(0) > 0)
       config.fail(key, "is there, and experts are not supported");
+  refuse_unless_causal(config);
   find_family(config)(config, spec, candidates);
   read_eos_tokens(config, spec);
 
