@@ -99,6 +99,30 @@ TEST_CASE("files, pipes and both orders give the same records") {
   CHECK(finished.records.size() == num_records);
 }
 
+TEST_CASE("standard output is a stream, also where it leads to a file") {
+  const TempDir dir;
+  const std::string lines = uneven_lines(30), input = dir / "in.jsonl";
+  write_file(input, lines);
+  const std::string expected = run({"--input", "-"}, lines).out;
+  fs::create_directory(dir / "here");
+  for (const char* name : {"-.run", "-.part"}) write_file(dir / "here/" + name, "mine\n");
+  for (const char* output : {"-", "/dev/stdout", "/dev/fd/1"}) {
+    CAPTURE(output);
+    const Words shell = {"/bin/sh", "-c",
+                         "cd \"$0\" && echo first > ../out && exec \"$@\" >> ../out", dir / "here"};
+    const Ended ended =
+        run_program(shell + command({"run", "--input", input, "--output", output, "--quiet"}));
+    CHECK(ended.exit_code == 0);
+    CHECK(ended.err == "");
+    CHECK(read_file(dir / "out") == "first\n" + expected);
+    CHECK(names_in(dir / "here") == std::set<std::string>{"-.part", "-.run"});
+    CHECK(read_file(dir / "here/-.run") == "mine\n");
+    CHECK(run({"--input", input, "--output", output, "--resume"}).err.find("does not keep") !=
+          std::string::npos);
+  }
+  CHECK(names_in(dir.path()) == std::set<std::string>{"here", "in.jsonl", "out"});
+}
+
 TEST_CASE("a line is answered while the input is still open") {
   for (const char* order : {"completion", "input"}) {
     CAPTURE(order);

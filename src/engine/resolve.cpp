@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "io/file_names.h"
 
 namespace pagedinfer {
 namespace {
@@ -53,7 +54,7 @@ Paths resolve_paths(const Config& config) {
   if (paths.output.empty()) {
     paths.output = config.input == "-" ? "-" : name + ".completions.jsonl";
   }
-  if (paths.stats.empty() && config.input != "-" && paths.output != "-") {
+  if (paths.stats.empty() && config.input != "-" && !is_standard_output(paths.output)) {
     paths.stats = name + ".stats.jsonl";
   }
   return paths;

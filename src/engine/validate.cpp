@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/sampling_ranges.h"
 #include "engine/resolve.h"
+#include "io/file_names.h"
 #include "io/request_parser.h"
 #include "ops/cuda/cuda_ops.h"
 #include "text/chat_template.h"
@@ -169,7 +170,9 @@ struct Role {
 bool same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (a == "-" || b == "-") return a == b;
+  if (is_standard_output(a) || is_standard_output(b)) {
+    return is_standard_output(a) && is_standard_output(b);
+  }
   if (fs::exists(a, error) && fs::exists(b, error)) {
     // Devices and pipes take what several writers give them.
     return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
@@ -181,7 +184,8 @@ bool is_other_than_a_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const auto status = fs::status(path, error);
-  return path == "-" || (fs::exists(status) && !fs::is_regular_file(status));
+  return path == "-" || is_standard_output(path) ||
+         (fs::exists(status) && !fs::is_regular_file(status));
 }
 
 void check_resume(const Config& config, const Paths& paths) {

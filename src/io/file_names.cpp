@@ -17,6 +17,10 @@ namespace fs = std::filesystem;
 std::string part_of(const std::string& output) { return output + ".part"; }
 std::string run_of(const std::string& output) { return output + ".run"; }
 
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
 bool name_exists(const std::string& path) {
   std::error_code error;
   return fs::exists(fs::symlink_status(path, error));

@@ -11,6 +11,9 @@ namespace pagedinfer {
 std::string part_of(const std::string& output);
 std::string run_of(const std::string& output);
 
+// Whether that is how standard output is asked for: "-", or as the system calls it. What stands
+// behind it, be it a file, is not ours to lock, to shorten or to put other files beside.
+bool is_standard_output(const std::string& path);
 // Whether there is a file of that name, be it a link to nothing.
 bool name_exists(const std::string& path);
 // Whether something other than a file has that name, as a device or a pipe.

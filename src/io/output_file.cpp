@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "io/file_names.h"
+
 namespace pagedinfer {
 
 namespace {
@@ -34,11 +36,11 @@ bool is_regular_file(int fd) {
 }  // namespace
 
 OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existing existing) {
-  if (path == "-") return {STDOUT_FILENO};
+  if (is_standard_output(path)) return {.fd = STDOUT_FILENO, .is_stream = true};
   const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
 
   const int append = existing == Existing::kAppend ? O_APPEND : 0;
-  Opened opened = {open_with((append ? O_WRONLY : O_RDWR) | O_CREAT | O_EXCL | append)};
+  Opened opened = {.fd = open_with((append ? O_WRONLY : O_RDWR) | O_CREAT | O_EXCL | append)};
   opened.is_new = opened.fd >= 0;
   if (opened.fd < 0 && errno == EEXIST) {
     struct stat status = {};
@@ -61,13 +63,13 @@ OutputFile::OutputFile(Opened opened, std::string name, FileCalls calls)
     : name_(std::move(name)),
       fd_(opened.fd),
       calls_(std::move(calls)),
-      regular_(is_regular_file(opened.fd)),
+      regular_(!opened.is_stream && is_regular_file(opened.fd)),
       is_new_(opened.is_new),
       replaces_(opened.replaces) {}
 
 OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls)
-    : OutputFile(open_for_writing(path, existing), path == "-" ? "standard output" : path,
-                 std::move(calls)) {
+    : OutputFile(open_for_writing(path, existing),
+                 is_standard_output(path) ? "standard output" : path, std::move(calls)) {
   if (existing == Existing::kAppend && regular_) end_last_line(path);
   if (existing == Existing::kKeep && regular_) {
     flushed_ = lseek(fd_, 0, SEEK_END);
@@ -83,7 +85,7 @@ OutputFile OutputFile::temporary() {
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
   unlink(path.c_str());
-  return OutputFile({fd}, "temporary file " + path, {});
+  return OutputFile({.fd = fd}, "temporary file " + path, {});
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept

@@ -21,11 +21,11 @@ class OutputFile {
  public:
   enum class Existing : uint8_t { kRefuse, kReplace, kKeep, kAppend };
 
-  // Opens or makes the file; "-" is standard output. What it holds is replaced at the first
-  // flush(); until then nothing has changed, but for a file that is there and empty. A device or a
-  // pipe holds nothing that could be lost and is never refused. kKeep goes on behind what a file
-  // holds; kAppend is for files that others may append to as well, and gives a last line without
-  // an end one.
+  // Opens or makes the file. Standard output is a stream, whatever it leads to. What it holds is
+  // replaced at the first flush(); until then nothing has changed, but for a file that is there and
+  // empty. A device or a pipe holds nothing that could be lost and is never refused. kKeep goes on
+  // behind what a file holds; kAppend is for files that others may append to as well, and gives a
+  // last line without an end one.
   OutputFile(const std::string& path, Existing existing, FileCalls calls = {});
   // A file without a name that is gone when it is closed.
   static OutputFile temporary();
@@ -53,8 +53,8 @@ class OutputFile {
   // there, or was and has removed the file; where the file system knows no locks, nothing happens.
   void lock() const;
 
-  bool is_new() const { return is_new_; }  // made by us
-  bool is_regular() const { return regular_; }
+  bool is_new() const { return is_new_; }       // made by us
+  bool is_regular() const { return regular_; }  // a file, and not standard output
   bool is_synced() const { return synced_; }
   int64_t size() const { return flushed_ + static_cast<int64_t>(pending_.size()); }
   int64_t flushed() const { return flushed_; }
@@ -64,7 +64,8 @@ class OutputFile {
   struct Opened {
     int fd;
     bool is_new = false;
-    bool replaces = false;  // holds what the first flush replaces
+    bool replaces = false;   // holds what the first flush replaces
+    bool is_stream = false;  // whatever it leads to
   };
 
   OutputFile(Opened opened, std::string name, FileCalls calls);

@@ -35,8 +35,8 @@ struct ResumeFrom {
 };
 
 // The completions file. In the order of the input a record whose turn has not come waits in
-// PATH.part (where the output is no regular file: in a temporary file), and memory holds 8 bytes
-// for it.
+// PATH.part (where the output is standard output or no regular file: in a temporary file), and
+// memory holds 8 bytes for it.
 //
 // A lock on PATH keeps other runs away from it and its PATH.part.
 //
@@ -52,7 +52,7 @@ struct ResumeFrom {
 // - At the end PATH is synced, and then PATH.part, emptied of records, becomes PATH.run.
 class RecordOutput {
  public:
-  // `path` "-" is standard output. An existing output or PATH.part is refused unless `overwrite`;
+  // `path` may be standard output. An existing output or PATH.part is refused unless `overwrite`;
   // then it is replaced when the first record is there. Throws Error, here and in all that follows;
   // then the output is not to be used any more, and can be resumed.
   RecordOutput(const std::string& path, OutputOptions options);
