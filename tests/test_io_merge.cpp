@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,18 @@ Shards random_shards(std::mt19937& random, int64_t num_records, size_t num_files
   return shards;
 }
 
+std::set<std::string> names_in(const std::string& dir) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(dir)) names.insert(entry.path().filename());
+  return names;
+}
+
+bool leaves_unfinished(const TempDir& dir) {
+  const auto names = names_in(dir.path());
+  return std::any_of(names.begin(), names.end(),
+                     [](const auto& name) { return name.find("merging") != name.npos; });
+}
+
 std::string refusal(const std::vector<std::string>& shards, const std::string& output,
                     const MergeOptions& options = {}) {
   try {
@@ -82,7 +96,7 @@ TEST_CASE("merge: records of any files in any order come in the order of the inp
     const MergeReport report = merge_shards(shards.paths, dir / "out", {});
     CHECK(read_file(dir / "out") == shards.whole);
     CHECK(report.num_records == std::count(shards.whole.begin(), shards.whole.end(), '\n'));
-    CHECK_FALSE(fs::exists(dir / "out.merging"));
+    CHECK_FALSE(leaves_unfinished(dir));
   }
 }
 
@@ -128,7 +142,7 @@ TEST_CASE("merge: a record that is missing, doubled, torn or foreign is named") 
     const std::string message = refusal(shards.paths, dir / "out");
     CHECK_MESSAGE(message.find(expected) != std::string::npos, message, " has no ", expected);
     CHECK_FALSE(fs::exists(dir / "out"));
-    CHECK_FALSE(fs::exists(dir / "out.merging"));
+    CHECK_FALSE(leaves_unfinished(dir));
   }
 }
 
@@ -197,10 +211,29 @@ TEST_CASE("merge: an output that exists is replaced only when that is said, and 
   CHECK(read_file(output) == "old\n");
   CHECK(refusal(shards.paths, shards.paths[1], overwrite).find("is one of the shards") !=
         std::string::npos);
-  write_file(output + ".merging", "left by a merge that was killed");
   merge_shards(shards.paths, output, overwrite);
   CHECK(read_file(output) == record(0) + record(1));
   CHECK_FALSE(fs::exists(output + ".run"));  // it was about what is replaced
+}
+
+TEST_CASE("merge: what stands at the name of its temporary file is not touched") {
+  const TempDir dir;
+  Shards shards;
+  shards.records = {{record(1)}, {record(0)}};
+  shards.write(dir);
+  const std::string output = dir / "out";
+  write_file(dir / "victim", "precious\n");
+  std::set<std::string> names = {"victim", "shard 0", "shard 1", "out"};
+  for (const std::string ending : {"", "-0", "-1"}) {
+    const std::string pid = ending.empty() ? "" : fmt::format("-{}", getpid());
+    names.insert("out.merging" + pid + ending);
+    fs::create_symlink(dir / "victim", output + ".merging" + pid + ending);
+  }
+  merge_shards(shards.paths, output, {});
+  CHECK(read_file(output) == record(0) + record(1));
+  CHECK_FALSE(fs::is_symlink(output));
+  CHECK(read_file(dir / "victim") == "precious\n");
+  CHECK(names_in(dir.path()) == names);
 }
 
 TEST_CASE("merge: when the system refuses anything the output is what it was") {
@@ -225,7 +258,7 @@ TEST_CASE("merge: when the system refuses anything the output is what it was") {
     const std::string message = refusal(shards.paths, output, {.overwrite = true, .calls = calls});
     succeeded = message == "no error";
     CHECK(read_file(output) == (succeeded ? record(0) + record(1, 3'000'000) : "old\n"));
-    CHECK_FALSE(fs::exists(output + ".merging"));
+    CHECK_FALSE(leaves_unfinished(dir));
     REQUIRE(at < 20);
   }
 }

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,4 +81,32 @@ TEST_CASE("a run that begins anew does not touch the output of one in progress")
   RecordOutput second = begin_anew();  // what a killed run has left is nobody's
   second.append(0, record_of(0));
   second.finish({});
+}
+
+TEST_CASE("a state that is a link is refused, and what it leads to is not touched") {
+  const TempDir dir;
+  const std::string path = dir / "out";
+  const auto resume = [&] {
+    return RecordOutput::resume(path, options_of(RecordOrder::kInput),
+                                {"input", [] { return std::optional<InputLine>(); }});
+  };
+  leave_behind(path, RecordOrder::kInput);
+  std::filesystem::rename(path + ".part", dir / "elsewhere");
+  const std::string part = read_file(dir / "elsewhere");
+  for (const char* ending : {".part", ".run"}) {
+    std::filesystem::create_symlink(dir / "elsewhere", path + ending);
+    CHECK_THROWS_WITH_AS(
+        resume(),
+        (path + ending + ": is a link; expected the file that the run has left, not another one")
+            .c_str(),
+        Error);
+    std::filesystem::remove(path + ending);
+  }
+  std::filesystem::create_symlink(dir / "elsewhere", path + ".part");
+  CHECK_THROWS_AS(OutputFile(path + ".part", OutputFile::Existing::kKeepOwn), Error);
+  RecordOutput anew(path, options_of(RecordOrder::kInput, true));
+  anew.append(0, record_of(0));
+  anew.finish({});
+  CHECK(read_file(dir / "elsewhere") == part);
+  CHECK_FALSE(std::filesystem::is_symlink(path + ".run"));
 }

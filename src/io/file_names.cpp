@@ -26,6 +26,11 @@ bool name_exists(const std::string& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
+bool is_link(const std::string& path) {
+  std::error_code error;
+  return fs::is_symlink(path, error);
+}
+
 bool names_no_file(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);

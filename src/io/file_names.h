@@ -16,6 +16,7 @@ std::string run_of(const std::string& output);
 bool is_standard_output(const std::string& path);
 // Whether there is a file of that name, be it a link to nothing.
 bool name_exists(const std::string& path);
+bool is_link(const std::string& path);
 // Whether something other than a file has that name, as a device or a pipe.
 bool names_no_file(const std::string& path);
 int64_t size_of(const std::string& path);  // 0 of a file that is not there

@@ -140,9 +140,8 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
     stream.close();
     return report;
   }
-  const std::string path = output + ".merging";
-  OutputFile file(path, OutputFile::Existing::kReplace, options.calls);
-  file.lock();
+  OutputFile file = OutputFile::fresh(output + ".merging", options.calls);
+  const std::string path = file.name();
   Unfinished merging{options.calls, path};
   write_records(files, options, file);
   file.sync();

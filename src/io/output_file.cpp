@@ -48,7 +48,7 @@ OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existin
     if (append || (found && !S_ISREG(status.st_mode))) {
       opened.fd = open_with(O_WRONLY | O_CREAT | append);
     } else if (existing != Existing::kRefuse) {
-      opened.fd = open_with(O_RDWR | O_CREAT);
+      opened.fd = open_with(O_RDWR | O_CREAT | (existing == Existing::kKeepOwn ? O_NOFOLLOW : 0));
       opened.replaces = existing == Existing::kReplace;
     } else {
       throw Error(
@@ -71,7 +71,7 @@ OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls cal
     : OutputFile(open_for_writing(path, existing),
                  is_standard_output(path) ? "standard output" : path, std::move(calls)) {
   if (existing == Existing::kAppend && regular_) end_last_line(path);
-  if (existing == Existing::kKeep && regular_) {
+  if ((existing == Existing::kKeep || existing == Existing::kKeepOwn) && regular_) {
     flushed_ = lseek(fd_, 0, SEEK_END);
     synced_ = flushed_ == 0;  // who wrote it may not have waited for the disk
   }
@@ -86,6 +86,16 @@ OutputFile OutputFile::temporary() {
   if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
   unlink(path.c_str());
   return OutputFile({.fd = fd}, "temporary file " + path, {});
+}
+
+OutputFile OutputFile::fresh(const std::string& prefix, FileCalls calls) {
+  constexpr int kTries = 1000;
+  for (int i = 0;; ++i) {
+    std::string path = fmt::format("{}-{}-{}", prefix, getpid(), i);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) return OutputFile({.fd = fd, .is_new = true}, std::move(path), std::move(calls));
+    if (errno != EEXIST || i == kTries) throw Error(text_of("make", path, errno));
+  }
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept

@@ -19,16 +19,18 @@ struct ClosedPipe : Error {
 // process must ignore SIGPIPE. Throws Error naming the file when the system refuses.
 class OutputFile {
  public:
-  enum class Existing : uint8_t { kRefuse, kReplace, kKeep, kAppend };
+  enum class Existing : uint8_t { kRefuse, kReplace, kKeep, kKeepOwn, kAppend };
 
   // Opens or makes the file. Standard output is a stream, whatever it leads to. What it holds is
   // replaced at the first flush(); until then nothing has changed, but for a file that is there and
   // empty. A device or a pipe holds nothing that could be lost and is never refused. kKeep goes on
-  // behind what a file holds; kAppend is for files that others may append to as well, and gives a
-  // last line without an end one.
+  // behind what a file holds, and so does kKeepOwn, which follows no link; kAppend is for files
+  // that others may append to as well, and gives a last line without an end one.
   OutputFile(const std::string& path, Existing existing, FileCalls calls = {});
   // A file without a name that is gone when it is closed.
   static OutputFile temporary();
+  // A file that nobody had, with a name that begins with `prefix`. Links are not followed.
+  static OutputFile fresh(const std::string& prefix, FileCalls calls = {});
 
   // Closes it; what was not flushed is dropped, and a file that was made and never flushed is
   // removed.
@@ -53,6 +55,7 @@ class OutputFile {
   // there, or was and has removed the file; where the file system knows no locks, nothing happens.
   void lock() const;
 
+  const std::string& name() const { return name_; }
   bool is_new() const { return is_new_; }       // made by us
   bool is_regular() const { return regular_; }  // a file, and not standard output
   bool is_synced() const { return synced_; }

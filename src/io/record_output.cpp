@@ -82,6 +82,9 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   const bool ended = !name_exists(part_of(path)) && !output.is_new() && name_exists(run_of(path));
   const std::string sidecar = ended ? run_of(path) : part_of(path);
   const bool begun = name_exists(sidecar);
+  if (is_link(sidecar)) {
+    throw Error(sidecar + ": is a link; expected the file that the run has left, not another one");
+  }
   if (!begun && output.size() > 0) {
     throw Error(fmt::format(
         "{}: cannot be resumed: there is neither {} nor {}, which say what the run computes", path,
@@ -100,7 +103,7 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
 
   // From here on files change.
   if (ended) rename_file(options.calls, sidecar, part_of(path));
-  OutputFile file(part_of(path), Existing::kKeep, options.calls);
+  OutputFile file(part_of(path), Existing::kKeepOwn, options.calls);
   output.cut(left.output_bytes);
   file.cut(left.part_bytes);
   PartFile part(std::move(file), *header);
