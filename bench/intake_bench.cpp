@@ -21,6 +21,7 @@ void measure(const Tokenizer& tokenizer, const std::string& path, int num_worker
       {.lines = lines,
        .tokenizer = &tokenizer,
        .chat = chat,
+       .clock = [] { return now(Clock::kWall); },
        .thread_clock = [] { return now(Clock::kThread); }},
       {.prompt = {.vocab = 1 << 30, .max_model_len = 1 << 30}, .num_workers = num_workers});
   IntakeItem item;

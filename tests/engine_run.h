@@ -11,8 +11,8 @@
 namespace pagedinfer {
 
 struct Line {
-  int step;  // of the engine, at which it is there
-  IntakeItem item;
+  int step;         // of the engine, at which it is there
+  IntakeItem item;  // head.read 0: is read when it is asked for
 };
 
 // A workload as lines, with stop strings, stop ids and minimum lengths given to some requests, and

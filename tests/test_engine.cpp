@@ -5,6 +5,7 @@
 #include "engine_run.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
+#include "stats/report.h"
 
 using namespace pagedinfer;
 
@@ -77,6 +78,36 @@ TEST_CASE("the engine answers every line as if it were the only one") {
   counters.print_and_require({"runs", "answers", "stopped", "at a stop string", "cut off",
                               "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
                               "preemptions", "mixed steps", "overlapping runs", "surplus rows"});
+}
+
+TEST_CASE("latencies count from the reading of a line, its wait for others included") {
+  Bench bench(tiny_shapes()[0]);
+  constexpr double kRead = 0.25;
+  std::vector<Line> lines;
+  for (int i = 0; i < 80; ++i) {
+    Request request = make_request(i, 3, 2);
+    request.head = {.index = i, .line = i + 1, .read = kRead};
+    request.sampling.ignore_eos = true;
+    lines.push_back({0, std::move(request)});
+  }
+  PagedPool pool(16, 4);
+  for (const Overlap overlap : kEither) {
+    const EngineRun run =
+        run_engine(bench.rig, pool,
+                   {.max_step_tokens = 8, .max_running = 1, .max_waiting = 1, .max_model_len = 32},
+                   lines, overlap);
+    REQUIRE(run.records.size() == lines.size());
+    const RequestRecord &first = run.records.at(0), &last = run.records.at(79);
+    for (const RequestRecord& record : {first, last}) {
+      CHECK(queue_time(record) == record.admitted - kRead);
+      CHECK(time_to_first_token(record) == record.first_token - kRead);
+      CHECK(end_to_end_latency(record) == record.finished - kRead);
+    }
+    // The last one has waited for the others.
+    CHECK(end_to_end_latency(last) > 0.99 * (run.steps.back().end - kRead));
+    CHECK(end_to_end_latency(last) > 60 * end_to_end_latency(first));
+    CHECK(queue_time(last) > 0.97 * end_to_end_latency(last));
+  }
 }
 
 TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks nothing") {

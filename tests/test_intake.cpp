@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 constexpr std::string_view kHostile = "!!!";  // a text that cannot be encoded
 
 // A token per byte.
-class ByteTokenizer final : public Tokenizer {
+class ByteTokenizer : public Tokenizer {
  public:
   std::vector<TokenId> encode(std::string_view text, AddBos) const override {
     if (text == kHostile) throw EncodeError("too hard");
@@ -121,6 +122,7 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   Intake intake({.lines = lines,
                  .tokenizer = &tokenizer,
                  .chat = kNoChat,
+                 .clock = no_clock,
                  .thread_clock = no_clock,
                  .end_lines = [&] { interrupt.raise(); }},
                 kWindow);
@@ -142,6 +144,59 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   CHECK(intake.num_lines() == 50);
 }
 
+TEST_CASE("a line's time is that of its reading, however long it waits") {
+  std::atomic<int> now = 1, num_asked = 0;
+  // Tokenizing takes its time.
+  class Tokenizer final : public ByteTokenizer {
+   public:
+    explicit Tokenizer(std::atomic<int>& now) : now_(now) {}
+    std::vector<TokenId> encode(std::string_view text, AddBos) const override {
+      now_ += 1000;
+      return {text.begin(), text.end()};
+    }
+
+   private:
+    std::atomic<int>& now_;
+  } const tokenizer(now);
+  const auto clock = [&] {
+    ++num_asked;
+    return static_cast<double>(now);
+  };
+  const auto read_of = [](Intake& intake) {
+    IntakeItem item;
+    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    return std::visit([](const auto& content) { return content.head.read; }, item);
+  };
+  Pipe pipe;
+  Interrupt interrupt;
+  InputLines lines(pipe.path(), {}, interrupt.fd());
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = clock,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                {.prompt = kLimits, .max_items = 12});  // in batches of three
+  const auto wait_for_lines = [&](int count) {
+    while (num_asked < count) std::this_thread::yield();
+  };
+  pipe.write("{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\nno JSON\n");
+  for (int i = 0; i < 3; ++i) CHECK(read_of(intake) == 1);
+
+  now = 5000;
+  std::string text;
+  for (int i = 0; i < 13; ++i) text += "{\"prompt\": \"c\"}\n";
+  pipe.write(text);
+  wait_for_lines(3 + 13);  // the last one finds no room
+  now = 100000;
+  for (int i = 0; i < 3; ++i) CHECK(read_of(intake) >= 5000);
+  for (int i = 3; i < 13; ++i) {
+    const double read = read_of(intake);
+    CHECK(read >= 5000);
+    CHECK(read < 100000);
+  }
+}
+
 TEST_CASE("an intake that nobody empties can be let go") {
   Pipe pipe;
   Interrupt interrupt;
@@ -151,6 +206,7 @@ TEST_CASE("an intake that nobody empties can be let go") {
   Intake intake({.lines = lines,
                  .tokenizer = &tokenizer,
                  .chat = kNoChat,
+                 .clock = no_clock,
                  .thread_clock = no_clock,
                  .end_lines = [&] { interrupt.raise(); }},
                 kWindow);
@@ -160,7 +216,11 @@ TEST_CASE("an intake that nobody empties can be let go") {
 
 TEST_CASE("an input that cannot be read on ends, and says why") {
   InputLines lines("/proc/self/mem", {});  // opens, and fails to be read
-  Intake intake({.lines = lines, .tokenizer = nullptr, .chat = kNoChat, .thread_clock = no_clock},
+  Intake intake({.lines = lines,
+                 .tokenizer = nullptr,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock},
                 kWindow);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);

@@ -165,6 +165,7 @@ TEST_CASE("any number of threads makes of the lines what a loop makes of them") 
       Intake intake({.lines = lines,
                      .tokenizer = &tokenizer,
                      .chat = chatml(),
+                     .clock = no_clock,
                      .thread_clock = no_clock,
                      .is_done = is_done},
                     {.prompt = kPrompts,
@@ -211,6 +212,7 @@ TEST_CASE("no more lines and tokens than the window has are ahead of the engine"
     Intake intake({.lines = lines,
                    .tokenizer = &tokenizer,
                    .chat = chatml(),
+                   .clock = no_clock,
                    .thread_clock = no_clock,
                    .is_done = [&](int64_t) { return ++num_read < 0; }},
                   limits);
@@ -241,6 +243,7 @@ TEST_CASE("what a worker throws ends the lines behind those before it") {
       Intake intake({.lines = lines,
                      .tokenizer = &tokenizer,
                      .chat = chatml(),
+                     .clock = no_clock,
                      .thread_clock = no_clock,
                      .end_lines = [&] { interrupt.raise(); }},
                     limits);
@@ -270,6 +273,7 @@ TEST_CASE("an intake can be let go at any time") {
     Intake intake({.lines = lines,
                    .tokenizer = &tokenizer,
                    .chat = chatml(),
+                   .clock = no_clock,
                    .thread_clock = no_clock,
                    .end_lines = [&] { interrupt.raise(); }},
                   {.prompt = kPrompts,
@@ -289,6 +293,7 @@ TEST_CASE("a line of an input that falls silent does not wait for more lines") {
   Intake intake({.lines = lines,
                  .tokenizer = &tokenizer,
                  .chat = chatml(),
+                 .clock = no_clock,
                  .thread_clock = no_clock,
                  .end_lines = [&] { interrupt.raise(); }},
                 {.prompt = kPrompts, .num_workers = 2});
@@ -320,9 +325,12 @@ TEST_CASE("all workers are at work while nothing is ready") {
   write_file(dir / "in", prompts(48));
   const Gathering tokenizer;
   InputLines lines(dir / "in", {});
-  Intake intake(
-      {.lines = lines, .tokenizer = &tokenizer, .chat = chatml(), .thread_clock = no_clock},
-      {.prompt = kPrompts, .max_items = 64, .num_workers = kWorkers});
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = chatml(),
+                 .clock = no_clock,
+                 .thread_clock = no_clock},
+                {.prompt = kPrompts, .max_items = 64, .num_workers = kWorkers});
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
   CHECK(std::get<Request>(item).prompt[0] >= kWorkers);

@@ -8,11 +8,11 @@ namespace {
 
 Completion example() {
   Completion completion;
-  completion.head = {.index = 4, .line = 9, .id_json = "\"a\\n\""};
+  completion.head = {.index = 4, .line = 9, .read = 1.0, .id_json = "\"a\\n\""};
   completion.num_prompt_tokens = 3;
   completion.tokens = {5, 6};
   completion.text = "two \"words\"\n\xC3\xA9";
-  completion.timing = {1.0, 1.5, 2.0, 3.2500004};
+  completion.timing = {1.5, 2.0, 3.2500004};
   return completion;
 }
 

@@ -46,7 +46,7 @@ RequestRecord completed_request() {
   RequestRecord request;
   request.head.index = 5;
   request.head.id_json = "\"a \\\"quoted\\\" id\"";
-  request.submitted = 1, request.admitted = 1.25, request.first_token = 2;
+  request.head.read = 1, request.admitted = 1.25, request.first_token = 2;
   request.token_times = {2, 2.5, 2.75, 3.75};
   request.finished = 4;
   request.prompt_tokens = 11, request.completion_tokens = 4, request.preemptions = 1;

@@ -9,9 +9,9 @@
 namespace pagedinfer {
 namespace {
 
-RequestRecord request_at(double submitted, double admitted, std::vector<double> token_times) {
+RequestRecord request_at(double read, double admitted, std::vector<double> token_times) {
   RequestRecord request;
-  request.submitted = submitted;
+  request.head.read = read;
   request.admitted = admitted;
   request.first_token = token_times.front();
   request.finished = token_times.back();
@@ -121,10 +121,10 @@ TEST_CASE("stats: the order in which records come does not matter") {
   std::uniform_real_distribution<double> gap(0.001, 2);
   std::vector<RequestRecord> requests;
   for (int i = 0; i < 200; ++i) {
-    const double submitted = gap(random);
-    std::vector<double> times = {submitted + gap(random)};
+    const double read = gap(random);
+    std::vector<double> times = {read + gap(random)};
     while (gap(random) < 1.9) times.push_back(times.back() + gap(random));
-    requests.push_back(request_at(submitted, submitted, std::move(times)));
+    requests.push_back(request_at(read, read, std::move(times)));
   }
   Report forward, backward;
   for (const RequestRecord& request : requests) forward.add(request);

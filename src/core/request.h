@@ -40,6 +40,7 @@ struct RecordHead {
   int64_t index = 0;         // of the record, from 0; blank lines do not count
   int64_t turn = 0;          // of the record among those that this run writes, from 0
   int64_t line = 0;          // of the input file, from 1
+  double read = 0;           // when its line was, in seconds on the run's clock
   std::string id_json = {};  // the line's id as JSON text, or "" if it has none
   RecordForm form = RecordForm::kPlain;
 };
@@ -61,7 +62,7 @@ struct RequestError {
 
 // Times of one request in seconds on the run's clock; 0 where it did not get that far.
 struct RequestTiming {
-  double submitted = 0, admitted = 0, first_token = 0, finished = 0;
+  double admitted = 0, first_token = 0, finished = 0;
 };
 
 // The answer to one line: a completion, or the reason why there is none.

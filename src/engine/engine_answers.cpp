@@ -16,7 +16,6 @@ bool contains(const std::vector<TokenId>& tokens, TokenId token) {
 }  // namespace
 
 void Engine::submit(IntakeItem item, const EnginePorts& ports) {
-  const double now = parts_.clock();
   Completion answer;
   if (Request* request = std::get_if<Request>(&item)) {
     const auto num_prompt = static_cast<int>(request->prompt.size());
@@ -24,7 +23,7 @@ void Engine::submit(IntakeItem item, const EnginePorts& ports) {
         scheduler_.refusal(num_prompt, request->sampling.max_tokens);
     if (!refusal) {
       const int64_t age = scheduler_.submit(std::move(*request));
-      progress_[age].timing.submitted = now;
+      progress_.try_emplace(age);
       return;
     }
     answer = {.head = std::move(request->head),
@@ -34,10 +33,10 @@ void Engine::submit(IntakeItem item, const EnginePorts& ports) {
   } else {
     answer = std::move(std::get<Completion>(item));
   }
-  answer.timing = {.submitted = now, .finished = now};
+  const double now = parts_.clock();
+  answer.timing = {.finished = now};
   const RequestRecord record = {.head = answer.head,
                                 .error_code = answer.error.code,
-                                .submitted = now,
                                 .finished = now,
                                 .prompt_tokens = answer.num_prompt_tokens};
   ports.done(std::move(answer), record);
@@ -87,7 +86,6 @@ void Engine::finish(Sequence seq, RequestError error, double now, const EnginePo
   const bool failed = !error.code.empty();
   const RequestRecord record = {.head = seq.request.head,
                                 .error_code = error.code,
-                                .submitted = progress.timing.submitted,
                                 .admitted = progress.timing.admitted,
                                 .first_token = progress.timing.first_token,
                                 .finished = now,

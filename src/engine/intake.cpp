@@ -80,6 +80,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
       line = parts_.lines.next();
     }
     if (!line) return;
+    const double read = parts_.clock();
     mark.add(line->text);
     if (!line->taken || parts_.is_done(line->index)) continue;
     const int64_t cost = std::ssize(line->text) + line_cost_;
@@ -92,7 +93,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
       most = std::min(*room, kBatchCost);
       batch = std::make_unique<LineBatch>();
     }
-    batch->add(*line, cost);
+    batch->add(*line, read, cost);
   }
 }
 
@@ -150,6 +151,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       if (stopped_) break;
       ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
       parsed.request.head.turn = line.turn;
+      parsed.request.head.read = line.read;
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
       batch.tokens += num_prompt_tokens(batch.items.back());

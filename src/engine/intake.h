@@ -38,6 +38,7 @@ struct IntakeParts {
   const ChatSettings& chat;
   SamplingParams defaults = {};  // as RequestParser
   std::string prompt_field = "prompt";
+  std::function<double()> clock;         // seconds since the run began; any thread may ask
   std::function<double()> thread_clock;  // seconds that the thread that asks has computed
   // Ends `lines`, even while they wait for input.
   std::function<void()> end_lines = [] {};

@@ -113,6 +113,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                  .chat = setup.chat,
                  .defaults = setup.defaults,
                  .prompt_field = config.prompt_field,
+                 .clock = clock,
                  .thread_clock = thread_seconds,
                  .end_lines = [&] { interrupt.raise(); },
                  .is_done = [&](int64_t index) { return outlets.records().is_done(index); }},

@@ -18,6 +18,7 @@ struct LineBatch {
   struct Line {
     size_t begin, size;  // in `text`
     int64_t index, turn, number;
+    double read;  // as in RecordHead
   };
 
   std::string text = {};  // freed once the lines are worked on, as they are
@@ -32,8 +33,8 @@ struct LineBatch {
   RequestParser::UnknownKeys unknown_keys = {};
   double seconds = 0;
 
-  void add(const InputLine& line, int64_t line_cost) {
-    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number});
+  void add(const InputLine& line, double read, int64_t line_cost) {
+    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number, read});
     text += line.text;
     cost += line_cost;
   }

@@ -33,9 +33,9 @@ void write_token_ids(JsonWriter& json, const std::vector<TokenId>& tokens) {
   json.end_array();
 }
 
-void write_timing(JsonWriter& json, const RequestTiming& timing) {
+void write_timing(JsonWriter& json, double read, const RequestTiming& timing) {
   // To microseconds, as in the statistics.
-  const auto ms = [&](double end) { return std::round((end - timing.submitted) * 1e6) / 1e3; };
+  const auto ms = [&](double end) { return std::round((end - read) * 1e6) / 1e3; };
   json.key("timing").begin_object();
   json.field("queue_ms", ms(timing.admitted)).field("ttft_ms", ms(timing.first_token));
   json.field("e2e_ms", ms(timing.finished)).end_object();
@@ -52,7 +52,7 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
     json.field("finish_reason", name_of(completion.reason));
     json.field("prompt_tokens", completion.num_prompt_tokens);
     json.field("completion_tokens", completion.tokens.size());
-    if (options.timing) write_timing(json, completion.timing);
+    if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();
 }
@@ -95,7 +95,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
     if (options.token_ids) write_token_ids(json, completion.tokens);
-    if (options.timing) write_timing(json, completion.timing);
+    if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();
 }

@@ -44,7 +44,7 @@ struct StepRecord {
 struct RequestRecord {
   RecordHead head = {};
   std::string error_code = {};  // "" = completed
-  double submitted = 0, admitted = 0, first_token = 0, finished = 0;
+  double admitted = 0, first_token = 0, finished = 0;
   std::vector<double> token_times = {};  // when each token of the completion was there
   int prompt_tokens = 0, completion_tokens = 0;
   int preemptions = 0;        // how often it lost its memory

@@ -19,14 +19,14 @@ Spread spread_of(const Histogram& histogram) {
           .max = histogram.max()};
 }
 
-double queue_time(const RequestRecord& request) { return request.admitted - request.submitted; }
+double queue_time(const RequestRecord& request) { return request.admitted - request.head.read; }
 
 double time_to_first_token(const RequestRecord& request) {
-  return request.first_token - request.submitted;
+  return request.first_token - request.head.read;
 }
 
 double end_to_end_latency(const RequestRecord& request) {
-  return request.finished - request.submitted;
+  return request.finished - request.head.read;
 }
 
 std::vector<double> inter_token_latencies(const RequestRecord& request) {
@@ -83,7 +83,7 @@ void Report::add(const RequestRecord& request) {
     ++t.failed_by_code[request.error_code];
     return;
   }
-  span(request.submitted, request.finished);
+  span(request.head.read, request.finished);
   ++t.completed;
   t.input_tokens += request.prompt_tokens;
   t.output_tokens += request.completion_tokens;

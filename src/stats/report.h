@@ -17,10 +17,11 @@ struct Spread {
 };
 Spread spread_of(const Histogram& histogram);
 
-// The latencies of one request in seconds. REQUIRES of each: the request completed.
-double queue_time(const RequestRecord& request);           // admitted - submitted
-double time_to_first_token(const RequestRecord& request);  // first_token - submitted
-double end_to_end_latency(const RequestRecord& request);   // finished - submitted
+// The latencies of one request in seconds, from the moment when its line was read. REQUIRES of
+// each: the request completed.
+double queue_time(const RequestRecord& request);  // to its admission
+double time_to_first_token(const RequestRecord& request);
+double end_to_end_latency(const RequestRecord& request);
 // The gaps between neighbouring token times: none for a completion of one token.
 std::vector<double> inter_token_latencies(const RequestRecord& request);
 // The mean of the gaps. REQUIRES: there is one.
@@ -44,7 +45,7 @@ struct Summary {
   int64_t input_tokens = 0, output_tokens = 0;
   int64_t preemptions = 0, recomputed_tokens = 0;
 
-  // From the first submission of a completed request or the first step, whichever is
+  // From the reading of the first completed request or the first step, whichever is
   // earlier, to the last completion or the last step's end.
   double duration = 0;  // seconds
   // completed, input_tokens, output_tokens and both tokens, each divided by duration.
