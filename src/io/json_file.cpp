@@ -35,6 +35,10 @@ std::optional<element> JsonObject::find(std::string_view key) const {
   return found;
 }
 
+JsonObject JsonObject::within(std::string_view key, simdjson::dom::object object) const {
+  return {file_, fmt::format("{}{}.", prefix_, key), object};
+}
+
 int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
                                int64_t max) const {
   int64_t integer = 0;
@@ -87,7 +91,7 @@ std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
   simdjson::dom::object object;
   if (value->get(object) != simdjson::SUCCESS)
     fail(key, fmt::format("is {}, expected an object", shown(*value)));
-  return JsonObject(file_, fmt::format("{}{}.", prefix_, key), object);
+  return within(key, object);
 }
 
 std::vector<std::string> JsonObject::strings(std::string_view key) const {

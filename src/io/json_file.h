@@ -41,6 +41,8 @@ class JsonObject {
   std::string string(std::string_view key) const;
 
   const simdjson::dom::object& fields() const { return object_; }
+  // An object that stands in a field, for messages.
+  JsonObject within(std::string_view key, simdjson::dom::object object) const;
   // The field as it is.
   std::optional<simdjson::dom::element> find(std::string_view key) const;
 

@@ -40,7 +40,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
     std::vector<AddedToken> tokens = special_tokens();
     for (const auto* more : {&config.added, &config.named, &config.extra})
-      for (const AddedToken& token : *more) add(file, token, tokens);
+      for (const AddedToken& token : *more) add(config.added_from, token, tokens);
     spelt_ = std::make_unique<AddedTokens>(std::move(tokens));
   }
 
@@ -91,8 +91,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     const auto next = static_cast<TokenId>(bytes_.size());
     const TokenId id = known.value_or(next);
     if (token.id >= 0 && token.id != id) {
-      throw Error(fmt::format("{}: '{}' of tokenizer_config.json has the id {}, expected {}", file,
-                              token.content, token.id, id));
+      throw Error(
+          fmt::format("{}: '{}' has the id {}, expected {}", file, token.content, token.id, id));
     }
     token.id = id;
     if (!known) {

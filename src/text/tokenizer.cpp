@@ -12,10 +12,9 @@ namespace pagedinfer {
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   const std::string sentencepiece = model_dir + "/tokenizer.model";
   const std::string json = model_dir + "/tokenizer.json";
-  const std::string config_path = model_dir + "/tokenizer_config.json";
   if (std::filesystem::exists(json)) {
     BpeParts parts = read_tokenizer_json(JsonFile(json));
-    apply_config(read_tokenizer_config(model_dir), config_path, parts);
+    apply_config(read_tokenizer_config(model_dir), parts);
     return make_bpe_tokenizer(std::move(parts));
   }
   if (!std::filesystem::exists(sentencepiece)) return nullptr;

@@ -5,77 +5,50 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <unordered_map>
 
 #include "core/error.h"
 #include "io/json_file.h"
+#include "text/special_tokens.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kNamed[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                       "pad_token", "cls_token", "mask_token"};
-
-AddedToken read_added(const JsonObject& entry, std::string_view id) {
-  AddedToken token = read_added_token(entry);
-  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
-  if (error != std::errc() || end != id.data() + id.size() || token.id < 0 ||
-      token.id >= Vocabulary::kMaxIds)
-    entry.fail("content", fmt::format("has the id '{}'", id));
-  return token;
+bool names(const std::vector<AddedToken>& tokens, std::string_view content) {
+  return std::ranges::find(tokens, content, &AddedToken::content) != tokens.end();
 }
 
-// Appends a token spelt out: a string, or an object with what else is known of it. An empty
-// string is none.
-void append_special(const std::string& path, const JsonObject& root, std::string_view key,
-                    simdjson::dom::element value, std::vector<AddedToken>& tokens) {
-  AddedToken token;
-  std::string_view text;
-  simdjson::dom::object object;
-  if (value.get(text) == simdjson::SUCCESS) {
-    token.content = text;
-  } else if (value.get(object) == simdjson::SUCCESS) {
-    token = read_added_token(JsonObject(path, fmt::format("{}.", key), object));
-  } else {
-    root.fail(key, "is neither a token's text nor an object");
+// "added_tokens_decoder": tokens by their ids.
+void read_list(const JsonObject& list, TokenizerConfig& config) {
+  for (const auto field : list.fields()) {
+    simdjson::dom::object object;
+    if (field.value.get(object) != simdjson::SUCCESS) list.fail(field.key, "is no object");
+    const JsonObject entry = list.within(field.key, object);
+    AddedToken token = read_added_token(entry, names(config.named, entry.string("content")));
+    if (token.content.empty()) entry.fail("content", "is empty");
+    const auto [end, error] =
+        std::from_chars(field.key.data(), field.key.data() + field.key.size(), token.id);
+    if (error != std::errc() || end != field.key.data() + field.key.size() || token.id < 0 ||
+        token.id >= Vocabulary::kMaxIds)
+      entry.fail("content", fmt::format("has the id '{}'", field.key));
+    config.added.push_back(std::move(token));
   }
-  token.id = -1;
-  token.special = true;
-  if (!token.content.empty()) tokens.push_back(std::move(token));
 }
 
-// A list of tokens, or an object of them by a name each. Whether it is a list that is not empty.
-bool append_list(const std::string& path, const JsonObject& root, std::string_view key,
-                 std::vector<AddedToken>& tokens) {
-  const auto value = root.find(key);
-  if (!value) return false;
-  simdjson::dom::array list;
-  simdjson::dom::object names;
-  if (value->get(list) == simdjson::SUCCESS) {
-    for (const auto item : list) append_special(path, root, key, item, tokens);
-    return list.size() > 0;
-  } else if (value->get(names) == simdjson::SUCCESS) {
-    for (const auto field : names) append_special(path, root, key, field.value, tokens);
-  } else {
-    root.fail(key, "is neither a list of tokens nor an object");
-  }
-  return false;
-}
-
-// `has_list`: whether a list of special tokens without a role has been read.
-void read_special(const std::string& path, const JsonObject& root, bool& has_list,
-                  TokenizerConfig& config) {
+// added_tokens.json of older directories: ids by spelling.
+void read_added_file(const JsonObject& root, const SpecialTokens& special,
+                     TokenizerConfig& config) {
   for (const auto field : root.fields()) {
-    if (field.value.is_null()) continue;
-    if (std::ranges::find(kNamed, field.key) != std::end(kNamed)) {
-      append_special(path, root, field.key, field.value, config.named);
-    } else if (field.key.ends_with("_token") && !field.value.is_bool()) {
-      append_special(path, root, field.key, field.value, config.extra);
-    }
+    AddedToken token{.content = std::string(field.key)};
+    token.id = static_cast<TokenId>(root.integer(field.key, 0, Vocabulary::kMaxIds - 1));
+    token.special = special.is_special(field.key);
+    token.normalized = !token.special;
+    token.special = token.special || names(config.named, field.key);
+    if (token.content.empty()) root.fail(field.key, "is the empty spelling");
+    config.added.push_back(std::move(token));
   }
-  // The first of these lists that is there counts.
-  for (const std::string_view key : {"extra_special_tokens", "additional_special_tokens"})
-    has_list = has_list || append_list(path, root, key, config.extra);
 }
 
 // The added tokens of a tokenizer.json, by their spelling.
@@ -83,6 +56,18 @@ class Places {
  public:
   Places(BpeParts& parts, const std::string& path) : parts_(parts), path_(path) {
     for (size_t i = 0; i < parts.added.size(); ++i) at_.emplace(parts.added[i].content, i);
+  }
+
+  bool has(const std::string& content) const { return at_.contains(content); }
+
+  // How a token is looked for from now on. One that is special stays so.
+  void set(const AddedToken& token) {
+    AddedToken& place = find_or_add(token);
+    const bool is_special = place.special || token.special;
+    const TokenId id = place.id;
+    place = token;
+    place.special = is_special;
+    place.id = id;
   }
 
   // The place of a token. Adds it with the next id if it is new; a negative id is any.
@@ -111,61 +96,54 @@ class Places {
 
 }  // namespace
 
-AddedToken read_added_token(const JsonObject& entry) {
-  AddedToken token{.content = entry.string("content"),
-                   .special = entry.find_bool("special").value_or(false),
-                   .single_word = entry.find_bool("single_word").value_or(false),
-                   .lstrip = entry.find_bool("lstrip").value_or(false),
-                   .rstrip = entry.find_bool("rstrip").value_or(false)};
-  token.normalized = entry.find_bool("normalized").value_or(!token.special);
-  if (token.content.empty()) entry.fail("content", "is empty");
-  return token;
-}
-
 TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
+  const auto path_of = [&](const char* name) { return model_dir + "/" + name; };
   TokenizerConfig config;
-  bool has_list = false;
-  if (const std::string path = model_dir + "/tokenizer_config.json";
-      std::filesystem::exists(path)) {
-    const JsonFile file(path);
-    const JsonObject root = file.root();
+  SpecialTokens special;
+  std::optional<JsonFile> file;
+  std::optional<JsonObject> list;
+  if (const std::string path = path_of("tokenizer_config.json"); std::filesystem::exists(path)) {
+    const JsonObject root = file.emplace(path).root();
     if (root.find_bool("split_special_tokens").value_or(false))
       root.fail("split_special_tokens", "is true, which is not supported");
     config.add_bos = root.find_bool("add_bos_token");
     config.add_eos = root.find_bool("add_eos_token");
     config.legacy = root.find_bool("legacy").value_or(false);
-    read_special(path, root, has_list, config);
-    if (const auto added = root.find_object("added_tokens_decoder")) {
-      for (const auto field : added->fields()) {
-        simdjson::dom::object entry;
-        if (field.value.get(entry) != simdjson::SUCCESS) added->fail(field.key, "is no object");
-        const std::string prefix = fmt::format("added_tokens_decoder.{}.", field.key);
-        config.added.push_back(read_added(JsonObject(path, prefix, entry), field.key));
-      }
-    }
+    special.read_tokenizer_config(root);
+    list = root.find_object("added_tokens_decoder");
   }
-  // A file of older directories.
-  if (const std::string path = model_dir + "/special_tokens_map.json";
-      config.added.empty() && std::filesystem::exists(path)) {
-    const JsonFile file(path);
-    read_special(path, file.root(), has_list, config);
+  config.lists_added = list.has_value();
+  config.added_from = path_of("tokenizer_config.json");
+  if (const std::string path = path_of("special_tokens_map.json");
+      !list && std::filesystem::exists(path))
+    special.read_special_tokens_map(JsonFile(path).root());
+  config.named = special.named();
+  config.extra = special.listed();
+  if (list) {
+    read_list(*list, config);
+  } else if (const std::string path = path_of("added_tokens.json"); std::filesystem::exists(path)) {
+    config.added_from = path;
+    read_added_file(JsonFile(path).root(), special, config);
   }
   std::ranges::sort(config.added, {}, &AddedToken::id);
   return config;
 }
 
-void apply_config(const TokenizerConfig& config, const std::string& path, BpeParts& parts) {
-  Places places(parts, path);
-  for (const AddedToken& token : config.added) {
-    AddedToken& place = places.find_or_add(token);
-    const bool special = place.special || token.special;
-    const TokenId id = place.id;
-    place = token;
-    place.special = special;
-    place.id = id;
+void apply_config(const TokenizerConfig& config, BpeParts& parts) {
+  Places places(parts, config.added_from);
+  if (!config.lists_added) {
+    for (AddedToken& token : parts.added)
+      token.special = token.special || names(config.named, token.content);
   }
-  for (const AddedToken& token : config.named) places.find_or_add(token).special = true;
-  for (const AddedToken& token : config.extra) places.find_or_add(token);
+  for (const AddedToken& token : config.added) {
+    if (config.lists_added || !places.has(token.content)) places.set(token);
+  }
+  // Of a new token that has several names the last one says how it is looked for.
+  std::vector<AddedToken> more;
+  for (const auto* tokens : {&config.named, &config.extra})
+    std::ranges::copy_if(*tokens, std::back_inserter(more),
+                         [&](const AddedToken& token) { return !places.has(token.content); });
+  for (const AddedToken& token : more) places.set(token);
 }
 
 }  // namespace pagedinfer

@@ -10,23 +10,24 @@
 
 namespace pagedinfer {
 
-// An added token as JSON files write it, without its id. Throws Error.
-AddedToken read_added_token(const JsonObject& entry);
-
 // What a tokenizer_config.json says about ids and text.
 struct TokenizerConfig {
   // Whether these stand around a prompt. A tokenizer.json says it itself, and this is not heeded.
   std::optional<bool> add_bos = {}, add_eos = {};
   bool legacy = false;  // of a tokenizer.model: text behind a special token begins a text
-  std::vector<AddedToken> added = {};  // with their ids
-  // Special tokens, with negative ids: those with a role, "bos_token" for example, and others.
+  // Tokens with their ids, in the order of these: as listed here, or, without a list, in
+  // added_tokens.json, beside which those of a tokenizer.json stay as they are.
+  std::vector<AddedToken> added = {};
+  bool lists_added = false;
+  std::string added_from = {};  // the file of these, for messages
+  // Special tokens with negative ids, see SpecialTokens.
   std::vector<AddedToken> named = {}, extra = {};
 };
 
 // Of a model directory; all absent if it has no such file. Throws Error.
 TokenizerConfig read_tokenizer_config(const std::string& model_dir);
 
-// Applies it to a tokenizer.json. `path` is named in errors. Throws Error.
-void apply_config(const TokenizerConfig& config, const std::string& path, BpeParts& parts);
+// Applies it to a tokenizer.json. Throws Error.
+void apply_config(const TokenizerConfig& config, BpeParts& parts);
 
 }  // namespace pagedinfer

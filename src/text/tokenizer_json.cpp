@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "text/byte_level.h"
-#include "text/tokenizer_config.h"
+#include "text/special_tokens.h"
 #include "text/tokenizer_steps.h"
 
 namespace pagedinfer {
@@ -123,6 +123,7 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
     check_keys(entry,
                {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     AddedToken token = read_added_token(entry);
+    if (token.content.empty()) entry.fail("content", "is empty");
     token.id = static_cast<TokenId>(entry.integer("id", 0, kMaxId));
     if (!contents.insert(token.content).second)
       entry.fail("content", fmt::format("is '{}', which was added before", token.content));
