@@ -1,10 +1,13 @@
 #include <doctest/doctest.h>
+#include <simdjson.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
+#include "io/json_parse.h"
 #include "support.h"
 #include "text/tokenizer.h"
 
@@ -26,6 +29,35 @@ std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config,
 }
 
 }  // namespace
+
+// Made by scripts/make_tokenizer_config_cases.py.
+TEST_CASE("the files beside a tokenizer.json add the reference's tokens") {
+  std::istringstream lines(read_file(source_dir() + "/tests/data/tokenizers/configs.jsonl"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    CAPTURE(line);
+    simdjson::dom::parser parser;
+    simdjson::dom::element made;
+    REQUIRE(parse_model_json(parser, simdjson::padded_string(line)).get(made) == simdjson::SUCCESS);
+    TempDir dir;
+    const std::string name{std::string_view(made["tokenizer"])};
+    std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
+                          dir / "tokenizer.json");
+    for (const auto file : simdjson::dom::object(made["files"]))
+      write_file(dir / file.key, simdjson::minify(file.value));
+    const auto tokenizer = make_tokenizer(dir.path());
+    Ids ids;
+    for (const int64_t id : made["ids"]) ids.push_back(static_cast<TokenId>(id));
+    const std::string_view text = made["text"];
+    CHECK(tokenizer->encode(text, AddBos::kNo) == ids);
+    for (const auto token : simdjson::dom::object(made["decoded"])) {
+      const TokenId id = std::stoi(std::string(token.key));
+      CAPTURE(id);
+      CHECK(tokenizer->token_bytes(id) == std::string_view(token.value));
+    }
+  }
+  CHECK(count >= 80);
+}
 
 // As in the reference: the flags were for tokenizers without such a file.
 TEST_CASE("what stands around a prompt says tokenizer.json alone") {
@@ -54,6 +86,52 @@ TEST_CASE("special tokens without a role are found too") {
     CHECK(tokenizer->encode("<x>") == Ids{next});
     CHECK(tokenizer->token_bytes(next).empty());
     CHECK(tokenizer->encode("<y>") == plain->encode("<y>"));
+  }
+}
+
+TEST_CASE("a name of its own makes an added token special, and a list does not") {
+  const TokenId id = tokenizer_with("{}")->find_token("<think>").value();
+  for (const std::string config :
+       {R"({"extra_special_tokens": {"thought": "<think>"}})", R"({"image_token": "<think>"})",
+        R"({"model_specific_special_tokens": {"thought": "<think>"}})",
+        R"({"pad_token": "<think>"})"}) {
+    CAPTURE(config);
+    CHECK(tokenizer_with(config)->token_bytes(id).empty());
+  }
+  CHECK(tokenizer_with(R"({"extra_special_tokens": ["<think>"]})")->token_bytes(id) == "<think>");
+}
+
+TEST_CASE("new special tokens get ids in the order of their roles, then of the file") {
+  const auto tokenizer = tokenizer_with(
+      R"({"extra_special_tokens": ["<x>"], "image_token": "<i>", "pad_token": "<pad>",
+          "unk_token": "<unk>", "audio_token": "<a>"})");
+  const TokenId next = tokenizer->find_token("</think>").value() + 1;
+  CHECK(tokenizer->encode("<unk><pad><i><a><x>") ==
+        Ids{next, next + 1, next + 2, next + 3, next + 4});
+}
+
+TEST_CASE("added_tokens.json adds tokens where tokenizer_config.json lists none") {
+  for (const std::string file : {"qwen3/tokenizer.json", "spm/tokenizer.model"}) {
+    CAPTURE(file);
+    TempDir dir;
+    std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + file,
+                          dir / file.substr(file.find('/') + 1));
+    const TokenId next = file.starts_with("qwen3") ? 1005 : 1000;
+    const auto write = [&](TokenId id) {
+      write_file(dir / "added_tokens.json", R"({"<o>": )" + std::to_string(id + 1) +
+                                                R"(, "<n>": )" + std::to_string(id) + "}");
+    };
+    write(next);
+    write_file(dir / "tokenizer_config.json", R"({"pad_token": "<n>", "unk_token": "<new>"})");
+    const auto tokenizer = make_tokenizer(dir.path());
+    CHECK(tokenizer->encode("<n><o><new>", AddBos::kNo) == Ids{next, next + 1, next + 2});
+    CHECK(tokenizer->token_bytes(next).empty());
+    CHECK(tokenizer->token_bytes(next + 1) == "<o>");
+    write(next + 1);
+    CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("added_tokens.json: '<n>'"),
+                         Error);
+    write_file(dir / "tokenizer_config.json", R"({"added_tokens_decoder": {}})");
+    CHECK_FALSE(make_tokenizer(dir.path())->find_token("<n>").has_value());
   }
 }
 
