@@ -15,10 +15,10 @@ Summary full_summary() {
   s.preemptions = 71, s.recomputed_tokens = 6543;
   s.request_throughput = 12.34, s.input_throughput = 23456, s.output_throughput = 345.6;
   s.total_throughput = 23801.6;
-  s.ttft = {.mean = 0.011, .p50 = 0.012, .p90 = 0.013, .p99 = 0.014, .max = 0.015};
-  s.tpot = {.mean = 0.021, .p50 = 0.022, .p90 = 0.023, .p99 = 0.024, .max = 0.025};
-  s.itl = {.mean = 0.031, .p50 = 0.032, .p90 = 0.033, .p99 = 0.034, .max = 0.035};
-  s.e2e = {.mean = 1.1, .p50 = 1.2, .p90 = 61.3, .p99 = 754, .max = 12345};
+  s.ttft = {.count = 9, .mean = 0.011, .p50 = 0.012, .p90 = 0.013, .p99 = 0.014, .max = 0.015};
+  s.tpot = {.count = 9, .mean = 0.021, .p50 = 0.022, .p90 = 0.023, .p99 = 0.024, .max = 0.025};
+  s.itl = {.count = 9, .mean = 0.031, .p50 = 0.032, .p90 = 0.033, .p99 = 0.034, .max = 0.035};
+  s.e2e = {.count = 9, .mean = 1.1, .p50 = 1.2, .p90 = 61.3, .p99 = 754, .max = 12345};
   s.steps = 4000, s.step_tokens = 210000, s.peak_running = 77;
   s.kv_use_peak = 0.873, s.kv_use_mean = 0.414, s.slot_utilization = 0.956;
   s.contiguous_ratio = 5.43;
@@ -74,6 +74,29 @@ TEST_CASE("stats: the table shows every number of the run") {
                                "98.7 ms"}) {
     INFO(expected);
     CHECK(table.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("stats: the table has no rows of nothing") {
+  Summary s;
+  s.failed = 2, s.failed_by_code = {{"invalid_json", 2}}, s.total = 1.5;
+  const std::string failed = summary_table(s);
+  CHECK(failed.find("2 invalid_json") != std::string::npos);
+  CHECK(failed.find("1.50 s") != std::string::npos);
+  for (const char* word : {"tokens", "throughput", "TTFT", "ITL", "KV", "steps", "preemptions"}) {
+    CAPTURE(word);
+    CHECK(failed.find(word) == std::string::npos);
+  }
+
+  s = full_summary();
+  s.tpot = s.itl = {};  // completions of one token
+  s.contiguous_ratio = 1.004, s.preemptions = s.recomputed_tokens = 0;
+  const std::string table = summary_table(s);
+  CHECK(table.find("TTFT") != std::string::npos);
+  CHECK(table.find("preemptions  0\n") != std::string::npos);
+  for (const char* word : {"TPOT", "ITL", "contiguous", "again"}) {
+    CAPTURE(word);
+    CHECK(table.find(word) == std::string::npos);
   }
 }
 

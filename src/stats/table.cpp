@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
 namespace pagedinfer {
 namespace {
@@ -36,6 +36,39 @@ std::string requests_row(const Summary& s) {
     out += row("", fmt::format("{} {}", grouped(count), code));
   }
   return out;
+}
+
+std::string completed_rows(const Summary& s) {
+  std::string out = row(
+      "tokens", fmt::format("{} in, {} out", grouped(s.input_tokens), grouped(s.output_tokens)));
+  out += row("throughput", fmt::format("{} requests/s", three_digits(s.request_throughput)));
+  out += row("", fmt::format("{} tokens/s in, {} out, {} total", three_digits(s.input_throughput),
+                             three_digits(s.output_throughput), three_digits(s.total_throughput)));
+  out += columns("", {"mean", "p50", "p90", "p99", "max"});
+  const std::pair<const char*, const Spread&> spreads[] = {
+      {"TTFT", s.ttft}, {"TPOT", s.tpot}, {"ITL", s.itl}, {"E2EL", s.e2e}};
+  for (const auto& [name, spread] : spreads) {
+    if (spread.count > 0) out += spread_row(name, spread);
+  }
+  return out;
+}
+
+std::string steps_rows(const Summary& s) {
+  std::string out =
+      row("KV cache",
+          fmt::format("peak {}, mean {}; {} of what is leased holds tokens", percent(s.kv_use_peak),
+                      percent(s.kv_use_mean), percent(s.slot_utilization)));
+  if (const std::string times = three_digits(s.contiguous_ratio); times != three_digits(1)) {
+    out += row("", fmt::format("contiguous would reserve {} times as much", times));
+  }
+  std::string preempted = grouped(s.preemptions);
+  if (s.recomputed_tokens > 0) {
+    preempted += fmt::format(" ({} tokens computed again)", grouped(s.recomputed_tokens));
+  }
+  out += row("preemptions", preempted);
+  const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);
+  return out + row("steps", fmt::format("{} of {} tokens on average; at most {} running",
+                                        grouped(s.steps), three_digits(per_step), s.peak_running));
 }
 
 }  // namespace
@@ -70,28 +103,9 @@ std::string clock_time(double seconds) {
 }
 
 std::string summary_table(const Summary& s) {
-  const double per_step =
-      static_cast<double>(s.step_tokens) / static_cast<double>(std::max<int64_t>(1, s.steps));
   std::string out = requests_row(s);
-  out += row("tokens",
-             fmt::format("{} in, {} out", grouped(s.input_tokens), grouped(s.output_tokens)));
-  out += row("throughput", fmt::format("{} requests/s", three_digits(s.request_throughput)));
-  out += row("", fmt::format("{} tokens/s in, {} out, {} total", three_digits(s.input_throughput),
-                             three_digits(s.output_throughput), three_digits(s.total_throughput)));
-  out += columns("", {"mean", "p50", "p90", "p99", "max"});
-  out += spread_row("TTFT", s.ttft);
-  out += spread_row("TPOT", s.tpot);
-  out += spread_row("ITL", s.itl);
-  out += spread_row("E2EL", s.e2e);
-  out += row("KV cache", fmt::format("peak {}, mean {}; {} of what is leased holds tokens",
-                                     percent(s.kv_use_peak), percent(s.kv_use_mean),
-                                     percent(s.slot_utilization)));
-  out += row("", fmt::format("contiguous would reserve {} times as much",
-                             three_digits(s.contiguous_ratio)));
-  out += row("preemptions", fmt::format("{} ({} tokens computed again)", grouped(s.preemptions),
-                                        grouped(s.recomputed_tokens)));
-  out += row("steps", fmt::format("{} of {} tokens on average; at most {} running",
-                                  grouped(s.steps), three_digits(per_step), s.peak_running));
+  if (s.completed > 0) out += completed_rows(s);
+  if (s.steps > 0) out += steps_rows(s);
   out += columns("", {"total", "load", "tokenize", "device", "host", "output"});
   out += columns("time", {human_seconds(s.total), human_seconds(s.load), human_seconds(s.tokenize),
                           human_seconds(s.device), human_seconds(s.host), human_seconds(s.output)});
