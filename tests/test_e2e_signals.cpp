@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM, once and twice, in every phase of a run.
+// SIGINT, SIGTERM and SIGHUP, once and twice, in every phase of a run.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -108,8 +108,8 @@ TEST_CASE("an interrupted run keeps what is finished, and resumed it gives the u
   }
 }
 
-TEST_CASE("a run that waits for input is interrupted too") {
-  for (const int signal : kSignals) {
+TEST_CASE("a run that waits for input is interrupted too, and when its terminal goes away") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const bool has_worked : {false, true}) {
       CAPTURE(signal);
       CAPTURE(has_worked);
@@ -130,6 +130,22 @@ TEST_CASE("a run that waits for input is interrupted too") {
       CHECK(ended.err.find("--resume") == std::string::npos);
     }
   }
+}
+
+TEST_CASE("a run that was started to outlive its terminal does") {
+  const TempDir dir;
+  Words words = {"/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"};
+  const Words run = command({"run", "--input", "-", "--trace", dir / "trace"});
+  words.insert(words.end(), run.begin(), run.end());
+  Process process(words);
+  CHECK(process.wait_until([&] { return fs::exists(dir / "trace"); }));
+  process.send(SIGHUP);
+  process.write(R"({"prompt": "Nora", "max_tokens": 2})"
+                "\n");
+  process.close_input();
+  const Ended ended = process.wait();
+  CHECK(ended.exit_code == 0);
+  CHECK(json_lines(ended.out).size() == 1);
 }
 
 TEST_CASE("a signal while the model is loaded ends the run before it makes a file") {

@@ -18,7 +18,7 @@ namespace {
 // A handler has no arguments of ours: what it touches cannot be a member.
 volatile std::sig_atomic_t signal_happened = 0;
 int event_fd = -1;
-struct sigaction old_int, old_term, old_pipe, old_size;
+struct sigaction old_int, old_term, old_hup, old_pipe, old_size;
 
 void wake() {
   const uint64_t one = 1;
@@ -46,6 +46,9 @@ Interrupt::Interrupt() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &old_int);
   sigaction(SIGTERM, &action, &old_term);
+  // Who starts a run with nohup wants it to outlive its terminal.
+  sigaction(SIGHUP, nullptr, &old_hup);
+  if (old_hup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &old_pipe);
@@ -55,6 +58,7 @@ Interrupt::Interrupt() {
 Interrupt::~Interrupt() {
   sigaction(SIGINT, &old_int, nullptr);
   sigaction(SIGTERM, &old_term, nullptr);
+  sigaction(SIGHUP, &old_hup, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);
   sigaction(SIGXFSZ, &old_size, nullptr);
   close(event_fd);
