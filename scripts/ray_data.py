@@ -13,8 +13,6 @@ import pathlib
 import subprocess
 import sys
 
-import ray
-
 ENDED = (0, 2)  # exit codes: with 2 there are error records, which are records
 
 
@@ -28,6 +26,10 @@ def main() -> int:
                         default=pathlib.Path(__file__).parent.parent / "build" / "pagedinfer")
     parser.add_argument("--address", help="of the cluster [the one at hand, else a local one]")
     args, flags = parser.parse_known_args()
+    try:
+        import ray  # only now: --help needs none
+    except ImportError:
+        sys.exit('ray_data.py: Ray is not there: pip install "ray[data]"')
     program, path = str(args.program.resolve()), args.input.resolve()
     stem = str(path).removesuffix(".gz").removesuffix(".jsonl")
     merged = pathlib.Path(f"{stem}.completions.jsonl")

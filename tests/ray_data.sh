@@ -4,6 +4,10 @@
 set -euo pipefail
 program=$(realpath "$1") script=$(realpath "$(dirname "$0")/../scripts/ray_data.py")
 python=${PYTHON:-python3}
+without_ray=$(mktemp -d)
+echo "raise ImportError" > "$without_ray/ray.py"
+PYTHONPATH=$without_ray "$python" "$script" --help | grep -q -- --shards
+rm -r "$without_ray"
 "$python" -c "import ray.data" 2> /dev/null || { echo 'SKIPPED: there is no ray[data]'; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
