@@ -42,6 +42,7 @@ std::vector<Flag> flags_in(const std::string& help) {
   std::vector<Flag> flags;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {
+    line = std::regex_replace(line, std::regex("^  -[io],--"), "  --");
     if (line.starts_with("  --")) {
       flags.push_back({line.substr(2, line.find(' ', 2) - 2), line.substr(2)});
     } else if (line.starts_with("      ") && !flags.empty()) {

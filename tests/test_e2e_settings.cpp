@@ -165,6 +165,35 @@ TEST_CASE("the cap on prefill chunks and the admission reserve act on the steps"
   CHECK(most({"--admission-reserve", "0.6"}).second < free.second);
 }
 
+TEST_CASE("sizes and types may be written as other tools write them") {
+  const TempDir dir;
+  const auto setting = [&](const Words& flags, const std::string& name) {
+    const std::string stats = dir / ("stats" + flags[1]);
+    answer("{\"prompt\": \"Nora\", \"max_tokens\": 1}\n", Words{"--stats", stats} + flags);
+    return of_kind(json_file(stats), "summary").at(0)["/config/" + name];
+  };
+  const std::pair<const char*, const char*> sizes[] = {{"1.5MB", "1500000"},
+                                                       {"3M", "3000000"},
+                                                       {"2.5MiB", "2621440"},
+                                                       {"2048KiB", "2097152"},
+                                                       {"0.002GB", "2000000"}};
+  for (const auto& [size, bytes] : sizes) {
+    CAPTURE(size);
+    CHECK(setting({"--kv-memory", size}, "kv_bytes") ==
+          setting({"--kv-memory", bytes}, "kv_bytes"));
+  }
+  const std::pair<const char*, const char*> types[] = {{"bf16", "bfloat16"},
+                                                       {"fp32", "float32"},
+                                                       {"float", "float32"},
+                                                       {"fp16", "float16"},
+                                                       {"half", "float16"}};
+  for (const auto& [type, name] : types) {
+    CAPTURE(type);
+    CHECK(setting({"--dtype", type}, "dtype") == setting({"--dtype", name}, "dtype"));
+  }
+  CHECK(setting({"--dtype", "bf16"}, "dtype") == "\"bfloat16\"");
+}
+
 TEST_CASE("a number that its flag cannot hold, or not in decimal, is refused") {
   const TempDir dir;
   write_file(dir / "in.jsonl", "{\"prompt\": \"Hi\"}\n");

@@ -64,6 +64,29 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run --input x --presence-penalty -3", "--presence-penalty -3");
 }
 
+TEST_CASE("flags: what is wrong with a flag is said in our own words") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"run --input", "--input: expected a value behind it\n"},
+      {"run -i", "-i: expected a value behind it\n"},
+      {"run --input --model x", "--input: expected a value behind it, found the flag --model; "},
+      {"run --input x --temperature=", "--temperature=: expected a value behind it\n"},
+      {"run --input x --quiet=maybe", "--quiet=maybe: --quiet stands alone, without a value\n"},
+      {"run --input x --temperature warm", "--temperature warm: expected a number, as in 0.5\n"},
+      {"run --input x --sync-every x", "--sync-every x: expected a number, as in 0.5\n"},
+      {"run --input x --stop-token-ids 1,x", "--stop-token-ids x: expected a decimal integer"},
+      {"run --input x --kv-memory 2XB", "--kv-memory 2XB: expected bytes, as in 500MB, 1.5GB"},
+      {"run --input x --kv-memory lots", "--kv-memory lots: expected bytes"},
+      {"run --input x --kv-memory -1GB", "--kv-memory -1GB: expected bytes"},
+      {"run --input x --dtype bfloat61", "--dtype bfloat61: expected one of auto, float32"},
+      {"run --input x --max-token 5", "--max-token: not known; did you mean --max-tokens? "},
+      {"run --input x --temprature=1", "--temprature: not known; did you mean --temperature? "},
+      {"run --input x --no-such-flag", "--no-such-flag: not known; pagedinfer run --help"},
+      {"rnu --input x", "rnu: not known; did you mean run? "},
+      {"merge --output", "--output: expected a value behind it\n"},
+      {"merge --overwite a", "--overwite: not known; did you mean --overwrite? "}};
+  for (const auto& [words, expected] : cases) check_refused(words, expected);
+}
+
 TEST_CASE("flags: help and version go to standard output with code 0") {
   for (const char* arguments : {"--version", "run --version"}) {
     const Ended ended = run_words(arguments);
@@ -125,7 +148,9 @@ TEST_CASE("flags: help names every flag and fits 100 columns") {
                            "--stop-token-ids",
                            "--ignore-eos"}) {
     INFO(flag);
-    CHECK(help.find(fmt::format("\n  {} ", flag)) != std::string::npos);
+    const bool stands_alone = help.find(fmt::format("\n  {} ", flag)) != std::string::npos;
+    const std::string with_letter = fmt::format("\n  -{},{} ", flag[2], flag);
+    CHECK((stands_alone || help.find(with_letter) != std::string::npos));
   }
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {

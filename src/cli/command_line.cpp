@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/flag_group.h"
 #include "cli/merge_flags.h"
+#include "cli/near_name.h"
 #include "cli/run_flags.h"
 #include "core/config.h"
 #include "core/error.h"
@@ -37,11 +40,54 @@ bool is_later(std::string_view name) {
   return std::find(std::begin(kLater), std::end(kLater), name) != std::end(kLater);
 }
 
-void check_leftovers(const std::vector<std::string>& leftovers, const std::string& help) {
+void check_leftovers(const std::vector<std::string>& leftovers,
+                     const std::vector<std::string>& known, const std::string& help) {
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
   if (is_later(name)) throw Error(name + ": not in this version");
+  if (const std::optional<std::string> meant = near_name(name, known)) {
+    throw Error(
+        fmt::format("{}: not known; did you mean {}? {} lists what is", name, *meant, help));
+  }
   throw Error(fmt::format("{}: not known; {} lists what is", name, help));
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// The parser takes whatever stands behind a flag for its value, and has words of its own for a flag
+// without one. Looks at the words before it does.
+void check_values(const CLI::App& command, std::span<const char* const> words) {
+  const auto option_of = [&](std::string_view word) -> const CLI::Option* {
+    return word.starts_with("-") ? command.get_option_no_throw(std::string(word)) : nullptr;
+  };
+  for (size_t i = 0; i < words.size() && std::string_view(words[i]) != "--"; ++i) {
+    const std::string_view word = words[i];
+    const size_t equals = word.find('=');
+    const CLI::Option* const option = option_of(word.substr(0, equals));
+    if (option == nullptr) continue;
+    const bool takes_value = option->get_items_expected_max() > 0;
+    if (!takes_value && equals != std::string_view::npos) {
+      throw Error(
+          fmt::format("{}: {} stands alone, without a value", word, word.substr(0, equals)));
+    }
+    if (!takes_value) continue;
+    if (equals != std::string_view::npos ? equals + 1 == word.size() : i + 1 == words.size()) {
+      throw Error(fmt::format("{}: expected a value behind it", word));
+    }
+    if (equals != std::string_view::npos) continue;
+    if (const std::string_view value = words[++i]; option_of(value) != nullptr) {
+      throw Error(
+          fmt::format("{0}: expected a value behind it, found the flag {1}; {0}={1} takes "
+                      "it for one",
+                      word, value));
+    }
+  }
 }
 
 // The parser's own words for a flag that is there twice speak of its expectations.
@@ -58,7 +104,7 @@ void check_repeated(const CLI::App& command) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
-  if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, "");  // before its --help
+  if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, {}, "");  // before its --help
   Config config;
   MergeConfig merge_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
@@ -79,6 +125,10 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
   };
+  const std::span<const char* const> words(argv, static_cast<size_t>(argc));
+  for (const CLI::App* command : {run, merge}) {
+    if (argc > 1 && words[1] == command->get_name()) check_values(*command, words.subspan(2));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // help or version
@@ -89,11 +139,12 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
     throw Error(fmt::format("{}; {} says what it takes", error.what(), help_of(command)));
   }
   if (!run->parsed() && !merge->parsed()) {
-    check_leftovers(app.remaining(), "pagedinfer --help");
+    check_leftovers(app.remaining(), {"run", "merge"}, "pagedinfer --help");
     throw Error(
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
-  check_leftovers(app.remaining(true), help_of(merge->parsed() ? *merge : *run));
+  const CLI::App& command = merge->parsed() ? *merge : *run;
+  check_leftovers(app.remaining(true), flags_of(command), help_of(command));
   config.has_input = standard.input;
   config.has_output = merge_config.has_output = standard.output;
   return merge->parsed() ? run_merge(merge_config) : run_job(config);

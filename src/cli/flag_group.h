@@ -24,6 +24,22 @@ inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begi
 // Breaks a text into lines that fit beside the names of the flags.
 std::string wrapped(std::string_view text);
 
+// The number that the whole of `given` is, in decimal. Throws Error, naming the flag, if it is none
+// or does not fit.
+template <class T>
+T read_number(const char* flag, const std::string& given) {
+  T number = 0;
+  const char* const end = given.data() + given.size();
+  const auto [stop, error] = std::from_chars(given.data(), end, number);
+  if (error == std::errc() && stop == end) return number;
+  if constexpr (std::integral<T>) {
+    throw Error(fmt::format("{} {}: expected a decimal integer from {} to {}", flag, given,
+                            std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+  } else {
+    throw Error(fmt::format("{} {}: expected a number, as in 0.5", flag, given));
+  }
+}
+
 template <class T>
 using Names = std::vector<std::pair<std::string_view, T>>;
 
@@ -32,26 +48,32 @@ class FlagGroup {
  public:
   FlagGroup(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
 
-  // `value` stands behind the flag in --help: what it takes, and its default in brackets.
-  template <class T>
-  CLI::Option* add(const char* flag, T& field, const char* value, const char* help) {
-    return describe(app_.add_option(flag, field), value, help);
+  // A flag that takes a text. `value` stands behind the flag in --help: what it takes, and its
+  // default in brackets.
+  void add(const char* flag, std::string& field, const char* value, const char* help) {
+    describe(app_.add_option(flag, field), value, help);
   }
 
-  // A flag that takes a decimal integer, all of which fits its field.
-  template <std::integral T>
+  // A flag that takes a number, all of which fits its field.
+  template <class T>
+  requires std::integral<T> || std::floating_point<T>
   void add(const char* flag, std::optional<T>& field, const char* value, const char* help) {
     const auto read = [=, &field](const std::string& given) {
-      T number = 0;
-      const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
-      if (error != std::errc() || end != given.data() + given.size()) {
-        throw Error(fmt::format("{} {}: expected a decimal integer from {} to {}", flag, given,
-                                std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
-      }
-      field = number;
+      field = read_number<T>(flag, given);
     };
     describe(app_.add_option_function<std::string>(flag, read), value, help);
   }
+  void add(const char* flag, double& field, const char* value, const char* help) {
+    const auto read = [=, &field](const std::string& given) {
+      field = read_number<double>(flag, given);
+    };
+    describe(app_.add_option_function<std::string>(flag, read), value, help);
+  }
+
+  // A flag that takes a name, some of which have others; the first of a pair becomes the second.
+  void add_name(const char* flag, std::string& field,
+                const std::vector<std::pair<std::string, std::string>>& others, const char* value,
+                const char* help);
 
   // A flag that takes I/N.
   void add_shard(const char* flag, std::optional<Shard>& field, const char* value,
@@ -64,17 +86,27 @@ class FlagGroup {
     describe(app_.add_option_function<std::string>(flag, read), value, help);
   }
 
-  // A flag that takes a number of bytes, as in 500MB.
+  // A flag that takes a number of bytes, as in 500MB or 1.5GiB.
   void add_bytes(const char* flag, std::optional<int64_t>& field, const char* value,
-                 const char* help) {
-    describe(app_.add_option(flag, field)->transform(CLI::AsSizeValue(true)), value, help);
+                 const char* help);
+
+  // A flag that takes a text and may be given several times.
+  void add_list(const char* flag, std::vector<std::string>& field, const char* value,
+                const char* help) {
+    describe(app_.add_option(flag, field)->allow_extra_args(false), value, help);
   }
 
-  // A flag that may be given several times; `delimiter` separates values of one.
-  template <class T>
-  void add_list(const char* flag, std::vector<T>& field, char delimiter, const char* value,
-                const char* help) {
-    add(flag, field, value, help)->delimiter(delimiter)->allow_extra_args(false);
+  // A flag that takes numbers with commas between them, and may be given several times.
+  template <std::integral T>
+  void add_list(const char* flag, std::vector<T>& field, const char* value, const char* help) {
+    const auto read = [=, &field](const std::vector<std::string>& given) {
+      field.clear();
+      for (const std::string& number : given) field.push_back(read_number<T>(flag, number));
+    };
+    describe(app_.add_option_function<std::vector<std::string>>(flag, read)
+                 ->delimiter(',')
+                 ->allow_extra_args(false),
+             value, help);
   }
 
   // What stands on the command line without a flag.

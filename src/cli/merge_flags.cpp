@@ -8,7 +8,7 @@ void add_merge_flags(CLI::App& command, MergeConfig& config) {
   FlagGroup group(command, "Merge");
   group.add_files("SHARD", config.shards, "FILE...",
                   "Outputs of shards, in any order, each of a run that has ended.");
-  group.add("--output", config.output, "FILE|-",
+  group.add("-o,--output", config.output, "FILE|-",
             "Where the records go; - is standard output. A file gets its name when it is whole.");
   group.add_switch("--overwrite", config.overwrite,
                    "Give it to replace an output that exists. Without it the merge is refused.");

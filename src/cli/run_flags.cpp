@@ -8,10 +8,9 @@ namespace pagedinfer {
 namespace {
 
 const Names<bool> kOnOff = {{"on", true}, {"off", false}};
-constexpr char kNoDelimiter = '\0';
 
 void add_job_flags(FlagGroup group, Config& config) {
-  group.add("--input", config.input, "FILE|-",
+  group.add("-i,--input", config.input, "FILE|-",
             "Prompts, one JSON object a line; - reads standard input. The only flag you need.");
   group.add("--prompt-field", config.prompt_field, "NAME [prompt]",
             "The key that a plain line's prompt stands under. Give it for files that were made "
@@ -28,7 +27,7 @@ void add_job_flags(FlagGroup group, Config& config) {
   group.add_shard("--shard", config.shard, "I/N [all]",
                   "Take every Nth line only, from line I + 1 on. Give it to share a file among N "
                   "machines; pagedinfer merge puts the outputs together.");
-  group.add("--output", config.output, "FILE|- [NAME.completions.jsonl]",
+  group.add("-o,--output", config.output, "FILE|- [NAME.completions.jsonl]",
             "Where completions go. Give it for another place than beside NAME.jsonl; - is standard "
             "output, the default when the input is -.");
   group.add("--stats", config.stats, "FILE [NAME.stats.jsonl]",
@@ -77,9 +76,16 @@ void add_model_flags(FlagGroup group, Config& config) {
   group.add("--weights", config.weights, "auto|dummy [auto]",
             "auto reads the directory's files. Take dummy to measure a model of which there is "
             "only config.json: its weights are random, and the same in every run.");
-  group.add("--dtype", config.dtype, "TYPE [auto]",
-            "auto, float32, bfloat16 or float16: the type of computation; auto is the "
-            "checkpoint's. Take float32 to compare with a reference.");
+  group.add_name(
+      "--dtype", config.dtype,
+      {{"bf16", "bfloat16"},
+       {"fp16", "float16"},
+       {"half", "float16"},
+       {"float", "float32"},
+       {"fp32", "float32"}},
+      "TYPE [auto]",
+      "auto, float32 (fp32, float), bfloat16 (bf16) or float16 (fp16, half): the type of "
+      "computation; auto is the checkpoint's. Take float32 to compare with a reference.");
   group.add("--max-model-len", config.max_model_len, "N [config.json]",
             "Longest prompt and completion together. Lower it to bound memory and runaway lines.");
   group.add("--chat-template", config.chat_template, "NAME|none [the model's]",
@@ -121,7 +127,7 @@ void add_cache_flags(FlagGroup group, Config& config) {
             "compare runs at equal memory.");
   group.add_bytes(
       "--kv-memory", config.kv_memory, "BYTES [by memory]",
-      "Bytes for the cache, as in 500MB or 2GiB, instead of --num-blocks. Give it to leave "
+      "Bytes for the cache, as in 500MB, 1.5GB or 2GiB, instead of --num-blocks. Give it to leave "
       "memory to others; by default what max-batch-size sequences need, at most half of what "
       "is free.");
 }
@@ -174,9 +180,9 @@ void add_sampling_flags(FlagGroup group, Config::Sampling& sampling) {
             "The same, times how often it is there. Raise it against repeated words.");
   group.add("--seed", sampling.seed, "N [0]",
             "Of the random draws. Change it for other completions; the same one gives the same.");
-  group.add_list("--stop", sampling.stop, kNoDelimiter, "TEXT [none]",
+  group.add_list("--stop", sampling.stop, "TEXT [none]",
                  "End before this text; may be given several times. For prompts with a known end.");
-  group.add_list("--stop-token-ids", sampling.stop_token_ids, ',', "N,N,... [none]",
+  group.add_list("--stop-token-ids", sampling.stop_token_ids, "N,N,... [none]",
                  "End with one of these tokens too. Give it for ends that the model's files do not "
                  "name.");
   group.add_switch("--ignore-eos", sampling.ignore_eos,
