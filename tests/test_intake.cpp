@@ -10,6 +10,7 @@
 #include "core/random_key.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "support.h"
 
 using namespace pagedinfer;
 
@@ -141,7 +142,9 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   CHECK(!intake.num_lines());
   interrupt.raise();
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
-  CHECK(intake.num_lines() == 50);
+  REQUIRE(intake.num_lines());
+  CHECK(intake.num_lines()->count == 50);
+  CHECK(!intake.num_lines()->is_estimate);
 }
 
 TEST_CASE("a line's time is that of its reading, however long it waits") {
@@ -195,6 +198,32 @@ TEST_CASE("a line's time is that of its reading, however long it waits") {
     CHECK(read >= 5000);
     CHECK(read < 100000);
   }
+}
+
+TEST_CASE("the lines to answer are estimated while the file is read, those done left out") {
+  const TempDir dir;
+  std::string text;
+  for (int i = 1000; i < 3000; ++i) text += "{\"prompt\": \"p" + std::to_string(i) + "\"}\n";
+  write_file(dir / "in", text);
+  const ByteTokenizer tokenizer;
+  InputLines lines(dir / "in", {});
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock,
+                 .is_done = [](int64_t index) { return index < 300; },
+                 .num_done = 300},
+                kWindow);
+  IntakeItem item;
+  REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+  REQUIRE(intake.num_lines());
+  CHECK(intake.num_lines()->count == 1700);
+  CHECK(intake.num_lines()->is_estimate);
+  while (intake.pull(true, item) == Intake::Pull::kItem) {
+  }
+  CHECK(intake.num_lines()->count == 1700);
+  CHECK(!intake.num_lines()->is_estimate);
 }
 
 TEST_CASE("an intake that nobody empties can be let go") {

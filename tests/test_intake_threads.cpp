@@ -185,7 +185,9 @@ TEST_CASE("any number of threads makes of the lines what a loop makes of them") 
       REQUIRE(found.items == expected.items);
       CHECK(intake.mark() == expected.mark);
       CHECK(intake.unknown_keys() == expected.unknown_keys);
-      CHECK(intake.num_lines() == std::ssize(expected.items));
+      REQUIRE(intake.num_lines());
+      CHECK(intake.num_lines()->count == std::ssize(expected.items));
+      CHECK(!intake.num_lines()->is_estimate);
     }
   }
 }

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "gzip.h"
 #include "io/input_lines.h"
 #include "support.h"
 
@@ -69,4 +71,59 @@ TEST_CASE("shards share the lines of a file, and call them what the whole run do
       CHECK(line.number == whole[i].number);
     }
   }
+}
+
+TEST_CASE("the lines of a file are estimated from its first one on") {
+  const TempDir dir;
+  std::mt19937 random(7);
+  std::string even, uneven;
+  for (int i = 0; i < 20000; ++i) {
+    even += "{\"prompt\": \"" + std::to_string(100000 + random() % 900000) + "\"}\n";
+    uneven += std::string(1 + random() % 100, static_cast<char>('a' + random() % 26)) + "\n";
+  }
+  write_file(dir / "even", even);
+  write_file(dir / "uneven", uneven);
+  write_file(dir / "packed", gzip(even));
+  struct Case {
+    const char* name;
+    LineChoice choice;
+    double expected, tolerance;
+  };
+  const Case cases[] = {
+      {"even", {}, 20000, 1e-9},
+      {"even", {.limit = 500}, 500, 1e-9},
+      {"even", {.shard = {.index = 1, .count = 4}}, 5000, 1e-3},
+      {"even", {.limit = 2000, .shard = {.index = 0, .count = 4}}, 500, 1e-2},
+      {"even", {.limit = 50000}, 20000, 1e-9},
+      {"uneven", {}, 20000, 0.3},  // from the 100th line on
+      {"packed", {}, 20000, 0.1},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    InputLines lines(dir / c.name, c.choice);
+    CHECK(!lines.estimate());
+    int64_t num_taken = 0;
+    for (int i = 0; const auto line = lines.next(); ++i) {
+      num_taken += line->taken;
+      REQUIRE(lines.estimate());
+      if (i < 100 && std::string(c.name) == "uneven") continue;
+      if (*lines.estimate() != doctest::Approx(c.expected).epsilon(c.tolerance)) {
+        FAIL_CHECK("line " << i << ": " << *lines.estimate());
+        break;
+      }
+    }
+    CHECK(num_taken == static_cast<int64_t>(c.expected));
+    CHECK(*lines.estimate() == doctest::Approx(c.expected).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("the lines of a pipe are not estimated") {
+  int fds[2];
+  REQUIRE(pipe(fds) == 0);
+  REQUIRE(write(fds[1], "a\nb\n", 4) == 4);
+  close(fds[1]);
+  InputLines lines("/proc/self/fd/" + std::to_string(fds[0]), {});
+  while (lines.next()) CHECK(!lines.estimate());
+  CHECK(!lines.estimate());
+  close(fds[0]);
 }

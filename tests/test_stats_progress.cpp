@@ -21,9 +21,46 @@ ProgressState some_state() {
 TEST_CASE("stats: the progress line has all its parts") {
   ProgressState state = some_state();
   CHECK(progress_line(state) ==
-        "1,200/3,600 done, 5,678 tokens/s, 64 running, 2,048 waiting, KV 83 %, ETA 0:20");
+        "1,200/3,600 done, ETA 0:20, 5,678 tokens/s, 64 running, 2,048 waiting, KV 83 %");
   state.total = {};
   CHECK(progress_line(state) == "1,200 done, 5,678 tokens/s, 64 running, 2,048 waiting, KV 83 %");
+}
+
+TEST_CASE("stats: a total that is an estimate is told as one, to two digits") {
+  ProgressState state = {.elapsed = 10, .done = 1000, .total = 12345, .total_is_estimate = true};
+  CHECK(progress_line(state).starts_with("1,000 of about 12,000 done, ETA 1:53, "));
+  const std::pair<int64_t, const char*> totals[] = {
+      {7, "7"}, {99, "99"}, {100, "100"}, {104, "100"}, {996, "1,000"}, {12500, "13,000"}};
+  state.done = 0;
+  for (const auto& [total, told] : totals) {
+    state.total = total;
+    CHECK(progress_line(state).starts_with(std::string("0 of about ") + told + " done, "));
+  }
+  state.done = 12521, state.total = 12523;  // not fewer than are done
+  CHECK(progress_line(state).starts_with("12,521 of about 13,000 done, "));
+  state.done = 12400, state.total = 12404;
+  CHECK(progress_line(state).starts_with("12,400 of about 12,400 done, "));
+}
+
+TEST_CASE("stats: the progress line says how many records wait for their turn") {
+  ProgressState state = some_state();
+  state.out_of_turn = 1234;
+  CHECK(progress_line(state).starts_with(
+      "1,200/3,600 done, ETA 0:20, 1,234 wait for their turn, 5,678 tokens/s, "));
+  state.out_of_turn = 1;
+  CHECK(progress_line(state).find(", 1 waits for its turn, ") != std::string::npos);
+}
+
+TEST_CASE("stats: a terminal's line is never wider than the terminal") {
+  std::string written;
+  size_t columns = 40;
+  Progress progress(
+      true, [&](std::string_view text) { written = text; }, [&] { return columns; });
+  progress.show(0, some_state());
+  CHECK(written == "\r" + progress_line(some_state()).substr(0, 39));
+  columns = 20;
+  progress.show(1, some_state());
+  CHECK(written == "\r" + progress_line(some_state()).substr(0, 19) + std::string(20, ' '));
 }
 
 TEST_CASE("stats: the progress line needs nothing to be done") {

@@ -1,6 +1,7 @@
 #include "engine/intake.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/start_thread.h"
@@ -110,8 +111,10 @@ std::optional<int64_t> Intake::wait_for_room(int64_t cost) {
 // The batch, if there is one. `mark` covers it.
 void Intake::hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark) {
   if (batch) batch->pad();
+  const std::optional<double> estimate = parts_.lines.estimate();
   const std::lock_guard lock(mutex_);
   mark_ = mark;
+  estimate_ = estimate;
   if (!batch) return;
   const int64_t num_lines = std::ssize(batch->lines), cost = batch->cost;
   batches_.push_back(std::move(batch));
@@ -241,9 +244,12 @@ double Intake::tokenize_seconds() const {
   return tokenize_seconds_;
 }
 
-std::optional<int64_t> Intake::num_lines() const {
+std::optional<LineCount> Intake::num_lines() const {
   const std::lock_guard lock(mutex_);
-  return read_ended_ ? std::optional(num_read_) : std::nullopt;
+  if (read_ended_) return LineCount{.count = num_read_};
+  if (!estimate_) return std::nullopt;
+  const int64_t count = std::llround(*estimate_) - parts_.num_done;
+  return LineCount{.count = std::max(count, num_read_), .is_estimate = true};
 }
 
 RequestParser::UnknownKeys Intake::unknown_keys() const {

@@ -31,6 +31,11 @@ struct IntakeLimits {
   int num_workers = 1;  // at most so many threads parse and tokenize
 };
 
+struct LineCount {
+  int64_t count = 0;
+  bool is_estimate = false;
+};
+
 // What an Intake works with; all of it outlives the intake.
 struct IntakeParts {
   InputLines& lines;
@@ -44,6 +49,7 @@ struct IntakeParts {
   std::function<void()> end_lines = [] {};
   // Lines that it knows, like those that the run does not take, are read and nothing more.
   std::function<bool(int64_t index)> is_done = [](int64_t) { return false; };
+  int64_t num_done = 0;  // how many lines that is
 };
 
 // One thread reads, several parse and tokenize batches of lines, and the items come out in the
@@ -72,8 +78,9 @@ class Intake {
   double tokenize_seconds() const;
   // Covers every line that was pulled, and lines read ahead.
   RunMark mark() const;
-  // How many lines there are to answer, once that is known.
-  std::optional<int64_t> num_lines() const;
+  // How many lines there are to answer: of a regular file from its first lines on an estimate, of
+  // other inputs nothing until they have ended.
+  std::optional<LineCount> num_lines() const;
   // As RequestParser, of the lines pulled.
   RequestParser::UnknownKeys unknown_keys() const;
 
@@ -113,6 +120,7 @@ class Intake {
   int64_t tokens_ahead_ = 0;     // of these lines, as IntakeLimits counts
   std::optional<int64_t> wish_;  // of the reader, while it waits for that much room
   int64_t num_read_ = 0;
+  std::optional<double> estimate_;  // as InputLines
   RunMark mark_;
   double tokenize_seconds_ = 0;
   RequestParser::UnknownKeys unknown_keys_;

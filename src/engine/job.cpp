@@ -1,6 +1,7 @@
 #include "engine/job.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +67,12 @@ double thread_seconds() {
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+// Of standard error; 0 where it has none.
+size_t columns_of_terminal() {
+  winsize size = {};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 void print_notes(const std::vector<std::string>& notes, const RequestParser::UnknownKeys& keys) {
   for (const std::string& note : notes) print(fmt::format("note: {}\n", note));
   if (keys.empty()) return;
@@ -116,13 +123,15 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                  .clock = clock,
                  .thread_clock = thread_seconds,
                  .end_lines = [&] { interrupt.raise(); },
-                 .is_done = [&](int64_t index) { return outlets.records().is_done(index); }},
+                 .is_done = [&](int64_t index) { return outlets.records().is_done(index); },
+                 .num_done = outlets.records().num_done()},
                 {.prompt = {.vocab = setup.model.spec.vocab, .max_model_len = setup.max_model_len},
                  .max_items = setup.limits.max_waiting + kReadAhead,
                  .num_workers = std::min(setup.cpu.num_threads, kMaxTokenizers)});
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
-  Progress progress(terminal && config.progress != Config::Progress::kOn, print);
+  Progress progress(terminal && config.progress != Config::Progress::kOn, print,
+                    columns_of_terminal);
   ProgressState state;
 
   const RecordOptions options = {.token_ids = config.token_ids || setup.tokenizer == nullptr,
@@ -156,7 +165,11 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     outlets.step(record, intake.mark());
     if (!shows_progress || !progress.due(record.end)) return;
     state.elapsed = record.end - loaded;
-    state.total = intake.num_lines();
+    if (const std::optional<LineCount> lines = intake.num_lines()) {
+      state.total = lines->count;
+      state.total_is_estimate = lines->is_estimate;
+    }
+    state.out_of_turn = outlets.records().num_waiting();
     state.running = record.running;
     state.waiting = record.waiting;
     state.kv_use =

@@ -31,12 +31,13 @@ class Gunzip {
   int64_t read(char* data, int64_t size);
   // Throws Error if the packed bytes have ended in the middle.
   void check_whole() const;
+  // Packed bytes that what was given so far was made of.
+  int64_t used() const { return num_packed_ - static_cast<int64_t>(stream_.avail_in); }
 
  private:
   // Reads more packed bytes if all are used up; false at their end.
   bool fill();
   bool skip_padding();
-  int64_t used() const { return num_packed_ - static_cast<int64_t>(stream_.avail_in); }
 
   const std::string name_;
   const ReadPacked read_;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -56,7 +57,20 @@ bool InputBytes::has_changed() const {
          at_open_.st_size != now.st_size;
 }
 
+std::optional<double> InputBytes::share_read(int64_t unread) const {
+  if (size_at_open_ == 0 || num_given_ == 0) return std::nullopt;
+  const double used = static_cast<double>(gunzip_ ? gunzip_->used() : num_read_);
+  const double part = static_cast<double>(num_given_ - unread) / static_cast<double>(num_given_);
+  return std::min(1., used / static_cast<double>(size_at_open_) * part);
+}
+
 int64_t InputBytes::read(char* data, int64_t size) {
+  const int64_t count = unpack(data, size);
+  num_given_ += count;
+  return count;
+}
+
+int64_t InputBytes::unpack(char* data, int64_t size) {
   if (!begun_) {
     const int64_t count = begin(data, size);
     if (!gunzip_) return count;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "io/gunzip.h"
@@ -25,11 +26,15 @@ class InputBytes {
   // when they cannot be read or unpacked, or when a file has become shorter than it was.
   int64_t read(char* data, int64_t size);
   bool stopped() const { return stopped_; }
+  // What share of a regular file was read for all bytes given so far but the last `unread`. Nothing
+  // of other inputs, and before the first byte.
+  std::optional<double> share_read(int64_t unread) const;
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const;
   const std::string& name() const { return name_; }
 
  private:
+  int64_t unpack(char* data, int64_t size);
   int64_t begin(char* data, int64_t size);
   int64_t read_file(char* data, int64_t size);
 
@@ -38,7 +43,7 @@ class InputBytes {
   int fd_ = -1;
   struct stat at_open_ = {};
   int64_t size_at_open_ = 0;  // of a regular file, what there was to read
-  int64_t num_read_ = 0;
+  int64_t num_read_ = 0, num_given_ = 0;
   bool begun_ = false, stopped_ = false;
   std::unique_ptr<Gunzip> gunzip_;  // of data that are packed
 };

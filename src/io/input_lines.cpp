@@ -1,5 +1,7 @@
 #include "io/input_lines.h"
 
+#include <algorithm>
+
 namespace pagedinfer {
 
 std::optional<InputLine> InputLines::take(std::optional<LineReader::Line> (LineReader::*next)()) {
@@ -10,6 +12,15 @@ std::optional<InputLine> InputLines::take(std::optional<LineReader::Line> (LineR
   const InputLine found{line->text, num_records_++, num_taken_, line->number, taken};
   num_taken_ += taken;
   return found;
+}
+
+std::optional<double> InputLines::estimate() const {
+  const std::optional<double> share = reader_.share_read();
+  if (!share || *share <= 0 || num_records_ == 0) return std::nullopt;
+  double records = static_cast<double>(num_records_) / *share;
+  if (choice_.limit) records = std::min(records, static_cast<double>(*choice_.limit));
+  const double to_come = records - static_cast<double>(num_records_);
+  return static_cast<double>(num_taken_) + to_come / choice_.shard.count;
 }
 
 }  // namespace pagedinfer

@@ -40,6 +40,9 @@ class InputLines {
   std::optional<InputLine> next() { return take(&LineReader::next); }
   // The same, but nothing where the input would have to be read for it: that may take long.
   std::optional<InputLine> next_ready() { return take(&LineReader::next_ready); }
+  // How many lines the run takes of a regular file, if what is to come is like what has come.
+  // Nothing of other inputs, and before the first line.
+  std::optional<double> estimate() const;
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const { return reader_.has_changed(); }
 

@@ -39,6 +39,8 @@ class LineReader {
   std::optional<Line> next();
   // The same, but nothing where the input would have to be read for it: that may take long.
   std::optional<Line> next_ready();
+  // What share of a regular file the lines so far make up; nothing of other inputs.
+  std::optional<double> share_read() const { return bytes_.share_read(end_ - begin_); }
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const { return bytes_.has_changed(); }
 

@@ -75,6 +75,8 @@ class RecordOutput {
   void finish(const RunMark& mark);
 
   int64_t num_appended() const { return num_appended_; }
+  // Appended or left by an earlier run, and not in PATH: their turn has not come.
+  int64_t num_waiting() const { return num_waiting_; }
   // What was there already.
   bool is_done(int64_t index) const {
     return index < static_cast<int64_t>(done_.size()) && done_[static_cast<size_t>(index)];

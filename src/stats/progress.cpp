@@ -14,20 +14,41 @@ constexpr double kPlainSeconds = 5;
 
 }  // namespace
 
+namespace {
+
+// To two digits: more of them would change with every line.
+int64_t roughly(int64_t number) {
+  int64_t unit = 1;
+  while (number / unit >= 100) unit *= 10;
+  return (number + unit / 2) / unit * unit;
+}
+
+std::string done_of(const ProgressState& state) {
+  const std::string done = grouped(state.done);
+  if (!state.total) return done;
+  if (!state.total_is_estimate) return fmt::format("{}/{}", done, grouped(*state.total));
+  return fmt::format("{} of about {}", done, grouped(std::max(state.done, roughly(*state.total))));
+}
+
+}  // namespace
+
 std::string progress_line(const ProgressState& state) {
-  std::string line = grouped(state.done);
-  if (state.total) line += fmt::format("/{}", grouped(*state.total));
-  const double rate =
-      state.elapsed > 0 ? static_cast<double>(state.output_tokens) / state.elapsed : 0;
-  line += fmt::format(" done, {} tokens/s, {} running, {} waiting, KV {:.0f} %",
-                      grouped(static_cast<int64_t>(rate)), state.running, grouped(state.waiting),
-                      100 * state.kv_use);
+  std::string line = done_of(state) + " done";
   if (state.total && state.done > 0) {
     const auto left = static_cast<double>(std::max<int64_t>(0, *state.total - state.done));
     const double eta = state.elapsed / static_cast<double>(state.done) * left;
     line += fmt::format(", ETA {}", clock_time(eta));
   }
-  return line;
+  if (state.out_of_turn > 0) {
+    line += fmt::format(", {} {} for {} turn", grouped(state.out_of_turn),
+                        state.out_of_turn == 1 ? "waits" : "wait",
+                        state.out_of_turn == 1 ? "its" : "their");
+  }
+  const double rate =
+      state.elapsed > 0 ? static_cast<double>(state.output_tokens) / state.elapsed : 0;
+  return line + fmt::format(", {} tokens/s, {} running, {} waiting, KV {:.0f} %",
+                            grouped(static_cast<int64_t>(rate)), state.running,
+                            grouped(state.waiting), 100 * state.kv_use);
 }
 
 bool Progress::due(double now) {
@@ -46,6 +67,9 @@ void Progress::show(double now, const ProgressState& state) {
     write_(line + "\n");
     return;
   }
+  // The last column stays free: a terminal may go on to the next line with it.
+  if (const size_t columns = columns_(); columns > 1)
+    line.resize(std::min(line.size(), columns - 1));
   const size_t width = line.size();
   if (width < width_) line.append(width_ - width, ' ');
   width_ = width;
