@@ -1,5 +1,8 @@
 #include "engine/outlets.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <utility>
 
 #include "core/error.h"
@@ -9,11 +12,7 @@
 namespace pagedinfer {
 namespace {
 
-// A file of JSON lines that may not have been asked for.
-std::optional<OutputFile> lines_file(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return OutputFile(path, OutputFile::Existing::kAppend);
-}
+void say(const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }
 
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
                            const std::function<double()>& clock, const Interrupt& interrupt) {
@@ -34,13 +33,37 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
 
 }  // namespace
 
+MeasurementFile::MeasurementFile(const std::string& path,
+                                 std::function<void(const std::string&)> say)
+    : say_(std::move(say)) {
+  if (!path.empty()) file_.emplace(path, OutputFile::Existing::kAppend);
+}
+
+void MeasurementFile::attempt(const std::function<void(OutputFile&)>& action) {
+  if (!file_) return;
+  try {
+    action(*file_);
+  } catch (const Error& error) {
+    file_.reset();
+    say_(fmt::format("note: {}; the run goes on without these measurements", error.what()));
+  }
+}
+
+void MeasurementFile::append(std::string_view line) {
+  attempt([&](OutputFile& file) { file.append(line); });
+}
+
+void MeasurementFile::flush() {
+  attempt([](OutputFile& file) { file.flush(); });
+}
+
 Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
                  const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt)
     : clock_(clock),
       run_(std::move(run)),
       records_(record_output(config, paths, setup, clock, interrupt)),
-      stats_(lines_file(paths.stats)),
-      trace_(lines_file(config.trace)) {}
+      stats_(paths.stats, say),
+      trace_(config.trace, say) {}
 
 void Outlets::answer(const Completion& completion, const RequestRecord& record,
                      const RecordOptions& options) {
@@ -49,11 +72,9 @@ void Outlets::answer(const Completion& completion, const RequestRecord& record,
   append_record(line_, completion, options);
   records_.append(completion.head.turn, line_);
   report_.add(record);
-  if (stats_) {
-    line_.clear();
-    append_request_line(line_, run_, record);
-    stats_->append(line_);
-  }
+  line_.clear();
+  append_request_line(line_, run_, record);
+  stats_.append(line_);
   seconds_ += clock_() - begin;
 }
 
@@ -67,25 +88,19 @@ void Outlets::step(const StepRecord& record, const RunMark& mark) {
   flush(mark);
   const double begin = clock_();
   report_.add(record);
-  if (trace_) {
-    line_.clear();
-    append_step_line(line_, run_, record);
-    trace_->append(line_);
-  }
+  line_.clear();
+  append_step_line(line_, run_, record);
+  trace_.append(line_);
   seconds_ += clock_() - begin;
 }
 
 void Outlets::rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
                      const std::optional<Profile>& profile) {
-  const auto keep = [](const auto& flush) {
-    try {
-      flush();
-    } catch (const Error&) {
-    }
-  };
-  keep([&] { records_.flush(mark); });
-  keep([&] { close_stats(info, summary, profile); });
-  if (trace_) keep([&] { trace_->flush(); });
+  try {
+    records_.flush(mark);
+  } catch (const Error&) {
+  }
+  close_stats(info, summary, profile);
 }
 
 void Outlets::close_records(bool complete, const RunMark& mark) {
@@ -99,14 +114,12 @@ void Outlets::close_records(bool complete, const RunMark& mark) {
 
 void Outlets::close_stats(const RunInfo& info, const Summary& summary,
                           const std::optional<Profile>& profile) {
-  if (stats_) {
-    line_.clear();
-    if (profile) append_profile_line(line_, run_, summary.total, *profile);
-    append_summary_line(line_, run_, info, summary);
-    stats_->append(line_);
-    stats_->flush();
-  }
-  if (trace_) trace_->flush();
+  line_.clear();
+  if (profile) append_profile_line(line_, run_, summary.total, *profile);
+  append_summary_line(line_, run_, info, summary);
+  stats_.append(line_);
+  stats_.flush();
+  trace_.flush();
 }
 
 }  // namespace pagedinfer

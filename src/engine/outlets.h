@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/config.h"
 #include "core/request.h"
@@ -17,6 +18,23 @@
 #include "stats/run_stamp.h"
 
 namespace pagedinfer {
+
+// A file of measurements: no run is lost over it. What the system refuses is said once, and the
+// file is not written to any more.
+class MeasurementFile {
+ public:
+  // `path` "" is no file. Throws Error when it cannot be opened.
+  MeasurementFile(const std::string& path, std::function<void(const std::string&)> say);
+
+  void append(std::string_view line);
+  void flush();
+
+ private:
+  void attempt(const std::function<void(OutputFile&)>& action);
+
+  std::optional<OutputFile> file_;
+  std::function<void(const std::string&)> say_;
+};
 
 // Where answers and measurements go, line by line.
 class Outlets {
@@ -48,7 +66,7 @@ class Outlets {
   std::function<double()> clock_;
   const RunStamp run_;
   RecordOutput records_;
-  std::optional<OutputFile> stats_, trace_;
+  MeasurementFile stats_, trace_;
   Report report_;
   std::string line_;
   double seconds_ = 0;
