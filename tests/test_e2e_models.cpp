@@ -1,13 +1,16 @@
 // Models other than the default one, through the program.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "e2e.h"
+#include "paths.h"
 #include "support.h"
 #include "tiny_model.h"
 
 using namespace pagedinfer;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -51,4 +54,42 @@ TEST_CASE("a run with made-up weights is not resumed with real ones") {
   const Ended ended = run(flags);
   CHECK(ended.exit_code == 1);
   CHECK(ended.err.find("weights") != std::string::npos);
+}
+
+TEST_CASE("records do not depend on how the path to the model is spelt") {
+  const TempDir dir;
+  fs::copy(bundled_model(), dir / "m");
+  fs::create_directory(dir / "elsewhere");
+  fs::copy(bundled_model(), dir / "elsewhere/m");
+  fs::create_directory_symlink("m", dir / "link");
+  write_file(dir / "in.jsonl", R"({"custom_id":"x","method":"POST","url":"/v1/completions",)"
+                               R"("body":{"prompt":"Once","max_tokens":2}})"
+                               "\n"
+                               R"({"messages":[{"role":"user","content":"x"}]})"
+                               "\n");
+  write_file(dir / "m/chat_template.jinja", "{{ messages }}");
+  write_file(dir / "elsewhere/m/chat_template.jinja", "{{ messages }}");
+  const auto records_of = [&](const std::string& model, const Words& more = {"--overwrite"}) {
+    const Words flags = {"--input", dir / "in.jsonl", "--output", dir / "out", "--quiet"};
+    CHECK(run(flags + Words{"--model", model} + more).exit_code == 2);
+    return read_file(dir / "out");
+  };
+  const std::string expected = records_of(dir / "m");
+  CHECK(expected.find(R"("model":"m")") != std::string::npos);
+  CHECK(expected.find("chat_template.jinja") != std::string::npos);
+  CHECK(expected.find(fs::path(dir.path()).filename().string()) == std::string::npos);
+  for (const char* spelling : {"m/", "./m", "link", "elsewhere/m/", "elsewhere/../m/."}) {
+    CAPTURE(spelling);
+    CHECK(records_of(dir / spelling) == expected);
+    CHECK(records_of(dir / "m", {"--resume"}) == expected);
+  }
+  const Words named = {"--overwrite", "--served-model-name", "gpt \"4\""};
+  CHECK(records_of(dir / "m", named).find(R"("model":"gpt \"4\"")") != std::string::npos);
+  const auto summaries = of_kind(json_file(dir / "in.stats.jsonl"), "summary");
+  CHECK(summaries.front().text("/config/served_model_name") == "m");
+  CHECK(summaries.back().text("/config/served_model_name") == "gpt \"4\"");
+  const Ended other =
+      run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model", dir / "m", "--resume"});
+  CHECK(other.exit_code == 1);
+  CHECK(other.err.find("began with model = gpt \"4\", found m") != std::string::npos);
 }

@@ -180,7 +180,46 @@ TEST_CASE("flags: no file has two roles") {
   CHECK(refusal([](Config& c) { c.input = "-"; }) == "");
 }
 
+TEST_CASE("flags: no file is what a run makes beside its output, or reads of its model") {
+  const TempDir dir;
+  const std::string input = dir / "a.jsonl", output = dir / "q";
+  write_file(input, "{}\n");
+  std::filesystem::create_directory(dir / "model");
+  write_file(dir / "model/config.json", "{}");
+  const auto with_output = [&](const Change& change) {
+    return [&, change](Config& c) {
+      c.input = input;
+      c.output = output;
+      c.model = dir / "model";
+      change(c);
+    };
+  };
+  CHECK(refusal(with_output([](Config&) {})) == "");
+  for (const char* ending : {".part", ".run"}) {
+    write_file(output + ending, "{}\n");
+    std::filesystem::remove(dir / "link");
+    std::filesystem::create_symlink(output + ending, dir / "link");
+    for (const std::string& path : {output + ending, dir / "./q" + ending, dir / "link"}) {
+      CHECK(refused("makes beside its file", with_output([&](Config& c) { c.input = path; })));
+      CHECK(refused("--stats", with_output([&](Config& c) { c.stats = path; })));
+      CHECK(refused("--trace", with_output([&](Config& c) { c.trace = path; })));
+    }
+    std::filesystem::remove(output + ending);
+    CHECK(refused("--stats", with_output([&](Config& c) { c.stats = output + ending; })));
+  }
+  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    const std::string path = dir / "model/../model/" + name;
+    CHECK(refused("--output", with_output([&](Config& c) { c.output = path; })));
+    CHECK(refused("--stats", with_output([&](Config& c) { c.stats = path; })));
+  }
+  CHECK(refusal(with_output([&](Config& c) {
+          c.output = dir / "model/completions";
+          c.stats = dir / "model/stats";
+        })) == "");
+}
+
 TEST_CASE("flags: an input is named") {
+  CHECK(refused("--served-model-name", [](Config& c) { c.served_model_name = ""; }));
   CHECK(refused("--input", [](Config& c) { c.input = ""; }));
 }
 

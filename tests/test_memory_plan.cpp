@@ -10,6 +10,7 @@
 #include "engine/model_path.h"
 #include "engine/system_memory.h"
 #include "paths.h"
+#include "support.h"
 
 using namespace pagedinfer;
 namespace fs = std::filesystem;
@@ -146,4 +147,28 @@ TEST_CASE("a bundled model is found by its short name from the program's path") 
                        doctest::Contains("looked at"), Error);
   CHECK_THROWS_WITH_AS(find_model("no/such/model", root + "/build/pagedinfer"),
                        doctest::Contains("no such directory"), Error);
+}
+
+TEST_CASE("a model has one name, however the path to it is spelt") {
+  const TempDir dir;
+  fs::create_directories(dir / "m/x");
+  fs::create_symlink(dir / "m", dir / "link");
+  const std::string here = fs::current_path().string();
+  for (const std::string& path : {dir / "m", dir / "m/", dir / "m//", dir / "./m/.", dir / "m/x/..",
+                                  dir / "link", dir / "link/", dir / "x/../m"}) {
+    CAPTURE(path);
+    CHECK(name_of_model(path) == "m");
+  }
+  fs::current_path(dir / "m");
+  CHECK(name_of_model(".") == "m");
+  CHECK(name_of_model("x/..") == "m");
+  fs::current_path(here);
+  CHECK(name_of_model("/") == "model");
+  for (const auto& [folder, name] : {std::pair("models--org--some--name", "org/some--name"),
+                                     std::pair("models--name", "name"), std::pair("own", "0123")}) {
+    const std::string snapshot = dir / folder + std::string("/snapshots/0123");
+    fs::create_directories(snapshot);
+    CHECK(name_of_model(snapshot) == name);
+    CHECK(name_of_model(snapshot + "/") == name);
+  }
 }

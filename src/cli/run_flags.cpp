@@ -73,6 +73,10 @@ void add_model_flags(FlagGroup group, Config& config) {
   group.add("--model", config.model, "DIR|NAME [story-llama]",
             "A Hugging Face model directory, or the name of a bundled model. Give it to use a "
             "model of your own.");
+  group.add_text(
+      "--served-model-name", config.served_model_name, "NAME [the directory's]",
+      "What records of the OpenAI form call the model. Give it where a program that reads "
+      "them expects a certain name.");
   group.add("--weights", config.weights, "auto|dummy [auto]",
             "auto reads the directory's files. Take dummy to measure a model of which there is "
             "only config.json: its weights are random, and the same in every run.");

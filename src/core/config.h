@@ -37,8 +37,9 @@ struct Config {
 
   // model
   std::string model = "story-llama";  // a directory, or the short name of a bundled model
-  std::string weights = "auto";       // auto, dummy: made up, for a directory that has none
-  std::string dtype = "auto";         // auto, float32, bfloat16, float16
+  std::optional<std::string> served_model_name = {};  // as records call it
+  std::string weights = "auto";  // auto, dummy: made up, for a directory that has none
+  std::string dtype = "auto";    // auto, float32, bfloat16, float16
   std::optional<int> max_model_len = {};
   std::string chat_template = {};         // a template's name, none; "" = the model's own
   std::string chat_date = "26 Jul 2024";  // for templates that print one

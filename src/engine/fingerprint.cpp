@@ -11,21 +11,11 @@
 
 #include "core/hash.h"
 #include "core/json.h"
+#include "engine/model_path.h"
 #include "io/mapped_file.h"
 
 namespace pagedinfer {
 namespace {
-
-// Names of files that a model directory may have and that change what it computes.
-constexpr std::string_view kSmallFiles[] = {"config.json",
-                                            "generation_config.json",
-                                            "model.safetensors.index.json",
-                                            "tokenizer.json",
-                                            "tokenizer.model",
-                                            "tokenizer_config.json",
-                                            "special_tokens_map.json",
-                                            "chat_template.jinja",
-                                            "chat_template.json"};
 
 constexpr size_t kSampleBytes = 64 << 10;
 constexpr size_t kNumSamples = 16;  // of each file with weights
@@ -57,7 +47,7 @@ std::string weights_file(const std::string& path) {
 
 void add_model(Fingerprint& fingerprint, const std::string& dir) {
   namespace fs = std::filesystem;
-  for (const std::string_view name : kSmallFiles) {
+  for (const std::string_view name : kModelFiles) {
     const fs::path path = fs::path(dir) / name;
     if (fs::exists(path)) fingerprint.set(name, whole_file(path.string()));
   }

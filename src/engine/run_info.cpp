@@ -61,6 +61,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("record_timing", config.record_timing);
   set("profile", config.profile);
   set("device", std::string(setup.on_gpu ? "cuda" : "cpu"));
+  set("served_model_name", setup.model_name);
   set("weights", config.weights);
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});

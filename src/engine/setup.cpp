@@ -70,7 +70,8 @@ ChatSettings make_chat(const Config& config, const Setup& setup) {
       .format = read_chat_format(setup.model_dir, config.chat_template, config.chat_date),
       .wrap_prompts = config.chat,
       .system = config.system};
-  if (config.chat && chat.format.known == nullptr) throw Error("--chat: " + chat.format.problem);
+  if (config.chat && chat.format.known == nullptr)
+    throw Error(fmt::format("--chat: {}: {}", setup.model_dir, chat.format.problem));
   if (config.chat && setup.tokenizer == nullptr) {
     throw Error(fmt::format("--chat: {} has no tokenizer", setup.model_dir));
   }
@@ -179,7 +180,7 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
   const std::string dir = find_model(config.model, program_path());
   const auto source = config.weights == "dummy" ? WeightSource::kDummy : WeightSource::kFiles;
   Setup setup{.model_dir = dir, .model = open_model(dir, source)};
-  setup.model_name = std::filesystem::path(dir).lexically_normal().filename().string();
+  setup.model_name = config.served_model_name.value_or(name_of_model(dir));
   const ModelSpec& spec = setup.model.spec;
   setup.tokenizer = make_tokenizer(dir);
   if (setup.tokenizer && setup.tokenizer->vocab_size() > spec.vocab) {

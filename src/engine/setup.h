@@ -23,7 +23,7 @@ namespace pagedinfer {
 // Everything that a Config names, loaded and sized: what an Engine runs on.
 struct Setup {
   std::string model_dir = {};
-  std::string model_name = {};  // the directory's last part
+  std::string model_name = {};  // as records call it
   LoadedModel model;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
   ChatSettings chat = {};

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/sampling_ranges.h"
+#include "engine/model_path.h"
 #include "engine/resolve.h"
 #include "io/file_names.h"
 #include "io/request_parser.h"
@@ -88,6 +89,10 @@ void check_chat(const Config& config) {
     throw Error("--chat: --chat-template none leaves it no template; leave one of them out");
   }
   check_utf8("--system", config.system.value_or(""));
+  check_utf8("--served-model-name", config.served_model_name.value_or(""));
+  if (config.served_model_name == "") {
+    throw Error("--served-model-name \"\": expected a name that is not empty");
+  }
   check_utf8("--chat-date", config.chat_date);
 }
 
@@ -161,10 +166,11 @@ void check_sampling(const Config::Sampling& sampling) {
   }
 }
 
-// A file that one flag names and that may be wanted twice.
+// A file that a flag names, or that a run makes beside one.
 struct Role {
   const char* flag;
   std::string path;
+  const char* whose = "names";  // what the flag does with it
 };
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -210,6 +216,56 @@ void check_resume(const Config& config, const Paths& paths) {
   }
 }
 
+// Every file that the run opens or makes, the model's but for its weights.
+std::vector<Role> roles_of(const Config& config, const Paths& paths) {
+  std::vector<Role> roles = {{"--output", paths.output}};
+  if (!is_other_than_a_file(paths.output)) {
+    roles.push_back({"--output", part_of(paths.output), "makes beside its file"});
+    roles.push_back({"--output", run_of(paths.output), "makes beside its file"});
+  }
+  if (config.input != "-") roles.push_back({"--input", config.input});
+  if (!paths.stats.empty()) roles.push_back({"--stats", paths.stats});
+  if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
+  return roles;
+}
+
+// The directory of the model, or nothing: whoever loads it says why.
+std::optional<std::string> model_of(const Config& config) {
+  try {
+    return find_model(config.model, program_path());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool is_of_model(const std::string& path, const std::string& dir) {
+  namespace fs = std::filesystem;
+  if (fs::path(path).extension() == ".safetensors" &&
+      same_file(dir + "/config.json", (fs::path(path).parent_path() / "config.json").string())) {
+    return true;
+  }
+  return std::any_of(std::begin(kModelFiles), std::end(kModelFiles), [&](std::string_view name) {
+    return same_file(path, (fs::path(dir) / name).string());
+  });
+}
+
+void check_roles(const Config& config, const Paths& paths) {
+  const std::vector<Role> roles = roles_of(config, paths);
+  const std::optional<std::string> model = model_of(config);
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const Role& role = roles[i];
+    for (size_t j = 0; j < i; ++j) {
+      if (!same_file(role.path, roles[j].path)) continue;
+      throw Error(fmt::format("{} {}: is what {} {}; give one of them another name", role.flag,
+                              role.path, roles[j].flag, roles[j].whose));
+    }
+    if (model && role.path != config.input && is_of_model(role.path, *model)) {
+      throw Error(fmt::format("{} {}: is a file of --model {}; give another name", role.flag,
+                              role.path, *model));
+    }
+  }
+}
+
 void check_files(const Config& config) {
   if (config.input.empty()) {
     throw Error(
@@ -234,19 +290,7 @@ void check_files(const Config& config) {
   if (config.profile && config.quiet && paths.stats.empty()) {
     throw Error("--profile: with --quiet and no --stats nobody would see it; leave --quiet out");
   }
-  std::vector<Role> roles;
-  if (config.input != "-") roles.push_back({"--input", config.input});
-  for (const Role& role : {Role{"--output", paths.output}, Role{"--stats", paths.stats},
-                           Role{"--trace", config.trace}}) {
-    if (role.path.empty()) continue;
-    for (const Role& earlier : roles) {
-      if (same_file(role.path, earlier.path)) {
-        throw Error(fmt::format("{} {}: is what {} names; give one of them another name", role.flag,
-                                role.path, earlier.flag));
-      }
-    }
-    roles.push_back(role);
-  }
+  check_roles(config, paths);
 }
 
 }  // namespace

@@ -128,13 +128,14 @@ ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked
     CHECK(format.known != nullptr);
   } else if (const auto found = find_template(model_dir); !found) {
     format.problem =
-        fmt::format("{}: has no chat template; --chat-template says which one to use: {}",
-                    model_dir, chat_template_names());
+        fmt::format("the model has no chat template; --chat-template says which one to use: {}",
+                    chat_template_names());
   } else if (format.known = recognize_chat_template(found->text); format.known == nullptr) {
     format.problem = fmt::format(
-        "{}: its chat template (fingerprint {:016x}) is not one of those known; --chat-template "
-        "says which one to use instead: {}",
-        found->file, chat_fingerprint(found->text), chat_template_names());
+        "the model's chat template (fingerprint {:016x}, in {}) is not one of those known; "
+        "--chat-template says which one to use instead: {}",
+        chat_fingerprint(found->text), std::filesystem::path(found->file).filename().string(),
+        chat_template_names());
   }
   return format;
 }

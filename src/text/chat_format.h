@@ -19,7 +19,7 @@ const ChatTemplate* recognize_chat_template(std::string_view template_text);
 // How conversations become prompts of one model.
 struct ChatFormat {
   const ChatTemplate* known = nullptr;  // null: there is none
-  std::string problem = {};             // why; a sentence that names the flag
+  std::string problem = {};             // why; a sentence that names the flag, and no path
   ChatWords words = {};
 };
 
