@@ -79,10 +79,13 @@ int end_of(pid_t child, const std::function<bool()>& now) {
 // The lines that have a record, in the output or waiting.
 std::set<int64_t> safe_records(const std::string& path) {
   std::set<int64_t> safe;
-  for (const std::string& file : {path, path + ".part"}) {
-    for (const std::string& line : lines_of(file)) {
-      if (const auto record = RecordParser().parse(line)) safe.insert(record->index);
-    }
+  const auto look_at = [&](std::string_view line) {
+    if (const auto record = RecordParser().parse(line)) safe.insert(record->index);
+  };
+  for (const std::string& line : lines_of(path)) look_at(line);
+  for (const std::string& line : lines_of(path + ".part")) {
+    const auto waiting = parse_part_line(line + '\n');
+    if (waiting && !waiting->is_receipt()) look_at(std::string(waiting->record));
   }
   return safe;
 }

@@ -138,7 +138,7 @@ TEST_CASE("merge writes to standard output, and says what is wrong with its flag
   const auto merge = [](const Words& words) {
     return run_program(command(Words{"merge"} + words));
   };
-  const Ended ended = merge({dir / "a", dir / "b", "--output", "-", "--quiet"});
+  const Ended ended = merge({dir / "a", dir / "b", "--output", "-", "--quiet", "--trust"});
   CHECK(ended.exit_code == 0);
   CHECK(ended.out == "{\"index\":0}\n{\"index\":1}\n");
   CHECK(ended.err == "");
@@ -148,7 +148,9 @@ TEST_CASE("merge writes to standard output, and says what is wrong with its flag
            {{"--output"}, "--output"},
            {{dir / "a", "--output", "x", "--output", "y"}, "--output: given 2 times"},
            {{dir / "a", "--output", "-", "--shard", "1/2"}, "--shard: not known"},
-           {{dir / "a", "--output", "-"}, "index 1, and the files have room for 1 records"}}) {
+           {{dir / "a", "--output", "-"}, "--trust takes it as it is"},
+           {{dir / "a", "--output", "-", "--trust"},
+            "index 1, and the files have room for 1 records"}}) {
     const Ended refused = merge(words);
     CHECK(refused.exit_code == 1);
     CHECK(refused.out == "");

@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const MergeOptions kTrust = {.trust = true};
+
 std::string record(int64_t index, size_t length = 5) {
   const std::string text(length, static_cast<char>('a' + index % 26));
   return fmt::format("{{\"id\":null,\"index\":{},\"text\":\"{}\"}}\n", index, text);
@@ -43,8 +45,10 @@ struct Shards {
   void write_run(size_t shard, const std::string& name, const RunMark& mark,
                  const std::string& seed = "1") const {
     const Fingerprint fingerprint = {{{"seed", seed}, {"shard", name}}};
+    StateMark state = {.input = mark, .serial = 1};
+    for (const std::string& line : records[shard]) state.output.add(line);
     write_file(paths[shard] + ".run",
-               mark_line(mark) + part_header(fingerprint).substr(size_t{kMarkBytes}));
+               mark_line(state) + part_header(fingerprint).substr(size_t{kMarkBytes}));
   }
 };
 
@@ -75,7 +79,7 @@ bool leaves_unfinished(const TempDir& dir) {
 }
 
 std::string refusal(const std::vector<std::string>& shards, const std::string& output,
-                    const MergeOptions& options = {}) {
+                    const MergeOptions& options = kTrust) {
   try {
     merge_shards(shards, output, options);
   } catch (const Error& error) {
@@ -93,7 +97,7 @@ TEST_CASE("merge: records of any files in any order come in the order of the inp
     Shards shards = random_shards(random, static_cast<int64_t>(random() % 400), 1 + random() % 5);
     shards.write(dir);
     std::shuffle(shards.paths.begin(), shards.paths.end(), random);
-    const MergeReport report = merge_shards(shards.paths, dir / "out", {});
+    const MergeReport report = merge_shards(shards.paths, dir / "out", kTrust);
     CHECK(read_file(dir / "out") == shards.whole);
     CHECK(report.num_records == std::count(shards.whole.begin(), shards.whole.end(), '\n'));
     CHECK_FALSE(leaves_unfinished(dir));
@@ -154,7 +158,7 @@ TEST_CASE("merge: the last record of the whole is not missed when its run has to
   shards.write(dir);
   const RunMark mark = {.lines = 6, .hash = 7};
   for (size_t i = 0; i < 3; ++i) shards.write_run(i, fmt::format("{}/3", i), mark);
-  merge_shards(shards.paths, dir / "out", {});
+  merge_shards(shards.paths, dir / "out", kTrust);
   write_file(shards.paths[2], record(2));
   CHECK(refusal(shards.paths, dir / "new") == "index 5 is missing: it is in none of the 3 files");
   write_file(shards.paths[2], record(2) + record(5) + record(6));
@@ -196,6 +200,43 @@ TEST_CASE("merge: shards of other runs are refused by what differs") {
   CHECK(fs::exists(dir / "out") == false);
 }
 
+TEST_CASE("merge: shards that nothing tells of are taken only when that is said") {
+  const TempDir dir;
+  Shards shards;
+  shards.records = {{record(0)}, {record(1)}};
+  shards.write(dir);
+  for (size_t told = 0; told < 2; ++told) {
+    const std::string expected = shards.paths[told] + ": there is no " + shards.paths[told] +
+                                 ".run, so it cannot be checked ";
+    CHECK(refusal(shards.paths, dir / "out", {}).starts_with(expected));
+    CHECK_FALSE(fs::exists(dir / "out"));
+    CHECK(refusal(shards.paths, dir / "out", {.overwrite = true, .trust = true}) == "no error");
+    CHECK(read_file(dir / "out") == record(0) + record(1));
+    fs::remove(dir / "out");
+    shards.write_run(told, fmt::format("{}/2", told), {.lines = 2, .hash = 7});
+  }
+  CHECK(refusal(shards.paths, dir / "out", {}) == "no error");
+}
+
+TEST_CASE("merge: a shard that does not hold what its run has written is refused") {
+  const TempDir dir;
+  Shards shards;
+  shards.records = {{record(0, 30), record(2)}, {record(1), record(3)}};
+  shards.write(dir);
+  for (size_t i = 0; i < 2; ++i) shards.write_run(i, fmt::format("{}/2", i), {.lines = 4});
+  const std::string good = read_file(shards.paths[0]);
+  std::string changed = good;
+  changed[changed.find("aaa") + 1] = 'b';
+  write_file(shards.paths[0], changed);
+  CHECK(refusal(shards.paths, dir / "out") ==
+        shards.paths[0] + ": a record was changed; this is not what its run has written");
+  write_file(shards.paths[0], record(0) + record(2));
+  CHECK(refusal(shards.paths, dir / "out").starts_with(shards.paths[0] + ": has "));
+  CHECK_FALSE(fs::exists(dir / "out"));
+  write_file(shards.paths[0], good);
+  CHECK(refusal(shards.paths, dir / "out", {}) == "no error");
+}
+
 TEST_CASE("merge: an output that exists is replaced only when that is said, and as a whole") {
   const TempDir dir;
   Shards shards;
@@ -205,7 +246,7 @@ TEST_CASE("merge: an output that exists is replaced only when that is said, and 
   write_file(output, "old\n");
   write_file(output + ".run", "old");
   CHECK(refusal(shards.paths, output) == output + ": the file exists; --overwrite replaces it");
-  const MergeOptions overwrite = {.overwrite = true};
+  const MergeOptions overwrite = {.overwrite = true, .trust = true};
   CHECK(refusal({shards.paths[0]}, output, overwrite) ==
         "index 0 is missing: it is in none of the 1 files");
   CHECK(read_file(output) == "old\n");
@@ -229,7 +270,7 @@ TEST_CASE("merge: what stands at the name of its temporary file is not touched")
     names.insert("out.merging" + pid + ending);
     fs::create_symlink(dir / "victim", output + ".merging" + pid + ending);
   }
-  merge_shards(shards.paths, output, {});
+  merge_shards(shards.paths, output, kTrust);
   CHECK(read_file(output) == record(0) + record(1));
   CHECK_FALSE(fs::is_symlink(output));
   CHECK(read_file(dir / "victim") == "precious\n");
@@ -255,7 +296,8 @@ TEST_CASE("merge: when the system refuses anything the output is what it was") {
     calls.rename = [&](const char* from, const char* to) {
       return fails() ? (errno = EIO, -1) : ::rename(from, to);
     };
-    const std::string message = refusal(shards.paths, output, {.overwrite = true, .calls = calls});
+    const std::string message =
+        refusal(shards.paths, output, {.overwrite = true, .trust = true, .calls = calls});
     succeeded = message == "no error";
     CHECK(read_file(output) == (succeeded ? record(0) + record(1, 3'000'000) : "old\n"));
     CHECK_FALSE(leaves_unfinished(dir));

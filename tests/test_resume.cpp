@@ -200,9 +200,15 @@ TEST_CASE("resume: files cut at any byte give the same file") {
         TempDir folder;
         write_file(folder / "out", output);
         write_file(folder / "out.part", part);
+        const int64_t covered = read_part_header(folder / "out.part")->mark.output.bytes;
         std::filesystem::resize_file(folder / cut, size);
         // What a power failure may leave behind the end.
         if (size % 3 == 0) std::filesystem::resize_file(folder / cut, size + 7);
+        if (!cuts_part && static_cast<int64_t>(size) < covered) {  // no crash does that
+          CHECK(refusal(job, folder / "out", kResume).find("somebody has shortened it") !=
+                std::string::npos);
+          continue;
+        }
         run_undisturbed(job, folder / "out", kResume, random);
         CHECK(is_complete(job, folder / "out"));
       }
@@ -220,8 +226,10 @@ TEST_CASE("resume: records that no mark covers are computed again") {
     std::string part = read_file(folder / "out.part");
     RunMark early;
     for (int64_t turn = 0; turn < 5; ++turn) early.add(job.lines[static_cast<size_t>(turn)]);
+    StateMark mark = read_part_header(folder / "out.part")->mark;
+    mark.input = early;
     write_file(folder / "out.part",
-               mark_line({}) + mark_line(early) + part.substr(size_t{2} * kMarkBytes));
+               mark_line({}) + mark_line(mark) + part.substr(size_t{2} * kMarkBytes));
     run_undisturbed(job, folder / "out", kResume, random);
     CHECK(is_complete(job, folder / "out"));
   }
@@ -335,6 +343,118 @@ TEST_CASE("resume: a second record of a line is noticed in the order of completi
   CHECK(refusal(job, folder / "out", kResume).find("comes a second time") != std::string::npos);
 }
 
+TEST_CASE("resume: a record that was changed is refused and named, or computed again") {
+  std::mt19937 random(13);
+  int num_refused = 0, num_completed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const Job job = random_job(random, kOrders[round % 2], 16);
+    TempDir begun;
+    std::set<int64_t> safe;
+    run(job, begun / "out", {.steps = round < 8 ? 4 + round : 1 << 30}, random, safe);
+    const std::string state = std::filesystem::exists(begun / "out.part") ? ".part" : ".run";
+    const std::string whole[2] = {read_file(begun / "out"), read_file(begun / ("out" + state))};
+    const size_t header = part_header({{{"seed", "1"}}}).size();
+    for (const int which : {0, 1}) {
+      const std::string& before = whole[which];
+      for (size_t at = which == 0 ? 0 : header; at < before.size(); ++at) {
+        std::string changed = before;
+        changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
+        TempDir folder;
+        const std::string path = folder / "out";
+        write_file(path, which == 0 ? changed : whole[0]);
+        write_file(path + state, which == 1 ? changed : whole[1]);
+        const std::string message = refusal(job, path, kResume);
+        INFO(message);
+        if (message != "no error") {
+          ++num_refused;
+          CHECK(message.starts_with(path));
+          CHECK((message.find(": line") != std::string::npos ||
+                 message.find("has shortened") != std::string::npos));
+          CHECK(read_file(path) == (which == 0 ? changed : whole[0]));
+          CHECK(read_file(path + state) == (which == 1 ? changed : whole[1]));
+          continue;
+        }
+        // It is what a crash may leave, as a torn end or an index that no mark covers, or of no
+        // record: the records are the right ones all the same.
+        ++num_completed;
+        CHECK(before[at] != 'x');  // a text
+        run_undisturbed(job, path, kResume, random);
+        CHECK(is_complete(job, path));
+      }
+    }
+  }
+  CHECK(num_refused > 20 * num_completed);
+}
+
+TEST_CASE("resume: what was done to records of either file never ends in others") {
+  std::mt19937 random(14);
+  const auto lines_of = [](const std::string& text) {
+    std::istringstream file(text);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line + "\n");
+    return lines;
+  };
+  int num_refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Job job = random_job(random, kOrders[round % 2], 30);
+    TempDir folder;
+    const std::string path = folder / "out";
+    std::set<int64_t> safe;
+    run(job, path, {.steps = static_cast<int>(random() % 30)}, random, safe);
+    const bool ended = !std::filesystem::exists(path + ".part");
+    const std::string file = round % 3 == 0 ? path + (ended ? ".run" : ".part") : path;
+    std::vector<std::string> lines = lines_of(read_file(file));
+    const size_t first = file == path ? 0 : 3;
+    if (lines.size() < first + 2) continue;
+    const auto any = [&] { return first + random() % (lines.size() - first); };
+    switch (random() % 4) {
+      case 0: lines.erase(lines.begin() + long(any())); break;
+      case 1: lines.insert(lines.begin() + long(any()), lines[any()]); break;
+      case 2: std::swap(lines[any()], lines[any()]); break;
+      default: {  // of another run
+        std::string& line = lines[any()];
+        const size_t text = line.find("\"error\":");
+        if (text != std::string::npos) line.insert(text, "\"more\":0,");
+      }
+    }
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    write_file(file, text);
+    const bool retry_errors = random() % 2 == 0;
+    if (refusal(job, path, {.resume = true, .retry_errors = retry_errors}) != "no error") {
+      ++num_refused;
+      continue;
+    }
+    run_undisturbed(job, path, {.resume = true, .retry_errors = retry_errors}, random);
+    CHECK(is_complete(job, path));
+  }
+  CHECK(num_refused > 50);
+}
+
+TEST_CASE("resume: an ended output with other records, more or fewer of them is refused") {
+  std::mt19937 random(15);
+  for (const RecordOrder order : kOrders) {
+    const Job job = random_job(random, order, 10, false);
+    TempDir folder;
+    const std::string path = folder / "out";
+    run_undisturbed(job, path, {}, random);
+    const std::string whole = read_file(path);
+    const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+    Job longer = job;
+    longer.add(random, false);
+    for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+             {whole.substr(0, last), "somebody has shortened it"},
+             {"", "somebody has shortened it"},
+             {whole + longer.records.back(), "line 11: the run had ended before this record"}}) {
+      write_file(path, text);
+      CHECK(refusal(longer, path, kResume).find(expected) != std::string::npos);
+      CHECK(read_file(path) == text);
+    }
+    write_file(path, whole);
+    CHECK(refusal(longer, path, kResume) == "no error");
+  }
+}
+
 TEST_CASE("resume: two runs do not write one output") {
   std::mt19937 random(10);
   TempDir folder;
@@ -380,7 +500,10 @@ TEST_CASE("resume: what another version of the program has left is refused, not 
 TEST_CASE("resume: a mark reads back, and only as it was written") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 1000; ++round) {
-    const RunMark mark = {.lines = int64_t(random() % 1'000'000'000'000), .hash = random()};
+    const auto number = [&](int64_t most) { return static_cast<int64_t>(random()) & most; };
+    const StateMark mark = {.input = {.lines = number((1LL << 36) - 1), .hash = random()},
+                            .output = {.bytes = number((1LL << 46) - 1), .hash = random()},
+                            .serial = number((1LL << 36) - 1)};
     std::string line = mark_line(mark);
     REQUIRE(line.size() == kMarkBytes);
     CHECK(parse_mark(line) == mark);

@@ -12,10 +12,15 @@ void add_merge_flags(CLI::App& command, MergeConfig& config) {
             "Where the records go; - is standard output. A file gets its name when it is whole.");
   group.add_switch("--overwrite", config.overwrite,
                    "Give it to replace an output that exists. Without it the merge is refused.");
+  group.add_switch(
+      "--trust", config.trust,
+      "Give it to merge shards without a SHARD.run, of which nobody can check that they "
+      "are whole. Without it they are refused.");
   group.add_switch("--quiet", config.quiet, "No closing line. For scripts; errors still show.");
   command.footer(
       "\nEvery index from 0 to the largest must be there once. What the shards' runs have left in"
-      "\nSHARD.run is checked too: they must differ in their shard only, and none may be missing."
+      "\nSHARD.run is checked too: they must differ in their shard only, none may be missing, and"
+      "\neach must hold what its run has written."
       "\nExit codes: 0 all records are in the output, 1 something is wrong and nothing has changed,"
       "\n130 interrupted.");
 }

@@ -21,9 +21,10 @@ int run_merge(const MergeConfig& config) {
   Interrupt interrupt;
   MergeReport report;
   try {
-    report = merge_shards(
-        config.shards, config.output,
-        {.overwrite = config.overwrite, .check = [&] { interrupt.throw_if_happened(); }});
+    report = merge_shards(config.shards, config.output,
+                          {.overwrite = config.overwrite, .trust = config.trust, .check = [&] {
+                             interrupt.throw_if_happened();
+                           }});
   } catch (const Interrupted&) {
     if (!config.quiet) std::fputs("interrupted: nothing has changed\n", stderr);
     return kInterruptedCode;

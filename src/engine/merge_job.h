@@ -10,6 +10,7 @@ struct MergeConfig {
   std::vector<std::string> shards = {};  // outputs of ended runs
   std::string output = {};               // a file, or - for standard output
   bool overwrite = false;
+  bool trust = false;  // shards that nothing tells of
   bool quiet = false;
   bool has_output = true;  // standard output
 };

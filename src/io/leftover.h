@@ -31,15 +31,18 @@ TakenLines verify_input(const std::string& input, const RunMark& mark, const Nex
 
 struct LeftoverPaths {
   std::string output, part;
+  bool has_ended = false;  // the run: there is nothing behind what its mark covers
 };
 
-// The records that are there. A torn end is none, and neither is one of a line that the mark does
-// not cover: after a power failure the one may be on the disk without the other.
+// The records that are there, each as the run has written it. A torn end is none, and neither is
+// one of a line that the mark does not cover, or one in the output of which neither the mark nor a
+// sum tells: after a power failure the one may be on the disk without the other.
 struct Leftover {
-  int64_t output_bytes = 0, part_bytes = 0;  // where complete lines end
-  // Where in the output the first record stands that is to be computed again. Then this, and
-  // which files end where, is all that was found out.
-  std::optional<int64_t> first_dropped = {};
+  OutputPrefix output = {};  // all complete lines
+  int64_t part_bytes = 0;    // where complete lines end
+  // What stands in the output before the first record that is to be computed again. Then this,
+  // where the files end, and what the output has `done` is all that was found out.
+  std::optional<OutputPrefix> before_dropped = {};
   std::vector<bool> done = {};  // by index, in either file
   int64_t num_done = 0, num_failed = 0;
   int64_t num_delivered = 0;  // records in the output
@@ -48,15 +51,12 @@ struct Leftover {
   std::deque<int64_t> places = {};
 };
 
-// Whether a record is to be computed again.
-bool is_dropped(const StoredRecord& record, const TakenLines& taken, bool retry_errors);
-
 // Where a record is in both files the output's counts, and of two in the part file the last one.
 // With `retry_errors` error records are to be computed again. Throws Error naming file and line
-// of what is no record of this run, comes twice or (in the order of the input) too early.
-// What `check` throws, called now and then, ends the reading.
+// of what is no record of this run or has been changed, comes twice or (in the order of the input)
+// too early. What `check` throws, called now and then, ends the reading.
 Leftover read_leftover(
-    const LeftoverPaths& paths, RecordOrder order, int64_t header_bytes, const TakenLines& taken,
-    bool retry_errors, const std::function<void()>& check = [] {});
+    const LeftoverPaths& paths, RecordOrder order, const PartHeader& header,
+    const TakenLines& taken, bool retry_errors, const std::function<void()>& check = [] {});
 
 }  // namespace pagedinfer

@@ -131,9 +131,10 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
   if (makes_file) check_output(shards, output, options);
   ShardRuns runs;
   for (const std::string& path : shards) runs.add(path);
-  runs.check_complete();
+  runs.check_complete(options.trust);
   MergeReport report;
   std::deque<ShardFile> files = read_shards(shards, runs, options, report);
+  for (const ShardFile& file : files) runs.check_output(file.path(), file.contents());
   if (!makes_file) {
     OutputFile stream(output, OutputFile::Existing::kReplace, options.calls);
     write_records(files, options, stream);

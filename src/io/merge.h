@@ -11,6 +11,7 @@ namespace pagedinfer {
 
 struct MergeOptions {
   bool overwrite = false;
+  bool trust = false;                   // take shards without a PATH.run as they are
   std::function<void()> check = [] {};  // called now and then; what it throws ends the merge
   FileCalls calls = {};
 };
@@ -21,11 +22,12 @@ struct MergeReport {
 
 // Writes the records of `shards`, outputs of ended runs in either order, to `output` in the order
 // of their indices; "-" is standard output. Before anything is written it is known that every
-// index from 0 to the largest is there once and that the runs, as far as their PATH.run is there,
-// differ in their shard only, have each shard once, and have read one input, which has as many
-// records. A file gets its name when it is complete and on the disk. Memory is a bit for each
-// record, and 16 bytes for each of a shard that is not in the order of the input. Throws Error
-// naming the file, the line and the index of what is wrong; then the output is what it was.
+// index from 0 to the largest is there once and that the runs differ in their shard only, have each
+// shard once, have read one input, which has as many records, and have written these; with `trust`
+// as far as their PATH.run is there. A file gets its name when it is complete and on the disk.
+// Memory is a bit for each record, and 16 bytes for each of a shard that is not in the order of the
+// input. Throws Error naming the file, the line and the index of what is wrong; then the output is
+// what it was.
 MergeReport merge_shards(const std::vector<std::string>& shards, const std::string& output,
                          const MergeOptions& options);
 

@@ -32,18 +32,25 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
 }
 
 // Moves the records behind the first one that is to be computed again from the output to the
-// part file. They are in one of them at any time.
-void drop_records(const std::string& path, int64_t first, const TakenLines& taken,
-                  bool retry_errors, OutputFile& output, PartFile& part) {
+// part file, those that are `done`. They are in one of them at any time, and the disk has them
+// there before the mark, and the mark before the output, lets them go.
+void drop_records(const std::string& path, const Leftover& left, OutputFile& output,
+                  PartFile& part) {
+  const OutputPrefix& kept = *left.before_dropped;
   RecordParser parser;
-  scan_lines(path, first, [&](std::string_view line, int64_t) {
+  scan_lines(path, kept.bytes, [&](std::string_view line, int64_t) {
     const auto record = parser.parse(line);
-    if (record && !is_dropped(*record, taken, retry_errors)) part.add(line);
+    const auto index = static_cast<size_t>(record ? record->index : -1);
+    if (index < left.done.size() && left.done[index]) part.add(line);
     return true;
   });
   part.flush();
   part.sync();
-  output.cut(first);
+  if (kept.bytes < part.mark().output.bytes) {
+    part.set_output(kept);
+    part.sync();
+  }
+  output.cut(kept.bytes);
 }
 
 }  // namespace
@@ -97,21 +104,22 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   if (!header) return RecordOutput(path, std::move(options), std::move(output));
 
   require_same(sidecar, header->fingerprint, options.fingerprint);
-  const TakenLines taken = verify_input(from.input, header->mark, from.next_line);
-  Leftover left = read_leftover({path, sidecar}, options.order, header->bytes, taken,
+  const TakenLines taken = verify_input(from.input, header->mark.input, from.next_line);
+  Leftover left = read_leftover({path, sidecar, ended}, options.order, *header, taken,
                                 from.retry_errors, from.check);
 
   // From here on files change.
   if (ended) rename_file(options.calls, sidecar, part_of(path));
   OutputFile file(part_of(path), Existing::kKeepOwn, options.calls);
-  output.cut(left.output_bytes);
+  output.cut(left.output.bytes);
   file.cut(left.part_bytes);
   PartFile part(std::move(file), *header);
-  if (left.first_dropped) {
-    drop_records(path, *left.first_dropped, taken, from.retry_errors, output, part);
-    left = read_leftover({path, part_of(path)}, options.order, header->bytes, taken,
-                         from.retry_errors);
-    CHECK(!left.first_dropped);
+  if (left.before_dropped) {
+    drop_records(path, left, output, part);
+    PartHeader now = *header;
+    now.mark = part.mark();
+    left = read_leftover({path, part_of(path)}, options.order, now, taken, from.retry_errors);
+    CHECK(!left.before_dropped);
   }
   RecordOutput resumed(path, std::move(options), std::move(output));
   resumed.part_.emplace(std::move(part));
@@ -120,11 +128,12 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
 }
 
 void RecordOutput::take_over(Leftover left) {
+  prefix_ = left.output;
   done_ = std::move(left.done);
   num_done_ = left.num_done;
   num_failed_ = left.num_failed;
   if (options_.order == RecordOrder::kCompletion) {
-    for (const int64_t place : left.places) output_.append(part_->line_at(place));
+    for (const int64_t place : left.places) deliver(part_->record_at(place));
     return;
   }
   next_ = left.num_delivered;
@@ -137,7 +146,7 @@ void RecordOutput::append(int64_t turn, std::string_view record) {
   CHECK(record.ends_with('\n') && record.find('\n') == record.size() - 1);
   ++num_appended_;
   begin();
-  if (options_.order == RecordOrder::kCompletion) return output_.append(record);
+  if (options_.order == RecordOrder::kCompletion) return deliver_at_once(turn, record);
 
   CHECK(turn >= next_);
   const auto turns = static_cast<size_t>(turn - next_);
@@ -148,15 +157,25 @@ void RecordOutput::append(int64_t turn, std::string_view record) {
     ++num_waiting_;
     return;
   }
-  output_.append(record);
+  deliver_at_once(turn, record);
   places_.pop_front();
   ++next_;
   deliver_waiting();
 }
 
+void RecordOutput::deliver_at_once(int64_t turn, std::string_view record) {
+  if (output_.is_regular()) part_->add_receipt(turn, record);
+  deliver(record);
+}
+
+void RecordOutput::deliver(std::string_view record) {
+  output_.append(record);
+  prefix_.add(record);
+}
+
 void RecordOutput::deliver_waiting() {
   while (!places_.empty() && places_.front() != -1) {
-    output_.append(part_->line_at(places_.front()));
+    deliver(part_->record_at(places_.front()));
     places_.pop_front();
     ++next_;
     --num_waiting_;
@@ -171,14 +190,20 @@ void RecordOutput::flush(const RunMark& mark) {
   }
   output_.flush();
   if (options_.sync_every > 0 && options_.clock() - last_sync_ >= options_.sync_every) sync();
-  if (part_ && num_waiting_ == 0 && part_->record_bytes() > 0 && may_clear()) part_->clear();
+  if (part_ && num_waiting_ == 0 && part_->line_bytes() > 0 && may_clear()) clear_part();
 }
 
 bool RecordOutput::may_clear() {
-  if (options_.sync_every <= 0 || output_.is_synced()) return true;
-  if (part_->record_bytes() < kPartBytes) return false;
+  if (!output_.is_regular() || output_.is_synced()) return true;
+  if (part_->line_bytes() < kPartBytes) return false;
   output_.sync();
   return true;
+}
+
+void RecordOutput::clear_part() {
+  part_->set_output(prefix_);
+  if (output_.is_regular()) part_->sync();
+  part_->clear();
 }
 
 void RecordOutput::sync() {
@@ -193,7 +218,7 @@ void RecordOutput::finish(const RunMark& mark) {
   flush(mark);
   output_.sync();
   if (output_.is_regular()) {
-    part_->clear();
+    clear_part();
     part_->sync();
     part_->close();
     rename_file(options_.calls, part_of(path_), run_of(path_));

@@ -44,12 +44,22 @@ struct ResumeFrom {
 // - A record that flush() has handed to the system stays, whatever becomes of the process. After
 //   a power failure all is there that was flushed when sync() was last called.
 // - Of a run in progress PATH.part says, from before the first record on, what it computes (the
-//   fingerprint) and how far it has read its input (the mark).
-// - Every flush writes PATH.part first, the mark before the records, then PATH. So the mark
-//   covers every record, and one that leaves PATH.part is in PATH. It may stand in both.
-// - Records go from PATH.part when none waits, and when the disk has them in PATH, if a power
-//   failure counts.
-// - At the end PATH is synced, and then PATH.part, emptied of records, becomes PATH.run.
+//   fingerprint), how far it has read its input, and which part of the output is done with (the
+//   mark). Behind that stand lines with sums: records that wait, and receipts for records that went
+//   into the output at once.
+// - Every flush writes PATH.part first, the mark before the lines, then PATH. So the mark covers
+//   the input of every record, one that leaves PATH.part is in PATH, and of a record in PATH there
+//   is a sum. It may stand in both.
+// - Lines go from PATH.part when no record waits and the disk has the output: before that the mark
+//   says how long the output is, with a hash of it, and the disk has the mark. So the output is
+//   never shorter than the mark says, and behind that every record has its sum.
+// - At the end PATH is synced, and then PATH.part, emptied of lines, becomes PATH.run.
+//
+// So every record that a resumed run takes for finished is compared with what was written: by the
+// hash up to where the mark covers the output, by its sum behind that, and in PATH.part. What
+// differs is refused. What a crash leaves is not: a torn end of either file, and records in the
+// output without a sum, which are computed again (PATH.part lost its end in a power failure, or
+// the process died before the end of a flush).
 class RecordOutput {
  public:
   // `path` may be standard output. An existing output or PATH.part is refused unless `overwrite`;
@@ -91,13 +101,17 @@ class RecordOutput {
   // Makes the part file, if there is none: from here on what was there before is gone.
   void begin();
   PartFile& part();
+  void deliver_at_once(int64_t turn, std::string_view record);
+  void deliver(std::string_view record);
   void deliver_waiting();
   void take_over(Leftover left);
   bool may_clear();
+  void clear_part();
 
   OutputOptions options_;
   std::string path_;
   OutputFile output_;
+  OutputPrefix prefix_;           // all that was appended to it
   std::optional<PartFile> part_;  // of an output that is no file: made when first needed
   std::deque<int64_t> places_;    // of the records from next_ on, -1 = not there yet
   int64_t next_ = 0;              // whose turn it is

@@ -2,34 +2,41 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 namespace pagedinfer {
 
 namespace {
 
-constexpr size_t kLinesAt = 9, kLinesSize = 12, kHashAt = 30, kHashSize = 16;
-
+// The number behind `key`, which may stand behind blanks or a quotation mark.
 template <class T>
-void read_number(std::string_view text, T& number, int base) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  std::from_chars(text.data(), text.data() + text.size(), number, base);
+void read_number(std::string_view line, std::string_view key, T& number, int base) {
+  const size_t place = line.find(key);
+  if (place == std::string_view::npos) return;
+  line.remove_prefix(place + key.size());
+  const size_t begin = line.find_first_not_of(" \"");
+  if (begin == std::string_view::npos) return;
+  std::from_chars(line.data() + begin, line.data() + line.size(), number, base);
 }
 
 }  // namespace
 
-std::string mark_line(const RunMark& mark) {
-  std::string line = fmt::format(R"({{"lines":{:12},"hash":"{:016x}")", mark.lines, mark.hash);
+std::string mark_line(const StateMark& mark) {
+  std::string line = fmt::format(
+      R"({{"serial":{:12},"lines":{:12},"hash":"{:016x}","bytes":{:15},"output":"{:016x}")",
+      mark.serial, mark.input.lines, mark.input.hash, mark.output.bytes, mark.output.hash);
   line += fmt::format(",\"check\":\"{:016x}\"}}\n", hash_bytes(0, line));
   return line;
 }
 
-std::optional<RunMark> parse_mark(std::string_view line) {
+std::optional<StateMark> parse_mark(std::string_view line) {
   if (line.size() != static_cast<size_t>(kMarkBytes)) return std::nullopt;
-  RunMark mark;
-  read_number(line.substr(kLinesAt, kLinesSize), mark.lines, 10);
-  read_number(line.substr(kHashAt, kHashSize), mark.hash, 16);
+  StateMark mark;
+  read_number(line, "\"serial\":", mark.serial, 10);
+  read_number(line, "\"lines\":", mark.input.lines, 10);
+  read_number(line, "\"hash\":", mark.input.hash, 16);
+  read_number(line, "\"bytes\":", mark.output.bytes, 10);
+  read_number(line, "\"output\":", mark.output.hash, 16);
   if (mark_line(mark) != line) return std::nullopt;
   return mark;
 }

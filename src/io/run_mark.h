@@ -22,10 +22,32 @@ struct RunMark {
   bool operator==(const RunMark&) const = default;
 };
 
-inline constexpr int64_t kMarkBytes = 76;  // of every mark's line, its end included
+// The beginning of an output, whole records only, and a hash of it: a record that somebody has
+// changed is noticed.
+struct OutputPrefix {
+  int64_t bytes = 0;
+  uint64_t hash = 0;
 
-std::string mark_line(const RunMark& mark);
+  void add(std::string_view record) {
+    bytes += static_cast<int64_t>(record.size());
+    hash = hash_bytes(hash, record);
+  }
+  bool operator==(const OutputPrefix&) const = default;
+};
+
+// What a run says of itself beside its output.
+struct StateMark {
+  RunMark input = {};
+  OutputPrefix output = {};
+  int64_t serial = 0;  // of two marks the one with the larger number counts
+
+  bool operator==(const StateMark&) const = default;
+};
+
+inline constexpr int64_t kMarkBytes = 150;  // of every mark's line, its end included
+
+std::string mark_line(const StateMark& mark);
 // Nothing if the line is not one that mark_line() has written.
-std::optional<RunMark> parse_mark(std::string_view line);
+std::optional<StateMark> parse_mark(std::string_view line);
 
 }  // namespace pagedinfer

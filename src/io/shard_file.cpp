@@ -29,6 +29,7 @@ ShardFile::ShardFile(std::string path, const Take& take)
   num_bytes_ = scan_lines(path_, 0, [&](std::string_view line, int64_t) {
     const std::optional<StoredRecord> record = parser_.parse(line);
     ++num_records_;
+    contents_.add(line);
     if (!record) {
       throw Error(fmt::format("{}: line {}: expected a record", path_, num_records_));
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/open_file.h"
+#include "io/run_mark.h"
 #include "io/stored_record.h"
 
 namespace pagedinfer {
@@ -23,6 +24,8 @@ class ShardFile {
   ShardFile(std::string path, const Take& take);
 
   int64_t num_records() const { return num_records_; }
+  const std::string& path() const { return path_; }
+  const OutputPrefix& contents() const { return contents_; }
 
   // Steps to the next record: before the first one at the beginning. False behind the last one.
   // Throws Error if the file is not any more what was checked.
@@ -44,6 +47,7 @@ class ShardFile {
   const OpenFile file_;
   RecordParser parser_;
   int64_t num_records_ = 0, num_bytes_ = 0;
+  OutputPrefix contents_ = {};  // all of it
   bool ascending_ = true;
   std::vector<Place> places_ = {};  // by index, of a file that is not ascending
   std::string window_ = {};         // a piece of the file

@@ -67,7 +67,11 @@ void ShardRuns::add(const std::string& path) {
   std::error_code error;
   const std::string file = std::filesystem::canonical(path, error).string();
   if (!files_.insert({file, path}).second) throw Error(path + ": given twice");
-  if (!header) return;
+  if (!header) {
+    if (untold_.empty()) untold_ = path;
+    return;
+  }
+  outputs_[path] = header->mark.output;
   const std::string shard = take_shard(header->fingerprint);
   if (const auto [earlier, is_new] = shards_.insert({shard, path}); !is_new) {
     throw Error(fmt::format("{}: of shard {}, as {} is; expected each shard once", path, shard,
@@ -76,15 +80,31 @@ void ShardRuns::add(const std::string& path) {
   if (first_.empty()) {
     first_ = path;
     fingerprint_ = std::move(header->fingerprint);
-    mark_ = header->mark;
+    mark_ = header->mark.input;
   } else {
     compare(path, header->fingerprint, first_, fingerprint_);
-    compare(path, header->mark, first_, mark_);
+    compare(path, header->mark.input, first_, mark_);
   }
 }
 
-void ShardRuns::check_complete() const {
-  if (shards_.size() < files_.size()) return;  // nobody knows what the others are
+void ShardRuns::check_output(const std::string& path, const OutputPrefix& found) const {
+  const auto written = outputs_.find(path);
+  if (written == outputs_.end() || found == written->second) return;
+  throw Error(
+      found.bytes == written->second.bytes
+          ? fmt::format("{}: a record was changed; this is not what its run has written", path)
+          : fmt::format("{}: has {} bytes, expected the {} that its run has written", path,
+                        found.bytes, written->second.bytes));
+}
+
+void ShardRuns::check_complete(bool trust) const {
+  if (!untold_.empty()) {
+    if (trust) return;  // nobody knows what that one is
+    throw Error(fmt::format(
+        "{}: there is no {}, so it cannot be checked that the shard is whole and of the same run "
+        "as the others; --trust takes it as it is",
+        untold_, run_of(untold_)));
+  }
   const std::string count = count_of(shards_.begin()->first);
   for (const auto& [shard, path] : shards_) {
     if (count_of(shard) == count) continue;
