@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   simdjson::dom::parser parser;
   simdjson::dom::object root;
   const simdjson::padded_string text(std::string_view(reinterpret_cast<const char*>(data), size));
-  if (parser.parse(text).get(root) != simdjson::SUCCESS) return 0;
+  if (parse_model_json(parser, text).get(root) != simdjson::SUCCESS) return 0;
   const JsonObject config("config.json", "", root);
   try {
     ModelSpec spec;

@@ -6,8 +6,8 @@ fast and slow tokenizers: tiny, complete, and without anything to download.
   make_model_dirs.py --collect    writes tests/data/model_dirs/NAME-VERSION anew, of the version of
                                   transformers that is installed, or of these: NAME ...
 
-What is kept there is what save_pretrained() writes, without vocabularies and weights: the first come
-from tests/data/tokenizers, the second are made up.
+What is kept there is what save_pretrained() writes, without vocabularies and weights: the former
+come from tests/data/tokenizers, the latter are made up.
 """
 
 import argparse
