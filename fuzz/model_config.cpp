@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "fuzz.h"
 #include "io/json_file.h"
+#include "io/json_parse.h"
 #include "model/families.h"
 
 using namespace pagedinfer;
