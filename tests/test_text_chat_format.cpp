@@ -101,7 +101,11 @@ TEST_CASE("a directory's template and tokens are found wherever a model keeps th
     const ChatFormat other = read(dir, "tokenizer_config.json", config_with("\"other\""));
     CHECK(name_in(other) == "");
     CHECK(other.problem.find("tokenizer_config.json") != std::string::npos);
-    CHECK(other.words.bos == "<s>");
+    CHECK(other.words.bos == "<b>");
+    CHECK(other.words.eos == "</s>");
+    // As in the reference: where it lists added tokens special_tokens_map.json does not count.
+    CHECK(read(dir, "tokenizer_config.json", R"({"eos_token":"</s>","added_tokens_decoder":{}})")
+              .words.bos == "");
     CHECK(other.words.eos == "</s>");
     CHECK(name_in(read(dir, "chat_template.jinja", kChatml)) == "chatml");
   }

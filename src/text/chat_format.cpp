@@ -12,6 +12,7 @@
 #include "core/hash.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "text/tokenizer_config.h"
 
 namespace pagedinfer {
 namespace {
@@ -72,25 +73,6 @@ std::optional<FoundTemplate> find_template(const std::string& model_dir) {
   return std::nullopt;
 }
 
-// The text of a token that a file names: as a string, or as an object with its `content`.
-std::optional<std::string> token_in(const JsonObject& root, std::string_view key) {
-  std::string_view content;
-  if (root.fields()[key]["content"].get(content) == simdjson::SUCCESS) return std::string(content);
-  return root.find_string(key);
-}
-
-ChatWords find_words(const std::string& model_dir, const std::string& date) {
-  std::optional<std::string> bos, eos;
-  for (const char* name : {"/tokenizer_config.json", "/special_tokens_map.json"}) {
-    const std::string path = model_dir + name;
-    if ((bos && eos) || !std::filesystem::exists(path)) continue;
-    const JsonFile file(path);
-    if (!bos) bos = token_in(file.root(), "bos_token");
-    if (!eos) eos = token_in(file.root(), "eos_token");
-  }
-  return {.bos = bos.value_or(""), .eos = eos.value_or(""), .date = date};
-}
-
 }  // namespace
 
 uint64_t chat_fingerprint(std::string_view template_text) {
@@ -120,7 +102,8 @@ std::string_view chat_template_name(const ChatFormat& format) {
 
 ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked,
                             const std::string& date) {
-  ChatFormat format = {.words = find_words(model_dir, date)};
+  const TokenizerConfig config = read_tokenizer_config(model_dir);
+  ChatFormat format = {.words = {.bos = config.bos, .eos = config.eos, .date = date}};
   if (asked == "none") {
     format.problem = "--chat-template none: there is no template for messages";
   } else if (!asked.empty()) {

@@ -157,6 +157,14 @@ std::vector<AddedToken> SpecialTokens::named() const {
   return tokens;
 }
 
+std::string SpecialTokens::spelling(std::string_view role) const {
+  for (const auto& [name, token] : strong_)
+    if (name == role) return token.content;
+  for (size_t i = 0; i < kRoles.size(); ++i)
+    if (kRoles[i] == role && roles_[i]) return roles_[i]->content;
+  return "";
+}
+
 std::vector<AddedToken> SpecialTokens::listed() const {
   std::vector<AddedToken> tokens;
   const auto& list = list_ ? list_ : older_list_;

@@ -27,6 +27,8 @@ class SpecialTokens {
   // order in which new ones get ids. Without ids.
   std::vector<AddedToken> named() const;
   std::vector<AddedToken> listed() const;
+  // The spelling of one with a role; empty if there is none.
+  std::string spelling(std::string_view role) const;
   // Whether a token of added_tokens.json is special. The list does not count by its older name.
   bool is_special(std::string_view content) const;
 

@@ -119,6 +119,8 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
     special.read_special_tokens_map(JsonFile(path).root());
   config.named = special.named();
   config.extra = special.listed();
+  config.bos = special.spelling("bos_token");
+  config.eos = special.spelling("eos_token");
   if (list) {
     read_list(*list, config);
   } else if (const std::string path = path_of("added_tokens.json"); std::filesystem::exists(path)) {

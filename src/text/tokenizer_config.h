@@ -19,7 +19,8 @@ struct TokenizerConfig {
   // added_tokens.json, beside which those of a tokenizer.json stay as they are.
   std::vector<AddedToken> added = {};
   bool lists_added = false;
-  std::string added_from = {};  // the file of these, for messages
+  std::string added_from = {};     // the file of these, for messages
+  std::string bos = {}, eos = {};  // as chat templates spell them; empty if there are none
   // Special tokens with negative ids, see SpecialTokens.
   std::vector<AddedToken> named = {}, extra = {};
 };
