@@ -100,6 +100,32 @@ TEST_CASE("a full disk ends the run and says so") {
   CHECK(fs::exists("/dev/full"));
 }
 
+TEST_CASE("an output that somebody takes away ends the run with code 1 and a sentence") {
+  const TempDir dir;
+  const std::string output = dir / "out";
+  for (const bool removed : {false, true}) {
+    Process process(command({"run", "--input", "-", "--output", output, "--quiet", "--overwrite"}));
+    process.write(uneven_lines(20));
+    CHECK(process.wait_until([&] {
+      std::error_code absent;
+      return fs::file_size(output, absent) > 0 && !absent;
+    }));
+    if (removed) {
+      fs::remove(output);
+    } else {
+      fs::resize_file(output, 0);
+    }
+    process.write(uneven_lines(20));
+    process.close_input();
+    const Ended ended = process.wait();
+    CHECK(ended.exit_code == 1);
+    CHECK(ended.err.starts_with("pagedinfer: " + output + ": "));
+    CHECK(ended.err.find(removed ? "somebody has removed it" : "somebody else has shortened it") !=
+          std::string::npos);
+    for (const char* ending : {"", ".part"}) fs::remove(output + ending);
+  }
+}
+
 TEST_CASE("measurements that have no place are said once, and the run goes on without them") {
   if (!fs::exists("/dev/full")) {
     MESSAGE("SKIPPED: no /dev/full here");

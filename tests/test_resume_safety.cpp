@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,4 +111,58 @@ TEST_CASE("a state that is a link is refused, and what it leads to is not touche
   anew.finish({});
   CHECK(read_file(dir / "elsewhere") == part);
   CHECK_FALSE(std::filesystem::is_symlink(path + ".run"));
+}
+
+TEST_CASE("what others do to the files of a run in progress ends it, and is said") {
+  namespace fs = std::filesystem;
+  using Act = std::function<void(const std::string& path)>;
+  const std::vector<std::pair<Act, std::string>> acts = {
+      {[](const std::string& path) { fs::resize_file(path, 5); }, "somebody else has shortened it"},
+      {[](const std::string& path) { std::ofstream(path, std::ios::app) << "{}\n"; },
+       "somebody else has written to it"},
+      {[](const std::string& path) { fs::remove(path); }, "somebody has removed it"},
+      {[](const std::string& path) { fs::rename(path, path + ".old"); },
+       "somebody has renamed or replaced it"},
+      {[](const std::string& path) {
+         fs::rename(path, path + ".old");
+         write_file(path, read_file(path + ".old"));
+       },
+       "somebody has renamed or replaced it"}};
+  for (const auto& [act, expected] : acts) {
+    for (const std::string ending : {"", ".part"}) {
+      for (const bool more : {false, true}) {
+        const TempDir dir;
+        const std::string path = dir / "out";
+        RecordOutput output(path, options_of(RecordOrder::kInput));
+        for (const int64_t turn : {0, 1, 3}) output.append(turn, record_of(turn));
+        output.flush({});
+        act(path + ending);
+        std::string message = "no error";
+        try {
+          for (int64_t turn = 4; more && turn < 9; ++turn) {
+            output.append(turn, record_of(turn));
+            output.flush({});
+          }
+          for (int64_t turn = more ? 9 : 4; turn < 12; ++turn) output.append(turn, record_of(turn));
+          output.append(2, record_of(2));
+          output.finish({});
+        } catch (const Error& error) {
+          message = error.what();
+        }
+        CAPTURE(message);
+        CHECK(message.starts_with(path + ending + ": "));
+        CHECK((message.find(expected) != std::string::npos ||
+               message.find("cannot read back: ") != std::string::npos));
+      }
+    }
+  }
+}
+
+TEST_CASE("a name that is a link is the file's as long as it leads there") {
+  const TempDir dir;
+  std::filesystem::create_symlink(dir / "file", dir / "out");
+  RecordOutput output(dir / "out", options_of(RecordOrder::kInput, true));
+  output.append(0, record_of(0));
+  output.finish({});
+  CHECK(read_file(dir / "file") == record_of(0));
 }

@@ -70,6 +70,7 @@ OutputFile::OutputFile(Opened opened, std::string name, FileCalls calls)
 OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls)
     : OutputFile(open_for_writing(path, existing),
                  is_standard_output(path) ? "standard output" : path, std::move(calls)) {
+  alone_ = regular_ && existing != Existing::kAppend;
   if (existing == Existing::kAppend && regular_) end_last_line(path);
   if ((existing == Existing::kKeep || existing == Existing::kKeepOwn) && regular_) {
     flushed_ = lseek(fd_, 0, SEEK_END);
@@ -103,6 +104,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       calls_(std::move(other.calls_)),
       regular_(other.regular_),
+      alone_(other.alone_),
       is_new_(other.is_new_),
       replaces_(other.replaces_),
       begun_(other.begun_),
@@ -132,8 +134,30 @@ void OutputFile::begin() {
   begun_ = true;
 }
 
+void OutputFile::check_contents() const {
+  struct stat status = {};
+  if (!alone_ || fstat(fd_, &status) != 0) return;
+  if (status.st_nlink == 0) throw Error(name_ + ": somebody has removed it while it was written");
+  if (status.st_size == flushed_) return;
+  throw Error(fmt::format(
+      "{}: has {} bytes, expected the {} that were written; somebody else has {}", name_,
+      status.st_size, flushed_, status.st_size < flushed_ ? "shortened it" : "written to it"));
+}
+
+void OutputFile::check_place() const {
+  struct stat ours = {}, there = {};
+  if (!alone_ || fstat(fd_, &ours) != 0) return;
+  if (stat(name_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+      ours.st_ino == there.st_ino) {
+    return;
+  }
+  throw Error(fmt::format("{}: is not the file any more that was written; somebody has {}", name_,
+                          ours.st_nlink == 0 ? "removed it" : "renamed or replaced it"));
+}
+
 void OutputFile::flush() {
   begin();
+  check_contents();
   size_t done = 0;
   int error = 0;
   while (done < pending_.size() && error == 0) {

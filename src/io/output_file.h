@@ -40,6 +40,8 @@ class OutputFile {
 
   // May flush what was appended before.
   void append(std::string_view bytes);
+  // Throws Error, before it writes, if somebody else has written to the file, shortened or removed
+  // it.
   void flush();
   // Reads what was flushed; the file must be regular and not opened with kAppend.
   void read_at(int64_t offset, char* data, int64_t size) const;
@@ -51,6 +53,8 @@ class OutputFile {
   // After an Error nobody knows what is, whatever the system says to a second try: it fails too.
   void sync();
   void close();
+  // Throws Error if the name does not lead to this file any more.
+  void check_place() const;
   // Keeps other runs away until the file is closed, also by a crash. Throws Error if one is
   // there, or was and has removed the file; where the file system knows no locks, nothing happens.
   void lock() const;
@@ -74,12 +78,14 @@ class OutputFile {
   OutputFile(Opened opened, std::string name, FileCalls calls);
   static Opened open_for_writing(const std::string& path, Existing existing);
   void begin();
+  void check_contents() const;
   void end_last_line(const std::string& path);
 
   std::string name_;
   int fd_;
   FileCalls calls_;
   bool regular_ = false;
+  bool alone_ = false;  // a file with a name that nobody else shall write to
   bool is_new_ = false, replaces_ = false, begun_ = false;
   bool synced_ = true;
   int sync_error_ = 0;  // of the sync that failed

@@ -70,6 +70,7 @@ class PartFile {
   // Forgets the lines behind the header.
   void clear();
   void close() { file_.close(); }
+  void check_place() const { file_.check_place(); }
 
   int64_t line_bytes() const { return file_.size() - header_bytes_; }
 

@@ -206,8 +206,14 @@ void RecordOutput::clear_part() {
   part_->clear();
 }
 
+void RecordOutput::check_places() const {
+  output_.check_place();
+  part_->check_place();
+}
+
 void RecordOutput::sync() {
   if (!output_.is_regular()) return;
+  check_places();
   part_->sync();
   output_.sync();
   last_sync_ = options_.clock();
@@ -218,6 +224,7 @@ void RecordOutput::finish(const RunMark& mark) {
   flush(mark);
   output_.sync();
   if (output_.is_regular()) {
+    check_places();
     clear_part();
     part_->sync();
     part_->close();

@@ -105,6 +105,7 @@ class RecordOutput {
   void deliver(std::string_view record);
   void deliver_waiting();
   void take_over(Leftover left);
+  void check_places() const;
   bool may_clear();
   void clear_part();
 
