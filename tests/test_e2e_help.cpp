@@ -22,7 +22,8 @@ std::vector<std::string> config_fields() {
   for (std::sregex_iterator it(header.begin(), header.end(), field), end; it != end; ++it) {
     names.push_back((*it)[1]);
   }
-  std::erase(names, "sampling");  // holds flags, and is none
+  // One holds flags, the others say what the program was started with.
+  for (const char* name : {"sampling", "has_input", "has_output"}) std::erase(names, name);
   return names;
 }
 
