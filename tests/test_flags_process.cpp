@@ -74,6 +74,8 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run --input x --temperature warm", "--temperature warm: expected a number, as in 0.5\n"},
       {"run --input x --sync-every x", "--sync-every x: expected a number, as in 0.5\n"},
       {"run --input x --stop-token-ids 1,x", "--stop-token-ids x: expected a decimal integer"},
+      {"run --input x --stop-token-ids 1,,2", "--stop-token-ids : expected a decimal integer"},
+      {"run -i=x", "-i=x: expected a space between -i and its value\n"},
       {"run --input x --kv-memory 2XB", "--kv-memory 2XB: expected bytes, as in 500MB, 1.5GB"},
       {"run --input x --kv-memory lots", "--kv-memory lots: expected bytes"},
       {"run --input x --kv-memory -1GB", "--kv-memory -1GB: expected bytes"},

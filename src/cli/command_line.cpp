@@ -1,5 +1,7 @@
 #include "cli/command_line.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -71,6 +73,10 @@ void check_values(const CLI::App& command, std::span<const char* const> words) {
     const size_t equals = word.find('=');
     const CLI::Option* const option = option_of(word.substr(0, equals));
     if (option == nullptr) continue;
+    if (equals == 2) {  // of a letter the parser would take it for part of the value
+      throw Error(
+          fmt::format("{}: expected a space between {} and its value", word, word.substr(0, 2)));
+    }
     const bool takes_value = option->get_items_expected_max() > 0;
     if (!takes_value && equals != std::string_view::npos) {
       throw Error(
@@ -133,10 +139,11 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // help or version
     return app.exit(asked, std::cout, std::cerr);
-  } catch (const CLI::ParseError& error) {
+  } catch (const CLI::ParseError&) {
     const CLI::App& command = merge->parsed() ? *merge : *run;
     check_repeated(command);
-    throw Error(fmt::format("{}; {} says what it takes", error.what(), help_of(command)));
+    throw Error(fmt::format("{}: expected flags and their values; {} says what it takes",
+                            fmt::join(words.subspan(1), " "), help_of(command)));
   }
   if (!run->parsed() && !merge->parsed()) {
     check_leftovers(app.remaining(), {"run", "merge"}, "pagedinfer --help");

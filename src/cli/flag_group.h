@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -101,12 +102,16 @@ class FlagGroup {
   void add_list(const char* flag, std::vector<T>& field, const char* value, const char* help) {
     const auto read = [=, &field](const std::vector<std::string>& given) {
       field.clear();
-      for (const std::string& number : given) field.push_back(read_number<T>(flag, number));
+      for (const std::string& list : given) {
+        std::istringstream numbers(list + ',');
+        for (std::string number; std::getline(numbers, number, ',');) {
+          field.push_back(read_number<T>(flag, number));
+        }
+      }
     };
-    describe(app_.add_option_function<std::vector<std::string>>(flag, read)
-                 ->delimiter(',')
-                 ->allow_extra_args(false),
-             value, help);
+    describe(
+        app_.add_option_function<std::vector<std::string>>(flag, read)->allow_extra_args(false),
+        value, help);
   }
 
   // What stands on the command line without a flag.
