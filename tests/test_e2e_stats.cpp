@@ -123,7 +123,7 @@ TEST_CASE("nothing is told that nobody measures") {
   const TempDir dir;
   const Answers found = answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace"});
   const std::string told = found.err + read_file(dir / "stats") + read_file(dir / "trace");
-  for (const char* word : {"cached", "served"}) {
+  for (const char* word : {"cached", "tokens_served"}) {
     CAPTURE(word);
     CHECK(told.find(word) == std::string::npos);
   }
