@@ -106,6 +106,45 @@ std::vector<std::pair<std::string, std::optional<Found>>> whole_lines(std::strin
   return lines;
 }
 
+// What a run says of records that stand in its output behind the first `num_covered` of them.
+std::string receipts(const std::string& output, size_t num_covered, int64_t stride) {
+  std::string text;
+  for (const auto& [line, found] : whole_lines(output)) {
+    if (num_covered > 0) {
+      --num_covered;
+    } else if (found && found->index % stride == 0) {
+      text += receipt_line(found->index / stride, line);
+    }
+  }
+  return text;
+}
+
+// Records as they wait, and what may be torn behind them.
+std::string waiting(std::string_view records) {
+  std::string text;
+  for (const auto& [line, found] : whole_lines(records)) {
+    text += waiting_line(line);
+    records.remove_prefix(line.size());
+  }
+  return text + std::string(records);
+}
+
+// Whether a record waits that is in the output, behind the first `num_covered`, as another one.
+bool contradict(const std::string& output, size_t num_covered, const std::string& part) {
+  std::map<int64_t, std::string> last;
+  for (const auto& [line, found] : whole_lines(part)) {
+    if (found) last[found->index] = line;
+  }
+  for (const auto& [line, found] : whole_lines(output)) {
+    if (num_covered > 0) {
+      --num_covered;
+    } else if (found && last.contains(found->index) && last[found->index] != line) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Whether a run with lines 0, stride, ... up to `last` may have left these.
 bool is_sound(const std::string& text, int64_t stride, int64_t last, bool in_order,
               bool may_repeat) {
@@ -140,7 +179,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     if (turn + 1 == num_read) mark = last;
   }
   const Fingerprint fingerprint{{{"seed", "1"}}};
-  std::string header = mark_line({}) + mark_line(mark) + fingerprint_line(fingerprint);
+  std::string header;
   if (header_kind == 0) header = data.ConsumeRandomLengthString(300);
   if (header_kind == 1) header = part_header({{{"seed", "2"}}});
   const bool wild = data.ConsumeBool(), in_order = order == RecordOrder::kInput;
@@ -149,10 +188,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string part =
       any_records(data, wild ? Kind::kWild : Kind::kAnyOrder, num_lines, stride);
 
+  const auto written = whole_lines(output);
+  const size_t num_covered =
+      ended ? written.size() : data.ConsumeIntegralInRange<size_t>(0, written.size());
+  StateMark state = {.input = mark, .serial = 1};
+  for (size_t i = 0; i < num_covered; ++i) state.output.add(written[i].first);
+  if (header_kind > 1) {
+    header =
+        mark_line({}) + mark_line(state) + part_header(fingerprint).substr(size_t{2} * kMarkBytes);
+  }
+  const std::string lines = receipts(output, num_covered, stride) + waiting(part);
+
   const std::string path = folder() + "/out", sidecar = path + (ended ? ".run" : ".part");
   for (const char* ending : {"", ".part", ".run"}) fs::remove(path + ending);
   write_file(path, output);
-  write_file(sidecar, header + part);
+  write_file(sidecar, header + lines);
 
   OutputOptions options;
   options.order = order;
@@ -168,11 +218,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
     resumed.emplace(RecordOutput::resume(path, options, {"input", next_line, retry_errors}));
   } catch (const Error&) {
-    require(read_file(path) == output && read_file(sidecar) == header + part,
+    require(read_file(path) == output && read_file(sidecar) == header + lines,
             "what is refused is left as it was");
     const int64_t last = stride * (num_read - 1);
     require(header_kind < 2 || !is_sound(output, stride, last, in_order, false) ||
-                !is_sound(part, stride, last, false, true),
+                !is_sound(part, stride, last, false, true) || contradict(output, num_covered, part),
             "what a run has left is not refused");
     return 0;
   }

@@ -41,8 +41,12 @@ class Reading {
           const StoredRecord record = parse(paths_.part, number, parsed->record);
           if (sum_of(parsed->record) != parsed->sum) fail_changed(paths_.part, number);
           if (record.index >= num_indices()) return true;
-          const bool waits = !is_dropped(record);
-          written_[record.index] = {parsed->sum, waits ? place : -1, record.failed};
+          Written& written = written_[record.index];
+          if (!is_dropped(record)) {
+            written = {parsed->sum, place, record.failed};
+          } else if (written.place == -1) {
+            written.sum = parsed->sum;
+          }
           return true;
         });
   }
