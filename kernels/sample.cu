@@ -16,7 +16,8 @@ constexpr int kThreads = 256;
 
 // One thread block per row. Biases of the same token are added in their order.
 __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
-  __shared__ uint32_t counters[kCounters];  // times generated; the upper bit: in the prompt
+  // Whether allowed; then times generated, and the upper bit: in the prompt.
+  __shared__ uint32_t counters[kCounters];
   const SampleRowArgs row = a.rows[blockIdx.x];
   float* const x = a.logits + blockIdx.x * a.stride;
   const auto known = [&](int id) { return id >= 0 && id < a.vocabulary; };
@@ -32,6 +33,22 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
       if (biased[j] == id) sum = add_rn(sum, a.biases[row.bias.begin + j]);
     }
     x[id] = sum;
+  }
+  if (row.allowed.count > 0) {
+    for (int first = 0; first < a.vocabulary; first += kCounters) {
+      const int count = a.vocabulary - first < kCounters ? a.vocabulary - first : kCounters;
+      __syncthreads();
+      for (int i = threadIdx.x; i < count; i += kAdjustThreads) counters[i] = 0;
+      __syncthreads();
+      for (int i = threadIdx.x; i < row.allowed.count; i += kAdjustThreads) {
+        const int id = a.tokens[row.allowed.begin + i] - first;
+        if (id >= 0 && id < count) atomicOr(&counters[id], 1u);
+      }
+      __syncthreads();
+      for (int i = threadIdx.x; i < count; i += kAdjustThreads) {
+        if (counters[i] == 0) x[first + i] = -__builtin_huge_valf();
+      }
+    }
   }
   __syncthreads();
   for (int i = threadIdx.x; i < row.banned.count; i += kAdjustThreads) {

@@ -1,7 +1,8 @@
-// One token for each row of logits, by the CPU backend's definition: logit bias, banned tokens,
-// penalties, temperature, top-k, top-p, min-p, one draw by inversion. Equal logits give the CPU's
-// tokens: candidates are ordered by logit (descending) and id, weights are exact_exp(), summed
-// by blocks of 256 (16 interleaved sums and a tree), the block sums in ascending order in double.
+// One token for each row of logits, by the CPU backend's definition: logit bias, allowed tokens,
+// banned tokens, penalties, temperature, top-k, top-p, min-p, one draw by inversion. Equal logits
+// give the CPU's tokens: candidates are ordered by logit (descending) and id, weights are
+// exact_exp(), summed by blocks of 256 (16 interleaved sums and a tree), the block sums in
+// ascending order in double.
 #pragma once
 
 #include "kernels/types.h"
@@ -21,11 +22,12 @@ struct SampleRowArgs {
   uint32_t sample, position;
   uint64_t key;
   TokenRange bias;                       // tokens; the amounts are at the same places of `biases`
+  TokenRange allowed;                    // empty: all
   TokenRange banned, prompt, generated;  // prompt and generated may be empty without penalties
 };
 
 struct SampleArgs {
-  float* logits;  // (num_rows, vocabulary); bias, bans and penalties change them in place
+  float* logits;  // (num_rows, vocabulary); bias, permissions, bans and penalties change them
   int64_t stride;
   int num_rows, vocabulary;   // vocabulary < 2^20
   const SampleRowArgs* rows;  // (num_rows), device
@@ -33,7 +35,7 @@ struct SampleArgs {
   const int32_t* drawn;       // what negative ones of generated ranges stand for (drawn_tokens.h)
   const float* biases;        // parallel to tokens as far as bias ranges go
   // What the host knows of the rows; true is always right, false saves a launch.
-  bool any_adjusted;  // a bias, ban or penalty
+  bool any_adjusted;  // a bias, permission, ban or penalty
   bool any_drawn;     // not greedy
   bool any_filtered;  // top-k, top-p or min-p
   int32_t* out;       // (num_rows): the token, or -1 where no logit is finite

@@ -17,7 +17,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
     const int count = random.between(1, 30);
     std::vector<SamplingParams> params(static_cast<size_t>(count));
     std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
-        banned(params.size());
+        allowed(params.size()), banned(params.size());
     std::vector<SampleRow> rows;
     const auto ids = [&](int most) {
       std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
@@ -36,9 +36,11 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       }
       prompts[i] = ids(context / 2), generated[i] = ids(context / 2);
       if (random.below(2)) banned[i] = ids(400);
+      if (random.below(2)) allowed[i] = ids(400);
       rows.push_back({.params = &p,
                       .prompt = prompts[i],
                       .generated = generated[i],
+                      .allowed = allowed[i],
                       .banned = banned[i],
                       .key = random.bits(),
                       .sample = static_cast<uint32_t>(i),
@@ -72,19 +74,24 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
           CHECK(found.emplace(tokens[j], biases[j]).second);
         }
         CHECK(found == wanted);
-        std::set<int> bans;
-        for (const TokenId id : banned[first + i]) {
-          if (id >= 0 && id < vocab) bans.insert(id);
-        }
+        const auto known = [&](const std::vector<TokenId>& tokens) {
+          std::set<int> ids;
+          for (const TokenId id : tokens) {
+            if (id >= 0 && id < vocab) ids.insert(id);
+          }
+          return ids;
+        };
+        const std::set<int> permits = known(allowed[first + i]), bans = known(banned[first + i]);
         const auto list = [&](kernels::TokenRange range) {
           return std::vector<int>(tokens + range.begin, tokens + range.begin + range.count);
         };
         CHECK(list(args[i].banned) == std::vector<int>(bans.begin(), bans.end()));
+        CHECK(list(args[i].allowed) == std::vector<int>(permits.begin(), permits.end()));
         const bool repetition = p.repetition_penalty != 1.0f;
         const bool penalty = repetition || p.presence_penalty != 0.0f;
         CHECK(list(args[i].prompt) == (repetition ? prompts[first + i] : std::vector<int>()));
         CHECK(list(args[i].generated) == (penalty ? generated[first + i] : std::vector<int>()));
-        any_adjusted |= penalty || !bans.empty() || !wanted.empty();
+        any_adjusted |= penalty || !permits.empty() || !bans.empty() || !wanted.empty();
         any_drawn |= p.temperature > 0;
         any_filtered |= p.temperature > 0 && ((p.top_k > 0 && p.top_k < vocab) || p.min_p > 0);
       }

@@ -32,7 +32,7 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
       }
       std::vector<SamplingParams> params(static_cast<size_t>(count));
       std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
-          banned(params.size());
+          allowed(params.size()), banned(params.size());
       const auto ids = [&](int most) {
         std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
         for (TokenId& id : list) id = random.below(vocab);
@@ -53,9 +53,11 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
         }
         prompts[i] = ids(50), generated[i] = ids(300);
         if (random.below(3) == 0) banned[i] = ids(5);
+        if (random.below(4) == 0) allowed[i] = ids(9);
         rows.push_back({.params = &p,
                         .prompt = prompts[i],
                         .generated = generated[i],
+                        .allowed = allowed[i],
                         .banned = banned[i],
                         .key = random.bits(),
                         .position = static_cast<uint32_t>(random.below(5000))});

@@ -12,7 +12,7 @@ namespace {
 
 struct SampledRow {
   SamplingParams params = {};
-  std::vector<TokenId> prompt = {}, generated = {}, banned = {};
+  std::vector<TokenId> prompt = {}, generated = {}, allowed = {}, banned = {};
   SampleRow row = {};
 
   SampledRow(Random& random, int vocabulary) {
@@ -27,6 +27,9 @@ struct SampledRow {
     if (!random.below(4)) params.presence_penalty = random.normal();
     if (!random.below(4)) params.frequency_penalty = random.normal();
     if (!random.below(3)) fill(banned);
+    if (!random.below(4)) {
+      for (int i = random.below(40); i >= 0; --i) allowed.push_back(random.below(vocabulary));
+    }
     fill(prompt), fill(generated);  // where -1 stands for what was drawn from row 0 before
     for (int i = random.below(5); i > 0; --i) {  // token 3 more than once
       params.logit_bias.push_back(
@@ -35,6 +38,7 @@ struct SampledRow {
     row = {&params,
            prompt,
            generated,
+           allowed,
            banned,
            random.bits(),
            1u + random.below(5),
@@ -59,6 +63,7 @@ SampleRowArgs args_of(const SampledRow& sampled, std::vector<int32_t>& tokens,
   for (size_t i = 0; i < biased.size(); ++i) {
     biases[static_cast<size_t>(args.bias.begin) + i] = params.logit_bias[i].bias;
   }
+  args.allowed = put(sampled.allowed);
   args.banned = put(sampled.banned);
   args.prompt = put(sampled.prompt);
   args.generated = put(sampled.generated);

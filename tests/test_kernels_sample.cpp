@@ -123,6 +123,9 @@ int draw_as_the_gpu(std::vector<float> x, const SampleRowArgs& row, const Sample
   for (const TokenBias& bias : lists.params->logit_bias) {
     x[static_cast<size_t>(bias.token)] = add_rn(x[static_cast<size_t>(bias.token)], bias.bias);
   }
+  for (int id = 0; id < n && !lists.allowed.empty(); ++id) {
+    if (std::ranges::count(lists.allowed, id) == 0) x[static_cast<size_t>(id)] = -INFINITY;
+  }
   for (const TokenId id : lists.banned) x[static_cast<size_t>(id)] = -INFINITY;
   for (int id = 0; id < n; ++id) {
     const bool in_prompt = std::count(lists.prompt.begin(), lists.prompt.end(), id) > 0;
@@ -206,7 +209,7 @@ TEST_CASE("the GPU's sampling arithmetic draws the CPU sampler's tokens") {
       if (random.below(20) == 0) x = std::array{0.0f, -0.0f, 2.0f, -INFINITY, NAN}[random.below(5)];
     }
     SamplingParams params;
-    std::vector<TokenId> prompt, generated, banned;
+    std::vector<TokenId> prompt, generated, allowed, banned;
     const auto tokens = [&](std::vector<TokenId>& to) {
       for (int i = random.below(20); i > 0; --i) to.push_back(random.below(n));
     };
@@ -218,11 +221,12 @@ TEST_CASE("the GPU's sampling arithmetic draws the CPU sampler's tokens") {
     if (random.below(4) == 0) params.presence_penalty = random.normal();
     if (random.below(4) == 0) params.frequency_penalty = random.normal();
     if (random.below(3) == 0) tokens(banned);
+    if (random.below(4) == 0) tokens(allowed);
     tokens(prompt), tokens(generated);
     for (int i = random.below(5); i > 0; --i) {
       params.logit_bias.push_back({random.below(n), 5 * random.normal()});
     }
-    const SampleRow lists = {&params, prompt, generated, banned, random.bits(), 1, 7};
+    const SampleRow lists = {&params, prompt, generated, allowed, banned, random.bits(), 1, 7};
     SampleRowArgs row = {};
     row.temperature = params.temperature;
     row.top_k = params.top_k;

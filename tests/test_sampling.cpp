@@ -17,11 +17,13 @@ namespace {
 struct Case {
   std::vector<float> logits;
   SamplingParams params;
-  std::vector<TokenId> prompt, generated, banned;
+  std::vector<TokenId> prompt, generated, allowed, banned;
   uint64_t key = 0;
   uint32_t sample = 0, position = 0;
 
-  SampleRow row() const { return {&params, prompt, generated, banned, key, sample, position}; }
+  SampleRow row() const {
+    return {&params, prompt, generated, allowed, banned, key, sample, position};
+  }
 };
 
 TokenId draw(const Kernels& kernels, const Case& c) {
@@ -44,6 +46,9 @@ TokenId draw_plainly(const Case& c) {
   const int n = static_cast<int>(c.logits.size());
   std::vector<float> x = c.logits;
   for (const TokenBias& b : params.logit_bias) x[b.token] += b.bias;
+  for (TokenId id = 0; id < n && !c.allowed.empty(); ++id) {
+    if (std::ranges::count(c.allowed, id) == 0) x[id] = -INFINITY;
+  }
   for (const TokenId id : c.banned) x[id] = -INFINITY;
   std::set<TokenId> known(c.prompt.begin(), c.prompt.end());
   known.insert(c.generated.begin(), c.generated.end());
@@ -157,6 +162,7 @@ Case random_case(Random& random) {
   c.prompt = random_tokens(random, vocab, 50);
   c.generated = random_tokens(random, vocab, 30);
   if (random.below(3) == 0) c.banned = random_tokens(random, vocab, 5);
+  if (random.below(4) == 0) c.allowed = random_tokens(random, vocab, 40);
   c.key = random.bits();
   c.sample = random.below(3);
   c.position = random.below(5000);
@@ -222,6 +228,8 @@ TEST_CASE("greedy takes the lowest id among the largest logits") {
   CHECK(draw(kPortableKernels, c) == 301);
   c.params.logit_bias = {{650, 0.5f}};
   CHECK(draw(kPortableKernels, c) == 650);
+  c.allowed = {699, 5, 300};
+  CHECK(draw(kPortableKernels, c) == 5);
 }
 
 TEST_CASE("a row without a finite logit draws nothing") {

@@ -61,12 +61,14 @@ struct Product {
   Tensor out;     // (x.rows, weight.rows)
 };
 
-// How to draw from one row of logits, in this order: logit bias, banned tokens, penalties,
-// temperature, top-k, top-p, min-p. The spans are the caller's until sample() returns. The last of
-// `generated` may be one that stands for a drawn token.
+// How to draw from one row of logits, in this order: logit bias, allowed tokens, banned tokens,
+// penalties, temperature, top-k, top-p, min-p. The logit of a token that is not allowed, or banned,
+// is minus infinity. The spans are the caller's until sample() returns. The last of `generated` may
+// be one that stands for a drawn token.
 struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
+  std::span<const TokenId> allowed = {};                 // of the vocabulary; empty: all
   std::span<const TokenId> banned = {};                  // cannot be drawn
   uint64_t key = 0;  // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;

@@ -19,8 +19,9 @@ constexpr float kNone = -INFINITY;
 
 bool changes_logits(const SampleRow& row) {
   const SamplingParams& params = *row.params;
-  return !params.logit_bias.empty() || !row.banned.empty() || params.repetition_penalty != 1.0f ||
-         params.presence_penalty != 0.0f || params.frequency_penalty != 0.0f;
+  return !params.logit_bias.empty() || !row.allowed.empty() || !row.banned.empty() ||
+         params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
+         params.frequency_penalty != 0.0f;
 }
 
 struct InOrder {
@@ -54,6 +55,12 @@ std::span<const float> Sampler::adjust(std::span<const float> logits, const Samp
   const auto in_vocabulary = [&](TokenId id) { return id >= 0 && id < std::ssize(logits); };
   for (const TokenBias& bias : row.params->logit_bias) {
     if (in_vocabulary(bias.token)) adjusted_[bias.token] += bias.bias;
+  }
+  if (!row.allowed.empty()) {
+    weights_.clear();
+    for (const TokenId id : row.allowed) weights_.push_back(adjusted_[id]);
+    std::ranges::fill(adjusted_, kNone);
+    for (size_t i = 0; i < row.allowed.size(); ++i) adjusted_[row.allowed[i]] = weights_[i];
   }
   for (const TokenId id : row.banned) {
     if (in_vocabulary(id)) adjusted_[id] = kNone;

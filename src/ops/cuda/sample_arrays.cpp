@@ -57,11 +57,13 @@ void SampleArrays::clear() {
 
 size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_t bytes) {
   clear();
-  std::vector<int32_t> others;  // banned, prompt, generated of all rows, behind the biased ones
+  std::vector<int32_t>
+      others;  // allowed, banned, prompt, generated of all rows, behind the biased ones
   size_t taken = 0;
   for (; taken < from.size(); ++taken) {
     const SampleRow& row = from[taken];
     const SamplingParams& params = *row.params;
+    const std::vector<int32_t> allowed = distinct(row.allowed, vocab);
     const std::vector<int32_t> banned = distinct(row.banned, vocab);
     const std::vector<TokenBias> added = distinct(params.logit_bias, vocab);
     const bool repetition = params.repetition_penalty != 1.0f;
@@ -71,7 +73,8 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
 
     const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
     const int64_t num_biases = count(biases) + count(added);
-    const int64_t num_others = count(others) + count(banned) + count(prompt) + count(generated);
+    const int64_t num_others =
+        count(others) + count(allowed) + count(banned) + count(prompt) + count(generated);
     const int64_t needed = rounded((count(rows) + 1) * int64_t{sizeof(kernels::SampleRowArgs)}) +
                            rounded(num_biases * 4) + rounded((num_biases + num_others) * 4);
     if (taken > 0 && needed > bytes) break;
@@ -100,6 +103,7 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
       tokens.push_back(bias.token);
       biases.push_back(bias.bias);
     }
+    args.allowed = append(allowed);
     args.banned = append(banned);
     args.prompt = append(prompt);
     args.generated = append(generated);
@@ -109,10 +113,11 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
     any_drawn |= drawn;
     any_filtered |= drawn && ((params.top_k > 0 && params.top_k < vocab) || params.top_p < 1.0f ||
                               params.min_p > 0.0f);
-    any_adjusted |= !added.empty() || !banned.empty() || has_penalty(params);
+    any_adjusted |= !added.empty() || !allowed.empty() || !banned.empty() || has_penalty(params);
   }
   const auto offset = static_cast<int32_t>(tokens.size());
   for (kernels::SampleRowArgs& args : rows) {
+    args.allowed.begin += offset;
     args.banned.begin += offset;
     args.prompt.begin += offset;
     args.generated.begin += offset;
@@ -140,9 +145,9 @@ void SampleArrays::pack(char* to) const {
 }
 
 int64_t most_row_bytes(int64_t vocab, int64_t context) {
-  // A bias and a ban for every token, and as many tokens as a sequence has.
+  // A bias, a permission and a ban for every token, and as many tokens as a sequence has.
   return rounded(sizeof(kernels::SampleRowArgs)) + rounded(4 * vocab) +
-         rounded(4 * (2 * vocab + context)) + kGranule;
+         rounded(4 * (3 * vocab + context)) + kGranule;
 }
 
 }  // namespace pagedinfer
