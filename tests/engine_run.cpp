@@ -45,8 +45,13 @@ Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
                        .num_prompt_tokens = static_cast<int>(request.prompt.size())};
   std::vector<TokenId> ends = params.stop_token_ids;
   if (!params.ignore_eos) ends.push_back(kTinyStop);
+  const ModelSpec& spec = rig.model.spec;
+  const auto most =
+      static_cast<size_t>(std::min(params.max_tokens, max_model_len - answer.num_prompt_tokens));
   const auto is_last = [&](const Rig::Tokens& generated) {
-    answer.reason = FinishReason::kStop;
+    const bool by_force = spec.forced_end && !params.ignore_eos && generated.size() == most;
+    answer.reason =
+        by_force && generated.back() == kTinyStop ? FinishReason::kLength : FinishReason::kStop;
     if (holds(ends, generated.back())) return true;
     const size_t before = answer.text.size();
     answer.text += tokenizer.token_bytes(generated.back());
@@ -60,7 +65,13 @@ Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
     return false;
   };
   const auto banned = [&](const Rig::Tokens& generated) {
-    return static_cast<int>(generated.size()) < params.min_tokens ? ends : Rig::Tokens{};
+    Rig::Tokens tokens = spec.suppressed;
+    const auto add = [&](const Rig::Tokens& more) {
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    };
+    if (generated.empty()) add(spec.suppressed_first);
+    if (static_cast<int>(generated.size()) < params.min_tokens) add(ends);
+    return tokens;
   };
   answer.tokens = rig.alone(request, max_model_len, is_last, banned);
   return answer;

@@ -129,10 +129,14 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
     batch.slot_mapping = batch.positions;
     const BatchView view = ops.stage(batch);
     const Tensor logits = queue_step(view);
-    const Tokens not_these = banned ? banned(generated) : Tokens{};
+    const auto& forced = model.spec.forced_end;
+    const bool is_forced = forced && !request.sampling.ignore_eos && end + 1 == most;
+    const Tokens these = is_forced ? Tokens{*forced} : Tokens{};
+    const Tokens not_these = banned && !is_forced ? banned(generated) : Tokens{};
     const SampleRow row = {.params = &request.sampling,
                            .prompt = request.prompt,
                            .generated = generated,
+                           .allowed = these,
                            .banned = not_these,
                            .key = request.random_key,
                            .position = static_cast<uint32_t>(end)};

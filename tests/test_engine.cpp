@@ -46,6 +46,19 @@ constexpr Overlap kEither[] = {Overlap::kNo, Overlap::kYes};
 
 }  // namespace
 
+namespace {
+
+// What generation_config.json may say of single tokens.
+void vary_bans(ModelSpec& spec, Random& random) {
+  const auto some = [&] { return random.one_in(3) ? random.tokens(3, kTinyVocab) : Rig::Tokens{}; };
+  spec.suppressed = some();
+  spec.suppressed_first = some();
+  spec.forced_end.reset();
+  if (random.one_in(3)) spec.forced_end = random.one_in(2) ? kTinyStop : kTinyStop + 1;
+}
+
+}  // namespace
+
 TEST_CASE("the engine answers every line as if it were the only one") {
   Bench bench(tiny_shapes()[0], 2);
   Counters counters;
@@ -54,6 +67,7 @@ TEST_CASE("the engine answers every line as if it were the only one") {
     Random random(trial);
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
+    vary_bans(bench.model.spec, random);
     const std::vector<Line> lines = make_lines(work, random);
     const auto compare = [&](KvPool& pool) {
       scramble(pool, random);

@@ -13,6 +13,12 @@ struct TokenBias {
   float bias;  // added to the logit
 };
 
+// The shortest completion that a model's authors ask for.
+struct LengthFloor {
+  int tokens = 0;       // of the completion
+  int with_prompt = 0;  // of prompt and completion
+};
+
 // How a request's tokens are drawn and where it ends. The defaults are greedy.
 struct SamplingParams {
   float temperature = 0.0f;         // 0 = greedy
@@ -27,6 +33,7 @@ struct SamplingParams {
 
   int max_tokens = 256;
   int min_tokens = 0;       // no end before that many
+  LengthFloor floor = {};   // counts where nobody says min_tokens
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_token_ids = {};

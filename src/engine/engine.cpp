@@ -196,18 +196,37 @@ std::optional<Ops::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
                      .generated = tokens.subspan(num_prompt),
                      .key = seq.request.random_key,
                      .position = static_cast<uint32_t>(seq.num_known())};
-    if (seq.num_generated() < params.min_tokens) {
-      std::vector<TokenId>& banned = banned_.emplace_back(params.stop_token_ids);
-      if (!params.ignore_eos) {
-        const auto& eos = parts_.spec.eos_tokens;
-        banned.insert(banned.end(), eos.begin(), eos.end());
-      }
-      row.banned = banned;
-    }
+    limit_choice(seq, row);
     rows_.push_back(row);
   }
   if (rows_.empty()) return std::nullopt;
   return parts_.ops.sample(logits, rows_);
+}
+
+// Which tokens may be drawn depends on the place in the completion alone: the token before may not
+// be known yet.
+void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
+  const ModelSpec& spec = parts_.spec;
+  const SamplingParams& params = seq.request.sampling;
+  if (ends_by_force(seq, seq.num_known() + 1)) {
+    row.allowed = {&*spec.forced_end, 1};
+    return;
+  }
+  std::vector<TokenId>& banned = banned_.emplace_back(spec.suppressed);
+  const auto ban = [&](const std::vector<TokenId>& tokens) {
+    banned.insert(banned.end(), tokens.begin(), tokens.end());
+  };
+  if (seq.num_generated() == 0) ban(spec.suppressed_first);
+  if (seq.num_generated() < params.min_tokens) {
+    ban(params.stop_token_ids);
+    if (!params.ignore_eos) ban(spec.eos_tokens);
+  }
+  row.banned = banned;
+}
+
+// Whether the token that makes a sequence so long is the model's end whatever the logits say.
+bool Engine::ends_by_force(const Sequence& seq, int length) const {
+  return parts_.spec.forced_end && !seq.request.sampling.ignore_eos && length == seq.max_tokens;
 }
 
 }  // namespace pagedinfer

@@ -83,6 +83,8 @@ class Engine {
   std::string collect(Step& step);
   void compute(Step& step);
   std::optional<Ops::Ticket> sample(const StepPlan& plan, Tensor logits);
+  void limit_choice(const Sequence& seq, SampleRow& row);
+  bool ends_by_force(const Sequence& seq, int length) const;
   void describe(Step& step) const;
   Scheduler::Sampled settle(const Sequence& seq, TokenId token, double now);
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,

@@ -53,7 +53,8 @@ Scheduler::Sampled Engine::settle(const Sequence& seq, TokenId token, double now
   }
   progress.token_times.push_back(now);
   if (!params.ignore_eos && contains(parts_.spec.eos_tokens, token)) {
-    return {token, FinishReason::kStop};
+    const bool by_force = ends_by_force(seq, seq.num_known());
+    return {token, by_force ? FinishReason::kLength : FinishReason::kStop};
   }
   if (contains(params.stop_token_ids, token)) return {token, FinishReason::kStop};
   const bool may_stop = seq.num_generated() >= params.min_tokens;

@@ -73,8 +73,7 @@ size_t columns_of_terminal() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void print_notes(const std::vector<std::string>& notes, const RequestParser::UnknownKeys& keys) {
-  for (const std::string& note : notes) print(fmt::format("note: {}\n", note));
+void print_unknown_keys(const RequestParser::UnknownKeys& keys) {
   if (keys.empty()) return;
   std::string list;
   for (const auto& [key, count] : keys) {
@@ -178,6 +177,9 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   };
   const auto interrupted = [&] { return interrupt.happened(); };
   const RunInfo info = describe_run(config, setup);
+  if (!config.quiet) {
+    for (const std::string& note : info.notes) print(fmt::format("note: {}\n", note));
+  }
   const auto summarize = [&] {
     Summary summary = outlets.report().summary({.load = loaded,
                                                 .tokenize = intake.tokenize_seconds(),
@@ -210,7 +212,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   outlets.close_stats(info, summary, profile());
   const int64_t num_failed = summary.failed + outlets.records().num_failed();
   if (!config.quiet) {
-    print_notes(info.notes, complete ? intake.unknown_keys() : RequestParser::UnknownKeys());
+    print_unknown_keys(complete ? intake.unknown_keys() : RequestParser::UnknownKeys());
     if (summary.completed + summary.failed > 0) {
       print(summary_table(summary));
       if (profiler) print(profile_table(profiler->profile()));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -91,7 +92,8 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("max_step_tokens", int64_t{limits.max_step_tokens});
   set("admission_reserve", limits.admission_reserve);
   set("max_tokens", int64_t{sampling.max_tokens});
-  set("min_tokens", int64_t{sampling.min_tokens});
+  set("min_tokens", int64_t{std::max(sampling.min_tokens, sampling.floor.tokens)});
+  if (sampling.floor.with_prompt > 0) set("min_length", int64_t{sampling.floor.with_prompt});
   set("temperature", as_given(sampling.temperature));
   set("top_k", int64_t{sampling.top_k});
   set("top_p", as_given(sampling.top_p));
@@ -103,7 +105,15 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("ignore_eos", sampling.ignore_eos);
   set("stop", json_list(sampling.stop));
   set("stop_token_ids", fmt::format("{}", fmt::join(sampling.stop_token_ids, ",")));
-  info.notes = resolved.notes;
+  const ModelSpec& spec = setup.model.spec;
+  const auto set_tokens = [&](std::string_view name, const std::vector<TokenId>& tokens) {
+    if (!tokens.empty()) set(name, fmt::format("{}", fmt::join(tokens, ",")));
+  };
+  set_tokens("suppress_tokens", spec.suppressed);
+  set_tokens("begin_suppress_tokens", spec.suppressed_first);
+  if (spec.forced_end) set("forced_eos_token_id", int64_t{*spec.forced_end});
+  info.notes = setup.notes;
+  info.notes.insert(info.notes.end(), resolved.notes.begin(), resolved.notes.end());
   return info;
 }
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "engine/model_path.h"
 #include "engine/resolve.h"
+#include "engine/sampling_defaults.h"
 #include "engine/system_memory.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
@@ -44,25 +45,6 @@ int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
   throw Error(
       fmt::format("--max-model-len {}: the model allows at most {} (max_position_embeddings)",
                   *asked, spec.max_positions));
-}
-
-// Flags over the model's own defaults over greedy.
-SamplingParams default_sampling(const Config::Sampling& flags, const GenerationDefaults& model) {
-  SamplingParams params;
-  params.temperature = flags.temperature.value_or(model.temperature);
-  params.top_k = std::max(flags.top_k.value_or(model.top_k), 0);
-  params.top_p = flags.top_p.value_or(model.top_p);
-  params.min_p = flags.min_p.value_or(model.min_p);
-  params.repetition_penalty = flags.repetition_penalty.value_or(model.repetition_penalty);
-  params.presence_penalty = flags.presence_penalty.value_or(params.presence_penalty);
-  params.frequency_penalty = flags.frequency_penalty.value_or(params.frequency_penalty);
-  params.seed = flags.seed.value_or(params.seed);
-  params.max_tokens = flags.max_tokens.value_or(params.max_tokens);
-  params.min_tokens = flags.min_tokens.value_or(params.min_tokens);
-  params.ignore_eos = flags.ignore_eos.value_or(params.ignore_eos);
-  params.stop = flags.stop;
-  params.stop_token_ids = flags.stop_token_ids;
-  return params;
 }
 
 ChatSettings make_chat(const Config& config, const Setup& setup) {
@@ -188,7 +170,9 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
                             dir, setup.tokenizer->vocab_size(), spec.vocab));
   }
   setup.chat = make_chat(config, setup);
-  setup.defaults = default_sampling(config.sampling, setup.model.generation);
+  const bool has_tokenizer = setup.tokenizer != nullptr;
+  setup.defaults = default_sampling(config.sampling, setup.model.generation, has_tokenizer);
+  setup.notes = generation_notes(config.sampling, setup.model.generation, has_tokenizer);
   check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
 

@@ -27,7 +27,8 @@ struct Setup {
   LoadedModel model;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
   ChatSettings chat = {};
-  SamplingParams defaults = {};  // for lines that do not say otherwise
+  SamplingParams defaults = {};         // for lines that do not say otherwise
+  std::vector<std::string> notes = {};  // what of the model's wishes is not as its authors know it
 
   DType compute = DType::kBF16;  // of products and of the cache
   bool on_gpu = false;

@@ -194,6 +194,7 @@ void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
 void RequestFields::read_sampling(SamplingParams& sampling) {
   read_integer(key("max_tokens"), kMaxTokensRange, sampling.max_tokens);
   if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling.max_tokens);
+  if (asks(key("min_tokens"))) sampling.floor = {};
   read_integer(key("min_tokens"), kMinTokensRange, sampling.min_tokens);
   read_number(key("temperature"), kTemperatureRange, sampling.temperature);
   read_integer(key("top_k"), kTopKRange, sampling.top_k);

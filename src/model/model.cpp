@@ -1,31 +1,14 @@
 #include "model/model.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/sampling_ranges.h"
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/weights.h"
 
 namespace pagedinfer {
 namespace {
-
-GenerationDefaults read_generation(const JsonObject& from) {
-  const auto number = [&](std::string_view key, NumberRange range, float fallback) {
-    return static_cast<float>(from.find_number(key, range).value_or(fallback));
-  };
-  GenerationDefaults defaults;
-  if (from.find_bool("do_sample").value_or(false))
-    defaults.temperature = number("temperature", kTemperatureRange, 1.0f);
-  const int64_t top_k = from.find_integer("top_k", kTopKRange.from, kTopKRange.to).value_or(0);
-  defaults.top_k = static_cast<int>(std::max<int64_t>(top_k, 0));
-  defaults.top_p = number("top_p", kTopPRange, 1.0f);
-  defaults.min_p = number("min_p", kMinPRange, 0.0f);
-  defaults.repetition_penalty = number("repetition_penalty", kRepetitionPenaltyRange, 1.0f);
-  return defaults;
-}
 
 // Which of the names are those of the files.
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files) {
@@ -76,17 +59,17 @@ LoadedModel open_model(const std::string& dir, WeightSource source) {
   if (const std::string path = dir + "/generation_config.json"; std::filesystem::exists(path)) {
     const JsonFile generation_file(path);
     read_eos_tokens(generation_file.root(), spec);
-    generation = read_generation(generation_file.root());
+    generation = read_generation_config(generation_file.root(), spec);
   }
   if (source == WeightSource::kDummy) {
     TensorNames& names = candidates.front();
     Checkpoint made_up(dir + "/config.json", dummy_type(config), needed_tensors(spec, names));
-    return {std::move(spec), std::move(names), generation, std::move(made_up), true};
+    return {std::move(spec), std::move(names), std::move(generation), std::move(made_up), true};
   }
   Checkpoint files(dir);
   TensorNames names = choose_names(candidates, files);
   tie_embeddings(files, names, spec);
-  return {std::move(spec), std::move(names), generation, std::move(files)};
+  return {std::move(spec), std::move(names), std::move(generation), std::move(files)};
 }
 
 }  // namespace pagedinfer

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "model/generation_config.h"
 #include "model/spec.h"
 
 namespace pagedinfer {
@@ -20,16 +21,6 @@ struct TensorNames {
   std::string embedding, final_norm;
   std::string output;  // not looked for where the embedding is used instead
   std::vector<LayerNames> layers = {};
-};
-
-// How a model wants to be sampled where neither a line nor a flag says it. The values here
-// ask for nothing.
-struct GenerationDefaults {
-  float temperature = 0.0f;  // 0 unless the model says do_sample
-  int top_k = 0;
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  float repetition_penalty = 1.0f;
 };
 
 // A model directory, understood but not loaded: of the weights only the headers are read.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ModelSpec {
   std::vector<std::vector<float>> rope_inv_freq = {};  // (head_dim / 2) radians per position
 
   std::vector<TokenId> eos_tokens = {};
+  std::vector<TokenId> suppressed = {};        // never drawn
+  std::vector<TokenId> suppressed_first = {};  // not as a completion's first token
+  std::optional<TokenId> forced_end = {};      // the last token of a completion at its longest
 };
 
 }  // namespace pagedinfer

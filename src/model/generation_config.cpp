@@ -1,0 +1,150 @@
+#include "model/generation_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "core/sampling_ranges.h"
+
+namespace pagedinfer {
+namespace {
+
+using simdjson::dom::element;
+
+constexpr size_t kMaxShown = 60;
+
+// What changes completions in the reference and is not done here, unless it has the value that
+// asks for nothing, or is null, false or empty.
+struct NotDone {
+  std::string_view key;
+  std::optional<double> neutral = {};
+};
+constexpr NotDone kNotDone[] = {{"constraints"},
+                                {"diversity_penalty", 0},
+                                {"dola_layers"},
+                                {"encoder_no_repeat_ngram_size", 0},
+                                {"encoder_repetition_penalty", 1},
+                                {"epsilon_cutoff", 0},
+                                {"eta_cutoff", 0},
+                                {"exponential_decay_length_penalty"},
+                                {"force_words_ids"},
+                                {"forced_bos_token_id"},
+                                {"guidance_scale", 1},
+                                {"max_time"},
+                                {"no_repeat_ngram_size", 0},
+                                {"num_beam_groups", 1},
+                                {"num_beams", 1},
+                                {"num_return_sequences", 1},
+                                {"penalty_alpha", 0},
+                                {"sequence_bias"},
+                                {"token_healing"},
+                                {"top_h"},
+                                {"typical_p", 1},
+                                {"watermarking_config"}};
+
+bool asks_for_nothing(element value, std::optional<double> neutral) {
+  double number = 0;
+  if (value.is_bool()) return !bool(value);
+  if (value.is_array()) return simdjson::dom::array(value).size() == 0;
+  if (value.is_object()) return simdjson::dom::object(value).size() == 0;
+  return neutral && value.get(number) == simdjson::SUCCESS && number == *neutral;
+}
+
+std::string shown(element value) {
+  const std::string text = simdjson::minify(value);
+  return text.size() <= kMaxShown ? text : "...";
+}
+
+void add_not_done(GenerationDefaults& defaults, std::string_view what) {
+  defaults.not_done += fmt::format("{}{}", defaults.not_done.empty() ? "" : ", ", what);
+}
+
+// Ids that no token has are bans of nothing, as in the reference.
+std::vector<TokenId> known_tokens(const JsonObject& from, std::string_view key, int vocab) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  std::vector<TokenId> tokens;
+  for (const int64_t id : from.integers(key, kLeast, std::numeric_limits<int64_t>::max())) {
+    if (id >= 0 && id < vocab) tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+// A word of one token is a ban, but of an end; those of several depend on the tokens before, which
+// are not always known when a step is planned.
+void read_bad_words(const JsonObject& from, GenerationDefaults& defaults, ModelSpec& spec) {
+  constexpr std::string_view kKey = "bad_words_ids";
+  const auto value = from.find(kKey);
+  simdjson::dom::array words, word;
+  if (!value) return;
+  if (value->get(words) != simdjson::SUCCESS) from.fail(kKey, "is not a list of lists");
+  int64_t num_long = 0, token = 0;
+  for (const element item : words) {
+    if (item.get(word) != simdjson::SUCCESS) from.fail(kKey, "is not a list of lists");
+    if (word.size() > 1) ++num_long;
+    if (word.size() != 1) continue;
+    if (word.at(0).get(token) != simdjson::SUCCESS || token < 0 || token >= spec.vocab) {
+      from.fail(kKey, fmt::format("holds {}, expected token ids from 0 to {}", shown(item),
+                                  spec.vocab - 1));
+    }
+    const auto id = static_cast<TokenId>(token);
+    if (std::ranges::count(spec.eos_tokens, id) == 0) spec.suppressed.push_back(id);
+  }
+  if (num_long > 0) add_not_done(defaults, "bad_words_ids of several tokens");
+}
+
+std::vector<std::string> read_stop(const JsonObject& from) {
+  constexpr std::string_view kKey = "stop_strings";
+  const auto value = from.find(kKey);
+  if (!value) return {};
+  std::vector<std::string> stop =
+      value->is_string() ? std::vector{*from.find_string(kKey)} : from.strings(kKey);
+  if (std::ranges::count(stop, "") > 0) from.fail(kKey, "holds \"\", expected texts");
+  return stop;
+}
+
+}  // namespace
+
+GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec) {
+  const auto number = [&](std::string_view key, NumberRange range, float fallback) {
+    return static_cast<float>(from.find_number(key, range).value_or(fallback));
+  };
+  const auto integer = [&](std::string_view key, IntegerRange range) {
+    return from.find_integer(key, range.from, range.to);
+  };
+  GenerationDefaults defaults;
+  if (from.find_bool("do_sample").value_or(false)) {
+    defaults.temperature = number("temperature", kTemperatureRange, 1.0f);
+    defaults.names_top_k = from.has("top_k");
+  }
+  defaults.top_k = static_cast<int>(std::max<int64_t>(integer("top_k", kTopKRange).value_or(0), 0));
+  defaults.top_p = number("top_p", kTopPRange, 1.0f);
+  defaults.min_p = number("min_p", kMinPRange, 0.0f);
+  defaults.repetition_penalty = number("repetition_penalty", kRepetitionPenaltyRange, 1.0f);
+
+  // As in the reference min_new_tokens replaces min_length.
+  const auto min_length = integer("min_length", kMinTokensRange).value_or(0);
+  if (const auto min_new = integer("min_new_tokens", kMinTokensRange)) {
+    defaults.floor.tokens = static_cast<int>(*min_new);
+  } else {
+    defaults.floor.with_prompt = static_cast<int>(min_length);
+  }
+  defaults.max_tokens = integer("max_new_tokens", {0, kMaxCount});
+  if (!defaults.max_tokens) defaults.max_tokens = integer("max_length", {0, kMaxCount});
+  defaults.stop = read_stop(from);
+
+  spec.suppressed = known_tokens(from, "suppress_tokens", spec.vocab);
+  spec.suppressed_first = known_tokens(from, "begin_suppress_tokens", spec.vocab);
+  const auto forced = from.one_or_more("forced_eos_token_id", 0, spec.vocab - 1);
+  if (!forced.empty()) spec.forced_end = static_cast<TokenId>(std::ranges::min(forced));
+  read_bad_words(from, defaults, spec);
+  for (const auto& [key, neutral] : kNotDone) {
+    const auto value = from.find(key);
+    if (!value || asks_for_nothing(*value, neutral)) continue;
+    add_not_done(defaults, fmt::format("{} {}", key, shown(*value)));
+  }
+  return defaults;
+}
+
+}  // namespace pagedinfer
