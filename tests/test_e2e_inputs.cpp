@@ -88,7 +88,7 @@ TEST_CASE("a prompt under another key is the same prompt") {
   const Ended ended =
       run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--prompt-field", "question"});
   CHECK(ended.exit_code == 0);
-  CHECK(ended.err.find("keys that nobody knows were ignored: \"answer\" (1)") != std::string::npos);
+  CHECK(ended.err.find("ignored unknown keys: \"answer\" (1)") != std::string::npos);
   CHECK(read_file(dir / "b.completions.jsonl") == read_file(dir / "a.completions.jsonl"));
   const Ended other = run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--resume"});
   CHECK(other.exit_code == 1);

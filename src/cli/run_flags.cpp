@@ -15,6 +15,9 @@ void add_job_flags(FlagGroup group, Config& config) {
   group.add("--prompt-field", config.prompt_field, "NAME [prompt]",
             "The key that a plain line's prompt stands under. Give it for files that were made "
             "for something else.");
+  group.add_switch("--strict", config.strict,
+                   "A line with a key that is not known gets an error record. Give it where a "
+                   "setting that goes unread would cost more than a line.");
   group.add_switch("--chat", config.chat,
                    "A prompt in words is one message of the user, for the model's chat template. "
                    "Give it to ask a chat model plain questions.");

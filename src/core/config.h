@@ -18,6 +18,7 @@ struct Config {
   std::string output = {};  // "" = NAME.completions.jsonl beside the input; - = standard output
   std::string stats = {};   // "" = NAME.stats.jsonl beside the input; none if that has no name
   std::string prompt_field = "prompt";  // the key of a plain line's prompt
+  bool strict = false;                  // a line with an unknown key is an error
   std::optional<int64_t> limit = {};    // the first records only
   std::optional<Shard> shard = {};      // those of its lines only
   std::string trace = {};               // a line of JSON per step; "" = none

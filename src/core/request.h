@@ -30,6 +30,7 @@ struct SamplingParams {
   float frequency_penalty = 0.0f;   // of completion tokens, times their count; 0 = off
   uint64_t seed = 0;
   std::vector<TokenBias> logit_bias = {};
+  std::vector<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
 
   int max_tokens = 256;
   int min_tokens = 0;       // no end before that many
@@ -37,6 +38,8 @@ struct SamplingParams {
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_token_ids = {};
+  bool keep_stop = false;     // what it stops at, a text or a token's, is part of the text
+  bool show_special = false;  // so are special tokens, as they are spelt
 };
 
 // The form of an input line; it is answered in the same form.

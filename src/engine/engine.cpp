@@ -212,6 +212,7 @@ void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
     row.allowed = {&*spec.forced_end, 1};
     return;
   }
+  row.allowed = params.allowed_token_ids;
   std::vector<TokenId>& banned = banned_.emplace_back(spec.suppressed);
   const auto ban = [&](const std::vector<TokenId>& tokens) {
     banned.insert(banned.end(), tokens.begin(), tokens.end());

@@ -49,14 +49,21 @@ Scheduler::Sampled Engine::settle(const Sequence& seq, TokenId token, double now
   Progress& progress = progress_.at(seq.age);
   if (progress.token_times.empty()) {
     progress.timing.first_token = now;
-    if (parts_.tokenizer != nullptr) progress.text.emplace(*parts_.tokenizer, params.stop);
+    if (parts_.tokenizer != nullptr) {
+      progress.text.emplace(
+          *parts_.tokenizer, params.stop,
+          TextOptions{.show_special = params.show_special, .keep_stop = params.keep_stop});
+    }
   }
   progress.token_times.push_back(now);
-  if (!params.ignore_eos && contains(parts_.spec.eos_tokens, token)) {
+  const bool is_end = !params.ignore_eos && contains(parts_.spec.eos_tokens, token);
+  const bool stops = is_end || contains(params.stop_token_ids, token);
+  if (stops && params.keep_stop && progress.text) progress.text->push(token, false);
+  if (is_end) {
     const bool by_force = ends_by_force(seq, seq.num_known());
     return {token, by_force ? FinishReason::kLength : FinishReason::kStop};
   }
-  if (contains(params.stop_token_ids, token)) return {token, FinishReason::kStop};
+  if (stops) return {token, FinishReason::kStop};
   const bool may_stop = seq.num_generated() >= params.min_tokens;
   if (progress.text && progress.text->push(token, may_stop)) return {token, FinishReason::kStop};
   if (seq.num_known() == seq.max_tokens) return {token, FinishReason::kLength};

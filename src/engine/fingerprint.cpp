@@ -111,6 +111,7 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   if (config.system) append_json_string(list, *config.system);
   fingerprint.set("system", list);
   fingerprint.set("prompt-field", config.prompt_field);
+  on_off("strict", config.strict);
   if (config.shard) {
     fingerprint.set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
   }

@@ -27,7 +27,7 @@ Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
   try {
     for (int i = 0; i < limits_.num_workers; ++i) {
       RequestParser& parser = *parsers_.emplace_back(
-          std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field));
+          std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field, parts_.strict));
       threads_.push_back(start_thread("tokenizes", [this, &parser] { work(parser); }));
     }
     threads_.push_back(start_thread("reads the input", [this] { read_all(); }));
@@ -155,6 +155,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
       parsed.request.head.turn = line.turn;
       parsed.request.head.read = line.read;
+      for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
       batch.tokens += num_prompt_tokens(batch.items.back());
@@ -207,6 +208,7 @@ void Intake::drop_spent() {
   while (!failure_ && num_taken_ > 0 && batches_.front()->spent()) {
     LineBatch& batch = *batches_.front();
     RequestParser::add(unknown_keys_, batch.unknown_keys);
+    for (LineHint& hint : batch.hints) add_hint(hints_, std::move(hint));
     failure_ = batch.failure;
     batches_.pop_front();
     --num_taken_;
@@ -255,6 +257,11 @@ std::optional<LineCount> Intake::num_lines() const {
 RequestParser::UnknownKeys Intake::unknown_keys() const {
   const std::lock_guard lock(mutex_);
   return unknown_keys_;
+}
+
+std::vector<LineHint> Intake::hints() const {
+  const std::lock_guard lock(mutex_);
+  return hints_;
 }
 
 }  // namespace pagedinfer

@@ -43,6 +43,7 @@ struct IntakeParts {
   const ChatSettings& chat;
   SamplingParams defaults = {};  // as RequestParser
   std::string prompt_field = "prompt";
+  bool strict = false;
   std::function<double()> clock;         // seconds since the run began; any thread may ask
   std::function<double()> thread_clock;  // seconds that the thread that asks has computed
   // Ends `lines`, even while they wait for input.
@@ -83,6 +84,9 @@ class Intake {
   std::optional<LineCount> num_lines() const;
   // As RequestParser, of the lines pulled.
   RequestParser::UnknownKeys unknown_keys() const;
+  // Each unknown key that resembles a known one, with the first line that has it, in the order of
+  // the lines pulled.
+  std::vector<LineHint> hints() const;
 
  private:
   void read_all();
@@ -124,6 +128,7 @@ class Intake {
   RunMark mark_;
   double tokenize_seconds_ = 0;
   RequestParser::UnknownKeys unknown_keys_;
+  std::vector<LineHint> hints_;
   bool read_ended_ = false;
   std::exception_ptr failure_, read_failure_;  // of the line that is next, of the reader
   std::vector<std::thread> threads_;           // not guarded

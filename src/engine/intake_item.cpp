@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "core/random_key.h"
@@ -54,12 +56,43 @@ RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits
     return {"unknown_token_id", fmt::format("logit_bias of token id {}: expected 0 to {}",
                                             bias.token, limits.vocab - 1)};
   }
+  for (TokenId token : sampling.allowed_token_ids) {
+    if (!unknown(token)) continue;
+    return {"unknown_token_id",
+            fmt::format("allowed_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
+  }
   for (TokenId token : sampling.stop_token_ids) {
     if (!unknown(token)) continue;
     return {"unknown_token_id",
             fmt::format("stop_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
   }
   return {};
+}
+
+// How many tokens of a prompt the line wants at most.
+std::optional<int> longest_prompt(const RequestDraft& draft, const PromptLimits& limits) {
+  const std::optional<int> most = draft.truncate_prompt_tokens;
+  return most == -1 ? limits.max_model_len - 1 : most;
+}
+
+// Takes out tokens from the place `begin` on until no more than `most` are left.
+void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t most) {
+  const int64_t surplus = std::ssize(tokens) - most;
+  if (surplus <= 0) return;
+  tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
+}
+
+// What the tokenizer puts around a text stays around what is left of it, as in the reference.
+std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, AddBos add_bos,
+                            std::optional<int> most) {
+  std::vector<TokenId> all = tokenizer.encode(text, add_bos);
+  if (!most || std::ssize(all) <= *most || add_bos == AddBos::kNo) return all;
+  const std::vector<TokenId> inner = tokenizer.encode(text, AddBos::kNo);
+  const int64_t around = std::ssize(all) - std::ssize(inner);
+  if (around < *most) {
+    keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), *most);
+  }
+  return all;
 }
 
 // What the model's authors ask for gives way where the line wants less.
@@ -105,12 +138,16 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
     if (!made.error.code.empty()) return failed(std::move(made.error), 0);
     draft.prompt = std::move(made.text);
     add_bos = made.add_bos;
+    if (draft.add_special_tokens.value_or(false)) add_bos = AddBos::kYes;
   } else if (draft.chat.enable_thinking.value_or(false)) {
     return failed({"unsupported",
                    "chat_template_kwargs.enable_thinking: found true, but there are no messages"},
                   0);
   }
-  if (draft.prompt && static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
+  if (!converses && !draft.add_special_tokens.value_or(true)) add_bos = AddBos::kNo;
+  const std::optional<int> most = longest_prompt(draft, limits);
+  if (draft.prompt && !most &&
+      static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
     return failed({"prompt_too_long",
                    fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
                                "{} tokens",
@@ -119,10 +156,11 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   }
   std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
   try {
-    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
+    if (draft.prompt) prompt = encode(*tokenizer, *draft.prompt, add_bos, most);
   } catch (const EncodeError& error) {
     return failed({"tokenization_failed", error.what()}, 0);
   }
+  if (most) keep_last(prompt, 0, *most);
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
     if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   }

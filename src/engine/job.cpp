@@ -73,15 +73,22 @@ size_t columns_of_terminal() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void print_unknown_keys(const RequestParser::UnknownKeys& keys) {
-  if (keys.empty()) return;
+std::string text_of(const LineHint& hint) {
+  std::string key;
+  append_json_string(key, hint.hint.key);
+  return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
+}
+
+// What is said of all the keys that nobody knows; "" if there is none.
+std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   std::string list;
   for (const auto& [key, count] : keys) {
     list += list.empty() ? "" : ", ";
     append_json_string(list, key);  // whatever it holds, a terminal can show it
     list += fmt::format(" ({})", count);
   }
-  print(fmt::format("note: keys that nobody knows were ignored: {}\n", list));
+  if (list.empty()) return "";
+  return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
 // What has kept a run from reading its input to the end or, of an input that somebody has
@@ -119,6 +126,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                  .chat = setup.chat,
                  .defaults = setup.defaults,
                  .prompt_field = config.prompt_field,
+                 .strict = config.strict,
                  .clock = clock,
                  .thread_clock = thread_seconds,
                  .end_lines = [&] { interrupt.raise(); },
@@ -160,8 +168,18 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     ++state.done;
     state.output_tokens += record.completion_tokens;
   };
+  size_t num_hints = 0;  // that were printed
+  const auto print_hints = [&] {
+    const std::vector<LineHint> hints = intake.hints();
+    if (config.quiet || hints.size() == num_hints) return;
+    progress.clear();
+    while (num_hints < hints.size()) {
+      print(fmt::format("note: {}\n", text_of(hints[num_hints++])));
+    }
+  };
   const auto stepped = [&](const StepRecord& record) {
     outlets.step(record, intake.mark());
+    print_hints();
     if (!shows_progress || !progress.due(record.end)) return;
     state.elapsed = record.end - loaded;
     if (const std::optional<LineCount> lines = intake.num_lines()) {
@@ -176,10 +194,15 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     progress.show(record.end, state);
   };
   const auto interrupted = [&] { return interrupt.happened(); };
-  const RunInfo info = describe_run(config, setup);
+  RunInfo info = describe_run(config, setup);
   if (!config.quiet) {
     for (const std::string& note : info.notes) print(fmt::format("note: {}\n", note));
   }
+  const auto note_keys = [&] {
+    for (const LineHint& hint : intake.hints()) info.notes.push_back(text_of(hint));
+    const std::string all = text_of(intake.unknown_keys(), config.strict);
+    if (!all.empty()) info.notes.push_back(all);
+  };
   const auto summarize = [&] {
     Summary summary = outlets.report().summary({.load = loaded,
                                                 .tokenize = intake.tokenize_seconds(),
@@ -202,17 +225,22 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     outlets.close_records(complete && !fault, intake.mark());
   } catch (...) {
     progress.clear();
+    note_keys();
     outlets.rescue(intake.mark(), info, summarize(), profile());
     if (!config.quiet) print_way_on("failed");
     throw;
   }
   progress.clear();
-
+  print_hints();
+  note_keys();
+  const std::string about_keys = text_of(intake.unknown_keys(), config.strict);
+  if (!config.quiet && complete && !about_keys.empty()) {
+    print(fmt::format("note: {}\n", about_keys));
+  }
   const Summary summary = summarize();
   outlets.close_stats(info, summary, profile());
   const int64_t num_failed = summary.failed + outlets.records().num_failed();
   if (!config.quiet) {
-    print_unknown_keys(complete ? intake.unknown_keys() : RequestParser::UnknownKeys());
     if (summary.completed + summary.failed > 0) {
       print(summary_table(summary));
       if (profiler) print(profile_table(profiler->profile()));

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/intake_item.h"
@@ -12,6 +14,18 @@
 #include "io/request_parser.h"
 
 namespace pagedinfer {
+
+struct LineHint {
+  int64_t line = 0;  // of the input file, from 1
+  KeyHint hint = {};
+};
+
+// Adds one, unless there is one for this key already or there are a hundred.
+inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
+  constexpr size_t kMost = 100;
+  const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
+  if (hints.size() < kMost && std::ranges::none_of(hints, same)) hints.push_back(std::move(more));
+}
 
 // A few lines that are worked on as one, and what becomes of them.
 struct LineBatch {
@@ -31,6 +45,7 @@ struct LineBatch {
   int64_t tokens = 0;               // that the items' prompts have
   std::exception_ptr failure = {};  // what ended the work behind the last item
   RequestParser::UnknownKeys unknown_keys = {};
+  std::vector<LineHint> hints = {};
   double seconds = 0;
 
   void add(const InputLine& line, double read, int64_t line_cost) {

@@ -44,6 +44,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   };
   const Paths paths = resolve_paths(config);
   set("prompt_field", config.prompt_field);
+  set("strict", config.strict);
   set("chat", config.chat);
   if (config.system) set("system", *config.system);
   set("chat_template", std::string(chat_template_name(setup.chat.format)));

@@ -20,26 +20,34 @@ bool asks_for_nothing(dom::element value, KeyKind kind) {
   std::string_view text;
   switch (value.type()) {
     case dom::element_type::NULL_VALUE: return true;
-    case dom::element_type::BOOL: return !bool(value);
-    case dom::element_type::ARRAY: return dom::array(value).size() == 0;
+    case dom::element_type::BOOL:
+      return bool(value) == (kind == KeyKind::kUnsupportedButTrue) &&
+             kind != KeyKind::kUnsupportedEvenIfFalse;
+    case dom::element_type::ARRAY:
+      return dom::array(value).size() == 0 ||
+             (kind == KeyKind::kUnsupportedButText && dom::array(value).size() == 1 &&
+              dom::array(value).at(0).get(text) == simdjson::SUCCESS && text == "text");
     case dom::element_type::OBJECT:
       return dom::object(value).size() == 0 ||
              (kind == KeyKind::kUnsupportedButText && dom::object(value).size() == 1 &&
               value["type"].get(text) == simdjson::SUCCESS && text == "text");
     case dom::element_type::STRING:
       text = value;
-      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none");
+      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none") ||
+             (kind == KeyKind::kUnsupportedButLeft && text == "left");
     default: break;
   }
   if (value.get(number) != simdjson::SUCCESS) return false;
   return (kind == KeyKind::kUnsupportedButOne && number == 1) ||
-         (kind == KeyKind::kUnsupportedButZero && number == 0);
+         (kind == KeyKind::kUnsupportedButZero && number == 0) ||
+         (kind == KeyKind::kUnsupportedAboveZero && number <= 0);
 }
 
 // Not even one that a later version could honour.
 bool is_wrong_type(dom::element value, KeyKind kind) {
-  const bool is_number =
-      kind == KeyKind::kUnsupportedButOne || kind == KeyKind::kUnsupportedButZero;
+  const bool is_number = kind == KeyKind::kUnsupportedButOne ||
+                         kind == KeyKind::kUnsupportedButZero ||
+                         kind == KeyKind::kUnsupportedAboveZero;
   return is_number && (value.is_string() || value.is_array() || value.is_object());
 }
 
@@ -107,14 +115,15 @@ void RequestFields::refuse(int key, std::string_view expected) {
 
 void RequestFields::check_supported() {
   for (int key = 0; key < kNumKeys; ++key) {
-    const auto [name, kind] = kKeys[static_cast<size_t>(key)];
+    const auto [name, kind, instead] = kKeys[static_cast<size_t>(key)];
     if (kind < KeyKind::kUnsupported || !has(key) || asks_for_nothing(at(key), kind)) continue;
     if (is_wrong_type(at(key), kind)) {
       refuse("invalid_value",
              fmt::format("{}{}: expected a number, found {}", where_, name, describe(at(key))));
     }
-    refuse("unsupported", fmt::format("{}{}: found {}; this version does not support it", where_,
-                                      name, describe(at(key))));
+    refuse("unsupported",
+           fmt::format("{}{}: found {}; this version does not support it{}{}", where_, name,
+                       describe(at(key)), instead.empty() ? "" : ", use ", instead));
   }
 }
 
@@ -164,6 +173,21 @@ void RequestFields::read_prompt(RequestDraft& draft, PromptForm form) {
                        where_, prompt_name_, form == PromptForm::kPlain ? " nor messages" : ""));
   }
   read_template_settings(draft.chat);
+  if (asks(key("add_special_tokens"))) {
+    read_flag(key("add_special_tokens"), draft.add_special_tokens.emplace());
+  }
+  read_truncation(draft.truncate_prompt_tokens);
+}
+
+void RequestFields::read_truncation(std::optional<int>& result) {
+  constexpr int kTruncate = key("truncate_prompt_tokens");
+  if (!asks(kTruncate)) return;
+  int64_t value = 0;
+  if (at(kTruncate).get(value) != simdjson::SUCCESS || value == 0 || value < -1 ||
+      value > kMaxCount) {
+    return refuse(kTruncate, fmt::format("an integer from 1 to {}, or -1", kMaxCount));
+  }
+  result = static_cast<int>(value);
 }
 
 void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
@@ -211,6 +235,15 @@ void RequestFields::read_sampling(SamplingParams& sampling) {
     read_token_ids(key("stop_token_ids"), at(key("stop_token_ids")), sampling.stop_token_ids);
   }
   read_logit_bias(sampling.logit_bias);
+  if (asks(key("allowed_token_ids"))) {
+    constexpr int kAllowed = key("allowed_token_ids");
+    read_token_ids(kAllowed, at(kAllowed), sampling.allowed_token_ids);
+    if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
+  }
+  read_flag(key("include_stop_str_in_output"), sampling.keep_stop);
+  bool skip_special = !sampling.show_special;
+  read_flag(key("skip_special_tokens"), skip_special);
+  sampling.show_special = !skip_special;
   if (sampling.min_tokens > sampling.max_tokens) {
     refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
                                         "which is {}",

@@ -70,6 +70,7 @@ class RequestFields {
   void read_message(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_content(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_template_settings(Chat& chat);
+  void read_truncation(std::optional<int>& result);
   void read_integer(int key, IntegerRange range, int& result);
   void read_max_completion_tokens(int& max_tokens);
   void read_number(int key, NumberRange range, float& result);

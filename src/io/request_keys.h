@@ -5,88 +5,187 @@
 #include <cstdint>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace pagedinfer {
 
 // What the parser does with a key of a line.
 enum class KeyKind : uint8_t {
-  kRequest,  // read
-  kBatch,    // read on the outer level of a line of the OpenAI form
-  kIgnored,  // part of the OpenAI form and without effect here
+  kRequest,   // read
+  kBatch,     // read on the outer level of a line of the OpenAI form
+  kIgnored,   // part of the OpenAI form and without effect here; in other lines unknown
+  kNoEffect,  // cannot change an answer, whatever its value
   // Asks for something that this version cannot do, unless the value is null, false or empty, or:
   kUnsupported,
-  kUnsupportedButOne,   // 1
-  kUnsupportedButZero,  // 0
-  kUnsupportedButNone,  // "none"
-  kUnsupportedButText,  // {"type": "text"}
+  kUnsupportedButOne,       // 1
+  kUnsupportedButZero,      // 0
+  kUnsupportedAboveZero,    // 0 or a negative number
+  kUnsupportedButTrue,      // true; false asks
+  kUnsupportedButNone,      // "none"
+  kUnsupportedButLeft,      // "left"
+  kUnsupportedButText,      // {"type": "text"} or ["text"]
+  kUnsupportedEvenIfFalse,  // null
 };
 
 struct KeyInfo {
   std::string_view name;
   KeyKind kind;
+  std::string_view instead = {};  // the key, or flag, that does the same here
 };
 
 // Every key that is known, by name. A key's place in it is its number.
 inline constexpr KeyInfo kKeys[] = {
     {"add_generation_prompt", KeyKind::kRequest},
+    {"add_special_tokens", KeyKind::kRequest},
+    {"allowed_token_ids", KeyKind::kRequest},
     {"arrival_s", KeyKind::kUnsupportedButZero},
     {"bad_words", KeyKind::kUnsupported},
+    {"bad_words_ids", KeyKind::kUnsupported},
     {"beam_width", KeyKind::kUnsupportedButOne},
+    {"begin_suppress_tokens", KeyKind::kUnsupported},
     {"best_of", KeyKind::kUnsupportedButOne},
     {"body", KeyKind::kBatch},
-    {"chat_template", KeyKind::kUnsupported},
+    {"cache_prompt", KeyKind::kNoEffect},
+    {"cache_salt", KeyKind::kNoEffect},
+    {"chat_template", KeyKind::kUnsupported, "--chat-template"},
     {"chat_template_kwargs", KeyKind::kRequest},
     {"continue_final_message", KeyKind::kUnsupported},
     {"custom_id", KeyKind::kBatch},
+    {"detokenize", KeyKind::kUnsupportedButTrue, "--token-ids"},
+    {"diversity_penalty", KeyKind::kUnsupportedButZero},
+    {"do_sample", KeyKind::kUnsupportedEvenIfFalse, "temperature, where 0 is greedy"},
     {"documents", KeyKind::kUnsupported},
+    {"dry_allowed_length", KeyKind::kNoEffect},
+    {"dry_base", KeyKind::kNoEffect},
+    {"dry_multiplier", KeyKind::kUnsupportedAboveZero},
+    {"dry_penalty_last_n", KeyKind::kNoEffect},
+    {"dry_sequence_breakers", KeyKind::kNoEffect},
+    {"dynatemp_exponent", KeyKind::kNoEffect},
+    {"dynatemp_range", KeyKind::kUnsupportedAboveZero},
     {"early_stopping", KeyKind::kUnsupported},
+    {"ebnf", KeyKind::kUnsupported},
     {"echo", KeyKind::kUnsupported},
+    {"encoder_repetition_penalty", KeyKind::kUnsupportedButOne},
+    {"eos_token_id", KeyKind::kUnsupported, "stop_token_ids"},
+    {"epsilon_cutoff", KeyKind::kUnsupportedButZero},
+    {"eta_cutoff", KeyKind::kUnsupportedButZero},
+    {"exponential_decay_length_penalty", KeyKind::kUnsupported},
+    {"forced_bos_token_id", KeyKind::kUnsupported},
+    {"forced_eos_token_id", KeyKind::kUnsupported},
     {"frequency_penalty", KeyKind::kRequest},
     {"function_call", KeyKind::kUnsupportedButNone},
     {"functions", KeyKind::kUnsupported},
+    {"grammar", KeyKind::kUnsupported},
+    {"guidance_scale", KeyKind::kUnsupportedButOne},
     {"guided_choice", KeyKind::kUnsupported},
+    {"guided_decoding_backend", KeyKind::kNoEffect},
     {"guided_grammar", KeyKind::kUnsupported},
     {"guided_json", KeyKind::kUnsupported},
     {"guided_regex", KeyKind::kUnsupported},
+    {"guided_whitespace_pattern", KeyKind::kNoEffect},
     {"id", KeyKind::kRequest},
     {"ignore_eos", KeyKind::kRequest},
+    {"include_reasoning", KeyKind::kNoEffect},
+    {"include_stop_str_in_output", KeyKind::kRequest},
+    {"json_schema", KeyKind::kUnsupported},
     {"length_penalty", KeyKind::kUnsupportedButOne},
     {"logit_bias", KeyKind::kRequest},
+    {"logits_processors", KeyKind::kUnsupported},
     {"logprobs", KeyKind::kUnsupported},
+    {"lora_request", KeyKind::kUnsupported},
     {"max_completion_tokens", KeyKind::kRequest},
+    {"max_length", KeyKind::kUnsupported, "max_tokens, without the prompt"},
+    {"max_new_tokens", KeyKind::kUnsupported, "max_tokens"},
+    {"max_output_tokens", KeyKind::kUnsupported, "max_tokens"},
     {"max_tokens", KeyKind::kRequest},
+    {"max_tokens_to_sample", KeyKind::kUnsupported, "max_tokens"},
     {"messages", KeyKind::kRequest},
+    {"metadata", KeyKind::kIgnored},
     {"method", KeyKind::kBatch},
+    {"min_keep", KeyKind::kUnsupportedAboveZero},
+    {"min_length", KeyKind::kUnsupportedAboveZero, "min_tokens, without the prompt"},
+    {"min_new_tokens", KeyKind::kUnsupportedAboveZero, "min_tokens"},
     {"min_p", KeyKind::kRequest},
     {"min_tokens", KeyKind::kRequest},
+    {"mirostat", KeyKind::kUnsupportedButZero},
+    {"mirostat_eta", KeyKind::kNoEffect},
+    {"mirostat_mode", KeyKind::kUnsupportedButZero},
+    {"mirostat_tau", KeyKind::kNoEffect},
+    {"modalities", KeyKind::kUnsupportedButText},
     {"model", KeyKind::kIgnored},
     {"n", KeyKind::kUnsupportedButOne},
+    {"n_keep", KeyKind::kNoEffect},
+    {"n_predict", KeyKind::kUnsupported, "max_tokens"},
+    {"n_probs", KeyKind::kUnsupportedAboveZero},
+    {"no_repeat_ngram_size", KeyKind::kUnsupportedAboveZero},
+    {"no_stop_trim", KeyKind::kUnsupported, "include_stop_str_in_output"},
+    {"num_beam_groups", KeyKind::kUnsupportedButOne},
+    {"num_beams", KeyKind::kUnsupportedButOne},
+    {"num_predict", KeyKind::kUnsupported, "max_tokens"},
+    {"num_return_sequences", KeyKind::kUnsupportedButOne},
     {"parallel_tool_calls", KeyKind::kUnsupported},
+    {"penalize_nl", KeyKind::kNoEffect},
+    {"penalty_alpha", KeyKind::kUnsupportedButZero},
+    {"prediction", KeyKind::kIgnored},
     {"presence_penalty", KeyKind::kRequest},
     {"prompt", KeyKind::kRequest},
+    {"prompt_cache_key", KeyKind::kIgnored},
     {"prompt_embeds", KeyKind::kUnsupported},
     {"prompt_logprobs", KeyKind::kUnsupported},
     {"prompt_token_ids", KeyKind::kRequest},
     {"reasoning_effort", KeyKind::kUnsupportedButNone},
+    {"regex", KeyKind::kUnsupported},
+    {"repeat_last_n", KeyKind::kNoEffect},
+    {"repeat_penalty", KeyKind::kUnsupportedButOne, "repetition_penalty"},
     {"repetition_penalty", KeyKind::kRequest},
     {"response_format", KeyKind::kUnsupportedButText},
+    {"return_full_text", KeyKind::kUnsupported},
+    {"return_token_ids", KeyKind::kUnsupported, "--token-ids"},
+    {"return_tokens_as_token_ids", KeyKind::kUnsupported, "--token-ids"},
+    {"safety_identifier", KeyKind::kIgnored},
+    {"samplers", KeyKind::kUnsupported},
     {"seed", KeyKind::kRequest},
+    {"sequence_bias", KeyKind::kUnsupported, "logit_bias"},
+    {"service_tier", KeyKind::kIgnored},
+    {"skip_special_tokens", KeyKind::kRequest},
+    {"spaces_between_special_tokens", KeyKind::kUnsupportedButTrue},
     {"stop", KeyKind::kRequest},
+    {"stop_regex", KeyKind::kUnsupported},
+    {"stop_sequences", KeyKind::kUnsupported, "stop"},
+    {"stop_strings", KeyKind::kUnsupported, "stop"},
     {"stop_token_ids", KeyKind::kRequest},
+    {"store", KeyKind::kIgnored},
     {"stream", KeyKind::kUnsupported},
     {"stream_options", KeyKind::kUnsupported},
     {"structured_outputs", KeyKind::kUnsupported},
     {"suffix", KeyKind::kUnsupported},
+    {"suppress_tokens", KeyKind::kUnsupported},
     {"temperature", KeyKind::kRequest},
+    {"temperature_last", KeyKind::kUnsupported},
+    {"tfs_z", KeyKind::kUnsupportedButOne},
+    {"thinking_token_budget", KeyKind::kUnsupported},
     {"tool_choice", KeyKind::kUnsupportedButNone},
     {"tools", KeyKind::kUnsupported},
+    {"top_a", KeyKind::kUnsupportedButZero},
+    {"top_h", KeyKind::kUnsupported},
     {"top_k", KeyKind::kRequest},
     {"top_logprobs", KeyKind::kUnsupportedButZero},
+    {"top_n_sigma", KeyKind::kUnsupportedAboveZero},
+    {"top_n_tokens", KeyKind::kUnsupportedAboveZero},
     {"top_p", KeyKind::kRequest},
+    {"truncate_prompt_tokens", KeyKind::kRequest},
+    {"truncation_side", KeyKind::kUnsupportedButLeft},
+    {"typ_p", KeyKind::kUnsupportedButOne},
     {"typical_p", KeyKind::kUnsupportedButOne},
     {"url", KeyKind::kBatch},
     {"use_beam_search", KeyKind::kUnsupported},
     {"user", KeyKind::kIgnored},
+    {"verbosity", KeyKind::kUnsupported},
+    {"vllm_xargs", KeyKind::kUnsupported},
+    {"watermark", KeyKind::kUnsupported},
+    {"web_search_options", KeyKind::kUnsupported},
+    {"xtc_probability", KeyKind::kUnsupportedAboveZero},
+    {"xtc_threshold", KeyKind::kNoEffect},
 };
 inline constexpr int kNumKeys = static_cast<int>(std::size(kKeys));
 static_assert(std::is_sorted(std::begin(kKeys), std::end(kKeys),
@@ -105,6 +204,29 @@ constexpr int find_key(std::string_view name) {
 consteval int key(std::string_view name) {
   const int number = find_key(name);
   return number >= 0 ? number : throw "no such key";
+}
+
+// Whether a letter added, left out, changed or swapped with its neighbour makes the one the other.
+constexpr bool is_one_edit_away(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > 1 || a == b) return false;
+  size_t same = 0;
+  while (same < a.size() && a[same] == b[same]) ++same;
+  const std::string_view a_rest = a.substr(same), b_rest = b.substr(same);
+  if (a.size() < b.size()) return a_rest == b_rest.substr(1);
+  if (a_rest.substr(1) == b_rest.substr(1)) return true;
+  return a_rest.size() > 1 && a_rest[0] == b_rest[1] && a_rest[1] == b_rest[0] &&
+         a_rest.substr(2) == b_rest.substr(2);
+}
+
+// The key that somebody meant who wrote an unknown one; "" if there is none so near. Names of
+// less than four letters are near too many.
+constexpr std::string_view find_similar_key(std::string_view name) {
+  for (const KeyInfo& known : kKeys) {
+    if (known.kind != KeyKind::kRequest || known.name.size() < 4) continue;
+    if (is_one_edit_away(name, known.name)) return known.name;
+  }
+  return {};
 }
 
 }  // namespace pagedinfer

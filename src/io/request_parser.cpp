@@ -59,6 +59,14 @@ RequestError json_error(std::string_view text) {
   }
 }
 
+// The known key that an unknown one resembles, as the object calls it; "" if there is none.
+std::string similar_to(std::string_view name, const RequestFields& fields) {
+  const std::string_view prompt = fields.name_of(key("prompt"));
+  if (prompt.size() >= 4 && is_one_edit_away(name, prompt)) return std::string(prompt);
+  const std::string_view similar = find_similar_key(name);
+  return similar == "prompt" ? "" : std::string(similar);
+}
+
 void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t count) {
   auto found = keys.find(name);
   if (found == keys.end()) {
@@ -72,9 +80,10 @@ void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t co
 
 class RequestParser::Impl {
  public:
-  Impl(SamplingParams defaults, std::string prompt_field)
+  Impl(SamplingParams defaults, std::string prompt_field, bool strict)
       : defaults_(std::move(defaults)),
         prompt_field_(std::move(prompt_field)),
+        strict_(strict),
         json_(std::make_unique<dom::parser>()) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
@@ -84,13 +93,20 @@ class RequestParser::Impl {
   void collect(dom::object object, RequestFields& fields);
   void read_plain(RequestFields& fields, RequestDraft& draft);
   void read_batch(RequestFields& fields, RequestDraft& draft);
-  void count_unread(const RequestFields& fields, std::initializer_list<KeyKind> kinds);
-  void count_unknown(std::string_view name);
+  // Of the keys that stand where nothing reads them.
+  template <class IsRead>
+  void count_unread(const RequestFields& fields, const IsRead& is_read);
+  void count_unknown(std::string_view name, std::string similar = {});
+  void refuse_unknown(RequestFields& fields);
 
   const SamplingParams defaults_;
   const std::string prompt_field_;
+  const bool strict_;
   std::unique_ptr<dom::parser> json_;
   UnknownKeys unknown_keys_;
+  // Of the line in hand.
+  std::vector<KeyHint> hints_;
+  std::string first_unknown_;  // as a message says it; "" if it has none
 };
 
 bool may_name_prompt(std::string_view name) {
@@ -101,8 +117,8 @@ bool may_name_prompt(std::string_view name) {
   return kind != KeyKind::kRequest && kind != KeyKind::kBatch;
 }
 
-RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field)
-    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(prompt_field))) {}
+RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field, bool strict)
+    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(prompt_field), strict)) {}
 
 RequestParser::~RequestParser() = default;
 
@@ -142,6 +158,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
   } else {
     draft.sampling = defaults_;
+    first_unknown_.clear();
     RequestFields fields("", prompt_field_);
     collect(object, fields);
     if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
@@ -150,6 +167,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
       read_plain(fields, draft);
     }
     result.error = fields.error();
+    result.hints = std::exchange(hints_, {});
   }
   if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
   return result;
@@ -161,27 +179,30 @@ void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
     if (known >= 0) {
       fields.set(known, value);
     } else {
-      count_unknown(name);
+      count_unknown(name, similar_to(name, fields));
     }
   }
 }
 
 void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft) {
   draft.head.id_json = fields.read_id(key("id"));
-  count_unread(fields, {KeyKind::kBatch, KeyKind::kIgnored});
+  count_unread(fields,
+               [](KeyKind kind) { return kind != KeyKind::kBatch && kind != KeyKind::kIgnored; });
+  refuse_unknown(fields);
   fields.check_supported();
   fields.read_prompt(draft, PromptForm::kPlain);
   fields.read_sampling(draft.sampling);
   for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
+  refuse_unknown(fields);
 }
 
 void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft) {
   const bool chat = fields.says(key("url"), "/v1/chat/completions");
   draft.head.form = chat ? RecordForm::kOpenAiChat : RecordForm::kOpenAiCompletion;
   draft.head.id_json = fields.read_id(key("custom_id"));
-  count_unread(fields, {KeyKind::kRequest, KeyKind::kIgnored, KeyKind::kUnsupported,
-                        KeyKind::kUnsupportedButOne, KeyKind::kUnsupportedButZero,
-                        KeyKind::kUnsupportedButNone, KeyKind::kUnsupportedButText});
+  count_unread(fields,
+               [](KeyKind kind) { return kind == KeyKind::kBatch || kind == KeyKind::kNoEffect; });
+  refuse_unknown(fields);
   if (fields.has(key("method")) && !fields.says(key("method"), "POST")) {
     fields.refuse(key("method"), "\"POST\"");
   }
@@ -196,27 +217,38 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   if (fields.failed()) return;
   RequestFields body("body.");
   collect(object, body);
-  count_unread(body, {KeyKind::kBatch});
+  count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
+  refuse_unknown(body);
   body.check_supported();
   body.read_prompt(draft, chat ? PromptForm::kChat : PromptForm::kCompletion);
   body.read_sampling(draft.sampling);
   for (const std::string_view name : body.unknown_keys()) count_unknown(name);
+  refuse_unknown(body);
   fields.refuse(body.error());
 }
 
-void RequestParser::Impl::count_unread(const RequestFields& fields,
-                                       std::initializer_list<KeyKind> kinds) {
+template <class IsRead>
+void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead& is_read) {
   for (int number = 0; number < kNumKeys; ++number) {
-    if (!fields.has(number)) continue;
-    const KeyKind kind = kKeys[static_cast<size_t>(number)].kind;
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
-      count_unknown(fields.name_of(number));
-    }
+    const auto [name, kind, instead] = kKeys[static_cast<size_t>(number)];
+    if (!fields.has(number) || is_read(kind)) continue;
+    // A request's key is unread on the outer level alone.
+    const bool misplaced = kind == KeyKind::kRequest && number != key("id");
+    count_unknown(fields.name_of(number), misplaced ? fmt::format("body.{}", name) : "");
   }
 }
 
-void RequestParser::Impl::count_unknown(std::string_view name) {
+void RequestParser::Impl::count_unknown(std::string_view name, std::string similar) {
   add_key(unknown_keys_, shorten(name), 1);
+  if (strict_ && first_unknown_.empty()) {
+    first_unknown_ = fmt::format("{}: nobody reads this key", quote(name));
+    if (!similar.empty()) first_unknown_ += fmt::format("; did you mean {}?", similar);
+  }
+  if (!similar.empty()) hints_.push_back({std::string(shorten(name)), std::move(similar)});
+}
+
+void RequestParser::Impl::refuse_unknown(RequestFields& fields) {
+  if (!first_unknown_.empty()) fields.refuse("unknown_key", first_unknown_);
 }
 
 }  // namespace pagedinfer

@@ -20,7 +20,14 @@ struct RequestDraft {
   bool has_messages = false;
   Chat chat = {};  // its settings may be there without messages
   std::vector<TokenId> prompt_token_ids = {};
+  std::optional<int> truncate_prompt_tokens = {};  // the last ones stay; -1: as many as fit
+  std::optional<bool> add_special_tokens = {};     // around the prompt; nothing: as is usual
   SamplingParams sampling = {};
+};
+
+// An unknown key, and the known one that it resembles.
+struct KeyHint {
+  std::string key, similar;
 };
 
 // A line's request, or the reason why there is none; then `request.head` is filled in as far as
@@ -28,6 +35,7 @@ struct RequestDraft {
 struct ParsedLine {
   RequestDraft request = {};
   RequestError error = {};  // without a code if all is well
+  std::vector<KeyHint> hints = {};
 
   bool failed() const { return !error.code.empty(); }
 };
@@ -45,15 +53,17 @@ bool may_name_prompt(std::string_view key);
 //   missing_prompt    neither prompt nor prompt_token_ids nor messages
 //   ambiguous_prompt  more than one of them
 //   unsupported       a known key whose value asks for what this version cannot do
+//   unknown_key       a key that nobody knows, where that is an error
 //   invalid_value     a value of the wrong type or out of range
 //
 // Knows nothing of files, tokenizers or models.
 class RequestParser {
  public:
   // `defaults` is what a line does not say. The prompt of a line that is not of the OpenAI form
-  // stands under `prompt_field`; then a key "prompt" is one that nobody knows.
-  // REQUIRES: may_name_prompt(prompt_field)
-  explicit RequestParser(SamplingParams defaults, std::string prompt_field = "prompt");
+  // stands under `prompt_field`; then a key "prompt" is one that nobody knows. With `strict` such
+  // a key is an error. REQUIRES: may_name_prompt(prompt_field)
+  explicit RequestParser(SamplingParams defaults, std::string prompt_field = "prompt",
+                         bool strict = false);
   ~RequestParser();
 
   // REQUIRES: kLinePadding readable bytes follow `text`. `index` and `line` go into the head.

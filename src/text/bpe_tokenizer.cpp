@@ -67,6 +67,10 @@ class BpeTokenizer final : public Tokenizer {
     return bytes_[static_cast<size_t>(token)];
   }
 
+  std::string_view special_text(TokenId token) const override {
+    return parts_.vocabulary->text(token);
+  }
+
   bool is_byte(TokenId token) const override {
     return parts_.vocabulary->has(token) && is_byte_[static_cast<size_t>(token)];
   }

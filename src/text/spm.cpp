@@ -77,6 +77,13 @@ class SentencePieceTokenizer final : public Tokenizer {
     return bytes_[static_cast<size_t>(token)];
   }
 
+  std::string_view special_text(TokenId token) const override {
+    if (token >= 0 && token < vocab_size()) return processor_.IdToPiece(token);
+    for (const auto& [spelling, added] : added_)
+      if (token == added) return spelling;
+    return {};
+  }
+
   bool is_byte(TokenId token) const override {
     return token >= 0 && token < vocab_size() && processor_.IsByte(token);
   }

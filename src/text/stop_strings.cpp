@@ -17,8 +17,9 @@ size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, 
 
 }  // namespace
 
-TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops)
-    : tokenizer_(tokenizer) {
+TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops,
+                       TextOptions options)
+    : tokenizer_(tokenizer), options_(options) {
   for (const std::string& stop : stops) {
     if (stop.empty()) continue;
     std::vector<size_t> fallback(stop.size() + 1, 0);
@@ -60,7 +61,8 @@ size_t TextStream::break_run() {
 }
 
 bool TextStream::push(TokenId token, bool may_stop) {
-  const std::string_view bytes = tokenizer_.token_bytes(token);
+  std::string_view bytes = tokenizer_.token_bytes(token);
+  if (bytes.empty() && options_.show_special) bytes = tokenizer_.special_text(token);
   size_t before = text_.size();
   if (tokenizer_.is_byte(token)) {
     before = push_byte(bytes.front());
@@ -74,8 +76,10 @@ bool TextStream::push(TokenId token, bool may_stop) {
       pattern.matched = advance(pattern.text, pattern.fallback, pattern.matched, text_[i]);
       if (pattern.matched < pattern.text.size() || !may_stop) continue;
       const size_t begin = i + 1 - pattern.text.size();
-      stopped_at_ = std::min(stopped_at_.value_or(begin), begin);
       stopped = true;
+      if (stopped_at_ && (*stopped_at_ < begin || (*stopped_at_ == begin && cut_ <= i))) continue;
+      stopped_at_ = begin;
+      cut_ = options_.keep_stop ? i + 1 : begin;
     }
   }
   return stopped;

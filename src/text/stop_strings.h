@@ -11,6 +11,11 @@
 
 namespace pagedinfer {
 
+struct TextOptions {
+  bool show_special = false;  // special tokens are in the text as they are spelt
+  bool keep_stop = false;     // the stop string that was found is the end of the text
+};
+
 // The text of one completion, token by token: what the tokens add to the prompt's text (a
 // leading space is kept), as valid UTF-8. Finds stop strings as they appear in the text, also
 // across tokens. The work is linear in the text for each stop string. Bytes that byte tokens
@@ -19,14 +24,15 @@ namespace pagedinfer {
 class TextStream {
  public:
   // REQUIRES: the tokenizer outlives the stream.
-  TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops);
+  TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops,
+             TextOptions options = {});
 
   // True if a stop string ends in this token. Stop strings that end in a token pushed with
   // `may_stop` false do not count.
   bool push(TokenId token, bool may_stop = true);
 
-  // The text, up to the stop string that begins first if one has been found.
-  std::string finish() const { return text_.substr(0, stopped_at_.value_or(text_.size())); }
+  // The text, up to or with the stop string that begins first if one has been found.
+  std::string finish() const { return text_.substr(0, stopped_at_ ? cut_ : text_.size()); }
 
  private:
   // One string that is looked for (Knuth, Morris and Pratt 1977).
@@ -43,6 +49,7 @@ class TextStream {
   size_t break_run();
 
   const Tokenizer& tokenizer_;
+  const TextOptions options_;
   std::vector<Pattern> patterns_ = {};
   Utf8Stream decoder_ = {};
   std::string text_ = {};
@@ -50,7 +57,8 @@ class TextStream {
   size_t run_begin_ = 0;  // in the text
   size_t run_size_ = 0;   // tokens
   bool run_broken_ = false;
-  std::optional<size_t> stopped_at_ = {};
+  std::optional<size_t> stopped_at_ = {};  // where the stop string begins
+  size_t cut_ = 0;                         // where the text ends then
 };
 
 }  // namespace pagedinfer

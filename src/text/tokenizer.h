@@ -36,6 +36,9 @@ class Tokenizer {
   // special tokens and ids that are none.
   virtual std::string_view token_bytes(TokenId token) const = 0;
 
+  // How a token is spelt that token_bytes() leaves out; empty for ids that are none.
+  virtual std::string_view special_text(TokenId) const { return {}; }
+
   // Whether the token is one byte, for a character that has no token. Bytes side by side that
   // are not UTF-8 as a whole are U+FFFD each.
   virtual bool is_byte(TokenId) const { return false; }
