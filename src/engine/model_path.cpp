@@ -37,15 +37,16 @@ std::string name_of_model(const std::string& dir) {
   if (path.empty()) path = fs::path(dir).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // it ended in a slash
   constexpr std::string_view kCached = "models--", kBetween = "--";
-  std::string cached = path.parent_path().parent_path().filename().string();
-  if (path.parent_path().filename() != "snapshots" || !cached.starts_with(kCached)) {
+  const std::string folder = path.parent_path().parent_path().filename().string();
+  if (path.parent_path().filename() != "snapshots" || !folder.starts_with(kCached)) {
     const std::string name = path.filename().string();
     return name.empty() ? "model" : name;
   }
-  cached.erase(0, kCached.size());
+  const std::string_view cached = std::string_view(folder).substr(kCached.size());
   const size_t end_of_org = cached.find(kBetween);
-  if (end_of_org != std::string::npos) cached.replace(end_of_org, kBetween.size(), "/");
-  return cached;
+  if (end_of_org == std::string_view::npos) return std::string(cached);
+  return fmt::format("{}/{}", cached.substr(0, end_of_org),
+                     cached.substr(end_of_org + kBetween.size()));
 }
 
 std::string program_path() { return fs::read_symlink("/proc/self/exe").string(); }
