@@ -146,7 +146,7 @@ TEST_CASE("a bundled model is found by its short name from the program's path") 
   CHECK_THROWS_WITH_AS(find_model("no-such-model", root + "/build/pagedinfer"),
                        doctest::Contains("looked at"), Error);
   CHECK_THROWS_WITH_AS(find_model("no/such/model", root + "/build/pagedinfer"),
-                       doctest::Contains("no such directory"), Error);
+                       doctest::Contains("no such folder"), Error);
 }
 
 TEST_CASE("a model has one name, however the path to it is spelt") {

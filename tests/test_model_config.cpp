@@ -240,9 +240,10 @@ TEST_CASE("files that are absent or not JSON are errors that name them") {
     }
     return "";
   };
-  CHECK(error_of("/no/such/model") == "/no/such/model: no such model directory");
+  CHECK(error_of("/no/such/model") ==
+        "/no/such/model/config.json: cannot open: No such file or directory");
   TempDir dir;
-  CHECK(error_of(dir.path()) == dir / "config.json: cannot be read");
+  CHECK(error_of(dir.path()) == dir / "config.json: cannot open: No such file or directory");
   for (std::string text : {std::string(), std::string("{"), std::string("[1]"), std::string("nul"),
                            std::string("{\"a\": 1}}"), std::string(100000, '['),
                            std::string("{\"a\": \"\xFF\"}"), std::string("\0\0", 2)}) {

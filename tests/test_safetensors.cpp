@@ -255,7 +255,7 @@ TEST_CASE("shards are found through the index, and its mistakes are named") {
   CHECK(has(error_with("shard-1.safetensors", "../shard-1.safetensors"), "'../shard-1"));
   CHECK(has(error_with("\"shard-1.safetensors\"", "[]"), "expected the name of a file"));
   CHECK(has(error_with("\"shard-1.safetensors\"", "\"\""), "expected the name of a file"));
-  CHECK(has(error_with("\"shard-1.safetensors\"", "\".\""), "is not a regular file"));
+  CHECK(has(error_with("\"shard-1.safetensors\"", "\".\""), "it is a folder, not a regular file"));
 
   write_file(index, text);
   const std::string shard = files.dir() + "/shard-1.safetensors";

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <concepts>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -13,6 +12,7 @@
 #include "core/json.h"
 #include "engine/model_path.h"
 #include "io/mapped_file.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 namespace {
@@ -45,19 +45,14 @@ std::string weights_file(const std::string& path) {
   return fmt::format("{} bytes, {:016x}", text.size(), hash);
 }
 
-void add_model(Fingerprint& fingerprint, const std::string& dir) {
-  namespace fs = std::filesystem;
+void add_model(Fingerprint& fingerprint, const std::string& dir,
+               const std::vector<std::string>& weights) {
   for (const std::string_view name : kModelFiles) {
-    const fs::path path = fs::path(dir) / name;
-    if (fs::exists(path)) fingerprint.set(name, whole_file(path.string()));
+    const std::string path = fmt::format("{}/{}", dir, name);
+    if (file_exists(path)) fingerprint.set(name, whole_file(path));
   }
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
-    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    fingerprint.set(name, weights_file((fs::path(dir) / name).string()));
+  for (const std::string& path : weights) {
+    fingerprint.set(path.substr(path.rfind('/') + 1), weights_file(path));
   }
 }
 
@@ -74,14 +69,14 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
     fingerprint.set(name, on ? "on" : "off");
   };
   fingerprint.set("model", setup.model_name);  // records name it
-  add_model(fingerprint, setup.model_dir);
+  fingerprint.set("weights", config.weights);
+  add_model(fingerprint, setup.model_dir, setup.model.checkpoint.paths());
   fingerprint.set("device", setup.on_gpu ? "cuda" : "cpu");
   if (setup.on_gpu) {
     on_off("deterministic", config.deterministic);
     // GPUs of another kind, or another cuBLAS, add up in another order.
     if (config.deterministic) fingerprint.set("gpu", setup.gpu_arithmetic);
   }
-  fingerprint.set("weights", config.weights);
   fingerprint.set("dtype", name_of(setup.compute));
   number("max-model-len", setup.max_model_len);
 

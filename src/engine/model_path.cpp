@@ -5,30 +5,85 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/shortened.h"
+#include "io/model_folder.h"
 
 namespace pagedinfer {
 
 namespace fs = std::filesystem;
 
-std::string find_model(const std::string& name, const std::string& program_path) {
+namespace {
+
+// Whether there is something of that name, be it a link to nothing.
+bool has_name(const fs::path& path) {
   std::error_code ignored;
-  const bool is_directory = fs::is_directory(name, ignored);
-  if (fs::exists(fs::path(name) / "config.json", ignored)) return name;
-  if (name.find('/') != std::string::npos) {
-    if (is_directory) return name;  // whoever opens it says what is missing
-    throw Error(fmt::format("--model {}: no such directory", name));
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+// ORGANIZATION/NAME, as a hub calls a model.
+bool is_hub_name(const std::string& name) {
+  const size_t slash = name.find('/');
+  return slash != name.npos && slash == name.rfind('/') && slash > 0 && slash + 1 < name.size() &&
+         name.find_first_of(".~") > slash;
+}
+
+Error no_folder(const std::string& name, const std::error_code& error) {
+  const std::string shown = shortened(name);
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
+    return Error(fmt::format("--model {}: cannot open: {}", shown, error.message()));
   }
+  if (is_hub_name(name)) {
+    return Error(fmt::format(
+        "--model {0}: no such folder, and models are not downloaded; get it with the hub's own "
+        "client (hf download {0} --local-dir DIR) and give --model DIR",
+        shown));
+  }
+  return Error(fmt::format("--model {}: no such folder", shown));
+}
+
+Error no_model_file(const std::string& name) {
+  if (name.ends_with(".gguf")) {
+    return Error(fmt::format(
+        "--model {}: GGUF is not read; expected the folder with config.json and safetensors that "
+        "it was made of",
+        shortened(name)));
+  }
+  return Error(
+      fmt::format("--model {}: is a file; expected the folder with config.json and safetensors",
+                  shortened(name)));
+}
+
+// A folder without config.json.
+std::string model_in(const std::string& dir) {
+  if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) return snapshot;
+  const std::string instead = other_model_files(dir);
+  if (instead.empty()) return dir;  // whoever opens it says what is missing
+  throw Error(fmt::format("--model {}: has no config.json{}", dir, instead));
+}
+
+}  // namespace
+
+std::string find_model(const std::string& name, const std::string& program_path) {
+  if (has_name(fs::path(name) / "config.json")) return name;
+  std::error_code error, ignored;
+  const fs::file_status status = fs::status(name, error);
+  const bool is_directory = fs::is_directory(status);
   std::string looked;
-  const fs::path bin = fs::path(program_path).parent_path();
-  for (const char* folder : {"../datasets", "../../datasets", "../datasets/configs",
-                             "../../datasets/configs", "../share/pagedinfer"}) {
-    const fs::path candidate = (bin / folder / name).lexically_normal();
-    if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
-    looked += fmt::format("\n  {}", candidate.string());
+  if (name.find('/') == std::string::npos) {
+    const fs::path bin = fs::path(program_path).parent_path();
+    for (const char* folder : {"../datasets", "../../datasets", "../datasets/configs",
+                               "../../datasets/configs", "../share/pagedinfer"}) {
+      const fs::path candidate = (bin / folder / name).lexically_normal();
+      if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
+      looked += fmt::format("\n  {}", shortened(candidate.string()));
+    }
   }
-  if (is_directory) return name;
-  throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}", name,
-                          looked));
+  if (is_directory) return model_in(name);
+  if (fs::exists(status)) throw no_model_file(name);
+  if (looked.empty()) throw no_folder(name, error);
+  throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}",
+                          shortened(name), looked));
 }
 
 std::string name_of_model(const std::string& dir) {
@@ -49,6 +104,9 @@ std::string name_of_model(const std::string& dir) {
                      cached.substr(end_of_org + kBetween.size()));
 }
 
-std::string program_path() { return fs::read_symlink("/proc/self/exe").string(); }
+std::string program_path() {
+  std::error_code ignored;  // without a path no bundled model is found, which a message says
+  return fs::read_symlink("/proc/self/exe", ignored).string();
+}
 
 }  // namespace pagedinfer

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/sampling_ranges.h"
+#include "core/shortened.h"
 #include "engine/model_path.h"
 #include "engine/resolve.h"
 #include "io/file_names.h"
@@ -48,7 +49,8 @@ void within(const char* flag, const std::optional<T>& value, Range range) {
 
 void one_of(const char* flag, const std::string& value, const std::vector<std::string>& names) {
   if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  throw Error(fmt::format("{} {}: expected one of {}", flag, value, fmt::join(names, ", ")));
+  throw Error(
+      fmt::format("{} {}: expected one of {}", flag, shortened(value), fmt::join(names, ", ")));
 }
 
 void check_device(const Config& config) {
@@ -82,8 +84,8 @@ void check_utf8(const char* flag, std::string_view text) {
 void check_chat(const Config& config) {
   const std::string& name = config.chat_template;
   if (!name.empty() && name != "none" && find_chat_template(name) == nullptr) {
-    throw Error(
-        fmt::format("--chat-template {}: expected none or one of {}", name, chat_template_names()));
+    throw Error(fmt::format("--chat-template {}: expected none or one of {}", shortened(name),
+                            chat_template_names()));
   }
   if (config.chat && name == "none") {
     throw Error("--chat: --chat-template none leaves it no template; leave one of them out");

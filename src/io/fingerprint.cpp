@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/shortened.h"
 
 namespace pagedinfer {
 
@@ -57,10 +58,10 @@ std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fi
 void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found) {
   const auto difference = first_difference(began, found);
   if (!difference) return;
-  throw Error(
-      fmt::format("{}: the run began with {} = {}, found {}; resume it with what it began with, or "
-                  "--overwrite begins a new one",
-                  path, difference->name, difference->a, difference->b));
+  throw Error(fmt::format(
+      "{}: the run began with {} = {}, found {}; resume it with what it began with, or "
+      "--overwrite begins a new one",
+      path, shortened(difference->name), shortened(difference->a), shortened(difference->b)));
 }
 
 }  // namespace pagedinfer

@@ -1,9 +1,16 @@
 #include "io/json_file.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/json_parse.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 namespace {
@@ -21,10 +28,28 @@ std::string shown(element value) {
   return text.substr(0, end) + "...";
 }
 
+simdjson::padded_string load(const std::string& path) {
+  const OpenFile file(path);
+  struct stat status = {};
+  const auto check = [&](bool fine) {
+    if (!fine) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  };
+  check(fstat(file.fd, &status) == 0);
+  simdjson::padded_string text(static_cast<size_t>(status.st_size));
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t count = read(file.fd, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0);
+    if (count == 0) throw Error(fmt::format("{}: has become shorter while it was read", path));
+    done += static_cast<size_t>(count);
+  }
+  return text;
+}
+
 }  // namespace
 
 void JsonObject::fail(std::string_view key, std::string_view message) const {
-  throw Error(fmt::format("{}: '{}{}' {}", file_, prefix_, key, message));
+  throw Error(fmt::format("{}: '{}' {}", file_, shortened(prefix_ + std::string(key)), message));
 }
 
 std::optional<element> JsonObject::find(std::string_view key) const {
@@ -162,12 +187,7 @@ std::string JsonObject::string(std::string_view key) const {
   return *value;
 }
 
-JsonFile::JsonFile(const std::string& path) : path_(path) {
-  simdjson::padded_string text;
-  if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS)
-    throw Error(path + ": cannot be read");
-  parse(text);
-}
+JsonFile::JsonFile(const std::string& path) : path_(path) { parse(load(path)); }
 
 JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(path)) {
   parse(simdjson::padded_string(bytes));

@@ -1,6 +1,5 @@
 #include "io/line_scan.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -36,9 +35,8 @@ bool read_more(const OpenFile& file, const std::string& path, int64_t place, std
 
 int64_t scan_lines(const std::string& path, int64_t begin,
                    const std::function<bool(std::string_view line, int64_t place)>& take) {
-  const OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd < 0 && errno == ENOENT) return 0;
-  if (file.fd < 0) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  if (!file_exists(path)) return 0;
+  const OpenFile file(path);
   std::string buffer;  // the file from `begin` on
   size_t searched = 0;
   while (read_more(file, path, begin, buffer)) {

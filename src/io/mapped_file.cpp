@@ -1,6 +1,5 @@
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,23 +10,21 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
 MappedFile::MappedFile(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw Error(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
+  const OpenFile file(path);
   struct stat status = {};
-  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const auto size = regular ? static_cast<size_t>(status.st_size) : 0;
+  if (::fstat(file.fd, &status) != 0)
+    throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  const auto size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
   // A mapping of no bytes is an error, a file of no bytes is not.
-  if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  const int reason = errno;
-  ::close(file);
-  if (!regular) throw Error(path + ": is not a regular file");
+  if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED)
-    throw Error(fmt::format("{}: cannot be mapped: {}", path, std::strerror(reason)));
+    throw Error(fmt::format("{}: cannot map: {}", path, std::strerror(errno)));
   bytes_ = {static_cast<const std::byte*>(data), size};
 }
 

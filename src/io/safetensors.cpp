@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <set>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/json_file.h"
+#include "io/model_folder.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 namespace {
@@ -26,14 +29,15 @@ std::optional<DType> dtype_of(std::string_view type) {
 Checkpoint::Checkpoint(const std::string& dir) {
   const std::string single = dir + "/model.safetensors";
   const std::string index = single + ".index.json";
-  if (std::filesystem::exists(single)) {
+  if (file_exists(single)) {
     source_ = single;
     tensors_ = add_file(single);
-  } else if (std::filesystem::exists(index)) {
+  } else if (file_exists(index)) {
     source_ = index;
     add_shards(dir, index);
   } else {
-    throw Error(dir + ": holds neither model.safetensors nor model.safetensors.index.json");
+    throw Error(fmt::format("{}: has neither model.safetensors nor model.safetensors.index.json{}",
+                            dir, other_model_files(dir)));
   }
 
   for (auto& [name, stored] : tensors_) {
@@ -53,8 +57,8 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
   for (const Declared& d : tensors) {
     int64_t elements = 0;
     if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMost || total > kMost)
-      throw Error(
-          fmt::format("{}: tensor '{}' of [{}, {}] is too large", source, d.name, d.rows, d.cols));
+      throw Error(fmt::format("{}: tensor '{}' of [{}, {}] is too large", source, shortened(d.name),
+                              d.rows, d.cols));
     total += (bytes_of(d) + kAlignment - 1) / kAlignment * kAlignment;
   }
   files_.push_back(MappedFile::zeros(static_cast<size_t>(total)));
@@ -71,6 +75,7 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
 
 Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
   files_.emplace_back(path);
+  paths_.insert(std::upper_bound(paths_.begin(), paths_.end(), path), path);
   return parse_safetensors(path, files_.back().bytes());
 }
 
@@ -85,16 +90,17 @@ void Checkpoint::add_shards(const std::string& dir, const std::string& index_pat
     if (field.value.get(value) != simdjson::SUCCESS) value = {};
     const std::string shard(value);
     if (shard.empty() || shard.find('/') != std::string::npos || shard == "..")
-      weight_map->fail(field.key, fmt::format("is '{}', expected the name of a file", shard));
+      weight_map->fail(field.key,
+                       fmt::format("is '{}', expected the name of a file", shortened(shard)));
     const std::string path = dir + "/" + shard;
-    if (!std::filesystem::exists(path))
-      throw Error(
-          fmt::format("{}: is missing, {} expects tensor '{}' in it", path, index_path, field.key));
+    if (!file_exists(path))
+      throw Error(fmt::format("{}: is missing, {} expects tensor '{}' in it", path, index_path,
+                              shortened(field.key)));
     if (!shards.contains(shard)) shards[shard] = add_file(path);
     const auto found = shards[shard].find(field.key);
     if (found == shards[shard].end())
-      throw Error(
-          fmt::format("{}: no tensor '{}', which {} expects in it", path, field.key, index_path));
+      throw Error(fmt::format("{}: no tensor '{}', which {} expects in it", path,
+                              shortened(field.key), index_path));
     tensors_[std::string(field.key)] = found->second;
   }
 }
@@ -107,7 +113,8 @@ std::vector<std::string> Checkpoint::names() const {
 
 const StoredTensor& Checkpoint::stored(std::string_view name) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) throw Error(fmt::format("{}: no tensor '{}'", source_, name));
+  if (found == tensors_.end())
+    throw Error(fmt::format("{}: no tensor '{}'", source_, shortened(name)));
   return found->second;
 }
 
@@ -122,7 +129,7 @@ DType Checkpoint::dtype(std::string_view name) const {
   const auto type = dtype_of(tensor.type);
   if (!type)
     throw Error(fmt::format("{}: tensor '{}' has type {}, expected F32, F16 or BF16", tensor.file,
-                            name, tensor.type));
+                            shortened(name), tensor.type));
   return *type;
 }
 
@@ -132,8 +139,8 @@ Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) con
   const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
   if (!vector && tensor.shape != std::vector<int64_t>{rows, cols})
     throw Error(
-        fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, name,
-                    fmt::join(tensor.shape, ", "),
+        fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, shortened(name),
+                    shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),
                     rows == 1 ? fmt::format("{}", cols) : fmt::format("{}, {}", rows, cols)));
   MappedFile::read_ahead(tensor.bytes);
   // Read-only memory behind a pointer that is not const: an Ops does not write to weights.

@@ -40,6 +40,8 @@ class Checkpoint {
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;
+  // The files that hold the tensors, ascending.
+  const std::vector<std::string>& paths() const { return paths_; }
   // Whether two tensors have the same type, shape and bytes. REQUIRES: both are there.
   bool same(std::string_view a, std::string_view b) const;
   // Throws Error if it is absent or its type is none that we compute with.
@@ -57,6 +59,7 @@ class Checkpoint {
 
   std::string source_;  // the file that lists all tensors, for messages
   std::vector<MappedFile> files_;
+  std::vector<std::string> paths_;
   // Copies of tensors that their file does not align for their type.
   std::vector<std::vector<std::byte>> copies_;
   Tensors tensors_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/json_file.h"
 #include "io/json_parse.h"
 #include "io/safetensors.h"
@@ -28,6 +29,10 @@ constexpr TypeBits kTypes[] = {
     {"I8", 8},      {"U8", 8},   {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8},
     {"F8_E8M0", 8}, {"C64", 64}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
 };
+
+std::string shown(const std::vector<int64_t>& numbers) {
+  return shortened(fmt::format("{}", fmt::join(numbers, ", ")));
+}
 
 // Bytes of so many elements; nothing where that is no whole number or overflows.
 std::optional<uint64_t> bytes_of(const std::vector<int64_t>& shape, int bits) {
@@ -59,26 +64,25 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](TypeBits t) { return t.name == tensor.type; });
   if (type == std::end(kTypes))
-    fields.fail("dtype", fmt::format("is '{}', expected a type of the format", tensor.type));
+    fields.fail("dtype",
+                fmt::format("is '{}', expected a type of the format", shortened(tensor.type)));
 
   if (!fields.has("shape")) fields.fail("shape", "is missing, expected a list of sizes");
   tensor.shape = fields.integers("shape", 0, kMax);
   const auto expected = bytes_of(tensor.shape, type->bits);
   if (!expected)
     fields.fail("shape", fmt::format("is [{}], expected a whole number of bytes below 2^64",
-                                     fmt::join(tensor.shape, ", ")));
+                                     shown(tensor.shape)));
 
   const std::vector<int64_t> range = fields.integers("data_offsets", 0, kMax);
   const auto says = [&](std::string_view expectation) {
-    fields.fail("data_offsets",
-                fmt::format("is [{}], expected {}", fmt::join(range, ", "), expectation));
+    fields.fail("data_offsets", fmt::format("is [{}], expected {}", shown(range), expectation));
   };
   if (range.size() != 2 || range[0] > range[1]) says("a begin and an end");
   const auto begin = static_cast<uint64_t>(range[0]), end = static_cast<uint64_t>(range[1]);
   if (end > data.size()) says(fmt::format("an end in the file's {} bytes of data", data.size()));
   if (end - begin != *expected)
-    says(fmt::format("{} bytes, for {} [{}]", *expected, tensor.type,
-                     fmt::join(tensor.shape, ", ")));
+    says(fmt::format("{} bytes, for {} [{}]", *expected, tensor.type, shown(tensor.shape)));
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
 }
@@ -93,8 +97,8 @@ void check_overlaps(const std::string& path, const Tensors& tensors) {
   for (size_t i = 1; i < order.size(); ++i) {
     const auto& before = order[i - 1]->second.bytes;
     if (order[i]->second.bytes.data() < before.data() + before.size())
-      throw Error(fmt::format("{}: tensors '{}' and '{}' overlap", path, order[i - 1]->first,
-                              order[i]->first));
+      throw Error(fmt::format("{}: tensors '{}' and '{}' overlap", path,
+                              shortened(order[i - 1]->first), shortened(order[i]->first)));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "io/shard_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,9 +21,7 @@ constexpr int64_t kInOrderBytes = 256 << 10, kOutOfOrderBytes = 16 << 10;
 
 }  // namespace
 
-ShardFile::ShardFile(std::string path, const Take& take)
-    : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (file_.fd < 0) throw Error(fmt::format("{}: cannot open: {}", path_, std::strerror(errno)));
+ShardFile::ShardFile(std::string path, const Take& take) : path_(std::move(path)), file_(path_) {
   int64_t last = -1;
   num_bytes_ = scan_lines(path_, 0, [&](std::string_view line, int64_t) {
     const std::optional<StoredRecord> record = parser_.parse(line);

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/file_names.h"
+#include "io/open_file.h"
 #include "io/part_file.h"
 
 namespace pagedinfer {
@@ -17,7 +17,7 @@ namespace {
 
 // The header of an ended run; nothing if it is not there.
 std::optional<PartHeader> header_of(const std::string& shard) {
-  if (!name_exists(shard)) throw Error(fmt::format("{}: cannot open: {}", shard, strerror(ENOENT)));
+  const OpenFile readable(shard);
   if (name_exists(part_of(shard))) {
     throw Error(
         fmt::format("{}: this run has not ended; run it to its end with --resume", part_of(shard)));
@@ -44,7 +44,8 @@ void compare(const std::string& path, const Fingerprint& found, const std::strin
   const auto difference = first_difference(found, expected);
   if (!difference) return;
   throw Error(fmt::format("{}: {} = {}, and {} in {}; expected shards of one run", path,
-                          difference->name, difference->a, difference->b, first));
+                          shortened(difference->name), shortened(difference->a),
+                          shortened(difference->b), first));
 }
 
 void compare(const std::string& path, const RunMark& found, const std::string& first,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/shortened.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -51,7 +53,7 @@ ReadFamily find_family(const JsonObject& config) {
   }
   config.fail(by_type ? "model_type" : "architectures",
               fmt::format("is '{}', which is not supported; supported are: {}",
-                          by_type ? model_type : architectures[0], supported));
+                          shortened(by_type ? model_type : architectures[0]), supported));
 }
 
 void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
@@ -97,7 +99,8 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
 
 void expect(const JsonObject& config, std::string_view key, std::string_view value) {
   const std::string found = config.find_string(key).value_or(std::string(value));
-  if (found != value) config.fail(key, fmt::format("is '{}', expected {}", found, value));
+  if (found != value)
+    config.fail(key, fmt::format("is '{}', expected {}", shortened(found), value));
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
@@ -121,7 +124,7 @@ std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) 
     if (!is_full && type != "sliding_attention")
       config.fail("layer_types", fmt::format("has '{}', expected full_attention or "
                                              "sliding_attention",
-                                             type));
+                                             shortened(type)));
     slides.push_back(!is_full);
   }
   if (config.has("layer_types") && slides.size() != num_layers)

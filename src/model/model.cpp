@@ -1,9 +1,8 @@
 #include "model/model.h"
 
-#include <filesystem>
-
 #include "core/error.h"
 #include "io/json_file.h"
+#include "io/open_file.h"
 #include "model/families.h"
 #include "model/weights.h"
 
@@ -41,7 +40,6 @@ DType dummy_type(const JsonObject& config) {
 }  // namespace
 
 LoadedModel open_model(const std::string& dir, WeightSource source) {
-  if (!std::filesystem::is_directory(dir)) throw Error(dir + ": no such model directory");
   const JsonFile file(dir + "/config.json");
   const JsonObject config = file.root();
   ModelSpec spec;
@@ -56,7 +54,7 @@ LoadedModel open_model(const std::string& dir, WeightSource source) {
   read_eos_tokens(config, spec);
 
   GenerationDefaults generation;
-  if (const std::string path = dir + "/generation_config.json"; std::filesystem::exists(path)) {
+  if (const std::string path = dir + "/generation_config.json"; file_exists(path)) {
     const JsonFile generation_file(path);
     read_eos_tokens(generation_file.root(), spec);
     generation = read_generation_config(generation_file.root(), spec);

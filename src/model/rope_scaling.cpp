@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "core/shortened.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -93,7 +95,7 @@ std::vector<float> frequencies_of(const JsonObject& config, const std::optional<
     const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
     for (float& frequency : frequencies) frequency /= factor;
   } else if (type != "default") {
-    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", type));
+    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", shortened(type)));
   }
   return frequencies;
 }

@@ -4,7 +4,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "core/check.h"
@@ -12,6 +11,7 @@
 #include "core/hash.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
+#include "io/open_file.h"
 #include "text/tokenizer_config.h"
 
 namespace pagedinfer {
@@ -60,14 +60,14 @@ std::optional<std::string> template_in(const JsonObject& root, const std::string
 }
 
 std::optional<FoundTemplate> find_template(const std::string& model_dir) {
-  if (const std::string path = model_dir + "/chat_template.jinja"; std::filesystem::exists(path)) {
+  if (const std::string path = model_dir + "/chat_template.jinja"; file_exists(path)) {
     const MappedFile file(path);
     const auto bytes = file.bytes();
     return FoundTemplate{path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
   }
   for (const char* name : {"/tokenizer_config.json", "/chat_template.json"}) {
     const std::string path = model_dir + name;
-    if (!std::filesystem::exists(path)) continue;
+    if (!file_exists(path)) continue;
     if (auto text = template_in(JsonFile(path).root(), path)) return FoundTemplate{path, *text};
   }
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "text/encode_error.h"
 #include "text/regex_syntax.h"
 #include "text/unicode_classes.h"
@@ -32,7 +33,7 @@ PCRE2_SPTR bytes_of(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>
 
 Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   if (const auto foreign = foreign_syntax(pattern))
-    throw Error(fmt::format("has '{}', which is not supported", *foreign));
+    throw Error(fmt::format("has '{}', which is not supported", shortened(*foreign)));
   int error = 0;
   PCRE2_SIZE at = 0;
   code_->code =

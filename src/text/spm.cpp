@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/shortened.h"
+#include "io/mapped_file.h"
 #include "text/added_tokens.h"
 #include "text/encode_error.h"
 
@@ -24,17 +26,34 @@ std::string unescape(std::string_view piece) {
   return text;
 }
 
+// What the library says went wrong, without the place in its source that it puts in front.
+std::string reason_of(const sentencepiece::util::Status& status) {
+  std::string_view text = status.message();
+  if (const size_t place = text.find(".cc("); place != text.npos) {
+    const size_t end = text.rfind("] ");
+    text = end == text.npos ? "" : text.substr(end + 2);
+  }
+  return text.empty() ? "" : ": " + shortened(text);
+}
+
+void load(const std::string& file, std::string_view bytes,
+          sentencepiece::SentencePieceProcessor& processor) {
+  const auto status = processor.LoadFromSerializedProto(bytes);
+  if (!status.ok())
+    throw Error(fmt::format("{}: is no SentencePiece model{}", file, reason_of(status)));
+}
+
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   SentencePieceTokenizer(const std::string& file, const TokenizerConfig& config)
       : legacy_(config.legacy) {
-    if (const auto status = processor_.Load(file); !status.ok())
-      throw Error(fmt::format("{}: not a SentencePiece model: {}", file, status.ToString()));
+    const MappedFile model(file);
+    const std::string_view bytes(reinterpret_cast<const char*>(model.bytes().data()),
+                                 model.bytes().size());
+    load(file, bytes, processor_);
     // Appended to the file, these fields of it say normalizer_spec.add_dummy_prefix = false.
     constexpr std::string_view kNoPrefix{"\x1A\x02\x18\x00", 4};
-    const std::string proto = processor_.serialized_model_proto() + std::string(kNoPrefix);
-    if (const auto status = continuing_.LoadFromSerializedProto(proto); !status.ok())
-      throw Error(fmt::format("{}: not a SentencePiece model: {}", file, status.ToString()));
+    load(file, processor_.serialized_model_proto() + std::string(kNoPrefix), continuing_);
     if (config.add_bos.value_or(true)) bos_ = processor_.bos_id();
     if (config.add_eos.value_or(false)) eos_ = processor_.eos_id();
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
@@ -57,7 +76,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       const auto& processor = begins ? processor_ : continuing_;
       std::vector<int> more;
       if (const auto status = processor.Encode(part.text, &more); !status.ok())
-        throw EncodeError("SentencePiece: " + status.ToString());
+        throw EncodeError("SentencePiece cannot encode the text" + reason_of(status));
       ids.insert(ids.end(), more.begin(), more.end());
     }
     if (eos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(eos_);
@@ -98,8 +117,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     const auto next = static_cast<TokenId>(bytes_.size());
     const TokenId id = known.value_or(next);
     if (token.id >= 0 && token.id != id) {
-      throw Error(
-          fmt::format("{}: '{}' has the id {}, expected {}", file, token.content, token.id, id));
+      throw Error(fmt::format("{}: '{}' has the id {}, expected {}", file, shortened(token.content),
+                              token.id, id));
     }
     token.id = id;
     if (!known) {

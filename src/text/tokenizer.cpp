@@ -1,8 +1,7 @@
 #include "text/tokenizer.h"
 
-#include <filesystem>
-
 #include "io/json_file.h"
+#include "io/open_file.h"
 #include "text/spm.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_json.h"
@@ -12,12 +11,12 @@ namespace pagedinfer {
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   const std::string sentencepiece = model_dir + "/tokenizer.model";
   const std::string json = model_dir + "/tokenizer.json";
-  if (std::filesystem::exists(json)) {
+  if (file_exists(json)) {
     BpeParts parts = read_tokenizer_json(JsonFile(json));
     apply_config(read_tokenizer_config(model_dir), parts);
     return make_bpe_tokenizer(std::move(parts));
   }
-  if (!std::filesystem::exists(sentencepiece)) return nullptr;
+  if (!file_exists(sentencepiece)) return nullptr;
   return make_sentencepiece_tokenizer(sentencepiece, read_tokenizer_config(model_dir));
 }
 

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/json_file.h"
+#include "io/open_file.h"
 #include "text/special_tokens.h"
 
 namespace pagedinfer {
@@ -32,7 +33,7 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
         std::from_chars(field.key.data(), field.key.data() + field.key.size(), token.id);
     if (error != std::errc() || end != field.key.data() + field.key.size() || token.id < 0 ||
         token.id >= Vocabulary::kMaxIds)
-      entry.fail("content", fmt::format("has the id '{}'", field.key));
+      entry.fail("content", fmt::format("has the id '{}'", shortened(field.key)));
     config.added.push_back(std::move(token));
   }
 }
@@ -77,12 +78,12 @@ class Places {
     const auto known = parts_.vocabulary->find(token.content);
     const TokenId id = known.value_or(parts_.vocabulary->num_ids());
     if (token.id >= 0 && token.id != id) {
-      throw Error(
-          fmt::format("{}: '{}' has the id {}, expected {}", path_, token.content, token.id, id));
+      throw Error(fmt::format("{}: '{}' has the id {}, expected {}", path_,
+                              shortened(token.content), token.id, id));
     }
     if (!known && (id >= Vocabulary::kMaxIds ||
                    parts_.vocabulary->add(token.content, id) != Vocabulary::Added::kYes))
-      throw Error(fmt::format("{}: no id is left for '{}'", path_, token.content));
+      throw Error(fmt::format("{}: no id is left for '{}'", path_, shortened(token.content)));
     token.id = id;
     parts_.added.push_back(std::move(token));
     return parts_.added.back();
@@ -102,7 +103,7 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   SpecialTokens special;
   std::optional<JsonFile> file;
   std::optional<JsonObject> list;
-  if (const std::string path = path_of("tokenizer_config.json"); std::filesystem::exists(path)) {
+  if (const std::string path = path_of("tokenizer_config.json"); file_exists(path)) {
     const JsonObject root = file.emplace(path).root();
     if (root.find_bool("split_special_tokens").value_or(false))
       root.fail("split_special_tokens", "is true, which is not supported");
@@ -114,8 +115,7 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   }
   config.lists_added = list.has_value();
   config.added_from = path_of("tokenizer_config.json");
-  if (const std::string path = path_of("special_tokens_map.json");
-      !list && std::filesystem::exists(path))
+  if (const std::string path = path_of("special_tokens_map.json"); !list && file_exists(path))
     special.read_special_tokens_map(JsonFile(path).root());
   config.named = special.named();
   config.extra = special.listed();
@@ -123,7 +123,7 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   config.eos = special.spelling("eos_token");
   if (list) {
     read_list(*list, config);
-  } else if (const std::string path = path_of("added_tokens.json"); std::filesystem::exists(path)) {
+  } else if (const std::string path = path_of("added_tokens.json"); file_exists(path)) {
     config.added_from = path;
     read_added_file(JsonFile(path).root(), special, config);
   }

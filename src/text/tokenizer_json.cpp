@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "core/shortened.h"
 #include "text/byte_level.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer_steps.h"
@@ -22,10 +23,11 @@ void add_token(const JsonObject& object, std::string_view key, Vocabulary& vocab
                std::string_view text, TokenId id) {
   switch (vocabulary.add(text, id)) {
     case Vocabulary::Added::kYes: return;
-    case Vocabulary::Added::kTextTaken: object.fail(key, fmt::format("has '{}' twice", text));
+    case Vocabulary::Added::kTextTaken:
+      object.fail(key, fmt::format("has '{}' twice", shortened(text)));
     case Vocabulary::Added::kIdTaken:
-      object.fail(key,
-                  fmt::format("gives id {} to '{}' and to '{}'", id, vocabulary.text(id), text));
+      object.fail(key, fmt::format("gives id {} to '{}' and to '{}'", id,
+                                   shortened(vocabulary.text(id)), shortened(text)));
   }
 }
 
@@ -35,7 +37,8 @@ void read_vocabulary(const JsonObject& model, Vocabulary& vocabulary) {
   for (const auto field : entries->fields()) {
     int64_t id = 0;
     if (field.value.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxId)
-      model.fail("vocab", fmt::format("gives '{}' no id from 0 to {}", field.key, kMaxId));
+      model.fail("vocab",
+                 fmt::format("gives '{}' no id from 0 to {}", shortened(field.key), kMaxId));
     add_token(model, "vocab", vocabulary, field.key, static_cast<TokenId>(id));
   }
 }
@@ -77,8 +80,8 @@ MergeTable read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
       const std::string_view text = i < 2 ? pair[i] : std::string_view(merged);
       const auto id = vocabulary.find(text);
       if (!id) {
-        model.fail("merges",
-                   fmt::format("has '{}' at {}, which is not in 'model.vocab'", text, rank));
+        model.fail("merges", fmt::format("has '{}' at {}, which is not in 'model.vocab'",
+                                         shortened(text), rank));
       }
       ids[i] = *id;
     }
@@ -105,7 +108,8 @@ BpeOptions read_options(const JsonObject& model, const Vocabulary& vocabulary, b
                      .fuse_unk = model.find_bool("fuse_unk").value_or(false)};
   if (const auto unk = model.find_string("unk_token")) {
     options.unk = vocabulary.find(*unk);
-    if (!options.unk) model.fail("unk_token", fmt::format("is '{}', which is no token", *unk));
+    if (!options.unk)
+      model.fail("unk_token", fmt::format("is '{}', which is no token", shortened(*unk)));
   }
   for (int byte = 0; byte_level && options.byte_fallback && byte < 256; ++byte) {
     if (vocabulary.find(byte_level_letters(std::string(1, static_cast<char>(byte))))) continue;
@@ -126,7 +130,8 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
     if (token.content.empty()) entry.fail("content", "is empty");
     token.id = static_cast<TokenId>(entry.integer("id", 0, kMaxId));
     if (!contents.insert(token.content).second)
-      entry.fail("content", fmt::format("is '{}', which was added before", token.content));
+      entry.fail("content",
+                 fmt::format("is '{}', which was added before", shortened(token.content)));
     // The reference gives ids of its own: the model's, or the next one.
     const TokenId expected = vocabulary.find(token.content).value_or(next);
     if (token.id != expected)

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "text/utf8.h"
 
 namespace pagedinfer {
@@ -21,7 +22,8 @@ constexpr std::string_view kNumber =
     "[\\p{N}\xF0\x91\xB7\xA0-\xF0\x91\xB7\xA9\xF0\x96\xBF\xB4-\xF0\x96\xBF\xB6]";
 
 [[noreturn]] void fail_type(const JsonObject& step, std::string_view supported) {
-  step.fail("type", fmt::format("is {}, supported are {}", step.string("type"), supported));
+  step.fail("type",
+            fmt::format("is {}, supported are {}", shortened(step.string("type")), supported));
 }
 
 void append_steps(const JsonObject& object, std::string_view list, std::vector<JsonObject>& steps) {
@@ -69,7 +71,7 @@ SplitBehavior read_behavior(const JsonObject& step) {
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
   if (name == "Contiguous") return SplitBehavior::kContiguous;
-  step.fail("behavior", fmt::format("is {}, which is not known", name));
+  step.fail("behavior", fmt::format("is {}, which is not known", shortened(name)));
 }
 
 PreTokenizerStep split_regex(const JsonObject& step, std::string_view key, std::string_view pattern,
@@ -94,7 +96,7 @@ PreTokenizerStep read_split(const JsonObject& step) {
 std::string read_mark(const JsonObject& step) {
   const std::string mark = step.string("replacement");
   if (mark.empty() || utf8_size(mark.front()) != mark.size())
-    step.fail("replacement", fmt::format("is '{}', expected one character", mark));
+    step.fail("replacement", fmt::format("is '{}', expected one character", shortened(mark)));
   return mark;
 }
 
@@ -103,13 +105,14 @@ PrependScheme read_prepend_scheme(const JsonObject& step) {
   const auto name = step.find_string("prepend_scheme");
   if (old_style == false) {
     if (name && *name != "never")
-      step.fail("prepend_scheme", fmt::format("is {}, but add_prefix_space is false", *name));
+      step.fail("prepend_scheme",
+                fmt::format("is {}, but add_prefix_space is false", shortened(*name)));
     return PrependScheme::kNever;
   }
   if (!name || *name == "always") return PrependScheme::kAlways;
   if (*name == "first") return PrependScheme::kFirst;
   if (*name == "never") return PrependScheme::kNever;
-  step.fail("prepend_scheme", fmt::format("is {}, which is not known", *name));
+  step.fail("prepend_scheme", fmt::format("is {}, which is not known", shortened(*name)));
 }
 
 const std::initializer_list<std::string_view> kMetaspaceKeys = {
@@ -159,7 +162,8 @@ std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonObject& root, bool& b
   byte_level = false;
   for (const JsonObject& step : steps_of(root, "pre_tokenizer", "pretokenizers")) {
     const std::string type = step.string("type");
-    if (byte_level) step.fail("type", fmt::format("is {} after ByteLevel, which is last", type));
+    if (byte_level)
+      step.fail("type", fmt::format("is {} after ByteLevel, which is last", shortened(type)));
     if (type == "Split") {
       steps.push_back(read_split(step));
     } else if (type == "ByteLevel") {
@@ -191,13 +195,14 @@ TokenText read_decoder(const JsonObject& root) {
     const std::string type = step.string("type");
     const bool strip = type == "Strip";
     if (whole && !strip)
-      step.fail("type", fmt::format("is {}, which is not supported there", type));
+      step.fail("type", fmt::format("is {}, which is not supported there", shortened(type)));
     if (type == "ByteLevel") {
       check_keys(step, kByteLevelKeys);
       if (text.byte_fallback) step.fail("type", "is ByteLevel after ByteFallback");
       text.byte_level = whole = true;
     } else if (type == "Replace" || type == "Metaspace") {
-      if (text.byte_fallback) step.fail("type", fmt::format("is {} after ByteFallback", type));
+      if (text.byte_fallback)
+        step.fail("type", fmt::format("is {} after ByteFallback", shortened(type)));
       if (type == "Metaspace") {
         check_keys(step, kMetaspaceKeys);
         read_prepend_scheme(step);  // counts at the beginning of a text only
@@ -253,7 +258,8 @@ void read_post_processor(const JsonObject& root, const Vocabulary& vocabulary,
       }
       const std::string name = special->string("id");
       const auto token = tokens ? tokens->find_object(name) : std::nullopt;
-      if (!token) step.fail("single", fmt::format("has '{}', not in special_tokens", name));
+      if (!token)
+        step.fail("single", fmt::format("has '{}', not in special_tokens", shortened(name)));
       for (const int64_t id : token->integers("ids", 0, Vocabulary::kMaxIds - 1)) {
         if (!vocabulary.has(static_cast<TokenId>(id)))
           token->fail("ids", fmt::format("holds {}, which is no token", id));

@@ -1,0 +1,93 @@
+#include "io/model_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/shortened.h"
+
+namespace pagedinfer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct OtherFile {
+  std::string_view begin, end;  // of its name
+  std::string_view meaning;
+};
+
+// The first one that is there is told of.
+constexpr OtherFile kOtherFiles[] = {
+    {"adapter_config", ".json",
+     "a LoRA adapter, which is not applied: merge it into its base model (merge_and_unload of "
+     "peft) and save that as safetensors"},
+    {"", ".gguf", "GGUF, which is not read: use the safetensors that it was made of"},
+    {"consolidated", ".safetensors",
+     "weights of another layout: use the files as Hugging Face transformers has them"},
+    {"pytorch_model", ".bin",
+     "PyTorch's own format, which is not read: from_pretrained and save_pretrained of Hugging Face "
+     "transformers make safetensors of it"},
+    {"", ".bin", "not a format that is read: use safetensors"},
+    {"", ".pt", "PyTorch's own format, which is not read: use safetensors"},
+    {"", ".pth", "PyTorch's own format, which is not read: use safetensors"},
+    {"models--", "", "the folder of one model in a hub cache: give that one"},
+};
+
+}  // namespace
+
+std::vector<std::string> names_in_folder(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string other_model_files(const std::string& dir) {
+  const std::vector<std::string> names = names_in_folder(dir);
+  for (const OtherFile& other : kOtherFiles) {
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return name.starts_with(other.begin) && name.ends_with(other.end);
+    });
+    if (found != names.end()) {
+      return fmt::format("; it holds {}, which is {}", shortened(*found), other.meaning);
+    }
+  }
+  return "";
+}
+
+std::string find_snapshot(const std::string& dir) {
+  std::error_code ignored;
+  const fs::path snapshots = fs::path(dir) / "snapshots";
+  if (!fs::is_directory(snapshots, ignored)) return "";
+  std::string revision;
+  std::ifstream(fs::path(dir) / "refs" / "main") >> revision;
+  if (!revision.empty() && revision.find('/') == revision.npos &&
+      fs::is_directory(snapshots / revision, ignored)) {
+    return (snapshots / revision).string();
+  }
+  std::string newest;
+  fs::file_time_type newest_time = fs::file_time_type::min();
+  for (const std::string& name : names_in_folder(snapshots.string())) {
+    const fs::path snapshot = snapshots / name;
+    const fs::file_time_type time = fs::last_write_time(snapshot, ignored);
+    if (!fs::is_directory(snapshot, ignored) || (!newest.empty() && time <= newest_time)) continue;
+    newest = snapshot.string();
+    newest_time = time;
+  }
+  if (newest.empty()) {
+    throw Error(fmt::format(
+        "{}: is the folder of a hub cache without a snapshot; download the model once more", dir));
+  }
+  return newest;
+}
+
+}  // namespace pagedinfer

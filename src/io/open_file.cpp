@@ -1,0 +1,61 @@
+#include "io/open_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/shortened.h"
+
+namespace pagedinfer {
+namespace {
+
+Error cannot_open(const std::string& path, int error) {
+  char target[PATH_MAX];
+  const ssize_t size = error == ENOENT ? readlink(path.c_str(), target, sizeof target) : -1;
+  if (size >= 0) {
+    return Error(fmt::format("{}: cannot open: it is a link to '{}', which is not there", path,
+                             shortened({target, static_cast<size_t>(size)})));
+  }
+  const std::string name = error == ENAMETOOLONG ? shortened(path) : path;
+  return Error(fmt::format("{}: cannot open: {}", name, std::strerror(error)));
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+int open_regular(const std::string& path) {
+  // O_NONBLOCK: opening a pipe that nobody writes would wait.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) throw cannot_open(path, errno);
+  struct stat status = {};
+  const int failed = fstat(fd, &status) != 0 ? errno : 0;
+  if (failed == 0 && S_ISREG(status.st_mode)) return fd;
+  close(fd);
+  if (failed != 0) throw cannot_open(path, failed);
+  throw Error(
+      fmt::format("{}: cannot read: it is {}, not a regular file", path, kind_of(status.st_mode)));
+}
+
+}  // namespace
+
+OpenFile::OpenFile(const std::string& path) : fd(open_regular(path)) {}
+
+bool file_exists(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) == 0) return true;
+  const int error = errno;
+  const bool is_missing = error == ENOENT || error == ENOTDIR;
+  if (is_missing && lstat(path.c_str(), &status) != 0) return false;
+  throw cannot_open(path, error);
+}
+
+}  // namespace pagedinfer
