@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -214,6 +216,68 @@ TEST_CASE("questions of a public benchmark are all answered") {
   REQUIRE(records.size() == 1319);
   CHECK(records[0].integer("/prompt_tokens") > 50);
   CHECK(records[1318].integer("/index") == 1318);
+}
+
+TEST_CASE("an input that is no JSON lines is refused at the start, and nothing is written") {
+  const TempDir dir;
+  struct Case {
+    std::string bytes, words;
+  };
+  const std::string zeros(1, '\0');
+  for (const auto& [bytes, words] :
+       {Case{"id,prompt\n1,a\n2,b\n", "is CSV of 2 columns"},
+        Case{"[{\"prompt\": \"a\"},\n{\"prompt\": \"b\"}]\n", "is a JSON array"},
+        Case{"{\n  \"prompt\": \"a\"\n}\n", "is JSON over many lines"},
+        Case{"{" + zeros + "\"" + zeros + "a" + zeros, "is UTF-16 text"},
+        Case{"PK\x03\x04....", "is a zip archive"}, Case{"PAR1\x15...", "is Parquet"}}) {
+    CAPTURE(words);
+    const std::string input = dir / "in", packed = dir / "in.gz", output = dir / "out";
+    write_file(input, bytes);
+    write_file(packed, gzip(bytes));
+    write_file(output, "old\n");
+    const std::set<std::string> before = names_in(dir.path());
+    const auto check = [&](const Ended& ended, const std::string& name) {
+      CAPTURE(ended.err);
+      CHECK(ended.exit_code == 1);
+      CHECK(ended.out == "");
+      CHECK(ended.err.starts_with("pagedinfer: " + name + ": " + words));
+      CHECK(ended.err.find('\n') == ended.err.size() - 1);
+      CHECK(read_file(output) == "old\n");
+      CHECK(names_in(dir.path()) == before);
+    };
+    const Words flags = {"--output", output, "--overwrite", "--stats", dir / "stats"};
+    for (const std::string& name : {input, packed}) {
+      check(run(flags + Words{"--input", name}), name);
+      check(run(flags + Words{"--input", "-"}, read_file(name)), "standard input");
+      check(run({"--input", name, "--output", dir / "new", "--stats", dir / "stats"}), name);
+    }
+    check(run({"--input", "-", "--output", dir / "new"}, bytes), "standard input");
+  }
+}
+
+TEST_CASE("a first line that is bad is answered, and the next ones too") {
+  for (const std::string bad :
+       {"id,prompt", "{", "[", "[{\"prompt\": \"a\"}]", "{\"prompt\":", "x"}) {
+    CAPTURE(bad);
+    const Answers answers = answer(bad + "\n{\"prompt\": \"a\", \"max_tokens\": 1}\n");
+    CHECK(answers.exit_code == 2);
+    REQUIRE(answers.records.size() == 2);
+    CHECK(answers.records[0].has("/error/code"));
+    CHECK(answers.records[1].has("/text"));
+  }
+}
+
+TEST_CASE("a line of a pipe is answered before the next one comes") {
+  Process process(command({"run", "--input", "-", "--quiet"}));
+  int count = 0;
+  for (const std::string line : {"x, y\n", "[]\n", "{\"prompt\": \"a\", \"max_tokens\": 1}\n"}) {
+    process.write(line);
+    ++count;
+    CHECK(process.wait_until(
+        [&] { return std::count(process.out().begin(), process.out().end(), '\n') == count; }));
+  }
+  process.close_input();
+  CHECK(process.wait().exit_code == 2);
 }
 
 }  // namespace pagedinfer

@@ -10,6 +10,7 @@
 #include "core/random_key.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "gzip.h"
 #include "support.h"
 
 using namespace pagedinfer;
@@ -244,7 +245,9 @@ TEST_CASE("an intake that nobody empties can be let go") {
 }
 
 TEST_CASE("an input that cannot be read on ends, and says why") {
-  InputLines lines("/proc/self/mem", {});  // opens, and fails to be read
+  const TempDir dir;
+  write_file(dir / "in", gzip("[]\n") + "damaged");
+  InputLines lines(dir / "in", {});
   Intake intake({.lines = lines,
                  .tokenizer = nullptr,
                  .chat = kNoChat,
@@ -252,6 +255,7 @@ TEST_CASE("an input that cannot be read on ends, and says why") {
                  .thread_clock = no_clock},
                 kWindow);
   IntakeItem item;
+  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
   CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
   CHECK_THROWS_AS(intake.rethrow_failure(), Error);
 }

@@ -121,6 +121,8 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   // Only now: nothing is made or replaced in vain.
   Outlets outlets(config, paths, setup, clock, std::move(stamp), interrupt);
 
+  lines.recognize();  // a pipe may have to be opened by whoever waits for the output
+
   Intake intake({.lines = lines,
                  .tokenizer = setup.tokenizer.get(),
                  .chat = setup.chat,

@@ -29,6 +29,8 @@ class InputBytes {
   // What share of a regular file was read for all bytes given so far but the last `unread`. Nothing
   // of other inputs, and before the first byte.
   std::optional<double> share_read(int64_t unread) const;
+  // Whether it is all there, so that nobody waits for it.
+  bool is_file() const { return S_ISREG(at_open_.st_mode); }
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const;
   const std::string& name() const { return name_; }

@@ -1,8 +1,30 @@
 #include "io/input_lines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/error.h"
+#include "io/input_form.h"
+
 namespace pagedinfer {
+
+static_assert(LineReader::kMostShown >= static_cast<int64_t>(kFormBytes));
+
+InputLines::InputLines(const std::string& path, const LineChoice& choice, int stop_fd)
+    : reader_(path, stop_fd), choice_(choice) {
+  if (reader_.is_file()) recognize();
+}
+
+void InputLines::recognize() {
+  reader_.show([&](std::string_view first, bool at_end) {
+    const InputForm form = recognize_form(first, at_end);
+    if (form.verdict == InputForm::Verdict::kOther) {
+      throw Error(fmt::format("{}: {}", reader_.name(), form.text));
+    }
+    return form.verdict == InputForm::Verdict::kLines;
+  });
+}
 
 std::optional<InputLine> InputLines::take(std::optional<LineReader::Line> (LineReader::*next)()) {
   if (choice_.limit && num_records_ >= *choice_.limit) return std::nullopt;

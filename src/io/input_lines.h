@@ -31,9 +31,12 @@ struct InputLine {
 // the same lines.
 class InputLines {
  public:
-  // As LineReader.
-  InputLines(const std::string& path, const LineChoice& choice, int stop_fd = -1)
-      : reader_(path, stop_fd), choice_(choice) {}
+  // As LineReader. Throws Error for a file that is certainly something else than JSON lines.
+  InputLines(const std::string& path, const LineChoice& choice, int stop_fd = -1);
+
+  // The same of a pipe, whose first line it waits for, or for more where that one does not tell. To
+  // be called before the first line is taken.
+  void recognize();
 
   // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,
   // and kLinePadding readable bytes follow it. Throws Error when the input cannot be read.

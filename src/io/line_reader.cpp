@@ -12,7 +12,7 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kReadBytes = 256 << 10;
+constexpr int64_t kReadBytes = LineReader::kMostShown;
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -54,6 +54,14 @@ std::optional<LineReader::Line> LineReader::next_ready() {
     const bool too_long = static_cast<int64_t>(text.size()) > max_line_bytes_;
     if (too_long || !is_blank(text)) return Line{text, number_};
   }
+}
+
+void LineReader::show(const std::function<bool(std::string_view first, bool at_end)>& judge) {
+  while (!judge({buffer_.get(), static_cast<size_t>(end_)}, at_end_) && !at_end_ &&
+         end_ < kMostShown) {
+    at_end_ = !refill();
+  }
+  scanned_ = begin_;
 }
 
 bool LineReader::refill() {

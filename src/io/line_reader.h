@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,12 @@ class LineReader {
   std::optional<Line> next_ready();
   // What share of a regular file the lines so far make up; nothing of other inputs.
   std::optional<double> share_read() const { return bytes_.share_read(end_ - begin_); }
+  // Shows the first bytes, and whether they are all, until `judge` says that it has seen enough or
+  // there are kMostShown of them. Reads for it, and so may wait. REQUIRES: no line was taken.
+  static constexpr int64_t kMostShown = 256 << 10;
+  void show(const std::function<bool(std::string_view first, bool at_end)>& judge);
+  bool is_file() const { return bytes_.is_file(); }
+  const std::string& name() const { return bytes_.name(); }
   // Whether somebody has written to the file since it was opened.
   bool has_changed() const { return bytes_.has_changed(); }
 

@@ -1,0 +1,228 @@
+#include "io/input_form.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "io/json_extent.h"
+
+namespace pagedinfer {
+namespace {
+
+using Verdict = InputForm::Verdict;
+using namespace std::literals;
+
+constexpr std::string_view kSpace = " \t\r\n";
+
+InputForm lines() { return {Verdict::kLines}; }
+InputForm undecided() { return {Verdict::kUndecided}; }
+InputForm other(std::string_view what, std::string_view help) {
+  return {Verdict::kOther, fmt::format("is {}, expected a JSON object a line; {}", what, help)};
+}
+
+struct Packed {
+  std::string_view begin, name, help;
+};
+constexpr Packed kPacked[] = {
+    {"PK\x03\x04"sv, "a zip archive",
+     "unzip -p FILE | pagedinfer run --input - reads what is in it"},
+    {"\xFD\x37zXZ\x00"sv, "packed by xz", "xz -dc FILE | pagedinfer run --input - unpacks it"},
+    {"\x28\xB5\x2F\xFD"sv, "packed by zstd", "zstd -dc FILE | pagedinfer run --input - unpacks it"},
+    {"BZh91AY&SY"sv, "packed by bzip2", "bzip2 -dc FILE | pagedinfer run --input - unpacks it"},
+    {"7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "7z x -so FILE | pagedinfer run --input - unpacks it"},
+    {"PAR1\x15"sv, "Parquet",
+     "pandas.read_parquet(FILE).to_json(OTHER, orient='records', lines=True) makes such a file"},
+    {"ARROW1\x00\x00"sv, "Arrow",
+     "pandas.read_feather(FILE).to_json(OTHER, orient='records', lines=True) makes such a file"},
+};
+
+// bzip2 names its block size, 1 to 9, in the fourth byte.
+std::string with_usual_size(std::string_view first) {
+  std::string begin(first.substr(0, 16));
+  if (begin.size() > 3 && begin.starts_with("BZh") && begin[3] >= '1' && begin[3] <= '9') {
+    begin[3] = '9';
+  }
+  return begin;
+}
+
+InputForm judge_packed(std::string_view first, bool at_end) {
+  const std::string begin = with_usual_size(first);
+  for (const Packed& packed : kPacked) {
+    if (begin.starts_with(packed.begin)) return other(packed.name, packed.help);
+    if (!at_end && packed.begin.starts_with(begin)) return undecided();
+  }
+  return lines();
+}
+
+// Text in units of two or four bytes: two letters of ASCII in a row, behind a byte-order mark or
+// at the start.
+struct Wide {
+  std::string_view name, mark;
+  size_t unit, letter;  // bytes in a unit, and which of them is the letter's
+};
+constexpr Wide kWide[] = {
+    {"UTF-32", "\xFF\xFE\x00\x00"sv, 4, 0},
+    {"UTF-32", "\x00\x00\xFE\xFF"sv, 4, 3},
+    {"UTF-16", "\xFF\xFE"sv, 2, 0},
+    {"UTF-16", "\xFE\xFF"sv, 2, 1},
+};
+
+bool is_wide(std::string_view text, const Wide& wide) {
+  if (text.size() < 2 * wide.unit) return false;
+  for (size_t i = 0; i < 2 * wide.unit; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_letter =
+        byte == '\t' || byte == '\r' || byte == '\n' || (byte >= 32 && byte < 127);
+    if (i % wide.unit == wide.letter ? !is_letter : byte != 0) return false;
+  }
+  return true;
+}
+
+InputForm judge_wide(std::string_view first, bool at_end) {
+  for (const Wide& wide : kWide) {
+    const bool marked = first.starts_with(wide.mark);
+    if (is_wide(marked ? first.substr(wide.mark.size()) : first, wide)) {
+      return other(
+          fmt::format("{} text", wide.name),
+          fmt::format("iconv -f {} -t UTF-8 FILE | pagedinfer run --input - reads it", wide.name));
+    }
+  }
+  // No JSON begins with these.
+  const bool may_be_wide = first.find_first_of("\xFF\xFE\x00"sv) < 2;
+  return may_be_wide && first.size() < 12 && !at_end ? undecided() : lines();
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+bool is_one_value(std::string_view line) {
+  const std::string closed = std::string(line) + "\n";  // which ends a number
+  const JsonExtent extent = scan_json(closed);
+  return extent.end == JsonExtent::End::kWhole &&
+         closed.find_first_not_of(kSpace, extent.size) == std::string::npos;
+}
+
+InputForm other_json(char bracket) {
+  if (bracket == '[') return other("a JSON array", "jq -c '.[]' FILE > OTHER makes such a file");
+  return other("JSON over many lines", "jq -c . FILE > OTHER makes such a file");
+}
+
+// `text` begins with a bracket.
+InputForm judge_json(std::string_view text, bool at_end, bool enough) {
+  const char bracket = text[0];
+  const JsonExtent extent = scan_json(text);
+  if (extent.end == JsonExtent::End::kBroken) return lines();
+  const size_t inside = text.find_first_not_of(kSpace, 1);
+  const bool lists_objects = bracket == '[' && inside != text.npos && text[inside] == '{';
+  if (extent.end == JsonExtent::End::kCutOff) {
+    if (at_end) return lines();
+    if (!enough) return undecided();
+    return text.find('\n') != text.npos || lists_objects ? other_json(bracket) : lines();
+  }
+  const bool on_one_line = text.substr(0, extent.size).find('\n') == text.npos;
+  if (on_one_line && !lists_objects) return lines();
+  const size_t next = text.find_first_not_of(kSpace, extent.size);
+  if (next == text.npos) {
+    if (at_end || (enough && !on_one_line)) return other_json(bracket);
+    return enough ? lines() : undecided();
+  }
+  // Something follows: lines of JSON of which the first was bad, or values over many lines.
+  if (on_one_line) return lines();
+  const std::string_view rest = text.substr(next), line = first_line(rest);
+  if (line.size() == rest.size() && !at_end && !enough) return undecided();
+  return is_one_value(line) ? lines() : other_json(bracket);
+}
+
+// Cuts a record off the front of `text`, quotes as RFC 4180 has them. The number of its fields;
+// nothing if its end is not there.
+std::optional<int> take_record(std::string_view& text, char separator, bool at_end) {
+  int fields = 1;
+  bool quoted = false, at_start = true;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' && (quoted || at_start)) {
+      quoted = !quoted;
+      at_start = quoted ? false : i + 1 < text.size() && text[i + 1] == '"';
+    } else if (quoted) {
+      continue;
+    } else if (c == '\n') {
+      text.remove_prefix(i + 1);
+      return fields;
+    } else {
+      at_start = c == separator;
+      fields += at_start ? 1 : 0;
+    }
+  }
+  if (!at_end || quoted) return std::nullopt;
+  text = {};
+  return fields;
+}
+
+// Whether a line may name columns: short words, of which the first may be empty.
+bool names_columns(std::string_view line, char separator) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  for (bool is_first = true;; is_first = false) {
+    std::string_view name = line.substr(0, line.find(separator));
+    const bool is_last = name.size() == line.size();
+    line.remove_prefix(is_last ? name.size() : name.size() + 1);
+    if (name.size() >= 2 && name.starts_with('"') && name.ends_with('"')) {
+      name = name.substr(1, name.size() - 2);
+    }
+    const bool is_word = !name.empty() && name.size() <= 64 && name[0] != ' ' &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                                  "_-. "sv.find(c) != std::string_view::npos;
+                         });
+    if (!is_word && !(name.empty() && is_first && !is_last)) return false;
+    if (is_last) return true;
+  }
+}
+
+// `text` begins with a line that is no JSON object.
+InputForm judge_table(std::string_view text, bool at_end, bool enough) {
+  if (text.find('\n') == text.npos && !at_end) return enough ? lines() : undecided();
+  for (const char separator : {',', '\t', ';'}) {
+    std::string_view rest = text;
+    if (!names_columns(first_line(text), separator)) continue;
+    const int columns = take_record(rest, separator, at_end).value_or(1);
+    if (columns < 2) continue;
+    int rows = 0;
+    bool is_table = true;
+    while (is_table) {
+      rest.remove_prefix(std::min(rest.find_first_not_of("\r\n"), rest.size()));
+      if (rest.empty()) break;
+      const bool is_json = rest[0] == '{' || rest[0] == '[';
+      const std::optional<int> fields = take_record(rest, separator, at_end);
+      if (!fields && !is_json) break;
+      is_table = !is_json && *fields == columns;
+      ++rows;
+    }
+    if (!is_table) continue;
+    if (!at_end && !enough) return undecided();
+    if (rows > 0) {
+      return other(
+          fmt::format("CSV of {} columns", columns),
+          "pandas.read_csv(FILE).to_json(OTHER, orient='records', lines=True) makes such a "
+          "file");
+    }
+  }
+  return lines();
+}
+
+}  // namespace
+
+InputForm recognize_form(std::string_view first, bool at_end) {
+  const bool enough = first.size() >= kFormBytes;
+  for (const auto& judge : {judge_packed, judge_wide}) {
+    if (InputForm form = judge(first, at_end); form.verdict != Verdict::kLines) return form;
+  }
+  if (first.starts_with("\xEF\xBB\xBF")) first.remove_prefix(3);
+  const size_t begin = first.find_first_not_of(kSpace);
+  if (begin == first.npos) return at_end || enough ? lines() : undecided();
+  const std::string_view text = first.substr(begin);
+  return text[0] == '{' || text[0] == '[' ? judge_json(text, at_end, enough)
+                                          : judge_table(text, at_end, enough);
+}
+
+}  // namespace pagedinfer
