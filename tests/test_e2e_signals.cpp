@@ -149,6 +149,47 @@ TEST_CASE("a run that was started to outlive its terminal does") {
   CHECK(json_lines(ended.out).size() == 1);
 }
 
+TEST_CASE("a signal while a pipe waits for its reader or its writer ends the run") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", uneven_lines(1));
+  write_file(dir / "out", "{\"index\":0}\n");
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  const std::set<std::string> before = names_in(dir.path());
+  for (const int signal : kSignals) {
+    for (const Words& words : {Words{"run", "--input", dir / "in.jsonl", "--output", dir / "pipe"},
+                               Words{"run", "--input", dir / "in.jsonl", "--output", dir / "new",
+                                     "--stats", dir / "pipe"},
+                               Words{"run", "--input", dir / "in.jsonl", "--output", dir / "new",
+                                     "--trace", dir / "pipe", "--stats", "/dev/null"},
+                               Words{"run", "--input", dir / "pipe", "--output", "-"},
+                               Words{"merge", "--output", dir / "pipe", dir / "out"}}) {
+      CAPTURE(signal);
+      CAPTURE(words.back());
+      Process process(command(words));
+      wait_a_little(process, 600);
+      process.send(signal);
+      const Ended ended = process.wait();
+      CHECK(!ended.timed_out);
+      // Killed before it could say anything, or interrupted where it waits.
+      const bool known = ended.exit_code == 130 || ended.exit_code == 128 + signal;
+      CHECK_MESSAGE(known, ended.exit_code);
+      CHECK(names_in(dir.path()) == before);
+    }
+  }
+}
+
+TEST_CASE("a pipe whose reader comes late gets every record") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", uneven_lines(3));
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  Process process(command(
+      {"run", "--input", dir / "in.jsonl", "--output", dir / "pipe", "--stats", dir / "stats"}));
+  wait_a_little(process, 300);
+  const std::string records = read_file(dir / "pipe");
+  CHECK(process.wait().exit_code == 0);
+  CHECK(json_lines(records).size() == 3);
+}
+
 TEST_CASE("a signal while the model is loaded ends the run before it makes a file") {
   for (const int signal : kSignals) {
     for (const bool twice : {false, true}) {

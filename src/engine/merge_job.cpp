@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "engine/interrupt.h"
 #include "io/merge.h"
+#include "io/pipe_reader.h"
 
 namespace pagedinfer {
 
@@ -21,6 +22,8 @@ int run_merge(const MergeConfig& config) {
   Interrupt interrupt;
   MergeReport report;
   try {
+    const OpenFile reader = wait_for_reader(config.output, interrupt.fd());
+    interrupt.throw_if_happened();
     report = merge_shards(config.shards, config.output,
                           {.overwrite = config.overwrite, .trust = config.trust, .check = [&] {
                              interrupt.throw_if_happened();

@@ -8,14 +8,23 @@
 #include "core/error.h"
 #include "engine/fingerprint.h"
 #include "engine/run_input.h"
+#include "io/pipe_reader.h"
 
 namespace pagedinfer {
 namespace {
 
 void say(const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }
 
+MeasurementFile measurements(const std::string& path, const Interrupt& interrupt) {
+  const OpenFile reader = wait_for_reader(path, interrupt.fd());
+  interrupt.throw_if_happened();
+  return MeasurementFile(path, say);
+}
+
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
                            const std::function<double()>& clock, const Interrupt& interrupt) {
+  const OpenFile reader = wait_for_reader(paths.output, interrupt.fd());
+  interrupt.throw_if_happened();
   OutputOptions options = {
       .order = config.completion_order ? RecordOrder::kCompletion : RecordOrder::kInput,
       .overwrite = config.overwrite,
@@ -62,8 +71,8 @@ Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
     : clock_(clock),
       run_(std::move(run)),
       records_(record_output(config, paths, setup, clock, interrupt)),
-      stats_(paths.stats, say),
-      trace_(config.trace, say) {}
+      stats_(measurements(paths.stats, interrupt)),
+      trace_(measurements(config.trace, interrupt)) {}
 
 void Outlets::answer(const Completion& completion, const RequestRecord& record,
                      const RecordOptions& options) {
