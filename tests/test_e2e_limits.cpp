@@ -104,4 +104,29 @@ TEST_CASE("a thread that cannot start ends the run with a sentence and changes n
   CHECK(purposes == std::set<std::string>{"computes", "reads the input", "tokenizes"});
 }
 
+TEST_CASE("too little room for the default cache makes a smaller one") {
+  if (kSanitized) {
+    MESSAGE("SKIPPED: sanitizers need the addresses that are taken away");
+    return;
+  }
+  const TempDir dir;
+  write_file(dir / "in.jsonl", kLines);
+  CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);
+  for (const std::string limit : {"-v 1500000", "-d 1000000"}) {
+    CAPTURE(limit);
+    const Ended ended = run_in_shell("ulimit " + limit, "",
+                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--threads", "2"});
+    CAPTURE(ended.err);
+    CHECK(ended.exit_code == 0);
+    CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+  }
+  const Ended refused = run_in_shell("ulimit -v 300000", "",
+                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--threads", "2"});
+  CAPTURE(refused.err);
+  CHECK((refused.exit_code == 0 || refused.err.find("--kv-memory") != std::string::npos));
+  CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+}
+
 }  // namespace pagedinfer

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -72,6 +73,41 @@ TEST_CASE("version 1 control groups count too") {
   CHECK(available_memory(root.path) == kGiB);
 }
 
+TEST_CASE("limits of the process count too") {
+  FakeRoot root;
+  const ProcessLimits limits = {.addresses = 3 * kGiB, .data = 2 * kGiB};
+  CHECK(available_memory(root.path, limits) == 8 * kGiB);  // nobody says what it has
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  root.write("proc/self/statm", fmt::format("{} 7 6 5 0 {} 0", kGiB / page, kGiB / 2 / page));
+  CHECK(available_memory(root.path, {}) == 8 * kGiB);
+  CHECK(available_memory(root.path, {.addresses = 3 * kGiB}) == 2 * kGiB);
+  CHECK(available_memory(root.path, limits) == 3 * kGiB / 2);
+  CHECK(available_memory(root.path, {.data = kGiB / 4}) == 0);
+}
+
+TEST_CASE("where the kernel promises no more than it has, its promises count") {
+  FakeRoot root;
+  root.write("proc/meminfo",
+             "MemAvailable: 8388608 kB\nCommitLimit: 4194304 kB\nCommitted_AS: 3145728 kB\n");
+  CHECK(available_memory(root.path) == 8 * kGiB);
+  root.write("proc/sys/vm/overcommit_memory", "2\n");
+  CHECK(available_memory(root.path) == kGiB);
+}
+
+TEST_CASE("where half of the memory is too little the default cache is a small one") {
+  MemoryDemand d = demand();
+  d.max_model_len = 100000;
+  d.weight_bytes = 4 * kGiB;
+  CHECK(plan_memory(d).num_positions() == 2048);
+  d.max_model_len = 100;
+  CHECK(plan_memory(d).num_positions() == 112);
+  d.max_model_len = 100000;
+  // Of 7.2 GiB, one for the cache: 1,024 of 2,048 positions.
+  d.kv_bytes_per_token = 1 << 20;
+  d.weight_bytes = static_cast<int64_t>(5.7 * kGiB);
+  CHECK(plan_memory(d).num_positions() == doctest::Approx(1024).epsilon(0.05));
+}
+
 TEST_CASE("by default there are blocks for a full batch of the longest sequences") {
   const MemoryPlan plan = plan_memory(demand());
   CHECK(plan.num_blocks == 4 * 7);
@@ -134,8 +170,9 @@ TEST_CASE("a plan that does not fit is refused") {
   d.kv_memory = 16 * 1024 - 1;
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("one block"), Error);
   d.kv_memory.reset();
-  d.weight_bytes = 4 * kGiB;
+  d.weight_bytes = 7 * kGiB;
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("not enough memory"), Error);
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--kv-memory"), Error);
 }
 
 TEST_CASE("a bundled model is found by its short name from the program's path") {

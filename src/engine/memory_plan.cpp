@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kMaxPositions = INT32_MAX;  // a slot is an int32
 constexpr int64_t kBesidePlanOnGpu = int64_t{512} << 20;
 constexpr double kShareOfMemory = 0.5;  // the rest is for the page cache and other programs
+constexpr double kLargestShare = 0.9;   // where that is too little
+constexpr int64_t kFewPositions = 2048;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -25,19 +27,24 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
     return *d.kv_memory / block_bytes;
   }
   const int64_t longest = (d.max_model_len + d.block_size - 1) / d.block_size;
-  const double share = d.on_gpu ? 1.0 : kShareOfMemory;
-  const int64_t left = static_cast<int64_t>(share * static_cast<double>(d.available_bytes)) -
-                       d.weight_bytes - d.activation_bytes;
-  if (left < block_bytes) {
+  const auto fitting = [&](double share) {
+    const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
+    return std::max<int64_t>(usable - d.weight_bytes - d.activation_bytes, 0) / block_bytes;
+  };
+  int64_t fit = fitting(d.on_gpu ? 1.0 : kShareOfMemory);
+  const int64_t few = std::min(longest, std::max<int64_t>(kFewPositions / d.block_size, 1));
+  if (!d.on_gpu && fit < few) fit = std::min(few, fitting(kLargestShare));
+  if (fit == 0) {
     throw Error(fmt::format(
         "not enough {}memory: {:.2f} GiB are available{}; the weights take {:.2f} GiB and the "
         "activations {:.2f} GiB, which leaves no room for the KV cache (a smaller --max-batch-size "
         "and --max-step-tokens, or a {}, may help)",
         d.on_gpu ? "GPU " : "", gib(d.available_bytes),
-        d.on_gpu ? "" : " and half of it may be used", gib(d.weight_bytes), gib(d.activation_bytes),
+        d.on_gpu ? "" : " and nine tenths of it may be used", gib(d.weight_bytes),
+        gib(d.activation_bytes),
         d.on_gpu ? "larger --gpu-memory-utilization" : "given --kv-memory"));
   }
-  return std::min({longest * d.max_batch_size, left / block_bytes, kMaxPositions / d.block_size});
+  return std::min({longest * d.max_batch_size, fit, kMaxPositions / d.block_size});
 }
 
 }  // namespace

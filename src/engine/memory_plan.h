@@ -33,7 +33,8 @@ struct MemoryPlan {
 int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share);
 
 // Blocks for max_batch_size sequences of max_model_len, or as many as half of the available
-// memory (of a GPU: all of it) holds beside weights and activations; with --num-blocks or
+// memory (of a GPU: all of it) holds beside weights and activations, of the other half no more than
+// a few thousand positions need; with --num-blocks or
 // --kv-memory exactly that. Throws Error, naming the flag, when there is not one block or not
 // enough memory.
 MemoryPlan plan_memory(const MemoryDemand& demand);

@@ -1,7 +1,11 @@
 #include "engine/system_memory.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -38,22 +42,55 @@ std::optional<int64_t> left_in_group(const fs::path& group, const char* limit_na
   return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *usage - reclaimable));
 }
 
-int64_t available_to_machine(const fs::path& root) {
-  const fs::path file = root / "proc/meminfo";
-  std::ifstream in(file);
+// The lines of proc/meminfo, in bytes.
+std::map<std::string, int64_t> memory_info(const fs::path& root) {
+  std::map<std::string, int64_t> info;
+  std::ifstream in(root / "proc/meminfo");
   for (std::string line; std::getline(in, line);) {
     std::istringstream fields(line);
     std::string name;
     int64_t kib = 0;
-    if (fields >> name >> kib && name == "MemAvailable:") return kib * 1024;
+    if (fields >> name >> kib) info[name] = kib * 1024;
   }
-  throw Error(file.string() + ": expected a line MemAvailable, found none");
+  return info;
+}
+
+int64_t available_to_machine(const fs::path& root) {
+  const std::map<std::string, int64_t> info = memory_info(root);
+  const auto available = info.find("MemAvailable:");
+  if (available == info.end()) {
+    throw Error((root / "proc/meminfo").string() + ": expected a line MemAvailable, found none");
+  }
+  const auto limit = info.find("CommitLimit:"), promised = info.find("Committed_AS:");
+  const bool is_strict = number_in(root / "proc/sys/vm/overcommit_memory").value_or(0) == 2;
+  if (!is_strict || limit == info.end() || promised == info.end()) return available->second;
+  return std::clamp<int64_t>(limit->second - promised->second, 0, available->second);
+}
+
+// What the limits leave beside what the process has.
+int64_t left_of(const ProcessLimits& limits, const fs::path& root) {
+  std::ifstream in(root / "proc/self/statm");
+  int64_t addresses = 0, data = 0, unused = 0;  // in pages
+  if (!(in >> addresses >> unused >> unused >> unused >> unused >> data)) return INT64_MAX;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(
+      0, std::min(limits.addresses - addresses * page, limits.data - data * page));
+}
+
+int64_t limit_of(decltype(RLIMIT_AS) resource) {
+  rlimit limit = {};
+  if (getrlimit(resource, &limit) != 0) return INT64_MAX;
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT64_MAX));
 }
 
 }  // namespace
 
-int64_t available_memory(const fs::path& root) {
-  int64_t available = available_to_machine(root);
+ProcessLimits process_limits() {
+  return {.addresses = limit_of(RLIMIT_AS), .data = limit_of(RLIMIT_DATA)};
+}
+
+int64_t available_memory(const fs::path& root, const ProcessLimits& limits) {
+  int64_t available = std::min(available_to_machine(root), left_of(limits, root));
   std::ifstream groups(root / "proc/self/cgroup");
   // A line is "hierarchy:controllers:path"; version 2 has no controllers.
   for (std::string line; std::getline(groups, line);) {

@@ -5,9 +5,17 @@
 
 namespace pagedinfer {
 
+// What this process may have at most, in bytes.
+struct ProcessLimits {
+  int64_t addresses = INT64_MAX;  // ulimit -v
+  int64_t data = INT64_MAX;       // ulimit -d
+};
+ProcessLimits process_limits();
+
 // Bytes this process can still take: what the kernel calls available, or less where a memory
-// control group (version 1 or 2) leaves less. `root` is "/" but in tests. Throws Error if
-// proc/meminfo cannot be read.
-int64_t available_memory(const std::filesystem::path& root);
+// control group (version 1 or 2), a limit of the process or a kernel that promises no more than
+// it has leaves less. `root` is "/" but in tests. Throws Error if proc/meminfo cannot be read.
+int64_t available_memory(const std::filesystem::path& root,
+                         const ProcessLimits& limits = process_limits());
 
 }  // namespace pagedinfer

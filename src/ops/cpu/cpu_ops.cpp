@@ -126,7 +126,7 @@ KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num
   constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
   const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
   const auto make = [&] {
-    permanent_.emplace_back(bytes, "the KV cache");
+    permanent_.emplace_back(bytes, "the KV cache (--kv-memory says how much it takes)");
     if (bytes >= kWorthLargePages) permanent_.back().prefer_large_pages();
     prefaulter_.will_write(permanent_.back().data(), first_rows * cols * size_of(dtype));
     return Tensor{permanent_.back().data(), dtype, rows, cols, cols};
