@@ -11,13 +11,15 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/shortened.h"
 
 namespace pagedinfer {
 
 namespace {
 
 Error cannot(const char* verb, const std::string& name, int error) {
-  return Error(fmt::format("{}: cannot {}: {}", name, verb, std::strerror(error)));
+  const std::string shown = error == ENAMETOOLONG ? shortened(name) : name;
+  return Error(fmt::format("{}: cannot {}: {}", shown, verb, std::strerror(error)));
 }
 
 // Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
