@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
+#include "engine/resolve.h"
 
 namespace pagedinfer {
 namespace {
@@ -107,6 +108,12 @@ void check_repeated(const CLI::App& command) {
   }
 }
 
+void check_open(const char* flag, const std::string& path, const char* stream, bool is_open) {
+  if (path != "-" || is_open) return;
+  throw Error(
+      fmt::format("{} -: standard {} is closed; expected an open one, or a file", flag, stream));
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
@@ -152,8 +159,12 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   }
   const CLI::App& command = merge->parsed() ? *merge : *run;
   check_leftovers(app.remaining(true), flags_of(command), help_of(command));
-  config.has_input = standard.input;
-  config.has_output = merge_config.has_output = standard.output;
+  if (merge->parsed()) {
+    check_open("--output", merge_config.output, "output", standard.output);
+  } else {
+    check_open("--input", config.input, "input", standard.input);
+    check_open("--output", resolve_paths(config).output, "output", standard.output);
+  }
   return merge->parsed() ? run_merge(merge_config) : run_job(config);
 }
 

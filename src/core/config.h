@@ -32,8 +32,7 @@ struct Config {
   std::optional<std::string> system = {};  // the system's message of conversations without one
   bool record_timing = false;  // put times into the records: they then differ from run to run
   bool profile = false;        // time every operation
-  bool has_input = true, has_output = true;  // standard input and output, which - names
-  bool quiet = false;                        // neither progress nor the closing table
+  bool quiet = false;          // neither progress nor the closing table
   enum class Progress : uint8_t { kAuto, kOn, kOff } progress = Progress::kAuto;
 
   // model

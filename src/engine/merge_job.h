@@ -12,7 +12,6 @@ struct MergeConfig {
   bool overwrite = false;
   bool trust = false;  // shards that nothing tells of
   bool quiet = false;
-  bool has_output = true;  // standard output
 };
 
 // Puts the shards' records together. Returns the exit code: 0, or 130 when it was interrupted.

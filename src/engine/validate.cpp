@@ -282,12 +282,6 @@ void check_files(const Config& config) {
   }
   at_least<int64_t>("--limit", config.limit, 1);
   const Paths paths = resolve_paths(config);
-  if (config.input == "-" && !config.has_input) {
-    throw Error("--input -: standard input is closed; expected an open one, or a file");
-  }
-  if (paths.output == "-" && !config.has_output) {
-    throw Error("--output -: standard output is closed; expected an open one, or a file");
-  }
   check_resume(config, paths);
   if (config.profile && config.quiet && paths.stats.empty()) {
     throw Error("--profile: with --quiet and no --stats nobody would see it; leave --quiet out");
