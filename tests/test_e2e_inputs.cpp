@@ -270,7 +270,8 @@ TEST_CASE("a first line that is bad is answered, and the next ones too") {
 TEST_CASE("a line of a pipe is answered before the next one comes") {
   Process process(command({"run", "--input", "-", "--quiet"}));
   int count = 0;
-  for (const std::string line : {"x, y\n", "[]\n", "{\"prompt\": \"a\", \"max_tokens\": 1}\n"}) {
+  for (const std::string line :
+       {"{\n", "a,b\n", "[]\n", "{\"prompt\": \"a\", \"max_tokens\": 1}\n"}) {
     process.write(line);
     ++count;
     CHECK(process.wait_until(

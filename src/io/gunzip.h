@@ -29,6 +29,8 @@ class Gunzip {
 
   // Unpacks up to `size` bytes; 0 at the end. Throws Error where the data are damaged.
   int64_t read(char* data, int64_t size);
+  // Whether packed bytes were read that are not unpacked.
+  bool has_unread() const { return stream_.avail_in > 0; }
   // Throws Error if the packed bytes have ended in the middle.
   void check_whole() const;
   // Packed bytes that what was given so far was made of.

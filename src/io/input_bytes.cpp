@@ -66,6 +66,13 @@ std::optional<double> InputBytes::share_read(int64_t unread) const {
   return std::min(1., used / static_cast<double>(size_at_open_) * part);
 }
 
+bool InputBytes::has_more_soon() const {
+  constexpr int kMomentMs = 100;
+  if (is_file() || (gunzip_ && gunzip_->has_unread())) return true;
+  pollfd fds[] = {{fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+  return poll(fds, 2, kMomentMs) > 0;
+}
+
 int64_t InputBytes::read(char* data, int64_t size) {
   const int64_t count = unpack(data, size);
   num_given_ += count;

@@ -26,6 +26,8 @@ class InputBytes {
   // when they cannot be read or unpacked, or when a file has become shorter than it was.
   int64_t read(char* data, int64_t size);
   bool stopped() const { return stopped_; }
+  // Whether bytes, or the end, are there within a moment.
+  bool has_more_soon() const;
   // What share of a regular file was read for all bytes given so far but the last `unread`. Nothing
   // of other inputs, and before the first byte.
   std::optional<double> share_read(int64_t unread) const;

@@ -34,8 +34,8 @@ class InputLines {
   // As LineReader. Throws Error for a file that is certainly something else than JSON lines.
   InputLines(const std::string& path, const LineChoice& choice, int stop_fd = -1);
 
-  // The same of a pipe, whose first line it waits for, or for more where that one does not tell. To
-  // be called before the first line is taken.
+  // The same of a pipe, by its first line and what comes with it. To be called before the first
+  // line is taken.
   void recognize();
 
   // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,

@@ -57,8 +57,11 @@ std::optional<LineReader::Line> LineReader::next_ready() {
 }
 
 void LineReader::show(const std::function<bool(std::string_view first, bool at_end)>& judge) {
-  while (!judge({buffer_.get(), static_cast<size_t>(end_)}, at_end_) && !at_end_ &&
-         end_ < kMostShown) {
+  for (;;) {
+    const std::string_view first(buffer_.get(), static_cast<size_t>(end_));
+    if (judge(first, at_end_) || at_end_ || end_ >= kMostShown) break;
+    // Who has written a line may wait for its answer.
+    if (first.find('\n') != first.npos && !bytes_.has_more_soon()) break;
     at_end_ = !refill();
   }
   scanned_ = begin_;

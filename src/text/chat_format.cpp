@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "core/check.h"
