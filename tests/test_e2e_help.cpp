@@ -22,8 +22,7 @@ std::vector<std::string> config_fields() {
   for (std::sregex_iterator it(header.begin(), header.end(), field), end; it != end; ++it) {
     names.push_back((*it)[1]);
   }
-  // One holds flags, the others say what the program was started with.
-  for (const char* name : {"sampling", "has_input", "has_output"}) std::erase(names, name);
+  std::erase(names, "sampling");  // holds flags, and is none
   return names;
 }
 
