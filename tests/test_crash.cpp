@@ -83,8 +83,9 @@ std::set<int64_t> safe_records(const std::string& path) {
     if (const auto record = RecordParser().parse(line)) safe.insert(record->index);
   };
   for (const std::string& line : lines_of(path)) look_at(line);
-  for (const std::string& line : lines_of(path + ".part")) {
-    const auto waiting = parse_part_line(line + '\n');
+  for (const std::string& part_line : lines_of(path + ".part")) {
+    const std::string line = part_line + '\n';
+    const auto waiting = parse_part_line(line);
     if (waiting && !waiting->is_receipt()) look_at(std::string(waiting->record));
   }
   return safe;

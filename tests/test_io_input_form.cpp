@@ -3,6 +3,7 @@
 
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/input_form.h"
@@ -186,7 +187,7 @@ TEST_CASE("the extent of JSON is that of a value, however it is cut off") {
 
 TEST_CASE("no bytes are too strange to be judged") {
   std::mt19937 random(1);
-  const std::string letters("{}[]\",:;\t\n\r\\ a1\0\xFF\xFE\xEF\xBB\xBFPK\x03\x04", 30);
+  const std::string_view letters = "{}[]\",:;\t\n\r\\ a1\0\xFF\xFE\xEF\xBB\xBFPK\x03\x04"sv;
   for (int round = 0; round < 20000; ++round) {
     std::string bytes;
     for (auto left = random() % 40; left > 0; --left) bytes += letters[random() % letters.size()];
