@@ -25,4 +25,5 @@ def main(root: pathlib.Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1])))
+    here = pathlib.Path(__file__).resolve().parent.parent
+    sys.exit(main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here))

@@ -99,5 +99,15 @@ TEST_CASE("what the largest step fills of a cache is present before it is writte
   CHECK(num_present(layer.k.data, layer.k.bytes()) < layer.k.bytes() / kPage);
 }
 
+TEST_CASE("a step that may hold the longest prompt makes little of the cache present ahead") {
+  if (!can_prefault()) return;
+  auto ops = make_cpu_ops({.num_threads = 1});
+  const int64_t positions = 131072, used = 2048 + kSpanPositions;
+  ops->reserve({.tokens = positions}, 0, 0);
+  const KvLayer layer = ops->allocate_kv(DType::kBF16, 2, 64, positions);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(num_present(layer.k.data, layer.k.bytes()) <= layer.k.bytes() / kPage * used / positions);
+}
+
 }  // namespace
 }  // namespace pagedinfer

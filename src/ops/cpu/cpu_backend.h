@@ -67,7 +67,7 @@ class CpuOps final : public Ops {
   std::vector<Sampler> samplers_;  // one per thread
   DrawnTokens drawn_;
   HostMemory packed_;            // the input of a matmul
-  int64_t first_positions_ = 0;  // of a cache: as many as the largest step fills
+  int64_t first_positions_ = 0;  // of a cache: made present before they are used
   Prefaulter prefaulter_;        // last: stops before the memory goes
 };
 

@@ -139,9 +139,11 @@ int64_t CpuOps::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) c
   return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
 }
 
-// Memory is taken as it is needed. A run begins with the first positions of its cache.
+// Memory is taken as it is needed. A run begins with the first positions of its cache: as many as
+// a step of the usual size fills. Where a step may hold a whole prompt of any length, few do.
 void CpuOps::reserve(const StepBounds& bounds, int64_t, int64_t) {
-  first_positions_ = bounds.tokens;
+  constexpr int64_t kUsualStep = 2048;
+  first_positions_ = std::min(bounds.tokens, kUsualStep);
 }
 
 Tensor CpuOps::scratch(DType dtype, int64_t rows, int64_t cols) {
