@@ -38,7 +38,8 @@ def machine():
 
 def record(name, command, result):
     line = {"commit": output_of("git", "rev-parse", "--short", "HEAD"),
-            "clean": output_of("git", "status", "--porcelain", "--untracked-files=no") == "",
+            "clean": output_of("git", "status", "--porcelain", "--untracked-files=no", "--", ".",
+                               ":!results") == "",
             "machine": machine(), "command": command, **result}
     with open(ROOT / "results" / f"{name}.jsonl", "a", encoding="utf-8") as out:
         out.write(json.dumps(line) + "\n")
