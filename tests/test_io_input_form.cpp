@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/input_form.h"
@@ -58,6 +61,24 @@ TEST_CASE("packed and binary inputs are told by their first bytes") {
   CHECK(is("BZh11AY&SY...", "packed by bzip2"));
   CHECK(is("PAR1\x15\x04", "Parquet"));
   CHECK(is("ARROW1\x00\x00...."s, "Arrow"));
+  const auto zip = [](std::initializer_list<std::string> names) {
+    std::string bytes;
+    for (const std::string& name : names) {
+      bytes += "PK\x03\x04";
+      bytes.append(22, '\x01');
+      bytes += static_cast<char>(name.size());
+      bytes.append(3, '\0');
+      bytes += fmt::format("{}packed", name);
+    }
+    return bytes;
+  };
+  for (const std::string name : {"[Content_Types].xml", "docProps/app.xml", "_rels/.rels"}) {
+    CHECK(is(zip({name, "other.xml", "xl/workbook.xml"}), "an Excel workbook"));
+    CHECK(is(zip({name, "word/document.xml"}), "a zip archive"));
+  }
+  CHECK(is(zip({"xl/workbook.xml"}), "an Excel workbook"));
+  CHECK(form_of(zip({"xl/workbook.xml"})).find("pandas.read_excel(FILE)") != std::string::npos);
+  CHECK(is(zip({"prompts.jsonl", "xl/workbook.xml"}), "a zip archive"));
   for (const char* text : {"PK", "PKware\n", "BZh\n", "BZh9\n", "PAR1 \n", "7z\n", "ARROW1\n"}) {
     CHECK(form_of(text + kGood) == "lines");
     CHECK(form_of(text) == "lines");
@@ -67,12 +88,17 @@ TEST_CASE("packed and binary inputs are told by their first bytes") {
 TEST_CASE("text in wide units is told") {
   for (const std::string& text : {kGood, "id,prompt\n1,a\n"s, "[{\"prompt\": 1}]"s}) {
     for (const bool big : {false, true}) {
-      CHECK(is(wide(text, 2, big), "UTF-16"));
-      CHECK(is((big ? "\xFE\xFF"s : "\xFF\xFE"s) + wide(text, 2, big), "UTF-16"));
-      CHECK(is(wide(text, 4, big), "UTF-32"));
-      CHECK(is((big ? "\x00\x00\xFE\xFF"s : "\xFF\xFE\x00\x00"s) + wide(text, 4, big), "UTF-32"));
+      CHECK(is(wide(text, 2, big), big ? "UTF-16BE text" : "UTF-16LE text"));
+      CHECK(is((big ? "\xFE\xFF"s : "\xFF\xFE"s) + wide(text, 2, big), "UTF-16 text"));
+      CHECK(is(wide(text, 4, big), big ? "UTF-32BE text" : "UTF-32LE text"));
+      CHECK(is((big ? "\x00\x00\xFE\xFF"s : "\xFF\xFE\x00\x00"s) + wide(text, 4, big),
+               "UTF-32 text"));
     }
   }
+  const std::string words = "\x4F\x60\x59\x7D";  // two letters of Chinese
+  CHECK(is("\xFE\xFF" + words + wide(",x\n1,2\n", 2, true), "UTF-16 text"));
+  CHECK(is("\xFF\xFE" + words + wide(",x\n1,2\n", 2, false), "UTF-16 text"));
+  CHECK(is("\xFE\xFF" + words, "UTF-16 text"));
   for (const std::string& text :
        {"\xFF\xFE\n"s, "\0\0\0\0\n"s, "{\0}\n"s, "\xFF\xFE{}\n"s, "\0"s}) {
     CHECK(form_of(text + kGood) == "lines");
@@ -100,12 +126,47 @@ TEST_CASE("JSON that is no line each is told") {
 TEST_CASE("tables are told, whatever separates their columns") {
   CHECK(is("id,prompt\n1,a\n2,\"b, c\"\n", "CSV of 2 columns"));
   CHECK(is(",id,prompt\r\n0,1,\"a \"\"b\"\"\nc\"\r\n1,2,{\"x\": 1}\r\n", "CSV of 3 columns"));
-  CHECK(is("\"id\"\t\"prompt\"\n1\ta, b\n", "CSV of 2 columns"));
-  CHECK(is("id;prompt\n1;a\n", "CSV of 2 columns"));
+  CHECK(is("\"id\"\t\"prompt\"\n1\ta, b\n", "TSV of 2 columns"));
+  CHECK(is("id;prompt\n1;a\n", "CSV with semicolons of 2 columns"));
+  CHECK(is("id, prompt\n1, \"a, b\"\n", "CSV of 2 columns"));
+  CHECK(is("id,prompt \n1,a\n", "CSV of 2 columns"));
+  CHECK(is("Nr,Frage,L\xC3\xA4nge\n1,a,2\n", "CSV of 3 columns"));
+  CHECK(is("Nr;Frage?;L\xE4nge (m/s)\n1;a;2\n", "CSV with semicolons of 3 columns"));
+  for (const auto& [table, call] :
+       {std::pair{"id,prompt\n1,a\n", "read_csv(FILE)."},
+        {"id, prompt\n1, a\n", "read_csv(FILE, skipinitialspace=True)."},
+        {"id\tprompt\n1\ta\n", "read_csv(FILE, sep='\\t')."},
+        {"id;prompt\n1;a\n", "read_csv(FILE, sep=';')."}}) {
+    CHECK(form_of(table).find(call) != std::string::npos);
+  }
   std::string many = "id,prompt,max tokens\n";
   for (int i = 0; many.size() < 2 * kFormBytes; ++i)
     many += fmt::format("{},\"Nora, {}\",3\n", i, i);
   CHECK(is(many, "CSV of 3 columns"));
+}
+
+TEST_CASE("lines that differ in their number of columns are no table") {
+  CHECK(form_of("id,prompt\n1,a\n2,b,c\n") == "lines");
+  CHECK(form_of("id,prompt\n1\n") == "lines");
+  CHECK(form_of("id, prompt\n1, a\n2, b, c\n") == "lines");
+  CHECK(form_of("id\tprompt\n1\ta\n2\n") == "lines");
+  CHECK(form_of("a, b\n {\"prompt\": 1, \"seed\": 2}\n") == "lines");
+}
+
+TEST_CASE("an input is judged by its beginning, however much of it is shown") {
+  for (const size_t size : {kFormBytes / 4, kFormBytes / 2, kFormBytes, 2 * kFormBytes}) {
+    const std::string words(size, 'x');
+    const std::string text = fmt::format("[{{\"prompt\": \"{}\"}}\n{}", words, kGood);
+    const InputForm all = recognize_form(text, true);
+    for (size_t shown = std::min(text.size(), kFormBytes); shown < text.size(); shown += 10000) {
+      CHECK(recognize_form(std::string_view(text).substr(0, shown), false).text == all.text);
+    }
+    for (size_t shown = 1; shown < kFormBytes && shown < text.size(); shown += 10000) {
+      const InputForm part = recognize_form(std::string_view(text).substr(0, shown), false);
+      CHECK((part.verdict == Verdict::kUndecided || part.text == all.text));
+    }
+    CHECK((all.verdict == Verdict::kLines) == (size < kFormBytes));
+  }
 }
 
 TEST_CASE("JSON lines with bad first lines are JSON lines") {

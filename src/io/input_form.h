@@ -17,7 +17,7 @@ struct InputForm {
   std::string text = {};  // of kOther: what it is, what was expected and what helps
 };
 
-constexpr size_t kFormBytes = 64 << 10;  // so many always suffice
+constexpr size_t kFormBytes = 256 << 10;  // so many always suffice, and more are not looked at
 
 // Judges the first bytes of an input, which `at_end` are all there are. A file of JSON lines whose
 // first lines are bad ones is none of the other forms.
