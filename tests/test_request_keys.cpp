@@ -51,6 +51,13 @@ TEST_CASE("a key that is nearly right is named with the right one") {
   };
   CHECK(hint(R"("max_token": 1)") == "max_token max_tokens");
   CHECK(hint(R"("temperatur": 1)") == "temperatur temperature");
+  CHECK(hint(R"("topk": 1)") == "topk top_k");
+  CHECK(hint(R"("TopK": 1)") == "TopK top_k");
+  CHECK(hint(R"("top-p": 1)") == "top-p top_p");
+  CHECK(hint(R"("maxTokens": 1)") == "maxTokens max_tokens");
+  CHECK(hint(R"("Repetition-Penalty": 1)") == "Repetition-Penalty repetition_penalty");
+  CHECK(hint(R"("top": 1)") == "");
+  CHECK(hint(R"("Id": 1)") == "");
   CHECK(hint(R"("ids": 1)") == "");         // so short a name is near to many
   CHECK(hint(R"("grammer": null)") == "");  // what is not supported is no help
   RequestParser renamed({}, "question");
@@ -102,6 +109,7 @@ TEST_CASE("what other programs call it is refused with the key that does it here
                         {R"("repeat_penalty": 1.1)", "use repetition_penalty"},
                         {R"("stop_sequences": ["a"])", "use stop"},
                         {R"("do_sample": false)", "use temperature"},
+                        {R"("add_bos_token": false)", "use add_special_tokens"},
                         {R"("eos_token_id": 5)", "use stop_token_ids"},
                         {R"("grammar": "root ::= x")", "does not support it"},
                         {R"("json_schema": {"type": "object"})", "does not support it"},
@@ -121,14 +129,58 @@ TEST_CASE("what other programs call it is refused with the key that does it here
     CHECK(line.error.code == "unsupported");
     CHECK(line.error.message.find(c.said) != std::string::npos);
   }
-  for (const char* neutral :
-       {R"("repeat_penalty": 1.0)", R"("mirostat": 0)", R"("top_n_sigma": -1)", R"("tfs_z": 1.0)",
-        R"("dry_multiplier": 0.0)", R"("grammar": "")", R"("json_schema": {})", R"("n_probs": 0)",
-        R"("spaces_between_special_tokens": true)", R"("truncation_side": "left")",
-        R"("modalities": ["text"])", R"("num_beams": 1)", R"("do_sample": null)",
-        R"("bad_words": [])", R"("repeat_last_n": 64)", R"("cache_prompt": true)",
-        R"("min_length": 0)", R"("detokenize": true)"}) {
+  for (const char* neutral : {R"("repeat_penalty": 1.0)",
+                              R"("mirostat": 0)",
+                              R"("top_n_sigma": -1)",
+                              R"("tfs_z": 1.0)",
+                              R"("dry_multiplier": 0.0)",
+                              R"("grammar": "")",
+                              R"("json_schema": {})",
+                              R"("n_probs": 0)",
+                              R"("spaces_between_special_tokens": true)",
+                              R"("truncation_side": "left")",
+                              R"("modalities": ["text"])",
+                              R"("num_beams": 1)",
+                              R"("do_sample": null)",
+                              R"("bad_words": [])",
+                              R"("repeat_last_n": 64)",
+                              R"("cache_prompt": true)",
+                              R"("min_length": 0)",
+                              R"("detokenize": true)",
+                              R"("add_bos_token": true)",
+                              R"("parallel_tool_calls": true)",
+                              R"("parallel_tool_calls": false)"}) {
     CHECK_MESSAGE(!parse_with(neutral).failed(), neutral);
+  }
+}
+
+TEST_CASE("an object of settings is refused, and another value of its key is unknown") {
+  RequestParser strict({}, "prompt", true);
+  for (const std::string name :
+       {"extra_body", "sampling_params", "parameters", "options", "generation_config"}) {
+    CAPTURE(name);
+    const auto with = [&](const std::string& value) {
+      return fmt::format(R"({{"prompt": "x", "{}": {}}})", name, value);
+    };
+    const ParsedLine line = parse(strict, with(R"({"temperature": 0.5})"));
+    CHECK(line.error.code == "unsupported");
+    const std::string said = "found an object; this version does not read it, put its keys into";
+    CHECK(line.error.message == fmt::format("{}: {} the line", name, said));
+    const ParsedLine batch =
+        parse(strict, fmt::format(R"({{"custom_id": "a", "url": "/v1/completions", "body": {}}})",
+                                  with(R"({"temperature": 0.5})")));
+    CHECK(batch.error.message == fmt::format("body.{}: {} the body", name, said));
+    for (const char* nothing : {"{}", "null"}) {
+      CHECK_FALSE(parse(strict, with(nothing)).failed());
+    }
+    for (const char* other : {"[\"a\", \"b\"]", "\"a\"", "5", "false"}) {
+      CHECK(parse(strict, with(other)).error.code == "unknown_key");
+      RequestParser parser({});
+      CHECK_FALSE(parse(parser, with(other)).failed());
+      CHECK(parser.unknown_keys().count(name) == 1);
+    }
+    RequestParser renamed({}, name);
+    CHECK(parse(renamed, fmt::format(R"({{"{}": "hello"}})", name)).request.prompt == "hello");
   }
 }
 

@@ -121,6 +121,11 @@ void RequestFields::check_supported() {
       refuse("invalid_value",
              fmt::format("{}{}: expected a number, found {}", where_, name, describe(at(key))));
     }
+    if (kind == KeyKind::kUnsupportedSettings) {
+      refuse("unsupported",
+             fmt::format("{}{}: found {}; this version does not read it, put its keys into the {}",
+                         where_, name, describe(at(key)), where_.empty() ? "line" : "body"));
+    }
     refuse("unsupported",
            fmt::format("{}{}: found {}; this version does not support it{}{}", where_, name,
                        describe(at(key)), instead.empty() ? "" : ", use ", instead));

@@ -25,6 +25,8 @@ enum class KeyKind : uint8_t {
   kUnsupportedButLeft,      // "left"
   kUnsupportedButText,      // {"type": "text"} or ["text"]
   kUnsupportedEvenIfFalse,  // null
+  // An object of settings, of which the line reads none; another value is that of an unknown key.
+  kUnsupportedSettings,
 };
 
 struct KeyInfo {
@@ -35,6 +37,7 @@ struct KeyInfo {
 
 // Every key that is known, by name. A key's place in it is its number.
 inline constexpr KeyInfo kKeys[] = {
+    {"add_bos_token", KeyKind::kUnsupportedButTrue, "add_special_tokens"},
     {"add_generation_prompt", KeyKind::kRequest},
     {"add_special_tokens", KeyKind::kRequest},
     {"allowed_token_ids", KeyKind::kRequest},
@@ -70,11 +73,13 @@ inline constexpr KeyInfo kKeys[] = {
     {"epsilon_cutoff", KeyKind::kUnsupportedButZero},
     {"eta_cutoff", KeyKind::kUnsupportedButZero},
     {"exponential_decay_length_penalty", KeyKind::kUnsupported},
+    {"extra_body", KeyKind::kUnsupportedSettings},
     {"forced_bos_token_id", KeyKind::kUnsupported},
     {"forced_eos_token_id", KeyKind::kUnsupported},
     {"frequency_penalty", KeyKind::kRequest},
     {"function_call", KeyKind::kUnsupportedButNone},
     {"functions", KeyKind::kUnsupported},
+    {"generation_config", KeyKind::kUnsupportedSettings},
     {"grammar", KeyKind::kUnsupported},
     {"guidance_scale", KeyKind::kUnsupportedButOne},
     {"guided_choice", KeyKind::kUnsupported},
@@ -123,7 +128,9 @@ inline constexpr KeyInfo kKeys[] = {
     {"num_beams", KeyKind::kUnsupportedButOne},
     {"num_predict", KeyKind::kUnsupported, "max_tokens"},
     {"num_return_sequences", KeyKind::kUnsupportedButOne},
-    {"parallel_tool_calls", KeyKind::kUnsupported},
+    {"options", KeyKind::kUnsupportedSettings},
+    {"parallel_tool_calls", KeyKind::kNoEffect},  // there are no tools
+    {"parameters", KeyKind::kUnsupportedSettings},
     {"penalize_nl", KeyKind::kNoEffect},
     {"penalty_alpha", KeyKind::kUnsupportedButZero},
     {"prediction", KeyKind::kIgnored},
@@ -144,6 +151,7 @@ inline constexpr KeyInfo kKeys[] = {
     {"return_tokens_as_token_ids", KeyKind::kUnsupported, "--token-ids"},
     {"safety_identifier", KeyKind::kIgnored},
     {"samplers", KeyKind::kUnsupported},
+    {"sampling_params", KeyKind::kUnsupportedSettings},
     {"seed", KeyKind::kRequest},
     {"sequence_bias", KeyKind::kUnsupported, "logit_bias"},
     {"service_tier", KeyKind::kIgnored},
@@ -219,14 +227,37 @@ constexpr bool is_one_edit_away(std::string_view a, std::string_view b) {
          a_rest.substr(2) == b_rest.substr(2);
 }
 
-// The key that somebody meant who wrote an unknown one; "" if there is none so near. Names of
-// less than four letters are near too many.
-constexpr std::string_view find_similar_key(std::string_view name) {
-  for (const KeyInfo& known : kKeys) {
-    if (known.kind != KeyKind::kRequest || known.name.size() < 4) continue;
-    if (is_one_edit_away(name, known.name)) return known.name;
+// Whether two names are the same but for upper case and for what stands between their words.
+constexpr bool is_other_spelling(std::string_view a, std::string_view b) {
+  const auto skip = [](std::string_view& text) {
+    while (!text.empty() && (text[0] == '_' || text[0] == '-')) text.remove_prefix(1);
+  };
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  if (a == b) return false;
+  for (;; a.remove_prefix(1), b.remove_prefix(1)) {
+    skip(a);
+    skip(b);
+    if (a.empty() || b.empty()) return a.empty() && b.empty();
+    if (lower(a[0]) != lower(b[0])) return false;
   }
-  return {};
+}
+
+// Whether somebody who wrote a name that is unknown may have meant the known one. Names of less
+// than four letters are near too many.
+constexpr bool is_near_key(std::string_view name, std::string_view known) {
+  return name.size() >= 4 && known.size() >= 4 &&
+         (is_other_spelling(name, known) || is_one_edit_away(name, known));
+}
+
+// The key that somebody meant who wrote an unknown one; "" if there is none so near.
+constexpr std::string_view find_similar_key(std::string_view name) {
+  std::string_view found;
+  for (const KeyInfo& known : kKeys) {
+    if (known.kind != KeyKind::kRequest || !is_near_key(name, known.name)) continue;
+    if (is_other_spelling(name, known.name)) return known.name;
+    if (found.empty()) found = known.name;
+  }
+  return found;
 }
 
 }  // namespace pagedinfer

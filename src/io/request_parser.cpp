@@ -62,7 +62,7 @@ RequestError json_error(std::string_view text) {
 // The known key that an unknown one resembles, as the object calls it; "" if there is none.
 std::string similar_to(std::string_view name, const RequestFields& fields) {
   const std::string_view prompt = fields.name_of(key("prompt"));
-  if (prompt.size() >= 4 && is_one_edit_away(name, prompt)) return std::string(prompt);
+  if (is_near_key(name, prompt)) return std::string(prompt);
   const std::string_view similar = find_similar_key(name);
   return similar == "prompt" ? "" : std::string(similar);
 }
@@ -176,7 +176,9 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
 void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
   for (const auto [name, value] : object) {
     const int known = fields.find(name);
-    if (known >= 0) {
+    const bool is_settings =
+        known >= 0 && kKeys[static_cast<size_t>(known)].kind == KeyKind::kUnsupportedSettings;
+    if (known >= 0 && (!is_settings || value.is_object() || value.is_null())) {
       fields.set(known, value);
     } else {
       count_unknown(name, similar_to(name, fields));
