@@ -66,6 +66,20 @@ TEST_CASE("of a folder of a hub cache the snapshot is used") {
   for (const auto& [name, age] : {std::pair{"aaa", 3}, {"bbb", 1}, {"ccc", 2}}) {
     fs::last_write_time(snapshot(name), now - std::chrono::seconds(age));
   }
+  CHECK(find_model(cache, "") == snapshot("aaa"));  // the others are empty
+  write_file(snapshot("ccc") + "/config.json", "{}");
+  fs::create_symlink("../../blobs/none", snapshot("bbb") + "/config.json");
+  CHECK(find_model(cache, "") == snapshot("ccc"));
+  write_file(snapshot("aaa") + "/model.safetensors", "");
+  CHECK(find_model(cache, "") == snapshot("aaa"));
+  fs::remove(snapshot("bbb") + "/config.json");
+  for (const char* name : {"bbb", "ccc"}) {
+    write_file(snapshot(name) + "/config.json", "{}");
+    write_file(snapshot(name) + "/model.safetensors.index.json", "{}");
+  }
+  for (const auto& [name, age] : {std::pair{"aaa", 3}, {"bbb", 1}, {"ccc", 2}}) {
+    fs::last_write_time(snapshot(name), now - std::chrono::seconds(age));
+  }
   CHECK(find_model(cache, "") == snapshot("bbb"));
   write_file(cache + "/refs/main", "ccc\n");
   CHECK(find_model(cache, "") == snapshot("ccc"));
@@ -100,6 +114,17 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
   CHECK(has(refusal_of("org/some-model"), "models are not downloaded"));
   CHECK(has(refusal_of("org/some-model"), "hf download org/some-model --local-dir DIR"));
   CHECK(!has(refusal_of("./some-model"), "hf download"));
+  const fs::path before = fs::current_path();
+  fs::current_path(dir.path());
+  fs::create_directories("datasets/story");
+  const std::string nothing = refusal_of("datasets/nothing");
+  const std::string cached = refusal_of("datasets/models--org--x");
+  fs::current_path(before);
+  CHECK(
+      has(nothing, "--model datasets/nothing: no such directory; datasets holds nothing of that"));
+  CHECK(has(nothing, "hf download datasets/nothing --local-dir DIR"));
+  CHECK(has(cached, "no such directory"));
+  CHECK(!has(cached, "hf download"));
   CHECK(!has(refusal_of("/org/some-model"), "hf download"));
 
   write_file(dir / "a.gguf", "GGUF");

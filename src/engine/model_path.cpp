@@ -27,6 +27,18 @@ bool is_hub_name(const std::string& name) {
          name.find_first_of(".~") > slash;
 }
 
+// A path of which the first folder is there may be mistyped, or a hub's name all the same.
+Error not_in_folder(const std::string& name, const std::string& parent) {
+  const std::string shown = shortened(name);
+  const std::string found = fmt::format(
+      "--model {}: no such directory; {} holds nothing of that name", shown, shortened(parent));
+  if (name.find("/models--") != name.npos) return Error(found);  // a folder of a hub cache
+  return Error(fmt::format(
+      "{}. If a hub's model is meant: models are not downloaded; get it with the hub's own client "
+      "(hf download {} --local-dir DIR) and give --model DIR",
+      found, shown));
+}
+
 Error no_folder(const std::string& name, const std::error_code& error) {
   const std::string shown = shortened(name);
   if (error && error != std::errc::no_such_file_or_directory &&
@@ -34,6 +46,9 @@ Error no_folder(const std::string& name, const std::error_code& error) {
     return Error(fmt::format("--model {}: cannot open: {}", shown, error.message()));
   }
   if (is_hub_name(name)) {
+    const std::string parent = name.substr(0, name.find('/'));
+    std::error_code ignored;
+    if (fs::is_directory(parent, ignored)) return not_in_folder(name, parent);
     return Error(fmt::format(
         "--model {0}: no such folder, and models are not downloaded; get it with the hub's own "
         "client (hf download {0} --local-dir DIR) and give --model DIR",

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/shortened.h"
@@ -37,6 +38,14 @@ constexpr OtherFile kOtherFiles[] = {
     {"", ".pth", "PyTorch's own format, which is not read: use safetensors"},
     {"models--", "", "the folder of one model in a hub cache: give that one"},
 };
+
+// How much of a model a folder holds, links to nothing not counted: the more the greater.
+int wholeness(const fs::path& dir) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(dir / name, ignored); };
+  if (!has("config.json")) return 0;
+  return has("model.safetensors") || has("model.safetensors.index.json") ? 2 : 1;
+}
 
 }  // namespace
 
@@ -74,20 +83,21 @@ std::string find_snapshot(const std::string& dir) {
       fs::is_directory(snapshots / revision, ignored)) {
     return (snapshots / revision).string();
   }
-  std::string newest;
-  fs::file_time_type newest_time = fs::file_time_type::min();
+  std::string best;
+  std::pair<int, fs::file_time_type> best_rank;
   for (const std::string& name : names_in_folder(snapshots.string())) {
     const fs::path snapshot = snapshots / name;
-    const fs::file_time_type time = fs::last_write_time(snapshot, ignored);
-    if (!fs::is_directory(snapshot, ignored) || (!newest.empty() && time <= newest_time)) continue;
-    newest = snapshot.string();
-    newest_time = time;
+    if (!fs::is_directory(snapshot, ignored)) continue;
+    const std::pair rank(wholeness(snapshot), fs::last_write_time(snapshot, ignored));
+    if (!best.empty() && rank <= best_rank) continue;
+    best = snapshot.string();
+    best_rank = rank;
   }
-  if (newest.empty()) {
+  if (best.empty()) {
     throw Error(fmt::format(
         "{}: is the folder of a hub cache without a snapshot; download the model once more", dir));
   }
-  return newest;
+  return best;
 }
 
 }  // namespace pagedinfer

@@ -14,7 +14,9 @@ std::vector<std::string> names_in_folder(const std::string& dir);
 std::string other_model_files(const std::string& dir);
 
 // The snapshot of a hub cache folder (models--ORGANIZATION--NAME): the one that refs/main names,
-// else the newest. "" if `dir` is no such folder. Throws Error where it has no snapshot.
+// else the newest of those that hold most of a model: config.json and weights before config.json
+// alone, and that before neither. "" if `dir` is no such folder. Throws Error where it has no
+// snapshot.
 std::string find_snapshot(const std::string& dir);
 
 }  // namespace pagedinfer
