@@ -71,6 +71,7 @@ TEST_CASE("of a folder of a hub cache the snapshot is used") {
   fs::create_symlink("../../blobs/none", snapshot("bbb") + "/config.json");
   CHECK(find_model(cache, "") == snapshot("ccc"));
   write_file(snapshot("aaa") + "/model.safetensors", "");
+  fs::last_write_time(snapshot("aaa"), now - std::chrono::seconds(3));
   CHECK(find_model(cache, "") == snapshot("aaa"));
   fs::remove(snapshot("bbb") + "/config.json");
   for (const char* name : {"bbb", "ccc"}) {
