@@ -43,6 +43,8 @@ def settings(usual):
     yield {"bad_words_ids": [[others[2]]], "suppress_tokens": [others[1]], "repetition_penalty": 1.3}
     yield {"stop_strings": ["the", ". "]}
     yield {"stop_strings": "was"}
+    yield {"min_new_tokens": 20, "stop_strings": ["the", ". "]}
+    yield {"min_length": 40, "stop_strings": [" "], "forced_eos_token_id": 2}
 
 
 def generate(model, tokenizer, config, ids, max_tokens):

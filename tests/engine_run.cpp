@@ -70,7 +70,8 @@ Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
       tokens.insert(tokens.end(), more.begin(), more.end());
     };
     if (generated.empty()) add(spec.suppressed_first);
-    if (static_cast<int>(generated.size()) < params.min_tokens) add(ends);
+    const int least = std::max(params.min_tokens, params.floor.tokens);
+    if (static_cast<int>(generated.size()) < least) add(ends);
     return tokens;
   };
   answer.tokens = rig.alone(request, max_model_len, is_last, banned);
@@ -204,6 +205,7 @@ std::vector<Line> make_lines(const Workload& work, Random& random) {
     }
     if (random.one_in(3)) params.stop_token_ids = random.tokens(random.pick(1, 3), kTinyVocab);
     if (random.one_in(3)) params.min_tokens = random.pick(1, params.max_tokens);
+    if (random.one_in(4)) params.floor.tokens = random.pick(1, params.max_tokens);
     params.ignore_eos = random.one_in(3);
     add(step, std::move(request));
   }

@@ -13,7 +13,7 @@ struct TokenBias {
   float bias;  // added to the logit
 };
 
-// The shortest completion that a model's authors ask for.
+// Before which length a model's authors want no token to end a completion; a stop string may.
 struct LengthFloor {
   int tokens = 0;       // of the completion
   int with_prompt = 0;  // of prompt and completion
@@ -33,7 +33,7 @@ struct SamplingParams {
   std::vector<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
 
   int max_tokens = 256;
-  int min_tokens = 0;       // no end before that many
+  int min_tokens = 0;       // no end before that many, by a stop string neither
   LengthFloor floor = {};   // counts where nobody says min_tokens
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};

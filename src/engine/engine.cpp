@@ -218,7 +218,7 @@ void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
     banned.insert(banned.end(), tokens.begin(), tokens.end());
   };
   if (seq.num_generated() == 0) ban(spec.suppressed_first);
-  if (seq.num_generated() < params.min_tokens) {
+  if (seq.num_generated() < std::max(params.min_tokens, params.floor.tokens)) {
     ban(params.stop_token_ids);
     if (!params.ignore_eos) ban(spec.eos_tokens);
   }

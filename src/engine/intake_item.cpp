@@ -95,12 +95,10 @@ std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, A
   return all;
 }
 
-// What the model's authors ask for gives way where the line wants less.
-void resolve_floor(int64_t num_prompt, SamplingParams& sampling) {
-  const LengthFloor floor = std::exchange(sampling.floor, {});
+// The floor in tokens of the completion alone.
+LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
   const int64_t least = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
-  sampling.min_tokens = std::max(sampling.min_tokens,
-                                 static_cast<int>(std::min<int64_t>(least, sampling.max_tokens)));
+  return {.tokens = static_cast<int>(least)};
 }
 
 }  // namespace
@@ -167,7 +165,7 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
-  resolve_floor(static_cast<int64_t>(prompt.size()), draft.sampling);
+  draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
   // A line's origin is no JSON text: no id is the same.
   const std::string& id = draft.head.id_json;
   const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -93,7 +92,8 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("max_step_tokens", int64_t{limits.max_step_tokens});
   set("admission_reserve", limits.admission_reserve);
   set("max_tokens", int64_t{sampling.max_tokens});
-  set("min_tokens", int64_t{std::max(sampling.min_tokens, sampling.floor.tokens)});
+  set("min_tokens", int64_t{sampling.min_tokens});
+  if (sampling.floor.tokens > 0) set("min_new_tokens", int64_t{sampling.floor.tokens});
   if (sampling.floor.with_prompt > 0) set("min_length", int64_t{sampling.floor.with_prompt});
   set("temperature", as_given(sampling.temperature));
   set("top_k", int64_t{sampling.top_k});
