@@ -174,6 +174,20 @@ TEST_CASE("a greatest length in generation_config.json is not used, and said onc
   CHECK_FALSE(says(R"({"max_new_tokens": 2048})", {.max_tokens = 256}));
 }
 
+TEST_CASE("a greatest length in generation_config.json that is none has no note") {
+  CHECK(notes_on(R"({"max_length": 4096.0})").find("length of 4096 tokens") != std::string::npos);
+  CHECK(notes_on(R"({"max_new_tokens": 2147483647})").find("2147483647") != std::string::npos);
+  for (const std::string key : {"max_length", "max_new_tokens"}) {
+    for (const std::string length :
+         {"1000000000000000019884624838656", "9007199254740993", "1e400", "-1", "0", "0.5",
+          "2147483648", "-Infinity", "NaN", "\"many\"", "true", "[5]", "null"}) {
+      const std::string generation = fmt::format(R"({{"{}": {}}})", key, length);
+      CAPTURE(generation);
+      CHECK(notes_on(generation) == "");
+    }
+  }
+}
+
 TEST_CASE("notes stand on standard error once, and in the summary even of a quiet run") {
   const TempDir dir;
   const std::string model =

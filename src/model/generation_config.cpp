@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -104,6 +105,17 @@ std::vector<std::string> read_stop(const JsonObject& from) {
   return stop;
 }
 
+// A number of tokens that only a note says. What is no such number has no note.
+std::optional<int64_t> find_length(const JsonObject& from, std::string_view key) {
+  constexpr IntegerRange kLengths = {1, kMaxCount};
+  const auto value = from.find(key);
+  double number = 0;  // which holds every length exactly
+  if (!value || value->get(number) != simdjson::SUCCESS) return std::nullopt;
+  if (number != std::floor(number) || !(number >= kLengths.from && number <= kLengths.to))
+    return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
 }  // namespace
 
 GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec) {
@@ -130,8 +142,8 @@ GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spe
   } else {
     defaults.floor.with_prompt = static_cast<int>(min_length);
   }
-  defaults.max_tokens = integer("max_new_tokens", {0, kMaxCount});
-  if (!defaults.max_tokens) defaults.max_tokens = integer("max_length", {0, kMaxCount});
+  defaults.max_tokens =
+      find_length(from, from.has("max_new_tokens") ? "max_new_tokens" : "max_length");
   defaults.stop = read_stop(from);
 
   spec.suppressed = known_tokens(from, "suppress_tokens", spec.vocab);
