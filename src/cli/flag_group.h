@@ -41,6 +41,16 @@ T read_number(const char* flag, const std::string& given) {
   }
 }
 
+// The same for one of a range; all that is wrong with it is said by the range.
+template <class Range>
+auto read_number(const char* flag, const std::string& given, Range range) {
+  auto number = range.from;
+  const char* const end = given.data() + given.size();
+  const auto [stop, error] = std::from_chars(given.data(), end, number);
+  if (error == std::errc() && stop == end && range.contains(number)) return number;
+  throw Error(fmt::format("{} {}: expected {}", flag, given, text_of(range)));
+}
+
 template <class T>
 using Names = std::vector<std::pair<std::string_view, T>>;
 
@@ -67,6 +77,16 @@ class FlagGroup {
   void add(const char* flag, double& field, const char* value, const char* help) {
     const auto read = [=, &field](const std::string& given) {
       field = read_number<double>(flag, given);
+    };
+    describe(app_.add_option_function<std::string>(flag, read), value, help);
+  }
+
+  // A flag that takes a number of a range.
+  template <class T, class Range>
+  void add(const char* flag, std::optional<T>& field, Range range, const char* value,
+           const char* help) {
+    const auto read = [=, &field](const std::string& given) {
+      field = static_cast<T>(read_number(flag, given, range));
     };
     describe(app_.add_option_function<std::string>(flag, read), value, help);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cli/flag_group.h"
+#include "core/sampling_ranges.h"
 
 namespace pagedinfer {
 namespace {
@@ -165,25 +166,26 @@ void add_scheduling_flags(FlagGroup group, Config& config) {
 }
 
 void add_sampling_flags(FlagGroup group, Config::Sampling& sampling) {
-  group.add("--max-tokens", sampling.max_tokens, "N [256]",
+  group.add("--max-tokens", sampling.max_tokens, kMaxTokensRange, "N [256]",
             "Longest completion. Raise it when finish_reason is length too often.");
-  group.add("--min-tokens", sampling.min_tokens, "N [0]",
+  group.add("--min-tokens", sampling.min_tokens, kMinTokensRange, "N [0]",
             "No end before that many tokens. For outputs of a length.");
-  group.add("--temperature", sampling.temperature, "F [model's, 0]",
+  group.add("--temperature", sampling.temperature, kTemperatureRange, "F [model's, 0]",
             "0 takes the likeliest token; raise it for variety.");
-  group.add("--top-k", sampling.top_k, "N [model's, 0]",
+  group.add("--top-k", sampling.top_k, kTopKRange, "N [model's, 0]",
             "Draw from the N likeliest tokens; 0 or -1 = all. Lower it against odd words.");
-  group.add("--top-p", sampling.top_p, "F [model's, 1]",
+  group.add("--top-p", sampling.top_p, kTopPRange, "F [model's, 1]",
             "Draw from the fewest tokens that hold this probability. Lower it against odd words.");
-  group.add("--min-p", sampling.min_p, "F [model's, 0]",
+  group.add("--min-p", sampling.min_p, kMinPRange, "F [model's, 0]",
             "Drop tokens below this share of the likeliest one's probability. Raise it at high "
             "temperatures.");
-  group.add("--repetition-penalty", sampling.repetition_penalty, "F [model's, 1]",
+  group.add("--repetition-penalty", sampling.repetition_penalty, kRepetitionPenaltyRange,
+            "F [model's, 1]",
             "Above 1 makes tokens of prompt and completion less likely. Raise it against loops.");
-  group.add("--presence-penalty", sampling.presence_penalty, "F [0]",
+  group.add("--presence-penalty", sampling.presence_penalty, kPresencePenaltyRange, "F [0]",
             "Taken from the logit of every token already in the completion. Raise it for new "
             "words.");
-  group.add("--frequency-penalty", sampling.frequency_penalty, "F [0]",
+  group.add("--frequency-penalty", sampling.frequency_penalty, kFrequencyPenaltyRange, "F [0]",
             "The same, times how often it is there. Raise it against repeated words.");
   group.add("--seed", sampling.seed, "N [0]",
             "Of the random draws. Change it for other completions; the same one gives the same.");
