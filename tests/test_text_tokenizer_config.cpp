@@ -127,12 +127,38 @@ TEST_CASE("added_tokens.json adds tokens where tokenizer_config.json lists none"
     CHECK(tokenizer->encode("<n><o><new>", AddBos::kNo) == Ids{next, next + 1, next + 2});
     CHECK(tokenizer->token_bytes(next).empty());
     CHECK(tokenizer->token_bytes(next + 1) == "<o>");
-    write(next + 1);
-    CHECK_THROWS_WITH_AS(make_tokenizer(dir.path()), doctest::Contains("added_tokens.json: '<n>'"),
-                         Error);
     write_file(dir / "tokenizer_config.json", R"({"added_tokens_decoder": {}})");
     CHECK_FALSE(make_tokenizer(dir.path())->find_token("<n>").has_value());
   }
+}
+
+TEST_CASE("ids in added_tokens.json are an order and no more") {
+  for (const std::string file : {"qwen3/tokenizer.json", "spm/tokenizer.model"}) {
+    CAPTURE(file);
+    TempDir dir;
+    std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + file,
+                          dir / file.substr(file.find('/') + 1));
+    const TokenId next = file.starts_with("qwen3") ? 1005 : 1000;
+    write_file(dir / "tokenizer_config.json", R"({"pad_token": "<pad>"})");
+    for (const char* added : {R"({"<pad>": 32000, "<n>": 31999})", R"({"<pad>": 10, "<n>": 9})",
+                              R"({"<pad>": 1000000000000, "<n>": -1000000000000})",
+                              R"({"<gone>": 20000, "<n>": 20000, "<pad>": 20001})"}) {
+      CAPTURE(added);
+      write_file(dir / "added_tokens.json", added);
+      const auto tokenizer = make_tokenizer(dir.path());
+      CHECK(tokenizer->encode("<n><pad>", AddBos::kNo) == Ids{next, next + 1});
+      CHECK(tokenizer->token_bytes(next) == "<n>");
+      CHECK(tokenizer->token_bytes(next + 1).empty());
+      CHECK_FALSE(tokenizer->find_token("<gone>").has_value());
+    }
+  }
+  // The id of an added token of tokenizer.json is not given to another.
+  TempDir dir;
+  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/qwen3/tokenizer.json",
+                        dir / "tokenizer.json");
+  write_file(dir / "added_tokens.json", R"({"<gone>": 1000, "<n>": 5})");
+  CHECK_FALSE(make_tokenizer(dir.path())->find_token("<gone>").has_value());
+  CHECK(make_tokenizer(dir.path())->find_token("<n>") == 1005);
 }
 
 TEST_CASE("special_tokens_map.json counts where tokenizer_config.json lists no added tokens") {

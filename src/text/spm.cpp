@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "core/shortened.h"
@@ -58,8 +59,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (config.add_eos.value_or(false)) eos_ = processor_.eos_id();
     for (int id = 0; id < processor_.GetPieceSize(); ++id) bytes_.push_back(bytes_of(id));
     std::vector<AddedToken> tokens = special_tokens();
-    for (const auto* more : {&config.added, &config.named, &config.extra})
-      for (const AddedToken& token : *more) add(config.added_from, token, tokens);
+    for (const auto* more : {&config.added, &config.named, &config.extra}) {
+      for (AddedToken token : *more) {
+        if (!config.lists_added) token.id = -1;
+        add(config.added_from, std::move(token), tokens);
+      }
+    }
     spelt_ = std::make_unique<AddedTokens>(std::move(tokens));
   }
 

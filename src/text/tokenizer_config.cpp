@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/shortened.h"
@@ -36,20 +39,26 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
       entry.fail("content", fmt::format("has the id '{}'", shortened(field.key)));
     config.added.push_back(std::move(token));
   }
+  std::ranges::sort(config.added, {}, &AddedToken::id);
 }
 
-// added_tokens.json of older directories: ids by spelling.
+// added_tokens.json of older directories: ids by spelling. Of two with the same id the later
+// counts.
 void read_added_file(const JsonObject& root, const SpecialTokens& special,
                      TokenizerConfig& config) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  std::map<int64_t, AddedToken> by_id;
   for (const auto field : root.fields()) {
     AddedToken token{.content = std::string(field.key)};
-    token.id = static_cast<TokenId>(root.integer(field.key, 0, Vocabulary::kMaxIds - 1));
+    const int64_t id = root.integer(field.key, kLeast, std::numeric_limits<int64_t>::max());
+    token.id = id >= 0 && id < Vocabulary::kMaxIds ? static_cast<TokenId>(id) : -1;
     token.special = special.is_special(field.key);
     token.normalized = !token.special;
     token.special = token.special || names(config.named, field.key);
     if (token.content.empty()) root.fail(field.key, "is the empty spelling");
-    config.added.push_back(std::move(token));
+    by_id.insert_or_assign(id, std::move(token));
   }
+  for (auto& [id, token] : by_id) config.added.push_back(std::move(token));
 }
 
 // The added tokens of a tokenizer.json, by their spelling.
@@ -127,7 +136,6 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
     config.added_from = path;
     read_added_file(JsonFile(path).root(), special, config);
   }
-  std::ranges::sort(config.added, {}, &AddedToken::id);
   return config;
 }
 
@@ -137,8 +145,14 @@ void apply_config(const TokenizerConfig& config, BpeParts& parts) {
     for (AddedToken& token : parts.added)
       token.special = token.special || names(config.named, token.content);
   }
-  for (const AddedToken& token : config.added) {
-    if (config.lists_added || !places.has(token.content)) places.set(token);
+  std::unordered_set<TokenId> taken;
+  for (const AddedToken& token : parts.added) taken.insert(token.id);
+  for (AddedToken token : config.added) {
+    if (!config.lists_added) {
+      if (places.has(token.content) || taken.contains(token.id)) continue;
+      token.id = -1;
+    }
+    places.set(token);
   }
   // Of a new token that has several names the last one says how it is looked for.
   std::vector<AddedToken> more;

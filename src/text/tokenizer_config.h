@@ -16,7 +16,9 @@ struct TokenizerConfig {
   std::optional<bool> add_bos = {}, add_eos = {};
   bool legacy = false;  // of a tokenizer.model: text behind a special token begins a text
   // Tokens with their ids, in the order of these: as listed here, or, without a list, in
-  // added_tokens.json, beside which those of a tokenizer.json stay as they are.
+  // added_tokens.json, beside which those of a tokenizer.json stay as they are. The ids of that
+  // file are an order and no more, as in the reference: a new token has the next id, and one with
+  // the id of an added token of a tokenizer.json is none.
   std::vector<AddedToken> added = {};
   bool lists_added = false;
   std::string added_from = {};     // the file of these, for messages
