@@ -92,6 +92,38 @@ TEST_CASE("a line and a flag replace the model's least length and stop strings")
   CHECK(tokens("", {"--min-tokens", "0", "--stop", "nowhere"}) == 3);
 }
 
+TEST_CASE("a line whose allowed tokens are all banned is answered with an error that says so") {
+  const TempDir dir;
+  const auto error_of = [&](const std::string& generation, const std::string& fields) {
+    const Answers found =
+        answer(R"({"prompt": "Once upon a time", "max_tokens": 3)" + fields + "}\n",
+               {"--model", model_with(dir, generation)});
+    REQUIRE(found.records.size() == 1);
+    const Json& record = found.records[0];
+    if (!record.has("/error/code")) return std::string();
+    CHECK(record.text("/error/message").find("allowed_token_ids: found no token") == 0);
+    return record.text("/error/code");
+  };
+  const char* banning = R"({"eos_token_id": 2, "suppress_tokens": [5, 6],
+                            "begin_suppress_tokens": [7], "bad_words_ids": [[8]]})";
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [5])") == "invalid_value");
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [8, 7, 6, 5])") == "invalid_value");
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [2], "min_tokens": 1)") == "invalid_value");
+  CHECK(
+      error_of(banning, R"(, "allowed_token_ids": [9], "stop_token_ids": [9], "min_tokens": 1)") ==
+      "invalid_value");
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [5, 9])") == "");
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [2])") == "");
+  CHECK(error_of(banning, R"(, "allowed_token_ids": [2], "min_tokens": 1, "ignore_eos": true)") ==
+        "");
+  const char* floor = R"({"eos_token_id": 2, "min_new_tokens": 1})";
+  CHECK(error_of(floor, R"(, "allowed_token_ids": [2])") == "invalid_value");
+  CHECK(error_of(floor, R"(, "allowed_token_ids": [2], "min_tokens": 0)") == "");
+  const char* forced = R"({"eos_token_id": 2, "suppress_tokens": [5], "forced_eos_token_id": 2})";
+  CHECK(error_of(forced, R"(, "allowed_token_ids": [5])") == "invalid_value");
+  CHECK(error_of(forced, R"(, "allowed_token_ids": [5], "max_tokens": 1)") == "");
+}
+
 TEST_CASE("what a forced end cuts short ended by its length") {
   const TempDir dir;
   const std::string model = model_with(dir, R"({"eos_token_id": 2, "forced_eos_token_id": 2})");

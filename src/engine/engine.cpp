@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/token_bans.h"
 #include "sched/batch_builder.h"
 
 namespace pagedinfer {
@@ -213,15 +214,7 @@ void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
     return;
   }
   row.allowed = params.allowed_token_ids;
-  std::vector<TokenId>& banned = banned_.emplace_back(spec.suppressed);
-  const auto ban = [&](const std::vector<TokenId>& tokens) {
-    banned.insert(banned.end(), tokens.begin(), tokens.end());
-  };
-  if (seq.num_generated() == 0) ban(spec.suppressed_first);
-  if (seq.num_generated() < std::max(params.min_tokens, params.floor.tokens)) {
-    ban(params.stop_token_ids);
-    if (!params.ignore_eos) ban(spec.eos_tokens);
-  }
+  const auto& banned = banned_.emplace_back(banned_tokens(spec, params, seq.num_generated()));
   row.banned = banned;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/random_key.h"
+#include "engine/token_bans.h"
 
 namespace pagedinfer {
 namespace {
@@ -101,6 +102,23 @@ LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
   return {.tokens = static_cast<int>(least)};
 }
 
+// Where the allowed tokens are not all banned at the beginning, they are not later on.
+RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
+                             const PromptLimits& limits) {
+  const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
+  if (limits.spec == nullptr || allowed.empty()) return {};
+  const int64_t most = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
+  const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && most == 1;
+  std::vector<TokenId> banned = banned_tokens(*limits.spec, sampling, 0);
+  std::ranges::sort(banned);
+  const auto is_banned = [&](TokenId token) { return std::ranges::binary_search(banned, token); };
+  if (ends_by_force || !std::ranges::all_of(allowed, is_banned)) return {};
+  return {"invalid_value",
+          "allowed_token_ids: found no token that a completion can begin with, expected one that "
+          "neither generation_config.json bans (suppress_tokens, begin_suppress_tokens, "
+          "bad_words_ids) nor ends it before its least length"};
+}
+
 }  // namespace
 
 int64_t num_prompt_tokens(const IntakeItem& item) {
@@ -166,6 +184,10 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
+  if (RequestError fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
+      !fault.code.empty()) {
+    return failed(std::move(fault), prompt.size());
+  }
   // A line's origin is no JSON text: no id is the same.
   const std::string& id = draft.head.id_json;
   const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;

@@ -7,6 +7,7 @@
 #include "core/request.h"
 #include "engine/chat_prompt.h"
 #include "io/request_parser.h"
+#include "model/spec.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
@@ -21,6 +22,7 @@ struct PromptLimits {
   int vocab = 0;                                // token ids are below it
   int max_model_len = 0;                        // a prompt must be shorter
   int64_t max_prompt_bytes = int64_t{1} << 40;  // more are not even tokenized
+  const ModelSpec* spec = nullptr;              // of whose tokens one must be left to draw
 };
 
 // How long a text can be that still has fewer than max_model_len tokens: every one as long as the

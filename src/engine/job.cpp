@@ -134,7 +134,9 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                  .end_lines = [&] { interrupt.raise(); },
                  .is_done = [&](int64_t index) { return outlets.records().is_done(index); },
                  .num_done = outlets.records().num_done()},
-                {.prompt = {.vocab = setup.model.spec.vocab, .max_model_len = setup.max_model_len},
+                {.prompt = {.vocab = setup.model.spec.vocab,
+                            .max_model_len = setup.max_model_len,
+                            .spec = &setup.model.spec},
                  .max_items = setup.limits.max_waiting + kReadAhead,
                  .num_workers = std::min(setup.cpu.num_threads, kMaxTokenizers)});
   const bool terminal = isatty(STDERR_FILENO) != 0;

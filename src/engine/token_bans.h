@@ -1,0 +1,16 @@
+// Which tokens may be drawn.
+#pragma once
+
+#include <vector>
+
+#include "core/request.h"
+#include "model/spec.h"
+
+namespace pagedinfer {
+
+// What a completion of `num_generated` tokens must not go on with: what the model's authors
+// suppress, and ends that would come too early. At the beginning everything that is banned later.
+std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
+                                   int num_generated);
+
+}  // namespace pagedinfer
