@@ -182,6 +182,13 @@ TEST_CASE("families differ in what an absent field means") {
   CHECK_FALSE(heads_of(kQwen3, "").tied_embeddings);
 }
 
+TEST_CASE("attention that is null for causal is causal, as where nothing is said") {
+  for (const char* family : {kLlama, kMistral, kQwen2, kQwen3, kGemma}) {
+    CAPTURE(family);
+    CHECK_NOTHROW(spec_of(family, R"(, "is_causal": null)"));
+  }
+}
+
 TEST_CASE("what a family does not cover is refused by field and value") {
   struct Case {
     const char *architecture, *fields, *field, *said;
@@ -240,7 +247,7 @@ TEST_CASE("what a family does not cover is refused by field and value") {
       {kLlama, R"("is_causal": false)", "is_causal", "is not true"},
       {kMistral, R"("is_causal": false)", "is_causal", "is not true"},
       {kQwen2, R"("is_causal": false)", "is_causal", "is not true"},
-      {kQwen3, R"("is_causal": null)", "is_causal", "is not true"},
+      {kQwen3, R"("is_causal": false)", "is_causal", "is not true"},
       {kGemma, R"("is_causal": false)", "is_causal", "is not true"},
       {kGemma, R"("is_causal": "no")", "is_causal", "true or false"},
       {"Gemma3ForConditionalGeneration", R"("is_causal": false)", "is_causal", "is not true"},

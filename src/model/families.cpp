@@ -113,7 +113,7 @@ int read_window(const JsonObject& config, int absent) {
 }
 
 void refuse_unless_causal(const JsonObject& config) {
-  if (is_null(config, "is_causal") || !config.find_bool("is_causal").value_or(true))
+  if (!config.find_bool("is_causal").value_or(true))
     config.fail("is_causal", "is not true, which is not supported");
 }
 
