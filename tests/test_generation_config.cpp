@@ -164,7 +164,7 @@ TEST_CASE("what generation_config.json asks for and is not done is named, and no
                             R"("bad_words_ids": [[5], [6, 7]])"}) {
     CAPTURE(asked);
     const std::string name = std::string(asked).substr(1, std::string(asked).find('"', 1) - 1);
-    const std::string said = notes_on("{" + std::string(asked) + "}");
+    const std::string said = notes_on(fmt::format("{{{}}}", asked));
     CHECK(said.find("generation_config.json asks for " + name) == 0);
   }
   CHECK(notes_on(R"({"num_beams": 4, "typical_p": 0.9})").find("num_beams 4, typical_p 0.9") !=
@@ -211,7 +211,7 @@ TEST_CASE("a greatest length in generation_config.json that is none has no note"
   CHECK(notes_on(R"({"max_new_tokens": 2147483647})").find("2147483647") != std::string::npos);
   for (const std::string key : {"max_length", "max_new_tokens"}) {
     for (const std::string length :
-         {"1000000000000000019884624838656", "9007199254740993", "1e400", "-1", "0", "0.5",
+         {"1000000000000000019884624838656", "9007199254740993", "1e400", "-1", "0", "4096.5",
           "2147483648", "-Infinity", "NaN", "\"many\"", "true", "[5]", "null"}) {
       const std::string generation = fmt::format(R"({{"{}": {}}})", key, length);
       CAPTURE(generation);
