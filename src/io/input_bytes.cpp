@@ -11,15 +11,14 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
 namespace {
 
-Error cannot(const char* verb, const std::string& name, int error) {
-  const std::string shown = error == ENAMETOOLONG ? shortened(name) : name;
-  return Error(fmt::format("{}: cannot {}: {}", shown, verb, std::strerror(error)));
+Error cannot_read(const std::string& name, int error) {
+  return Error(fmt::format("{}: cannot read: {}", name, std::strerror(error)));
 }
 
 // Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
@@ -38,11 +37,11 @@ InputBytes::InputBytes(const std::string& path, int stop_fd)
   // O_NONBLOCK: opening a named pipe that has no writer yet must not wait where nothing can stop
   // it. Reads wait in poll().
   fd_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) throw cannot("open", name_, errno);
+  if (fd_ < 0) throw cannot_open(name_, errno);
   if (fstat(fd_, &at_open_) != 0 || S_ISDIR(at_open_.st_mode)) {
     const int error = S_ISDIR(at_open_.st_mode) ? EISDIR : errno;
     if (fd_ != STDIN_FILENO) close(fd_);
-    throw cannot("read", name_, error);
+    throw cannot_read(name_, error);
   }
   if (S_ISREG(at_open_.st_mode)) size_at_open_ = at_open_.st_size - lseek(fd_, 0, SEEK_CUR);
 }
@@ -119,7 +118,7 @@ int64_t InputBytes::read_file(char* data, int64_t size) {
     }
     const ssize_t count = ::read(fd_, data, static_cast<size_t>(size));
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) throw cannot("read", name_, errno);
+    if (count < 0) throw cannot_read(name_, errno);
     num_read_ += count;
     if (count == 0 && num_read_ < size_at_open_) {
       throw Error(fmt::format("{}: ends at byte {}, had {} when it was opened: it was cut off",

@@ -12,8 +12,6 @@
 #include "core/shortened.h"
 
 namespace pagedinfer {
-namespace {
-
 Error cannot_open(const std::string& path, int error) {
   char target[PATH_MAX];
   const ssize_t size = error == ENOENT ? readlink(path.c_str(), target, sizeof target) : -1;
@@ -24,6 +22,8 @@ Error cannot_open(const std::string& path, int error) {
   const std::string name = error == ENAMETOOLONG ? shortened(path) : path;
   return Error(fmt::format("{}: cannot open: {}", name, std::strerror(error)));
 }
+
+namespace {
 
 const char* kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";

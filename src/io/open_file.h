@@ -4,7 +4,12 @@
 
 #include <string>
 
+#include "core/error.h"
+
 namespace pagedinfer {
+
+// What to throw when the system has refused to open `path`.
+Error cannot_open(const std::string& path, int error);
 
 // A file that is only read; closed in the end.
 struct OpenFile {
