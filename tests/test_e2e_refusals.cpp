@@ -85,6 +85,8 @@ TEST_CASE("files that are not there are named") {
   Scene scene;
   scene.refuses({"--input", scene.dir / "missing.jsonl"}, {scene.dir / "missing.jsonl"});
   scene.refuses({"--input", scene.dir.path()}, {scene.dir.path()});
+  fs::create_symlink("nowhere", scene.dir / "link");
+  scene.refuses({"--input", scene.dir / "link"}, {"link", "it is a link to 'nowhere'"});
   scene.refuses({"--input", scene.input, "--output", scene.dir / "no/out.jsonl"},
                 {scene.dir / "no/out.jsonl"});
   scene.refuses({"--input", scene.input, "--output", scene.input + "/out.jsonl"},
@@ -111,6 +113,40 @@ TEST_CASE("one file is not used for two things") {
   scene.refuses_with_input({"--stats", scene.output}, {"--stats", "--output"});
   scene.refuses_with_input({"--trace", scene.dir / "in.stats.jsonl"}, {"--trace", "--stats"});
   scene.refuses_with_input({"--output", "-", "--stats", "-"}, {"--stats", "--output"});
+}
+
+TEST_CASE("a file that is not there yet has one use, however it is named") {
+  const Scene scene;
+  const std::string dir = scene.dir.path();
+  fs::create_directory(scene.dir / "mm");
+  write_file(scene.dir / "mm/config.json", "{}");
+  fs::create_symlink("loop", scene.dir / "loop");
+  const std::set<std::string> before = names_in(dir);
+  const auto message_of = [&](const Words& flags) {
+    const Ended ended = run_program(Words{"/bin/sh", "-c", "cd \"$0\"; exec \"$@\"", dir} +
+                                    command(Words{"run", "--input", "in.jsonl"} + flags));
+    CHECK(ended.exit_code == 1);
+    CHECK(names_in(dir) == before);
+    return ended.err;
+  };
+  for (const Words& flags :
+       {Words{"--output", "o", "--stats", dir + "/o"}, Words{"--output", "p", "--trace", "./p"},
+        Words{"--output", "q", "--stats", "./q.part"},
+        Words{"--output", dir + "/z", "--trace", "z.run"},
+        Words{"--model", "./mm", "--output", dir + "/mm/tokenizer.json"},
+        Words{"--model", "mm", "--output", "o", "--stats", dir + "/mm/tokenizer.json"}}) {
+    const std::string message = message_of(flags);
+    CAPTURE(message);
+    CHECK(message.find("another name") != std::string::npos);
+  }
+  const std::string a(300, 'a'), b(300, 'b');
+  for (const Words& flags : {Words{"--output", a, "--stats", b},
+                             Words{"--output", "loop/a", "--stats", "loop/b", "--trace", "c"}}) {
+    const std::string message = message_of(flags);
+    CAPTURE(message);
+    CHECK(message.find("another name") == std::string::npos);
+  }
+  CHECK(message_of({"--output", a, "--stats", "./" + a}).find("another name") != std::string::npos);
 }
 
 TEST_CASE("a model that is not one is refused before the output is touched") {

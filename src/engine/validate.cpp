@@ -175,19 +175,6 @@ struct Role {
   const char* whose = "names";  // what the flag does with it
 };
 
-bool same_file(const std::string& a, const std::string& b) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (is_standard_output(a) || is_standard_output(b)) {
-    return is_standard_output(a) && is_standard_output(b);
-  }
-  if (fs::exists(a, error) && fs::exists(b, error)) {
-    // Devices and pipes take what several writers give them.
-    return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
-  }
-  return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
-}
-
 bool is_other_than_a_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -259,11 +246,11 @@ void check_roles(const Config& config, const Paths& paths) {
     for (size_t j = 0; j < i; ++j) {
       if (!same_file(role.path, roles[j].path)) continue;
       throw Error(fmt::format("{} {}: is what {} {}; give one of them another name", role.flag,
-                              role.path, roles[j].flag, roles[j].whose));
+                              shortened(role.path), roles[j].flag, roles[j].whose));
     }
     if (model && role.path != config.input && is_of_model(role.path, *model)) {
       throw Error(fmt::format("{} {}: is a file of --model {}; give another name", role.flag,
-                              role.path, *model));
+                              shortened(role.path), shortened(*model)));
     }
   }
 }

@@ -14,6 +14,20 @@ namespace pagedinfer {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Where a file is or would be, from the root on. Of a path that the system does not follow to its
+// end, as its words say.
+fs::path place_of(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error) return path;
+  const fs::path place = fs::weakly_canonical(absolute, error);
+  return error ? absolute.lexically_normal() : place;
+}
+
+}  // namespace
+
 std::string part_of(const std::string& output) { return output + ".part"; }
 std::string run_of(const std::string& output) { return output + ".run"; }
 
@@ -29,6 +43,17 @@ bool name_exists(const std::string& path) {
 bool is_link(const std::string& path) {
   std::error_code error;
   return fs::is_symlink(path, error);
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  if (is_standard_output(a) || is_standard_output(b)) {
+    return is_standard_output(a) && is_standard_output(b);
+  }
+  std::error_code error;
+  if (fs::exists(a, error) && fs::exists(b, error)) {
+    return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
+  }
+  return place_of(a) == place_of(b);
 }
 
 bool names_no_file(const std::string& path) {
