@@ -121,6 +121,17 @@ TEST_CASE("too little room for the default cache makes a smaller one") {
     CHECK(ended.exit_code == 0);
     CHECK(read_file(dir / "out") == read_file(dir / "expected"));
   }
+  for (const std::string limit : {"170000", "180000", "200000", "250000", "400000"}) {
+    CAPTURE(limit);
+    const Ended ended = run_in_shell("ulimit -v " + limit, "",
+                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--threads", "2"});
+    CAPTURE(ended.err);
+    CHECK((ended.exit_code == 0 ||
+           (ended.exit_code == 1 && ended.err.find("--kv-memory") != std::string::npos)));
+    CHECK(ended.err.find("cannot start") == std::string::npos);
+    CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+  }
   const Ended refused = run_in_shell("ulimit -v 300000", "",
                                      {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
                                       "--overwrite", "--threads", "2"});

@@ -85,6 +85,24 @@ TEST_CASE("limits of the process count too") {
   CHECK(available_memory(root.path, {.data = kGiB / 4}) == 0);
 }
 
+TEST_CASE("limits of the process leave room for the threads of a run") {
+  FakeRoot root;
+  root.write("proc/self/statm", "0 0 0 0 0 0 0");
+  const auto left = [&](const ProcessLimits& limits, int num_threads) {
+    return available_memory(root.path, limits, num_threads);
+  };
+  CHECK(left({}, 10) == 8 * kGiB);  // addresses cost nothing
+  constexpr int64_t kMiB = 1 << 20;
+  CHECK(left({.data = kGiB}, 1) < kGiB - 32 * kMiB);
+  const int64_t stack = left({.data = kGiB}, 1) - left({.data = kGiB}, 2);
+  CHECK(stack > 0);
+  CHECK(left({.addresses = kGiB}, 1) - left({.addresses = kGiB}, 2) == stack);
+  // Of more addresses a few heaps get some too.
+  CHECK(left({.addresses = 3 * kGiB}, 1) - left({.addresses = 3 * kGiB}, 4) ==
+        3 * stack + 64 * kMiB);
+  CHECK(left({.data = kGiB}, 1000000) == 0);
+}
+
 TEST_CASE("where the kernel promises no more than it has, its promises count") {
   FakeRoot root;
   root.write("proc/meminfo",

@@ -19,8 +19,9 @@ Thread start_thread(std::string_view purpose, Work&& work) {
     return Thread(std::forward<Work>(work));
   } catch (const std::system_error& error) {
     throw Error(fmt::format(
-        "cannot start a thread that {}: {}; expected room for one more (ulimit -u and "
-        "the limits of a container say how many there may be, --threads asks for fewer)",
+        "cannot start a thread that {}: {}; expected room for one more (ulimit -u and the limits "
+        "of a container say how many there may be, --threads asks for fewer; ulimit -v limits "
+        "their stacks too, a smaller --kv-memory leaves them more)",
         purpose, error.code().message()));
   }
 }

@@ -22,6 +22,8 @@
 
 namespace pagedinfer {
 
+inline constexpr int kMaxTokenizers = 16;
+
 struct IntakeLimits {
   PromptLimits prompt = {};
   // The window: lines that were read and not yet pulled, and their tokens, of which a line that

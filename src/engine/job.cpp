@@ -26,6 +26,7 @@
 #include "engine/run_info.h"
 #include "engine/run_input.h"
 #include "engine/setup.h"
+#include "engine/system_memory.h"
 #include "engine/validate.h"
 #include "io/input_lines.h"
 #include "io/record.h"
@@ -41,7 +42,6 @@ namespace {
 enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
 
 constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
-constexpr int kMaxTokenizers = 16;
 
 std::function<double()> clock_from_now() {
   using Clock = std::chrono::steady_clock;
@@ -266,6 +266,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
 }  // namespace
 
 int run_job(const Config& config, const Load& load) {
+  limit_heaps();
   validate(config);
   Interrupt interrupt;
   try {

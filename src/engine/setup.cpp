@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "engine/intake.h"
 #include "engine/model_path.h"
 #include "engine/resolve.h"
 #include "engine/sampling_defaults.h"
@@ -124,7 +125,11 @@ int64_t make_ops(const Config& config, const std::function<double()>& clock, Set
     setup.peaks = measure_peaks(*make_cpu_ops(setup.cpu), setup.compute, kCpuProbe, clock);
   }
   setup.ops = make_cpu_ops(setup.cpu);
-  return available_memory("/");
+  // Whoever says how large the cache is leaves room for threads.
+  const bool is_sized = config.num_blocks || config.kv_memory;
+  constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
+  const int num_threads = std::min(setup.cpu.num_threads, kMaxTokenizers) + kOtherThreads;
+  return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
 }
 
 MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available_bytes) {

@@ -1,5 +1,7 @@
 #include "engine/system_memory.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +18,9 @@ namespace pagedinfer {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kHeapAddresses = int64_t{64} << 20;  // of one of malloc's, on 64-bit systems
+constexpr int64_t kBesidePlan = int64_t{32} << 20;     // buffers for the input and the output
 
 // The number that `file` begins with; nullopt for "max" and for files that are not there.
 std::optional<int64_t> number_in(const fs::path& file) {
@@ -67,14 +72,33 @@ int64_t available_to_machine(const fs::path& root) {
   return std::clamp<int64_t>(limit->second - promised->second, 0, available->second);
 }
 
-// What the limits leave beside what the process has.
-int64_t left_of(const ProcessLimits& limits, const fs::path& root) {
+// Heaps of malloc beside the first one.
+int64_t num_more_heaps(const ProcessLimits& limits) {
+  constexpr int64_t kMost = 1024;
+  return std::clamp<int64_t>(limits.addresses / (16 * kHeapAddresses) - 1, 0, kMost);
+}
+
+// What a thread takes before it does anything.
+int64_t stack_bytes() {
+  pthread_attr_t attributes;
+  size_t stack = 0, guard = 0;
+  pthread_attr_init(&attributes);
+  pthread_attr_getstacksize(&attributes, &stack);
+  pthread_attr_getguardsize(&attributes, &guard);
+  pthread_attr_destroy(&attributes);
+  return static_cast<int64_t>(stack + guard);
+}
+
+// What the limits leave beside what the process has and what that many threads take.
+int64_t left_of(const ProcessLimits& limits, const fs::path& root, int num_threads) {
   std::ifstream in(root / "proc/self/statm");
   int64_t addresses = 0, data = 0, unused = 0;  // in pages
   if (!(in >> addresses >> unused >> unused >> unused >> unused >> data)) return INT64_MAX;
   const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t heaps = std::min<int64_t>(num_threads, num_more_heaps(limits)) * kHeapAddresses;
+  const int64_t beside = num_threads > 0 ? num_threads * stack_bytes() + kBesidePlan : 0;
   return std::max<int64_t>(
-      0, std::min(limits.addresses - addresses * page, limits.data - data * page));
+      0, std::min(limits.addresses - addresses * page - heaps, limits.data - data * page) - beside);
 }
 
 int64_t limit_of(decltype(RLIMIT_AS) resource) {
@@ -89,8 +113,13 @@ ProcessLimits process_limits() {
   return {.addresses = limit_of(RLIMIT_AS), .data = limit_of(RLIMIT_DATA)};
 }
 
-int64_t available_memory(const fs::path& root, const ProcessLimits& limits) {
-  int64_t available = std::min(available_to_machine(root), left_of(limits, root));
+void limit_heaps(const ProcessLimits& limits) {
+  if (limits.addresses == INT64_MAX) return;
+  mallopt(M_ARENA_MAX, static_cast<int>(num_more_heaps(limits)) + 1);
+}
+
+int64_t available_memory(const fs::path& root, const ProcessLimits& limits, int num_more_threads) {
+  int64_t available = std::min(available_to_machine(root), left_of(limits, root, num_more_threads));
   std::ifstream groups(root / "proc/self/cgroup");
   // A line is "hierarchy:controllers:path"; version 2 has no controllers.
   for (std::string line; std::getline(groups, line);) {

@@ -19,8 +19,9 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   }
   if (memory == MAP_FAILED) {
-    throw Error(fmt::format("no memory for {}: {} bytes asked for: {}", what, bytes,
-                            std::strerror(bytes > 0 ? errno : EINVAL)));
+    throw Error(
+        fmt::format("no memory for {}: {} bytes asked for: {} (a smaller --kv-memory leaves more)",
+                    what, bytes, std::strerror(bytes > 0 ? errno : EINVAL)));
   }
   data_ = static_cast<char*>(memory);
   size_ = bytes;
