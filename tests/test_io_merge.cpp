@@ -250,11 +250,43 @@ TEST_CASE("merge: an output that exists is replaced only when that is said, and 
   CHECK(refusal({shards.paths[0]}, output, overwrite) ==
         "index 0 is missing: it is in none of the 1 files");
   CHECK(read_file(output) == "old\n");
+  const std::string run = shards.paths[0] + ".run";
+  for (const bool is_there : {false, true}) {
+    CAPTURE(is_there);
+    if (is_there) shards.write_run(0, "0/2", {.lines = 2});
+    const std::string text = is_there ? read_file(run) : "";
+    CHECK(refusal(shards.paths, run, overwrite).find("keeps beside it") != std::string::npos);
+    CHECK(refusal(shards.paths, shards.paths[0] + ".part", overwrite).find("keeps beside it") !=
+          std::string::npos);
+    CHECK((fs::exists(run) ? read_file(run) : "") == text);
+  }
+  fs::remove(run);
+  fs::copy(shards.paths[1], dir / "x.run");
+  CHECK(refusal({shards.paths[0], dir / "x.run"}, dir / "x", overwrite)
+            .find("x.run is one of the shards") != std::string::npos);
   CHECK(refusal(shards.paths, shards.paths[1], overwrite).find("is one of the shards") !=
         std::string::npos);
   merge_shards(shards.paths, output, overwrite);
   CHECK(read_file(output) == record(0) + record(1));
   CHECK_FALSE(fs::exists(output + ".run"));  // it was about what is replaced
+}
+
+TEST_CASE("merge: a shard of another version is refused without a word of new runs") {
+  const TempDir dir;
+  Shards shards;
+  shards.records = {{record(0)}};
+  shards.write(dir);
+  shards.write_run(0, "0/1", {.lines = 1});
+  std::string text = read_file(shards.paths[0] + ".run");
+  const std::string version = fmt::format("\"version\":\"{}\"", kStateVersion);
+  REQUIRE(text.find(version) != std::string::npos);
+  write_file(shards.paths[0] + ".run",
+             text.replace(text.find(version), version.size(), "\"version\":\"0\""));
+  const std::string message = refusal(shards.paths, dir / "out");
+  CAPTURE(message);
+  CHECK(message.find("state version 0") != std::string::npos);
+  CHECK(message.find("merge the shards with the version") != std::string::npos);
+  CHECK(message.find("--overwrite") == std::string::npos);
 }
 
 TEST_CASE("merge: what stands at the name of its temporary file is not touched") {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <queue>
 #include <utility>
@@ -109,10 +108,18 @@ struct Unfinished {
 
 void check_output(const std::vector<std::string>& shards, const std::string& output,
                   const MergeOptions& options) {
-  std::error_code error;
   for (const std::string& path : shards) {
-    if (std::filesystem::equivalent(path, output, error)) {
+    if (same_file(path, output)) {
       throw Error(output + ": is one of the shards; give the output another name");
+    }
+    // What stands beside the output is removed.
+    if (same_file(path, run_of(output))) {
+      throw Error(fmt::format("{}: {} is one of the shards; give the output another name", output,
+                              run_of(output)));
+    }
+    if (same_file(run_of(path), output) || same_file(part_of(path), output)) {
+      throw Error(fmt::format(
+          "{}: is what the run of {} keeps beside it; give the output another name", output, path));
     }
   }
   if (name_exists(part_of(output))) {

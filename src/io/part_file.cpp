@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "io/line_scan.h"
 
 namespace pagedinfer {
@@ -18,7 +19,7 @@ constexpr int64_t kSmallestWindow = 4 << 10, kLargestWindow = 1 << 20;
 constexpr std::string_view kVersionKey = "version";
 
 // Takes the version away from what a file holds.
-void check_version(const std::string& path, Fingerprint& fingerprint) {
+void check_version(const std::string& path, std::string_view way_out, Fingerprint& fingerprint) {
   std::string found = "none";
   std::erase_if(fingerprint.settings, [&](const auto& setting) {
     if (setting.first != kVersionKey) return false;
@@ -28,8 +29,8 @@ void check_version(const std::string& path, Fingerprint& fingerprint) {
   if (found == kStateVersion) return;
   throw Error(fmt::format(
       "{}: written by another version of the program (state version {}, expected {}), which "
-      "computes other records; end the run with that version, or --overwrite begins a new one",
-      path, found, kStateVersion));
+      "computes other records; {}",
+      path, shortened(found), kStateVersion, way_out));
 }
 
 constexpr size_t kSumSize = 16;
@@ -46,7 +47,7 @@ std::string part_header(const Fingerprint& fingerprint) {
   return mark_line({}) + mark_line({}) + fingerprint_line(with_version);
 }
 
-std::optional<PartHeader> read_part_header(const std::string& path) {
+std::optional<PartHeader> read_part_header(const std::string& path, std::string_view way_out) {
   PartHeader header;
   std::optional<StateMark> marks[2];
   int num_lines = 0;
@@ -55,7 +56,7 @@ std::optional<PartHeader> read_part_header(const std::string& path) {
       marks[num_lines] = parse_mark(line);
     } else {
       header.fingerprint = parse_fingerprint(path, line);
-      check_version(path, header.fingerprint);
+      check_version(path, way_out, header.fingerprint);
     }
     return ++num_lines < 3;
   });

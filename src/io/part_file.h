@@ -26,8 +26,11 @@ inline constexpr std::string_view kStateVersion = "3";
 
 std::string part_header(const Fingerprint& fingerprint);
 // Nothing if the file ends before the header does: then the run ended before it had a record.
-// Throws Error if it is there and not one, or is of another version.
-std::optional<PartHeader> read_part_header(const std::string& path);
+// Throws Error if it is there and not one, or is of another version; then `way_out` says what to
+// do.
+std::optional<PartHeader> read_part_header(
+    const std::string& path,
+    std::string_view way_out = "end the run with that version, or --overwrite begins a new one");
 
 // A line behind the header: the sum of a record, and the record or, of one that went into the
 // output at once, its turn.

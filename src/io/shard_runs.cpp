@@ -23,7 +23,8 @@ std::optional<PartHeader> header_of(const std::string& shard) {
         fmt::format("{}: this run has not ended; run it to its end with --resume", part_of(shard)));
   }
   if (!name_exists(run_of(shard))) return std::nullopt;
-  return read_part_header(run_of(shard));
+  return read_part_header(run_of(shard),
+                          "merge the shards with the version that has computed them");
 }
 
 std::string take_shard(Fingerprint& fingerprint) {
