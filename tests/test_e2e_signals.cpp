@@ -190,6 +190,39 @@ TEST_CASE("a pipe whose reader comes late gets every record") {
   CHECK(json_lines(records).size() == 3);
 }
 
+TEST_CASE("a pipe whose reader leaves at once keeps no program") {
+  const TempDir dir;
+  const std::string pipe = dir / "pipe";
+  write_file(dir / "in.jsonl", uneven_lines(2));
+  // More than a pipe holds.
+  write_file(dir / "out", "{\"index\":0,\"text\":\"" + std::string(1 << 20, 'x') + "\"}\n");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const Words to_new = {"run", "--input", dir / "in.jsonl", "--overwrite", "--output"};
+  struct Case {
+    Words words;
+    int exit_code;
+    std::string expected;
+  };
+  for (const Case& one :
+       {Case{to_new + Words{pipe, "--stats", "/dev/null"}, 1, "nobody reads it any more"},
+        Case{to_new + Words{dir / "new", "--stats", pipe}, 0, "without these measurements"},
+        Case{to_new + Words{dir / "new", "--trace", pipe}, 0, "without these measurements"},
+        Case{{"merge", "--trust", "--output", pipe, dir / "out"}, 1, "nobody reads it any more"}}) {
+    CAPTURE(one.words.back());
+    Process process(command(one.words), Process::Stderr::kPipe, std::chrono::seconds(20));
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    char byte = 0;
+    while (read(reader, &byte, 1) == 0) usleep(50);  // until it is open for writing
+    close(reader);
+    const Ended ended = process.wait();
+    CAPTURE(ended.err);
+    CHECK(!ended.timed_out);
+    CHECK(ended.exit_code == one.exit_code);
+    CHECK(ended.err.find(one.expected) != std::string::npos);
+  }
+}
+
 TEST_CASE("a signal while the model is loaded ends the run before it makes a file") {
   for (const int signal : kSignals) {
     for (const bool twice : {false, true}) {

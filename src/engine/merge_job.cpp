@@ -22,9 +22,10 @@ int run_merge(const MergeConfig& config) {
     const OpenFile reader = wait_for_reader(config.output, interrupt.fd());
     interrupt.throw_if_happened();
     report = merge_shards(config.shards, config.output,
-                          {.overwrite = config.overwrite, .trust = config.trust, .check = [&] {
-                             interrupt.throw_if_happened();
-                           }});
+                          {.overwrite = config.overwrite,
+                           .trust = config.trust,
+                           .check = [&] { interrupt.throw_if_happened(); },
+                           .open_pipe = reader.fd});
   } catch (const Interrupted&) {
     if (!config.quiet) std::fputs("interrupted: nothing has changed\n", stderr);
     return kInterruptedCode;

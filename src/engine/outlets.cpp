@@ -18,7 +18,7 @@ void say(const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }
 MeasurementFile measurements(const std::string& path, const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(path, interrupt.fd());
   interrupt.throw_if_happened();
-  return MeasurementFile(path, say);
+  return MeasurementFile(path, say, reader.fd);
 }
 
 RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
@@ -30,7 +30,8 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
       .overwrite = config.overwrite,
       .fingerprint = fingerprint_of(config, setup),
       .sync_every = config.sync_every,
-      .clock = clock};
+      .clock = clock,
+      .open_pipe = reader.fd};
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
   InputAgain input(config, interrupt);
   return RecordOutput::resume(paths.output, std::move(options),
@@ -43,9 +44,9 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
 }  // namespace
 
 MeasurementFile::MeasurementFile(const std::string& path,
-                                 std::function<void(const std::string&)> say)
+                                 std::function<void(const std::string&)> say, int open_pipe)
     : say_(std::move(say)) {
-  if (!path.empty()) file_.emplace(path, OutputFile::Existing::kAppend);
+  if (!path.empty()) file_.emplace(path, OutputFile::Existing::kAppend, FileCalls{}, open_pipe);
 }
 
 void MeasurementFile::attempt(const std::function<void(OutputFile&)>& action) {

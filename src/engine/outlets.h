@@ -23,8 +23,9 @@ namespace pagedinfer {
 // file is not written to any more.
 class MeasurementFile {
  public:
-  // `path` "" is no file. Throws Error when it cannot be opened.
-  MeasurementFile(const std::string& path, std::function<void(const std::string&)> say);
+  // `path` "" is no file; `open_pipe` as OutputFile. Throws Error when it cannot be opened.
+  MeasurementFile(const std::string& path, std::function<void(const std::string&)> say,
+                  int open_pipe = -1);
 
   void append(std::string_view line);
   void flush();

@@ -143,7 +143,7 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
   std::deque<ShardFile> files = read_shards(shards, runs, options, report);
   for (const ShardFile& file : files) runs.check_output(file.path(), file.contents());
   if (!makes_file) {
-    OutputFile stream(output, OutputFile::Existing::kReplace, options.calls);
+    OutputFile stream(output, OutputFile::Existing::kReplace, options.calls, options.open_pipe);
     write_records(files, options, stream);
     stream.close();
     return report;

@@ -14,6 +14,7 @@ struct MergeOptions {
   bool trust = false;                   // take shards without a PATH.run as they are
   std::function<void()> check = [] {};  // called now and then; what it throws ends the merge
   FileCalls calls = {};
+  int open_pipe = -1;  // as OutputFile
 };
 
 struct MergeReport {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/shortened.h"
 #include "io/file_names.h"
 
 namespace pagedinfer {
@@ -25,7 +26,8 @@ std::string text_of(const char* verb, const std::string& name, int error) {
                           : error == EDQUOT ? "the disk quota is used up"
                           : error == EFBIG  ? "the file would be longer than the system allows"
                                             : std::strerror(error);
-  return fmt::format("{}: cannot {}: {}", name, verb, why);
+  return fmt::format("{}: cannot {}: {}", error == ENAMETOOLONG ? shortened(name) : name, verb,
+                     why);
 }
 
 bool is_regular_file(int fd) {
@@ -35,8 +37,14 @@ bool is_regular_file(int fd) {
 
 }  // namespace
 
-OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existing existing) {
+OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existing existing,
+                                                int open_pipe) {
   if (is_standard_output(path)) return {.fd = STDOUT_FILENO, .is_stream = true};
+  if (open_pipe >= 0) {
+    const int fd = fcntl(open_pipe, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (fd < 0) throw Error(text_of("open for writing", path, errno));
+    return {.fd = fd};
+  }
   const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
 
   const int append = existing == Existing::kAppend ? O_APPEND : 0;
@@ -67,8 +75,8 @@ OutputFile::OutputFile(Opened opened, std::string name, FileCalls calls)
       is_new_(opened.is_new),
       replaces_(opened.replaces) {}
 
-OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls)
-    : OutputFile(open_for_writing(path, existing),
+OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls, int open_pipe)
+    : OutputFile(open_for_writing(path, existing, open_pipe),
                  is_standard_output(path) ? "standard output" : path, std::move(calls)) {
   alone_ = regular_ && existing != Existing::kAppend;
   if (existing == Existing::kAppend && regular_) end_last_line(path);

@@ -26,7 +26,9 @@ class OutputFile {
   // empty. A device or a pipe holds nothing that could be lost and is never refused. kKeep goes on
   // behind what a file holds, and so does kKeepOwn, which follows no link; kAppend is for files
   // that others may append to as well, and gives a last line without an end one.
-  OutputFile(const std::string& path, Existing existing, FileCalls calls = {});
+  // `open_pipe`, unless it is below 0, is what wait_for_reader() has opened of that name; a copy of
+  // it is written to.
+  OutputFile(const std::string& path, Existing existing, FileCalls calls = {}, int open_pipe = -1);
   // A file without a name that is gone when it is closed.
   static OutputFile temporary();
   // A file that nobody had, with a name that begins with `prefix`. Links are not followed.
@@ -76,7 +78,7 @@ class OutputFile {
   };
 
   OutputFile(Opened opened, std::string name, FileCalls calls);
-  static Opened open_for_writing(const std::string& path, Existing existing);
+  static Opened open_for_writing(const std::string& path, Existing existing, int open_pipe);
   void begin();
   void check_contents() const;
   void end_last_line(const std::string& path);

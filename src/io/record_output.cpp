@@ -25,8 +25,8 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
                     "--overwrite discards it",
                     part_of(path)));
   }
-  OutputFile output(path, options.overwrite ? Existing::kReplace : Existing::kRefuse,
-                    options.calls);
+  OutputFile output(path, options.overwrite ? Existing::kReplace : Existing::kRefuse, options.calls,
+                    options.open_pipe);
   if (output.is_regular()) output.lock();
   return output;
 }

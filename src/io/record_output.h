@@ -23,6 +23,7 @@ struct OutputOptions {
   double sync_every = 0;                              // seconds; 0 = at the end only
   std::function<double()> clock = [] { return 0.; };  // seconds
   FileCalls calls = {};
+  int open_pipe = -1;  // as OutputFile
 };
 
 // Where a run goes on from.
