@@ -260,8 +260,16 @@ TEST_CASE("a message quotes at most 200 bytes of what it found") {
         message_of([&] { file.root().fail("key", "is wrong"); }), refusal_of(huge),
         refusal_of("./" + huge), run({"--input", "-", "--model", dir.path()}).err,
         run({"--input", "-", "--dtype", huge}).err, run({"--input", "-", "--cpu-isa", huge}).err,
-        run({"--input", "-", "--chat-template", huge}).err}) {
+        run({"--input", "-", "--chat-template", huge}).err,
+        run({"--input", "-", "--kv-memory", std::string(3000, '9')}).err,
+        run({"--input", "-", "--max-tokens", std::string(3000, '9')}).err,
+        run({"--input", "-", "--temperature", huge}).err, run({"--input", "-", "--kv", huge}).err,
+        run({"--input", "-", "--shard", huge}).err, run({"--input", "-", "--" + huge}).err,
+        run({"--input", "-", "--quiet=" + huge}).err, run({"--input", huge}).err,
+        run({"--input", "-", "--output", huge, "--stats", huge}).err,
+        run({"--input", "-", "--output", huge}).err}) {
     CHECK(message.size() < 2500);
+    CHECK(message.find(std::string(2000, '9')) == std::string::npos);
     CHECK(message.find(std::string(2000, 'x')) == std::string::npos);
   }
 }

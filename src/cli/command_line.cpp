@@ -16,6 +16,7 @@
 #include "cli/run_flags.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/shortened.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
 #include "engine/resolve.h"
@@ -49,10 +50,10 @@ void check_leftovers(const std::vector<std::string>& leftovers,
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
   if (is_later(name)) throw Error(name + ": not in this version");
   if (const std::optional<std::string> meant = near_name(name, known)) {
-    throw Error(
-        fmt::format("{}: not known; did you mean {}? {} lists what is", name, *meant, help));
+    throw Error(fmt::format("{}: not known; did you mean {}? {} lists what is", shortened(name),
+                            *meant, help));
   }
-  throw Error(fmt::format("{}: not known; {} lists what is", name, help));
+  throw Error(fmt::format("{}: not known; {} lists what is", shortened(name), help));
 }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -75,13 +76,13 @@ void check_values(const CLI::App& command, std::span<const char* const> words) {
     const CLI::Option* const option = option_of(word.substr(0, equals));
     if (option == nullptr) continue;
     if (equals == 2) {  // of a letter the parser would take it for part of the value
-      throw Error(
-          fmt::format("{}: expected a space between {} and its value", word, word.substr(0, 2)));
+      throw Error(fmt::format("{}: expected a space between {} and its value", shortened(word),
+                              word.substr(0, 2)));
     }
     const bool takes_value = option->get_items_expected_max() > 0;
     if (!takes_value && equals != std::string_view::npos) {
-      throw Error(
-          fmt::format("{}: {} stands alone, without a value", word, word.substr(0, equals)));
+      throw Error(fmt::format("{}: {} stands alone, without a value", shortened(word),
+                              word.substr(0, equals)));
     }
     if (!takes_value) continue;
     if (equals != std::string_view::npos ? equals + 1 == word.size() : i + 1 == words.size()) {
@@ -150,7 +151,8 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
     const CLI::App& command = merge->parsed() ? *merge : *run;
     check_repeated(command);
     throw Error(fmt::format("{}: expected flags and their values; {} says what it takes",
-                            fmt::join(words.subspan(1), " "), help_of(command)));
+                            shortened(fmt::format("{}", fmt::join(words.subspan(1), " "))),
+                            help_of(command)));
   }
   if (!run->parsed() && !merge->parsed()) {
     check_leftovers(app.remaining(), {"run", "merge"}, "pagedinfer --help");

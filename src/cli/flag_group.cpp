@@ -48,8 +48,8 @@ void FlagGroup::add_shard(const char* flag, std::optional<Shard>& field, const c
       good = count_error == std::errc() && rest == end;
     }
     if (!good || shard.index < 0 || shard.index >= shard.count) {
-      throw Error(
-          fmt::format("{} {}: expected I/N with I from 0 to N - 1, as in 0/8", flag, given));
+      throw Error(fmt::format("{} {}: expected I/N with I from 0 to N - 1, as in 0/8", flag,
+                              shortened(given)));
     }
     field = shard;
   };
@@ -76,7 +76,8 @@ void FlagGroup::add_bytes(const char* flag, std::optional<int64_t>& field, const
     const auto [unit, error] = std::from_chars(given.data(), end, number, std::chars_format::fixed);
     const double bytes = number * factor_of(std::string_view(unit, end)).value_or(-1);
     if (error != std::errc() || !(bytes >= 0 && bytes < 9e18)) {
-      throw Error(fmt::format("{} {}: expected bytes, as in 500MB, 1.5GB or 2GiB", flag, given));
+      throw Error(
+          fmt::format("{} {}: expected bytes, as in 500MB, 1.5GB or 2GiB", flag, shortened(given)));
     }
     field = std::llround(bytes);
   };

@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/shard.h"
+#include "core/shortened.h"
 
 namespace pagedinfer {
 
@@ -34,10 +35,11 @@ T read_number(const char* flag, const std::string& given) {
   const auto [stop, error] = std::from_chars(given.data(), end, number);
   if (error == std::errc() && stop == end) return number;
   if constexpr (std::integral<T>) {
-    throw Error(fmt::format("{} {}: expected a decimal integer from {} to {}", flag, given,
-                            std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
+    throw Error(fmt::format("{} {}: expected a decimal integer from {} to {}", flag,
+                            shortened(given), std::numeric_limits<T>::min(),
+                            std::numeric_limits<T>::max()));
   } else {
-    throw Error(fmt::format("{} {}: expected a number, as in 0.5", flag, given));
+    throw Error(fmt::format("{} {}: expected a number, as in 0.5", flag, shortened(given)));
   }
 }
 
@@ -48,7 +50,7 @@ auto read_number(const char* flag, const std::string& given, Range range) {
   const char* const end = given.data() + given.size();
   const auto [stop, error] = std::from_chars(given.data(), end, number);
   if (error == std::errc() && stop == end && range.contains(number)) return number;
-  throw Error(fmt::format("{} {}: expected {}", flag, given, text_of(range)));
+  throw Error(fmt::format("{} {}: expected {}", flag, shortened(given), text_of(range)));
 }
 
 template <class T>
@@ -159,7 +161,7 @@ class FlagGroup {
         }
         known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
       }
-      throw Error(fmt::format("{} {}: expected one of {}", flag, given, known));
+      throw Error(fmt::format("{} {}: expected one of {}", flag, shortened(given), known));
     };
     describe(app_.add_option_function<std::string>(flag, choose), value, help);
   }
