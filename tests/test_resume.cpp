@@ -132,6 +132,20 @@ const Attempt kResume = {.resume = true};
 
 }  // namespace
 
+TEST_CASE("resume: of a model that has another name now it is said how to keep the old one") {
+  const auto message = [](const std::string& setting) {
+    try {
+      require_same("out.part", {{{setting, "mod"}}}, {{{setting, "mod2"}}});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(message("model").find("began with model = mod, found mod2") != std::string::npos);
+  CHECK(message("model").find("--served-model-name mod gives") != std::string::npos);
+  CHECK(message("seed").find("--served-model-name") == std::string::npos);
+}
+
 TEST_CASE("resume: a run that stops at any step and goes on gives the same file") {
   TempDir folder;
   std::mt19937 random(1);

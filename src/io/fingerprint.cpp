@@ -58,10 +58,15 @@ std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fi
 void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found) {
   const auto difference = first_difference(began, found);
   if (!difference) return;
+  const std::string same_name =
+      difference->name == "model" ? fmt::format(" (--served-model-name {} gives it the same name)",
+                                                shortened(difference->a))
+                                  : "";
   throw Error(fmt::format(
-      "{}: the run began with {} = {}, found {}; resume it with what it began with, or "
+      "{}: the run began with {} = {}, found {}; resume it with what it began with{}, or "
       "--overwrite begins a new one",
-      path, shortened(difference->name), shortened(difference->a), shortened(difference->b)));
+      path, shortened(difference->name), shortened(difference->a), shortened(difference->b),
+      same_name));
 }
 
 }  // namespace pagedinfer
