@@ -10,11 +10,12 @@ input is more than 32 MiB above that over the shortest one.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
+
+from benchmark import machine, output_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAX_GROWTH = 32 << 20
@@ -61,8 +62,8 @@ def main():
     parser.add_argument("--out", help="file to append a JSON line per run to")
     args = parser.parse_args()
 
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"],
-                            capture_output=True, text=True).stdout.strip()
+    origin = {"commit": output_of("git", "rev-parse", "--short", "HEAD"), "machine": machine(),
+              "command": f"scripts/million_lines.py --counts {args.counts}"}
     grows = False
     for order in args.orders.split(","):
         peaks = []
@@ -71,8 +72,7 @@ def main():
                 write_input(os.path.join(folder, "in.jsonl"), count)
                 result = run(args.program, folder, count, order, args.threads)
             peaks.append(result["peak_rss_bytes"])
-            line = json.dumps({"kind": "million_lines", "commit": commit, "cores": os.cpu_count(),
-                               "machine": platform.machine(), "order": order, "lines": count,
+            line = json.dumps({**origin, "kind": "million_lines", "order": order, "lines": count,
                                "max_tokens": 1, **result})
             print(line, flush=True)
             if args.out:
