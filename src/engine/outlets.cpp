@@ -82,9 +82,11 @@ void Outlets::answer(const Completion& completion, const RequestRecord& record,
   append_record(line_, completion, options);
   records_.append(completion.head.turn, line_);
   report_.add(record);
-  line_.clear();
-  append_request_line(line_, run_, record);
-  stats_.append(line_);
+  if (stats_.is_open()) {
+    line_.clear();
+    append_request_line(line_, run_, record);
+    stats_.append(line_);
+  }
   seconds_ += clock_() - begin;
 }
 
@@ -98,9 +100,11 @@ void Outlets::step(const StepRecord& record, const RunMark& mark) {
   flush(mark);
   const double begin = clock_();
   report_.add(record);
-  line_.clear();
-  append_step_line(line_, run_, record);
-  trace_.append(line_);
+  if (trace_.is_open()) {
+    line_.clear();
+    append_step_line(line_, run_, record);
+    trace_.append(line_);
+  }
   seconds_ += clock_() - begin;
 }
 

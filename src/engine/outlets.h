@@ -27,6 +27,8 @@ class MeasurementFile {
   MeasurementFile(const std::string& path, std::function<void(const std::string&)> say,
                   int open_pipe = -1);
 
+  // Whether it is written to: no line needs to be made for one that is not.
+  bool is_open() const { return file_.has_value(); }
   void append(std::string_view line);
   void flush();
 
