@@ -259,9 +259,9 @@ RequestParser::UnknownKeys Intake::unknown_keys() const {
   return unknown_keys_;
 }
 
-std::vector<LineHint> Intake::hints() const {
+std::vector<LineHint> Intake::hints(size_t num_known) const {
   const std::lock_guard lock(mutex_);
-  return hints_;
+  return {hints_.begin() + static_cast<std::ptrdiff_t>(num_known), hints_.end()};
 }
 
 }  // namespace pagedinfer

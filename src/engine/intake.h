@@ -1,6 +1,7 @@
 // Lines to requests, on threads of their own, a bounded window ahead of the engine.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -22,7 +23,11 @@
 
 namespace pagedinfer {
 
-inline constexpr int kMaxTokenizers = 16;
+// Threads that tokenize where so many compute.
+inline int num_tokenizers(int num_threads) {
+  constexpr int kMost = 16;
+  return std::min(num_threads, kMost);
+}
 
 struct IntakeLimits {
   PromptLimits prompt = {};
@@ -87,8 +92,8 @@ class Intake {
   // As RequestParser, of the lines pulled.
   RequestParser::UnknownKeys unknown_keys() const;
   // Each unknown key that resembles a known one, with the first line that has it, in the order of
-  // the lines pulled.
-  std::vector<LineHint> hints() const;
+  // the lines pulled; without the first `num_known`.
+  std::vector<LineHint> hints(size_t num_known = 0) const;
 
  private:
   void read_all();

@@ -5,7 +5,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -67,6 +66,8 @@ double thread_seconds() {
 
 void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+void print_note(const std::string& note) { print(fmt::format("note: {}\n", note)); }
+
 // Of standard error; 0 where it has none.
 size_t columns_of_terminal() {
   winsize size = {};
@@ -115,7 +116,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   Setup setup = load(config, clock);
   interrupt.throw_if_happened();
   if (!config.quiet && !setup.gpu_problem.empty()) {
-    print(fmt::format("note: the GPU is not used: {}\n", setup.gpu_problem));
+    print_note(fmt::format("the GPU is not used: {}", setup.gpu_problem));
   }
   const double loaded = clock();
   // Only now: nothing is made or replaced in vain.
@@ -138,7 +139,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                             .max_model_len = setup.max_model_len,
                             .spec = &setup.model.spec},
                  .max_items = setup.limits.max_waiting + kReadAhead,
-                 .num_workers = std::min(setup.cpu.num_threads, kMaxTokenizers)});
+                 .num_workers = num_tokenizers(setup.cpu.num_threads)});
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
   Progress progress(terminal && config.progress != Config::Progress::kOn, print,
@@ -174,12 +175,11 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   };
   size_t num_hints = 0;  // that were printed
   const auto print_hints = [&] {
-    const std::vector<LineHint> hints = intake.hints();
-    if (config.quiet || hints.size() == num_hints) return;
-    progress.clear();
-    while (num_hints < hints.size()) {
-      print(fmt::format("note: {}\n", text_of(hints[num_hints++])));
-    }
+    if (config.quiet) return;
+    const std::vector<LineHint> hints = intake.hints(num_hints);
+    if (!hints.empty()) progress.clear();
+    for (const LineHint& hint : hints) print_note(text_of(hint));
+    num_hints += hints.size();
   };
   const auto stepped = [&](const StepRecord& record) {
     outlets.step(record, intake.mark());
@@ -200,12 +200,14 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   const auto interrupted = [&] { return interrupt.happened(); };
   RunInfo info = describe_run(config, setup);
   if (!config.quiet) {
-    for (const std::string& note : info.notes) print(fmt::format("note: {}\n", note));
+    for (const std::string& note : info.notes) print_note(note);
   }
+  // Returns what is said of all keys together.
   const auto note_keys = [&] {
     for (const LineHint& hint : intake.hints()) info.notes.push_back(text_of(hint));
     const std::string all = text_of(intake.unknown_keys(), config.strict);
     if (!all.empty()) info.notes.push_back(all);
+    return all;
   };
   const auto summarize = [&] {
     Summary summary = outlets.report().summary({.load = loaded,
@@ -236,11 +238,8 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   }
   progress.clear();
   print_hints();
-  note_keys();
-  const std::string about_keys = text_of(intake.unknown_keys(), config.strict);
-  if (!config.quiet && complete && !about_keys.empty()) {
-    print(fmt::format("note: {}\n", about_keys));
-  }
+  const std::string about_keys = note_keys();
+  if (!config.quiet && complete && !about_keys.empty()) print_note(about_keys);
   const Summary summary = summarize();
   outlets.close_stats(info, summary, profile());
   const int64_t num_failed = summary.failed + outlets.records().num_failed();

@@ -128,7 +128,7 @@ int64_t make_ops(const Config& config, const std::function<double()>& clock, Set
   // Whoever says how large the cache is leaves room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
   constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
-  const int num_threads = std::min(setup.cpu.num_threads, kMaxTokenizers) + kOtherThreads;
+  const int num_threads = num_tokenizers(setup.cpu.num_threads) + kOtherThreads;
   return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
 }
 
