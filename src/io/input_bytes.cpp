@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
 #include "core/error.h"
@@ -16,10 +15,6 @@
 namespace pagedinfer {
 
 namespace {
-
-Error cannot_read(const std::string& name, int error) {
-  return Error(fmt::format("{}: cannot read: {}", name, std::strerror(error)));
-}
 
 // Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
 bool wait_for_input(int fd, int stop_fd) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/shortened.h"
@@ -21,25 +20,20 @@ using simdjson::dom::element;
 std::string shown(element value) {
   constexpr size_t kMaxShown = 60;
   if (is_beyond_double(value)) return "no finite number";
-  std::string text = simdjson::minify(value);
-  if (text.size() <= kMaxShown) return text;
-  size_t end = kMaxShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
+  const std::string text = simdjson::minify(value);
+  const std::string_view first = first_bytes(text, kMaxShown);
+  return fmt::format("{}{}", first, first.size() < text.size() ? "..." : "");
 }
 
 simdjson::padded_string load(const std::string& path) {
   const OpenFile file(path);
   struct stat status = {};
-  const auto check = [&](bool fine) {
-    if (!fine) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
-  };
-  check(fstat(file.fd, &status) == 0);
+  if (fstat(file.fd, &status) != 0) throw cannot_read(path, errno);
   simdjson::padded_string text(static_cast<size_t>(status.st_size));
   for (size_t done = 0; done < text.size();) {
     const ssize_t count = read(file.fd, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    check(count >= 0);
+    if (count < 0) throw cannot_read(path, errno);
     if (count == 0) throw Error(fmt::format("{}: has become shorter while it was read", path));
     done += static_cast<size_t>(count);
   }

@@ -1,11 +1,9 @@
 #include "io/line_scan.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "core/error.h"
 #include "io/line_reader.h"
@@ -25,7 +23,7 @@ bool read_more(const OpenFile& file, const std::string& path, int64_t place, std
   do {
     count = pread(file.fd, buffer.data() + held, kScanBytes, place + static_cast<int64_t>(held));
   } while (count < 0 && errno == EINTR);
-  if (count < 0) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  if (count < 0) throw cannot_read(path, errno);
   buffer.resize(held + static_cast<size_t>(count));
   buffer.reserve(buffer.size() + kLinePadding);
   return count > 0;

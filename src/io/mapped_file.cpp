@@ -17,8 +17,7 @@ namespace pagedinfer {
 MappedFile::MappedFile(const std::string& path) {
   const OpenFile file(path);
   struct stat status = {};
-  if (::fstat(file.fd, &status) != 0)
-    throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  if (::fstat(file.fd, &status) != 0) throw cannot_read(path, errno);
   const auto size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
   // A mapping of no bytes is an error, a file of no bytes is not.

@@ -12,6 +12,7 @@
 #include "core/shortened.h"
 
 namespace pagedinfer {
+
 Error cannot_open(const std::string& path, int error) {
   char target[PATH_MAX];
   const ssize_t size = error == ENOENT ? readlink(path.c_str(), target, sizeof target) : -1;
@@ -21,6 +22,10 @@ Error cannot_open(const std::string& path, int error) {
   }
   const std::string name = error == ENAMETOOLONG ? shortened(path) : path;
   return Error(fmt::format("{}: cannot open: {}", name, std::strerror(error)));
+}
+
+Error cannot_read(const std::string& name, int error) {
+  return Error(fmt::format("{}: cannot read: {}", name, std::strerror(error)));
 }
 
 namespace {

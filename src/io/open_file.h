@@ -8,8 +8,9 @@
 
 namespace pagedinfer {
 
-// What to throw when the system has refused to open `path`.
+// What to throw when the system has refused to open `path`, or to read what it names.
 Error cannot_open(const std::string& path, int error);
+Error cannot_read(const std::string& name, int error);
 
 // A file that is only read; closed in the end.
 struct OpenFile {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/json.h"
+#include "core/shortened.h"
 
 namespace pagedinfer {
 
@@ -55,10 +56,7 @@ bool is_wrong_type(dom::element value, KeyKind kind) {
 
 std::string_view shorten(std::string_view text) {
   constexpr size_t kLongest = 60;
-  if (text.size() <= kLongest) return text;
-  size_t length = kLongest;
-  while ((static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
-  return text.substr(0, length);
+  return first_bytes(text, kLongest);
 }
 
 std::string quote(std::string_view text) {

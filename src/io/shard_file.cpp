@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -94,7 +93,7 @@ void ShardFile::load(int64_t place, int64_t size) {
     const ssize_t count = pread(file_.fd, window_.data() + done, window_.size() - done,
                                 place + static_cast<int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(fmt::format("{}: cannot read: {}", path_, std::strerror(errno)));
+    if (count < 0) throw cannot_read(path_, errno);
     if (count == 0) throw Error(fmt::format("{}: has changed while it was read", path_));
     done += static_cast<size_t>(count);
   }
