@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/shortened.h"
+#include "io/file_names.h"
 #include "io/model_folder.h"
 
 namespace pagedinfer {
@@ -14,12 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether there is something of that name, be it a link to nothing.
-bool has_name(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
 // ORGANIZATION/NAME, as a hub calls a model.
 bool is_hub_name(const std::string& name) {
   const size_t slash = name.find('/');
@@ -27,16 +22,22 @@ bool is_hub_name(const std::string& name) {
          name.find_first_of(".~") > slash;
 }
 
+// How to get the model that a hub calls so.
+std::string way_to_get(const std::string& name) {
+  return fmt::format(
+      "models are not downloaded; get it with the hub's own client (hf download {} --local-dir "
+      "DIR) "
+      "and give --model DIR",
+      shortened(name));
+}
+
 // A path of which the first folder is there may be mistyped, or a hub's name all the same.
 Error not_in_folder(const std::string& name, const std::string& parent) {
-  const std::string shown = shortened(name);
-  const std::string found = fmt::format(
-      "--model {}: no such directory; {} holds nothing of that name", shown, shortened(parent));
+  const std::string found =
+      fmt::format("--model {}: no such directory; {} holds nothing of that name", shortened(name),
+                  shortened(parent));
   if (name.find("/models--") != name.npos) return Error(found);  // a folder of a hub cache
-  return Error(fmt::format(
-      "{}. If a hub's model is meant: models are not downloaded; get it with the hub's own client "
-      "(hf download {} --local-dir DIR) and give --model DIR",
-      found, shown));
+  return Error(fmt::format("{}. If a hub's model is meant: {}", found, way_to_get(name)));
 }
 
 Error no_folder(const std::string& name, const std::error_code& error) {
@@ -49,10 +50,7 @@ Error no_folder(const std::string& name, const std::error_code& error) {
     const std::string parent = name.substr(0, name.find('/'));
     std::error_code ignored;
     if (fs::is_directory(parent, ignored)) return not_in_folder(name, parent);
-    return Error(fmt::format(
-        "--model {0}: no such folder, and models are not downloaded; get it with the hub's own "
-        "client (hf download {0} --local-dir DIR) and give --model DIR",
-        shown));
+    return Error(fmt::format("--model {}: no such folder, and {}", shown, way_to_get(name)));
   }
   return Error(fmt::format("--model {}: no such folder", shown));
 }
@@ -80,7 +78,7 @@ std::string model_in(const std::string& dir) {
 }  // namespace
 
 std::string find_model(const std::string& name, const std::string& program_path) {
-  if (has_name(fs::path(name) / "config.json")) return name;
+  if (name_exists((fs::path(name) / "config.json").string())) return name;
   std::error_code error, ignored;
   const fs::file_status status = fs::status(name, error);
   const bool is_directory = fs::is_directory(status);

@@ -175,14 +175,6 @@ struct Role {
   const char* whose = "names";  // what the flag does with it
 };
 
-bool is_other_than_a_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const auto status = fs::status(path, error);
-  return path == "-" || is_standard_output(path) ||
-         (fs::exists(status) && !fs::is_regular_file(status));
-}
-
 void check_resume(const Config& config, const Paths& paths) {
   if (!(config.sync_every >= 0 && config.sync_every <= 86400)) {
     throw Error(fmt::format("--sync-every {}: expected 0 to 86400 seconds", config.sync_every));
@@ -194,12 +186,12 @@ void check_resume(const Config& config, const Paths& paths) {
   if (config.overwrite) {
     throw Error("--resume keeps what --overwrite discards: give one of them");
   }
-  if (is_other_than_a_file(config.input)) {
+  if (is_stream(config.input)) {
     throw Error(fmt::format(
         "--resume: --input {} cannot be read a second time from its start; put it into a file",
         config.input));
   }
-  if (is_other_than_a_file(paths.output)) {
+  if (is_stream(paths.output)) {
     throw Error(fmt::format(
         "--resume: --output {} does not keep what was written to it; give a file", paths.output));
   }
@@ -208,7 +200,7 @@ void check_resume(const Config& config, const Paths& paths) {
 // Every file that the run opens or makes, the model's but for its weights.
 std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   std::vector<Role> roles = {{"--output", paths.output}};
-  if (!is_other_than_a_file(paths.output)) {
+  if (!is_stream(paths.output)) {
     roles.push_back({"--output", part_of(paths.output), "makes beside its file"});
     roles.push_back({"--output", run_of(paths.output), "makes beside its file"});
   }

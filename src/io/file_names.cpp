@@ -56,7 +56,8 @@ bool same_file(const std::string& a, const std::string& b) {
   return place_of(a) == place_of(b);
 }
 
-bool names_no_file(const std::string& path) {
+bool is_stream(const std::string& path) {
+  if (is_standard_output(path)) return true;
   std::error_code error;
   const auto status = fs::status(path, error);
   return fs::exists(status) && !fs::is_regular_file(status);

@@ -20,8 +20,9 @@ bool is_link(const std::string& path);
 // Whether both are the names of one file, be it there or not, or of standard output. Devices and
 // pipes, which take what several writers give them, are no files.
 bool same_file(const std::string& a, const std::string& b);
-// Whether something other than a file has that name, as a device or a pipe.
-bool names_no_file(const std::string& path);
+// Whether what is written there cannot be had again: standard output, or something other than a
+// file has that name, as a device or a pipe.
+bool is_stream(const std::string& path);
 int64_t size_of(const std::string& path);  // 0 of a file that is not there
 
 // A file that is not there is no error. Both throw Error.

@@ -134,7 +134,7 @@ void check_output(const std::vector<std::string>& shards, const std::string& out
 
 MergeReport merge_shards(const std::vector<std::string>& shards, const std::string& output,
                          const MergeOptions& options) {
-  const bool makes_file = !is_standard_output(output) && !names_no_file(output);
+  const bool makes_file = !is_stream(output);
   if (makes_file) check_output(shards, output, options);
   ShardRuns runs;
   for (const std::string& path : shards) runs.add(path);

@@ -18,8 +18,7 @@ namespace {
 constexpr int64_t kPartBytes = 16 << 20;
 
 OutputFile open_new(const std::string& path, const OutputOptions& options) {
-  const bool holds_nothing = is_standard_output(path) || names_no_file(path);
-  if (!holds_nothing && !options.overwrite && name_exists(part_of(path))) {
+  if (!is_stream(path) && !options.overwrite && name_exists(part_of(path))) {
     throw Error(
         fmt::format("{}: the file exists, left by a run that did not end; --resume continues it, "
                     "--overwrite discards it",
