@@ -43,7 +43,7 @@ int measure(int count, int max_tokens, bool completion_order) {
   write_input(folder + "/in.jsonl", count);
   Config config;
   config.input = folder + "/in.jsonl";
-  config.completion_order = completion_order;
+  if (completion_order) config.order = Config::Order::kCompletion;
   config.sampling.max_tokens = max_tokens;
   config.quiet = true;
   config.threads = 1;

@@ -6,6 +6,7 @@ import sys
 
 MAY_INCLUDE = {
     "core": set(),
+    "settings": {"core"},
     "io": {"core"},
     "text": {"core", "io"},
     "ops": {"core"},
@@ -15,8 +16,8 @@ MAY_INCLUDE = {
     "model": {"core", "io", "ops"},
     "sched": {"core", "kv"},
     "stats": {"core"},
-    "engine": {"core", "io", "text", "ops", "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
-    "cli": {"core", "engine"},
+    "engine": {"core", "settings", "io", "text", "ops", "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
+    "cli": {"core", "settings", "engine"},
     "": {"core", "cli"},  # src/main.cpp
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}

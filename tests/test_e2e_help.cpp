@@ -14,7 +14,7 @@ namespace {
 
 // The names of the fields of Config, as its header has them.
 std::vector<std::string> config_fields() {
-  std::string header = read_file(source_dir() + "/src/core/config.h");
+  std::string header = read_file(source_dir() + "/src/settings/config.h");
   header = header.substr(header.find("struct Config {"));
   header = std::regex_replace(header, std::regex("//[^\n]*"), "");
   std::vector<std::string> names;
@@ -26,10 +26,8 @@ std::vector<std::string> config_fields() {
   return names;
 }
 
-// A field is named like its flag, but for those that say which of two words was given.
+// A field is named like its flag.
 std::string flag_of(std::string field) {
-  if (field == "completion_order") return "--order";
-  if (field == "static_batching") return "--batching";
   std::replace(field.begin(), field.end(), '_', '-');
   return "--" + field;
 }

@@ -57,7 +57,7 @@ TEST_CASE("flags: without flags the cache is paged and prefill is chunked") {
 
 TEST_CASE("flags: static batching alone switches the defaults off that do not fit") {
   Config config;
-  config.static_batching = true;
+  config.batching = Config::Batching::kStatic;
   const Resolved resolved = resolve(config, 4096, false);
   CHECK(resolved.kv == Config::Kv::kContiguous);
   CHECK_FALSE(resolved.chunked_prefill);

@@ -14,12 +14,12 @@
 #include "cli/merge_flags.h"
 #include "cli/near_name.h"
 #include "cli/run_flags.h"
-#include "core/config.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
 #include "engine/resolve.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 namespace {

@@ -56,18 +56,6 @@ void FlagGroup::add_shard(const char* flag, std::optional<Shard>& field, const c
   describe(app_.add_option_function<std::string>(flag, read), value, help);
 }
 
-void FlagGroup::add_name(const char* flag, std::string& field,
-                         const std::vector<std::pair<std::string, std::string>>& others,
-                         const char* value, const char* help) {
-  const auto read = [=, &field](const std::string& given) {
-    field = given;
-    for (const auto& [other, name] : others) {
-      if (given == other) field = name;
-    }
-  };
-  describe(app_.add_option_function<std::string>(flag, read), value, help);
-}
-
 void FlagGroup::add_bytes(const char* flag, std::optional<int64_t>& field, const char* value,
                           const char* help) {
   const auto read = [=, &field](const std::string& given) {

@@ -93,11 +93,6 @@ class FlagGroup {
     describe(app_.add_option_function<std::string>(flag, read), value, help);
   }
 
-  // A flag that takes a name, some of which have others; the first of a pair becomes the second.
-  void add_name(const char* flag, std::string& field,
-                const std::vector<std::pair<std::string, std::string>>& others, const char* value,
-                const char* help);
-
   // A flag that takes I/N.
   void add_shard(const char* flag, std::optional<Shard>& field, const char* value,
                  const char* help);

@@ -39,10 +39,12 @@ void add_job_flags(FlagGroup group, Config& config) {
             "is no default.");
   group.add("--trace", config.trace, "FILE [none]",
             "A line of JSON per step. Give it to see what the scheduler did when.");
-  group.add_choice<bool>("--order", config.completion_order,
-                         {{"input", false}, {"completion", true}}, "input|completion [input]",
-                         "Order of the records. Take completion to have each one as soon as it is "
-                         "done.");
+  group.add_choice<Config::Order>(
+      "--order", config.order,
+      {{"input", Config::Order::kInput}, {"completion", Config::Order::kCompletion}},
+      "input|completion [input]",
+      "Order of the records. Take completion to have each one as soon as it is "
+      "done.");
   group.add_switch("--overwrite", config.overwrite,
                    "Give it to replace an output that exists. Without it the run is refused.");
   group.add_switch("--resume", config.resume,
@@ -81,16 +83,22 @@ void add_model_flags(FlagGroup group, Config& config) {
       "--served-model-name", config.served_model_name, "NAME [the directory's]",
       "What records of the OpenAI form call the model. Give it where a program that reads "
       "them expects a certain name.");
-  group.add("--weights", config.weights, "auto|dummy [auto]",
-            "auto reads the directory's files. Take dummy to measure a model of which there is "
-            "only config.json: its weights are random, and the same in every run.");
-  group.add_name(
+  group.add_choice<Config::Weights>(
+      "--weights", config.weights,
+      {{"auto", Config::Weights::kAuto}, {"dummy", Config::Weights::kDummy}}, "auto|dummy [auto]",
+      "auto reads the directory's files. Take dummy to measure a model of which there is "
+      "only config.json: its weights are random, and the same in every run.");
+  group.add_choice<std::optional<DType>>(
       "--dtype", config.dtype,
-      {{"bf16", "bfloat16"},
-       {"fp16", "float16"},
-       {"half", "float16"},
-       {"float", "float32"},
-       {"fp32", "float32"}},
+      {{"auto", std::nullopt},
+       {"float32", DType::kF32},
+       {"bfloat16", DType::kBF16},
+       {"float16", DType::kF16},
+       {"fp32", DType::kF32},
+       {"float", DType::kF32},
+       {"bf16", DType::kBF16},
+       {"fp16", DType::kF16},
+       {"half", DType::kF16}},
       "TYPE [auto]",
       "auto, float32 (fp32, float), bfloat16 (bf16) or float16 (fp16, half): the type of "
       "computation; auto is the checkpoint's. Take float32 to compare with a reference.");
@@ -105,9 +113,14 @@ void add_model_flags(FlagGroup group, Config& config) {
 }
 
 void add_device_flags(FlagGroup group, Config& config) {
-  group.add("--device", config.device, "auto|cpu|cuda [auto]",
-            "What computes; auto is an NVIDIA GPU where there is one that works. Take cpu for the "
-            "same bits on every machine, cuda to be told what is missing.");
+  group.add_choice<Config::Device>(
+      "--device", config.device,
+      {{"auto", Config::Device::kAuto},
+       {"cpu", Config::Device::kCpu},
+       {"cuda", Config::Device::kCuda}},
+      "auto|cpu|cuda [auto]",
+      "What computes; auto is an NVIDIA GPU where there is one that works. Take cpu for the "
+      "same bits on every machine, cuda to be told what is missing.");
   group.add("--gpu-memory-utilization", config.gpu_memory_utilization, "F [0.9]",
             "Share of the GPU's memory that may be in use, that of other programs included. Lower "
             "it to leave room for them.");
@@ -116,9 +129,16 @@ void add_device_flags(FlagGroup group, Config& config) {
                    "CPU. Give it to compare runs with cmp; it costs speed.");
   group.add("--threads", config.threads, "N [all cores]",
             "Threads that compute. Lower it to leave cores to others; results do not change.");
-  group.add("--cpu-isa", config.cpu_isa, "NAME [auto]",
-            "auto, amx, avx512, avx2 or portable; auto takes the best there is. Results do not "
-            "change: lower it only to test or to compare speed.");
+  group.add_choice<std::optional<CpuIsa>>(
+      "--cpu-isa", config.cpu_isa,
+      {{"auto", std::nullopt},
+       {"amx", CpuIsa::kAmx},
+       {"avx512", CpuIsa::kAvx512},
+       {"avx2", CpuIsa::kAvx2},
+       {"portable", CpuIsa::kPortable}},
+      "NAME [auto]",
+      "auto, amx, avx512, avx2 or portable; auto takes the best there is. Results do not "
+      "change: lower it only to test or to compare speed.");
 }
 
 void add_cache_flags(FlagGroup group, Config& config) {
@@ -141,12 +161,13 @@ void add_cache_flags(FlagGroup group, Config& config) {
 }
 
 void add_scheduling_flags(FlagGroup group, Config& config) {
-  group.add_choice<bool>("--batching", config.static_batching,
-                         {{"continuous", false}, {"static", true}},
-                         "continuous|static [continuous]",
-                         "static runs a batch to its last request before the next one, with "
-                         "contiguous memory and whole prompts. Take it as the baseline to compare "
-                         "with.");
+  group.add_choice<Config::Batching>(
+      "--batching", config.batching,
+      {{"continuous", Config::Batching::kContinuous}, {"static", Config::Batching::kStatic}},
+      "continuous|static [continuous]",
+      "static runs a batch to its last request before the next one, with "
+      "contiguous memory and whole prompts. Take it as the baseline to compare "
+      "with.");
   group.add("--max-batch-size", config.max_batch_size, "N [256]",
             "Sequences that run at once. Raise it for throughput, lower it for latency.");
   group.add_choice<bool>("--chunked-prefill", config.chunked_prefill, kOnOff, "on|off [on]",

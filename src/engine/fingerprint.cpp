@@ -69,7 +69,7 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
     fingerprint.set(name, on ? "on" : "off");
   };
   fingerprint.set("model", setup.model_name);  // records name it
-  fingerprint.set("weights", config.weights);
+  fingerprint.set("weights", config.weights == Config::Weights::kDummy ? "dummy" : "auto");
   add_model(fingerprint, setup.model_dir, setup.model.checkpoint.paths());
   fingerprint.set("device", setup.on_gpu ? "cuda" : "cpu");
   if (setup.on_gpu) {
@@ -110,7 +110,7 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   if (config.shard) {
     fingerprint.set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
   }
-  fingerprint.set("order", config.completion_order ? "completion" : "input");
+  fingerprint.set("order", config.order == Config::Order::kCompletion ? "completion" : "input");
   on_off("token-ids", config.token_ids);
   on_off("record-timing", config.record_timing);
   return fingerprint;

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/config.h"
 #include "engine/setup.h"
 #include "io/fingerprint.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 

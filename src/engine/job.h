@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "core/config.h"
 #include "engine/setup.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 

@@ -25,13 +25,14 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
                            const std::function<double()>& clock, const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(paths.output, interrupt.fd());
   interrupt.throw_if_happened();
-  OutputOptions options = {
-      .order = config.completion_order ? RecordOrder::kCompletion : RecordOrder::kInput,
-      .overwrite = config.overwrite,
-      .fingerprint = fingerprint_of(config, setup),
-      .sync_every = config.sync_every,
-      .clock = clock,
-      .open_pipe = reader.fd};
+  OutputOptions options = {.order = config.order == Config::Order::kCompletion
+                                        ? RecordOrder::kCompletion
+                                        : RecordOrder::kInput,
+                           .overwrite = config.overwrite,
+                           .fingerprint = fingerprint_of(config, setup),
+                           .sync_every = config.sync_every,
+                           .clock = clock,
+                           .open_pipe = reader.fd};
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
   InputAgain input(config, interrupt);
   return RecordOutput::resume(paths.output, std::move(options),

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/config.h"
 #include "core/request.h"
 #include "engine/interrupt.h"
 #include "engine/resolve.h"
@@ -13,6 +12,7 @@
 #include "io/output_file.h"
 #include "io/record.h"
 #include "io/record_output.h"
+#include "settings/config.h"
 #include "stats/lines.h"
 #include "stats/report.h"
 #include "stats/run_stamp.h"

@@ -62,16 +62,16 @@ Paths resolve_paths(const Config& config) {
 
 Resolved resolve(const Config& config, int max_model_len, bool on_gpu) {
   Resolved resolved;
-  resolved.kv =
-      config.kv.value_or(config.static_batching ? Config::Kv::kContiguous : Config::Kv::kPaged);
+  const bool is_static = config.batching == Config::Batching::kStatic;
+  resolved.kv = config.kv.value_or(is_static ? Config::Kv::kContiguous : Config::Kv::kPaged);
   resolved.block_size = config.block_size.value_or(kDefaultBlockSize);
-  resolved.chunked_prefill = config.chunked_prefill.value_or(!config.static_batching);
+  resolved.chunked_prefill = config.chunked_prefill.value_or(!is_static);
   resolved.prefill_chunk_size = config.prefill_chunk_size.value_or(kDefaultPrefillChunkSize);
   resolve_step(config, max_model_len, on_gpu, resolved);
-  if (config.static_batching && !config.kv) {
+  if (is_static && !config.kv) {
     resolved.notes.push_back("kv is contiguous because batching is static");
   }
-  if (config.static_batching && !config.chunked_prefill) {
+  if (is_static && !config.chunked_prefill) {
     resolved.notes.push_back("chunked_prefill is off because batching is static");
   }
   return resolved;

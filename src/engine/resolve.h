@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 

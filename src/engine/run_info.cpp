@@ -53,7 +53,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("output", paths.output);
   set("stats", paths.stats);
   set("trace", config.trace);
-  set("order", std::string(config.completion_order ? "completion" : "input"));
+  set("order", std::string(config.order == Config::Order::kCompletion ? "completion" : "input"));
   set("overwrite", config.overwrite);
   set("resume", config.resume);
   set("retry_errors", config.retry_errors);
@@ -63,7 +63,7 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("profile", config.profile);
   set("device", std::string(setup.on_gpu ? "cuda" : "cpu"));
   set("served_model_name", setup.model_name);
-  set("weights", config.weights);
+  set("weights", std::string(config.weights == Config::Weights::kDummy ? "dummy" : "auto"));
   set("dtype", std::string(name_of(setup.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
   set("threads", int64_t{setup.cpu.num_threads});
@@ -80,7 +80,8 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("kv_bytes", setup.memory.kv_bytes);
   set("weight_bytes", setup.memory.weight_bytes);
   set("activation_bytes", setup.memory.activation_bytes);
-  set("batching", std::string(config.static_batching ? "static" : "continuous"));
+  set("batching",
+      std::string(config.batching == Config::Batching::kStatic ? "static" : "continuous"));
   set("max_batch_size", int64_t{limits.max_running});
   set("chunked_prefill", limits.chunked_prefill);
   if (limits.chunked_prefill) {

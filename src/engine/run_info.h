@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/config.h"
 #include "engine/setup.h"
+#include "settings/config.h"
 #include "stats/lines.h"
 
 namespace pagedinfer {

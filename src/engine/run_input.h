@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "core/config.h"
 #include "engine/interrupt.h"
 #include "io/input_lines.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
 #include "core/request.h"
 #include "model/generation_config.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 

@@ -21,22 +21,19 @@ namespace pagedinfer {
 namespace {
 
 // The type that products and the cache use. The CPU computes float16 as float32.
-DType compute_type(const std::string& dtype, DType of_file, bool on_gpu) {
-  if (dtype == "bfloat16") return DType::kBF16;
-  if (dtype == "float32") return DType::kF32;
-  const DType asked = dtype == "float16" ? DType::kF16 : of_file;
+DType compute_type(DType asked, bool on_gpu) {
   return asked == DType::kF16 && !on_gpu ? DType::kF32 : asked;
 }
 
-CpuIsa choose_isa(const std::string& name) {
+CpuIsa choose_isa(std::optional<CpuIsa> asked) {
   const std::vector<CpuIsa> available = available_isas();
-  if (name == "auto") return available.back();
   std::string found;
   for (CpuIsa isa : available) {
-    if (name == name_of(isa)) return isa;
+    if (asked == isa) return isa;
     found += fmt::format(" {}", name_of(isa));
   }
-  throw Error(fmt::format("--cpu-isa {}: this processor has{}", name, found));
+  if (!asked) return available.back();
+  throw Error(fmt::format("--cpu-isa {}: this processor has{}", name_of(*asked), found));
 }
 
 int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
@@ -71,7 +68,8 @@ void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
 
 SchedulerLimits make_limits(const Config& config, int max_model_len, bool on_gpu) {
   const Resolved resolved = resolve(config, max_model_len, on_gpu);
-  return {.batching = config.static_batching ? Batching::kStatic : Batching::kContinuous,
+  return {.batching = config.batching == Config::Batching::kStatic ? Batching::kStatic
+                                                                   : Batching::kContinuous,
           .chunked_prefill = resolved.chunked_prefill,
           .prefill_chunk_size = resolved.prefill_chunk_size,
           .max_prefill_chunks = config.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
@@ -164,7 +162,8 @@ std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
 
 Setup set_up(const Config& config, const std::function<double()>& clock) {
   const std::string dir = find_model(config.model, program_path());
-  const auto source = config.weights == "dummy" ? WeightSource::kDummy : WeightSource::kFiles;
+  const auto source =
+      config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   Setup setup{.model_dir = dir, .model = open_model(dir, source)};
   setup.model_name = config.served_model_name.value_or(name_of_model(dir));
   const ModelSpec& spec = setup.model.spec;
@@ -180,14 +179,14 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
   check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
 
-  setup.on_gpu = config.device == "cuda";
-  if (config.device == "auto") {
+  setup.on_gpu = config.device == Config::Device::kCuda;
+  if (config.device == Config::Device::kAuto) {
     const std::string problem = cuda_problem();
     setup.on_gpu = problem.empty();
     if (!setup.on_gpu && has_gpu()) setup.gpu_problem = problem;
   }
   setup.limits = make_limits(config, setup.max_model_len, setup.on_gpu);
-  setup.compute = compute_type(config.dtype, file_dtype(setup.model), setup.on_gpu);
+  setup.compute = compute_type(config.dtype.value_or(file_dtype(setup.model)), setup.on_gpu);
   const int64_t available = make_ops(config, clock, setup);
   setup.memory = make_plan(config, setup, available);
   setup.ops->reserve(bounds_of(config, setup), setup.memory.weight_bytes + setup.memory.kv_bytes,

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
 #include "core/profile.h"
 #include "engine/chat_prompt.h"
 #include "engine/memory_plan.h"
@@ -16,6 +15,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/ops.h"
 #include "sched/scheduler.h"
+#include "settings/config.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {

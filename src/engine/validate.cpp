@@ -1,7 +1,6 @@
 #include "engine/validate.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,33 +46,23 @@ void within(const char* flag, const std::optional<T>& value, Range range) {
   }
 }
 
-void one_of(const char* flag, const std::string& value, const std::vector<std::string>& names) {
-  if (std::find(names.begin(), names.end(), value) != names.end()) return;
-  throw Error(
-      fmt::format("{} {}: expected one of {}", flag, shortened(value), fmt::join(names, ", ")));
-}
-
 void check_device(const Config& config) {
   if (config.model.empty()) throw Error("--model: expected a directory or a bundled model's name");
-  one_of("--weights", config.weights, {"auto", "dummy"});
-  one_of("--dtype", config.dtype, {"auto", "float32", "bfloat16", "float16"});
   at_least("--max-model-len", config.max_model_len, 2);  // a token in, a token out
-  one_of("--device", config.device, {"auto", "cpu", "cuda"});
   const std::optional<double>& share = config.gpu_memory_utilization;
   if (share && !(*share > 0 && *share <= 1)) {
     throw Error(
         fmt::format("--gpu-memory-utilization {}: expected more than 0 and at most 1", *share));
   }
-  if (share && config.device == "cpu") {
+  if (share && config.device == Config::Device::kCpu) {
     throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
   }
-  if (config.device == "cuda") {
+  if (config.device == Config::Device::kCuda) {
     if (const std::string problem = cuda_problem(); !problem.empty()) {
       throw Error(fmt::format("--device cuda: {}; --device cpu works without", problem));
     }
   }
   within("--threads", config.threads, 1, 4096);
-  one_of("--cpu-isa", config.cpu_isa, {"auto", "amx", "avx512", "avx2", "portable"});
 }
 
 void check_utf8(const char* flag, std::string_view text) {
@@ -108,6 +97,7 @@ void check_cache(const Config& config) {
 }
 
 void check_scheduling(const Config& config) {
+  const bool is_static = config.batching == Config::Batching::kStatic;
   const bool chunks_off = config.chunked_prefill.has_value() && !*config.chunked_prefill;
   at_least("--max-batch-size", config.max_batch_size, 1);
   at_least("--prefill-chunk-size", config.prefill_chunk_size, 1);
@@ -117,17 +107,17 @@ void check_scheduling(const Config& config) {
     throw Error(fmt::format("--admission-reserve {}: expected 0 or more and less than 1",
                             config.admission_reserve));
   }
-  if (config.static_batching && config.kv == Config::Kv::kPaged) {
+  if (is_static && config.kv == Config::Kv::kPaged) {
     throw Error(
         "--kv paged: static batching reserves contiguous memory; leave --kv out, or use "
         "--batching continuous");
   }
-  if (config.static_batching && config.chunked_prefill.value_or(false)) {
+  if (is_static && config.chunked_prefill.value_or(false)) {
     throw Error(
         "--chunked-prefill on: static batching computes prompts whole; leave it out, or use "
         "--batching continuous");
   }
-  if (config.prefill_chunk_size && (chunks_off || config.static_batching)) {
+  if (config.prefill_chunk_size && (chunks_off || is_static)) {
     throw Error(fmt::format(
         "--prefill-chunk-size {}: there are no chunks with {}; leave one of them out",
         *config.prefill_chunk_size, chunks_off ? "--chunked-prefill off" : "--batching static"));
@@ -140,7 +130,8 @@ void check_scheduling(const Config& config) {
         *config.max_step_tokens, *config.max_batch_size));
   }
   // What is left is about the model's length; without --max-model-len it comes after loading.
-  if (config.max_model_len) resolve(config, *config.max_model_len, config.device == "cuda");
+  if (config.max_model_len)
+    resolve(config, *config.max_model_len, config.device == Config::Device::kCuda);
 }
 
 void check_sampling(const Config::Sampling& sampling) {

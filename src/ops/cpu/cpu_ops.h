@@ -3,11 +3,10 @@
 #include <memory>
 #include <string_view>
 
+#include "core/cpu_isa.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
-
-enum class CpuIsa : uint8_t { kPortable, kAvx2, kAvx512, kAmx };
 
 // The instruction sets this processor (and system) can run, slowest first.
 std::vector<CpuIsa> available_isas();

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "core/cpu_isa.h"
 #include "core/request.h"
 #include "core/shard.h"
+#include "core/tensor.h"
 
 namespace pagedinfer {
 
@@ -22,7 +24,7 @@ struct Config {
   std::optional<int64_t> limit = {};    // the first records only
   std::optional<Shard> shard = {};      // those of its lines only
   std::string trace = {};               // a line of JSON per step; "" = none
-  bool completion_order = false;        // records as they finish, not in the order of the input
+  enum class Order : uint8_t { kInput, kCompletion } order = Order::kInput;  // of the records
   bool overwrite = false;
   bool resume = false;        // go on with what a run that did not end has left
   bool retry_errors = false;  // and compute its error records again
@@ -38,18 +40,19 @@ struct Config {
   // model
   std::string model = "story-llama";  // a directory, or the short name of a bundled model
   std::optional<std::string> served_model_name = {};  // as records call it
-  std::string weights = "auto";  // auto, dummy: made up, for a directory that has none
-  std::string dtype = "auto";    // auto, float32, bfloat16, float16
+  // kDummy makes weights up, for a directory that has none.
+  enum class Weights : uint8_t { kAuto, kDummy } weights = Weights::kAuto;
+  std::optional<DType> dtype = {};  // of the computation; none = that of the checkpoint
   std::optional<int> max_model_len = {};
   std::string chat_template = {};         // a template's name, none; "" = the model's own
   std::string chat_date = "26 Jul 2024";  // for templates that print one
 
   // device
-  std::string device = "auto";                        // auto, cpu, cuda
+  enum class Device : uint8_t { kAuto, kCpu, kCuda } device = Device::kAuto;
   std::optional<double> gpu_memory_utilization = {};  // share of the GPU's memory in use at most
   bool deterministic = false;  // on a GPU too, a request's bits do not depend on its batch
   std::optional<int> threads = {};
-  std::string cpu_isa = "auto";  // auto, amx, avx512, avx2, portable
+  std::optional<CpuIsa> cpu_isa = {};  // none = the fastest one
 
   // cache
   enum class Kv : uint8_t { kPaged, kContiguous };
@@ -59,7 +62,7 @@ struct Config {
   std::optional<int64_t> kv_memory = {};  // bytes
 
   // scheduling
-  bool static_batching = false;
+  enum class Batching : uint8_t { kContinuous, kStatic } batching = Batching::kContinuous;
   std::optional<int> max_batch_size = {};
   std::optional<bool> chunked_prefill = {};
   std::optional<int> prefill_chunk_size = {};
