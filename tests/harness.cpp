@@ -72,7 +72,7 @@ class Run {
       ran_before_ = ages_of(scheduler_.running());
       const StepPlan plan = scheduler_.plan();
       build_batch(plan, pool_.block_size(), batch_);
-      if (plan.chunks.empty()) land();
+      if (plan.chunks.empty()) retire_in_flight();
       check_progress(plan, next_ == arrivals.size());
       if (plan.chunks.empty()) continue;
       check_plan(plan, batch_, {pool_, scheduler_, limits_, ran_before_});
@@ -144,26 +144,26 @@ class Run {
     try {
       tokens = device_(plan, batch_);
     } catch (const StepFailed&) {
-      land();
-      scheduler_.drop_ended(plan);
+      retire_in_flight();
+      scheduler_.erase_finished(plan);
       counters_.of["failures on top"] += on_top;
-      give_up(plan);
+      abort(plan);
       return;
     }
     REQUIRE(static_cast<int>(tokens.size()) == batch_.num_logits());
     REQUIRE((on_top || std::ranges::all_of(batch_.tokens, [](TokenId t) { return t >= 0; })));
     counters_.of["overlapping steps"] += on_top;
     computed_ += plan.num_tokens;
-    land();
+    retire_in_flight();
     scheduler_.advance(plan);
     in_flight_ = {std::move(plan), std::move(tokens)};
-    if (!overlaps_) land();
+    if (!overlaps_) retire_in_flight();
   }
 
-  void give_up(const StepPlan& plan) {
-    const std::vector<Sequence> given_up = scheduler_.abandon(plan);
-    REQUIRE(given_up.size() == plan.chunks.size());
-    for (const Sequence& seq : given_up) {
+  void abort(const StepPlan& plan) {
+    const std::vector<Sequence> aborted = scheduler_.abort(plan);
+    REQUIRE(aborted.size() == plan.chunks.size());
+    for (const Sequence& seq : aborted) {
       REQUIRE(seq.tokens.back() >= 0);
       done(seq, seq.num_computed);
       outcome_.failed.insert(seq.request.head.index);
@@ -171,11 +171,11 @@ class Run {
     }
   }
 
-  void land() {
+  void retire_in_flight() {
     if (!in_flight_) return;
     const Flight flight = *std::exchange(in_flight_, std::nullopt);
     const std::vector<Sequence> finished =
-        scheduler_.settle(flight.plan, end_where_due(flight.plan, flight.tokens));
+        scheduler_.commit(flight.plan, end_where_due(flight.plan, flight.tokens));
     if (!finished.empty()) held_back_ = ages_of(scheduler_.waiting());
     for (const Sequence& seq : finished) {
       done(seq, seq.num_known() - 1);

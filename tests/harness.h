@@ -50,7 +50,7 @@ std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size);
 // The pool's invariants and audit, and what leases cover, between two steps.
 void check_books(const KvPool& pool, const Scheduler& scheduler);
 
-// Whether the scheduler is told a step's tokens only when the next one is on its way.
+// Whether a step is committed only after the next one is launched.
 enum class Overlap : bool { kNo, kYes };
 
 // Runs all arrivals to their end. A sequence ends with `stop` or at its max_tokens.

@@ -43,7 +43,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
   REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
 }
 
-// Nobody writes where another does, and nothing is padding.
+// No two tokens are written to one slot, and nothing is padding.
 void check_batch(const StepPlan& plan, const Batch& batch) {
   REQUIRE(plan.num_tokens == batch.num_tokens());
   REQUIRE(plan.chunks.size() == batch.context_lens.size());
@@ -52,7 +52,7 @@ void check_batch(const StepPlan& plan, const Batch& batch) {
   REQUIRE(std::ranges::adjacent_find(slots) == slots.end());
 }
 
-// Age decides, and nothing else: who runs is older than who waits.
+// Running sequences are older than waiting ones.
 void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
   const std::set<int64_t> runs = ages_of(scheduler.running());
@@ -71,8 +71,8 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   if (runs.size() > 1 && free) REQUIRE(*free >= reserve(context));
 }
 
-// Who is not served has a limit in the way.
-void check_nobody_waits_for_nothing(const StepPlan& plan, const PlanContext& context) {
+// A limit holds back every sequence that is not served.
+void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
   std::set<const Sequence*> planned;
   for (const Chunk& chunk : plan.chunks) planned.insert(chunk.seq);
@@ -109,7 +109,7 @@ void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& con
   check_chunks(plan, context);
   check_batch(plan, batch);
   check_who_runs(plan, context);
-  check_nobody_waits_for_nothing(plan, context);
+  check_unserved(plan, context);
 }
 
 }  // namespace pagedinfer

@@ -9,8 +9,8 @@
 
 namespace pagedinfer {
 
-// A scheduler that is driven by hand: each step samples a 1 for everybody, and a sequence ends at
-// its max_tokens. Plans and books are checked on the way.
+// A scheduler that is driven by hand: each step draws 1 for every row, and a sequence ends at its
+// max_tokens. Plans and books are checked on the way.
 struct Steps {
   Steps(std::unique_ptr<KvPool> p, const SchedulerLimits& l)
       : pool(std::move(p)), limits(l), scheduler(*pool, limits) {}
@@ -33,7 +33,7 @@ struct Steps {
   }
 
   // Those of `stopped` end with their token.
-  std::vector<Sequence> settle(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
+  std::vector<Sequence> commit(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
     std::vector<Scheduler::Sampled> sampled;
     for (const Chunk& chunk : plan.chunks) {
       if (!chunk.completes) continue;
@@ -46,20 +46,20 @@ struct Steps {
         sampled.back().finished = FinishReason::kLength;
       }
     }
-    std::vector<Sequence> finished = scheduler.settle(plan, sampled);
+    std::vector<Sequence> finished = scheduler.commit(plan, sampled);
     check_books(*pool, scheduler);
     return finished;
   }
 
-  std::vector<Sequence> commit(const StepPlan& plan) {
+  std::vector<Sequence> finish(const StepPlan& plan) {
     advance(plan);
-    return settle(plan);
+    return commit(plan);
   }
 
   // What is returned may be counted, but its sequences may be gone.
   StepPlan step() {
     StepPlan planned = plan();
-    commit(planned);
+    finish(planned);
     return planned;
   }
 

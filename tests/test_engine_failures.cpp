@@ -102,7 +102,7 @@ TEST_CASE("a step that fails once is made good, wherever it failed") {
   }
 }
 
-TEST_CASE("a step that fails twice costs its own requests and nobody else") {
+TEST_CASE("a step that fails twice fails its own requests and no others") {
   for (const Overlap overlap : kEither) {
     Scene scene(overlap);
     scene.run([](int) {});

@@ -102,7 +102,7 @@ Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overl
 
 }  // namespace
 
-TEST_CASE("requests get the same tokens in any company as alone") {
+TEST_CASE("requests get the same tokens in any batch as alone") {
   Counters paged, contiguous;
   for (int trial = 0; trial < scaled(800); ++trial) {
     INFO("trial " << trial);
@@ -128,7 +128,7 @@ TEST_CASE("requests get the same tokens in any company as alone") {
   CHECK(contiguous.of["preemptions"] == 0);
 }
 
-TEST_CASE("who gives way with a token on its way gets it, and may end with it") {
+TEST_CASE("a sequence preempted with a token in flight receives it and may end with it") {
   Counters counters;
   for (int trial = 0; trial < 60; ++trial) {
     INFO("trial " << trial);

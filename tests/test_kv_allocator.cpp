@@ -133,7 +133,7 @@ TEST_CASE("the audit finds blocks of owners that are gone") {
   CHECK(allocator.find_leaked(Owners{1}).size() == 4);
 }
 
-TEST_CASE("the audit finds blocks that nobody speaks of") {
+TEST_CASE("the audit finds blocks that no lease lists") {
   BlockAllocator allocator(10);
   const Blocks blocks = allocator.allocate(10, 1).value();
   CHECK(allocator.find_unreferenced(blocks).empty());

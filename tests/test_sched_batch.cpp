@@ -59,7 +59,7 @@ TEST_CASE("a batch built into a used one is as good as new") {
     REQUIRE(s.batch.block_table == fresh.block_table);
     REQUIRE(s.batch.logit_tokens == fresh.logit_tokens);
     REQUIRE(s.batch.max_blocks == fresh.max_blocks);
-    s.commit(plan);
+    s.finish(plan);
   }
 }
 

@@ -26,7 +26,7 @@ TEST_CASE("a prompt is computed in as many chunks as it needs, and only the last
       const bool is_last = start + 8 >= length;
       CHECK(plan.chunks[0].completes == is_last);
       CHECK(s.batch.num_logits() == is_last);
-      CHECK(s.commit(plan).size() == is_last);
+      CHECK(s.finish(plan).size() == is_last);
       CHECK(s.scheduler.idle() == is_last);
     }
   }
@@ -43,11 +43,11 @@ TEST_CASE("whole prompts are computed in one step each") {
   REQUIRE(plan.chunks.size() == 2);  // 9 more would be 69
   CHECK(plan.chunks[0].count == 40);
   CHECK(plan.chunks[1].count == 20);
-  s.commit(plan);
+  s.finish(plan);
   plan = s.plan();
   CHECK(plan.num_decodes == 2);
   CHECK(plan.num_prefills() == 2);
-  s.commit(plan);
+  s.finish(plan);
 }
 
 TEST_CASE("at most so many chunks in a step, those in progress first") {
@@ -58,14 +58,14 @@ TEST_CASE("at most so many chunks in a step, those in progress first") {
   StepPlan plan = s.plan();
   CHECK(plan.num_prefills() == 2);
   CHECK(plan.num_admitted == 2);
-  s.commit(plan);
+  s.finish(plan);
   plan = s.plan();
   CHECK(plan.num_decodes == 1);
   REQUIRE(plan.num_prefills() == 2);
   CHECK(plan.chunks[1].seq->age == 0);  // goes on
   CHECK(plan.chunks[1].start == 8);
   CHECK(plan.chunks[2].seq->age == 2);  // is new
-  s.commit(plan);
+  s.finish(plan);
 }
 
 TEST_CASE("decodes are served in every step while prompts take what the budget leaves") {
@@ -92,7 +92,7 @@ TEST_CASE("requests at different progress share a step") {
   REQUIRE(plan.chunks.size() == 2);
   CHECK(plan.chunks[0].start == 4);
   CHECK(plan.chunks[1].start == 0);
-  s.commit(plan);
+  s.finish(plan);
 }
 
 TEST_CASE("a sequence may end with its first token") {
@@ -102,7 +102,7 @@ TEST_CASE("a sequence may end with its first token") {
   const StepPlan plan = s.plan();
   const std::vector<Scheduler::Sampled> sampled = {{7, FinishReason::kStop}, {8}};
   s.scheduler.advance(plan);
-  const std::vector<Sequence> finished = s.scheduler.settle(plan, sampled);
+  const std::vector<Sequence> finished = s.scheduler.commit(plan, sampled);
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].finished == FinishReason::kStop);
   CHECK(finished[0].tokens.back() == 7);
@@ -119,7 +119,7 @@ TEST_CASE("an answer is cut off at the model's length") {
   CHECK(steps == 3);
 }
 
-TEST_CASE("a static batch gathers, runs to its last end, and lets nobody join") {
+TEST_CASE("a static batch fills, runs until all of it ended, and admits nothing meanwhile") {
   Steps s(std::make_unique<ContiguousPool>(32 * 4, 32), {.batching = Batching::kStatic,
                                                          .chunked_prefill = false,
                                                          .max_step_tokens = 36,

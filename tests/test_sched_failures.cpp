@@ -1,4 +1,4 @@
-// What is given up leaves no trace, and nobody waits for ever.
+// An aborted step leaves no trace, and no sequence waits for ever.
 #include <doctest/doctest.h>
 
 #include "kv/contiguous_pool.h"
@@ -15,7 +15,7 @@ std::vector<TokenId> ones(const StepPlan&, const Batch& batch) {
 
 }  // namespace
 
-TEST_CASE("an abandoned step frees its sequences and leaves the others as they were") {
+TEST_CASE("aborting a step closes the leases of its sequences and leaves the others as they were") {
   Steps s(std::make_unique<PagedPool>(20, 4),
           {.prefill_chunk_size = 4, .max_prefill_chunks = 1, .max_model_len = 32});
   s.submit(4, 8);   // decoding by then
@@ -24,20 +24,20 @@ TEST_CASE("an abandoned step frees its sequences and leaves the others as they w
   for (int i = 0; i < 2; ++i) s.step();
   const StepPlan plan = s.plan();
   REQUIRE(plan.chunks.size() == 2);
-  const std::vector<Sequence> given_up = s.scheduler.abandon(plan);
-  REQUIRE(given_up.size() == 2);
-  CHECK(given_up[0].age == 0);
-  CHECK(given_up[0].num_generated() == 2);
-  CHECK(given_up[1].age == 1);
-  CHECK(given_up[1].num_computed == 4);
-  for (const Sequence& seq : given_up) CHECK(seq.lease.block_table.empty());
+  const std::vector<Sequence> aborted = s.scheduler.abort(plan);
+  REQUIRE(aborted.size() == 2);
+  CHECK(aborted[0].age == 0);
+  CHECK(aborted[0].num_generated() == 2);
+  CHECK(aborted[1].age == 1);
+  CHECK(aborted[1].num_computed == 4);
+  for (const Sequence& seq : aborted) CHECK(seq.lease.block_table.empty());
   CHECK(s.pool->stats().positions_leased == 0);
   CHECK(ages_of(s.scheduler.waiting()) == std::set<int64_t>{2});
   for (int i = 0; i < 8; ++i) CHECK(s.step().num_tokens == (i == 0 ? 4 : 1));
   CHECK(s.scheduler.idle());
 }
 
-TEST_CASE("who runs but is not in the abandoned step goes on") {
+TEST_CASE("a running sequence outside the aborted step continues") {
   Steps s(std::make_unique<ContiguousPool>(4 * 32, 32), {.batching = Batching::kStatic,
                                                          .chunked_prefill = false,
                                                          .max_step_tokens = 36,
@@ -45,7 +45,7 @@ TEST_CASE("who runs but is not in the abandoned step goes on") {
                                                          .max_waiting = 4,
                                                          .max_model_len = 32});
   for (int i = 0; i < 4; ++i) s.submit(15, 2);
-  CHECK(s.scheduler.abandon(s.plan()).size() == 2);
+  CHECK(s.scheduler.abort(s.plan()).size() == 2);
   check_books(*s.pool, s.scheduler);
   CHECK(ages_of(s.scheduler.running()) == std::set<int64_t>{2, 3});
   CHECK(s.step().num_prefills() == 2);
@@ -53,20 +53,20 @@ TEST_CASE("who runs but is not in the abandoned step goes on") {
   CHECK(s.scheduler.idle());
 }
 
-TEST_CASE("who was preempted for an abandoned step still gets its turn") {
+TEST_CASE("a sequence preempted for an aborted step is admitted again") {
   Steps s(std::make_unique<PagedPool>(4, 4), {.max_model_len = 16, .admission_reserve = 0.0});
   s.submit(7, 8);
   s.submit(8, 3);
   s.step();
   const StepPlan plan = s.plan();
   CHECK(plan.num_preempted == 1);
-  CHECK(s.scheduler.abandon(plan).size() == 1);
+  CHECK(s.scheduler.abort(plan).size() == 1);
   CHECK(s.step().num_admitted == 1);
   CHECK(s.step().num_decodes == 1);
   CHECK(s.scheduler.idle());
 }
 
-TEST_CASE("clearing forgets and frees everything") {
+TEST_CASE("clearing removes all sequences and closes their leases") {
   Steps s(std::make_unique<PagedPool>(20, 4), {.max_running = 2, .max_model_len = 32});
   for (int i = 0; i < 4; ++i) s.submit(9, 8);
   s.step();
@@ -78,7 +78,7 @@ TEST_CASE("clearing forgets and frees everything") {
 
 // drive() checks the bound on waiting. Short requests keep coming while long ones wait; a long
 // one that grows keeps being in the way; the pool is barely larger than the longest.
-TEST_CASE("nobody starves") {
+TEST_CASE("every sequence ends within the bound on waiting") {
   Counters counters;
   for (int trial = 0; trial < scaled(100); ++trial) {
     INFO("trial " << trial);
@@ -102,6 +102,6 @@ TEST_CASE("nobody starves") {
            .admission_reserve = random.one_in(2) ? 0.0 : 0.2},
           arrivals, 0, ones, counters);
   }
-  std::printf("nobody starves\n");
+  std::printf("every sequence ends within the bound on waiting\n");
   counters.print_and_require({"runs", "steps", "preemptions", "readmissions"});
 }

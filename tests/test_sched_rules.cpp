@@ -9,7 +9,7 @@ using namespace pagedinfer;
 
 using Ages = std::set<int64_t>;
 
-TEST_CASE("a request is admitted in the step it is seen, without waiting for company") {
+TEST_CASE("a request is admitted in the first step after its submission") {
   Steps s(std::make_unique<PagedPool>(8, 4), {.max_model_len = 32});
   CHECK(s.scheduler.idle());
   s.submit(5, 2);
@@ -43,7 +43,7 @@ TEST_CASE("the window is full at its limit and opens as requests are admitted") 
   CHECK_FALSE(s.scheduler.window_full());
 }
 
-TEST_CASE("memory freed by the finished serves the waiting in the next plan") {
+TEST_CASE("memory freed by finished sequences serves waiting ones in the next plan") {
   const auto check = [](std::unique_ptr<KvPool> pool) {
     Steps s(std::move(pool), {.max_model_len = 32});
     for (int i = 0; i < 3; ++i) s.submit(5, 4);
@@ -54,7 +54,7 @@ TEST_CASE("memory freed by the finished serves the waiting in the next plan") {
   check(std::make_unique<PagedPool>(2, 4));
 }
 
-TEST_CASE("an admission leaves the reserve, and nobody overtakes the head") {
+TEST_CASE("an admission leaves the reserve, and no sequence overtakes the head of the queue") {
   Steps s(std::make_unique<PagedPool>(10, 4), {.max_model_len = 40});  // a reserve of 2 blocks
   s.submit(12, 5);                                                     // 3 blocks, later 4
   s.submit(21, 2);                                                     // 6 blocks: 1 would be left
@@ -64,14 +64,14 @@ TEST_CASE("an admission leaves the reserve, and nobody overtakes the head") {
   CHECK(s.step().num_admitted == 2);
 }
 
-TEST_CASE("reservations know no reserve") {
+TEST_CASE("the reserve does not limit reservations") {
   Steps s(std::make_unique<ContiguousPool>(4 * 32, 32),
           {.max_model_len = 32, .admission_reserve = 1.0});
   for (int i = 0; i < 5; ++i) s.submit(5, 4);
   CHECK(s.step().num_admitted == 4);  // only their number counts
 }
 
-TEST_CASE("the reserve never hangs a request that fits alone") {
+TEST_CASE("the reserve never blocks a request that fits alone") {
   for (double reserve : {0.0, 0.2, 0.99, 1.0}) {
     CAPTURE(reserve);
     Steps s(std::make_unique<PagedPool>(10, 4),
@@ -105,7 +105,7 @@ TEST_CASE("known tokens of a readmitted sequence need room too") {
   CHECK(s.scheduler.running().at(1).num_preemptions == 1);
 }
 
-TEST_CASE("the youngest gives way, returns to its place, and nobody is admitted meanwhile") {
+TEST_CASE("the youngest is preempted, keeps its age, and nothing is admitted in that step") {
   Steps s(std::make_unique<PagedPool>(8, 4), {.max_model_len = 32, .admission_reserve = 0.0});
   for (int i = 0; i < 4; ++i) s.submit(7, 12);
   CHECK(s.step().num_admitted == 4);  // 2 blocks each: full
@@ -120,7 +120,7 @@ TEST_CASE("the youngest gives way, returns to its place, and nobody is admitted 
   while (!s.scheduler.idle()) s.step();
 }
 
-TEST_CASE("no more give way than a decode needs") {
+TEST_CASE("no more sequences are preempted than a decode needs") {
   Steps s(std::make_unique<PagedPool>(6, 4), {.max_model_len = 32, .admission_reserve = 0.0});
   s.submit(4, 8);  // needs a second block for its second token
   s.submit(5, 8);
@@ -130,7 +130,7 @@ TEST_CASE("no more give way than a decode needs") {
   CHECK(ages_of(s.scheduler.running()) == Ages{0, 1});
 }
 
-TEST_CASE("a decode that is the youngest itself gives way") {
+TEST_CASE("a decode that is the youngest is itself preempted") {
   Steps s(std::make_unique<PagedPool>(4, 4), {.max_model_len = 16, .admission_reserve = 0.0});
   s.submit(7, 3);
   s.submit(8, 3);

@@ -5,11 +5,20 @@
 
 namespace pagedinfer {
 
+// Steps overlap: a step can be planned and launched while the tokens that the one before it draws
+// are still unknown to the host. Two words follow from that:
+//
+// A *placeholder token* is a negative token: -1 - r stands for the token that row r of the latest
+// Ops::sample() draws. Where the device computes a step it replaces each placeholder with that
+// token; the host replaces it when it has collected the token.
+//
+// A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
+// had ended. Its token is dropped.
+
 // One step's work as flat arrays, ready to copy to a device. Prefill chunks and decode
 // tokens are the same thing here: a sequence contributes `count` tokens.
 //
-//   tokens, positions         one entry per token      (num_tokens); a token may stand for one
-//                             that is being drawn: see Ops::sample()
+//   tokens, positions         one entry per token      (num_tokens); a token may be a placeholder
 //   slot_mapping              where in the cache the token's keys and values go
 //                                                      (num_tokens)
 //   query_starts              first token of each seq  (num_seqs + 1)

@@ -41,24 +41,25 @@ struct ClearAtEnd {
 void Engine::run(const EnginePorts& ports) {
   const ClearAtEnd clear{scheduler_};
   while (!ports.interrupted()) {
-    const bool is_more_to_come = fill_window(ports);
+    const bool input_open = fill_window(ports);
     if (!scheduler_.idle() || in_flight_) {
       step(ports);
-    } else if (!is_more_to_come) {
+    } else if (!input_open) {
       return;
     }
   }
-  land(nullptr, ports);
+  retire_in_flight(nullptr, ports);
 }
 
-// Waits for input only when there is nothing else to do: when nothing runs or is on its way, and
-// what waits (if anything) is a static batch still gathering.
+// Waits for input only when there is nothing to compute: nothing runs or is in flight, and what
+// waits, if anything, is a static batch that is still filling.
 bool Engine::fill_window(const EnginePorts& ports) {
   while (!input_ended_ && !scheduler_.window_full()) {
-    const bool gathers = limits_.batching == Batching::kStatic || scheduler_.num_waiting() == 0;
+    const bool batch_is_filling =
+        limits_.batching == Batching::kStatic || scheduler_.num_waiting() == 0;
     IntakeItem item;
-    const bool rests = scheduler_.num_running() == 0 && !in_flight_;
-    switch (ports.next(rests && gathers, item)) {
+    const bool is_idle = scheduler_.num_running() == 0 && !in_flight_;
+    switch (ports.next(is_idle && batch_is_filling, item)) {
       case Intake::Pull::kItem: submit(std::move(item), ports); break;
       case Intake::Pull::kLater: return true;
       case Intake::Pull::kEnded: input_ended_ = true; scheduler_.end_input();
@@ -67,11 +68,11 @@ bool Engine::fill_window(const EnginePorts& ports) {
   return !input_ended_;
 }
 
-// While the device is busy with the step that is launched here, the host sees to the one before.
+// Retires the step before while the device computes the step that is launched here.
 void Engine::step(const EnginePorts& ports) {
   Step next{.record = {.begin = parts_.clock()}};
   next.plan = scheduler_.plan();
-  if (next.plan.chunks.empty()) return land(nullptr, ports);
+  if (next.plan.chunks.empty()) return retire_in_flight(nullptr, ports);
   build_batch(next.plan, parts_.pool.block_size(), batch_);
   next.record.times.plan = parts_.clock() - next.record.begin;
   for (const Chunk& chunk : next.plan.chunks) {
@@ -83,40 +84,40 @@ void Engine::step(const EnginePorts& ports) {
   describe(next);
   if (!failure.empty()) {
     const double now = parts_.clock();
-    return end(next, scheduler_.abandon(next.plan), failure, now, ports);
+    return end(next, scheduler_.abort(next.plan), failure, now, ports);
   }
-  land(&next.plan, ports);
+  retire_in_flight(&next.plan, ports);
   scheduler_.advance(next.plan);
   in_flight_ = std::move(next);
-  if (!parts_.overlaps) land(nullptr, ports);
+  if (!parts_.overlaps) retire_in_flight(nullptr, ports);
 }
 
-// A second try goes on from tokens that have been seen: which are the latest drawn is not sure
-// after the first.
+// The second try uses no placeholder tokens: after a failure it is not certain which sample() was
+// the latest.
 std::string Engine::launch(Step& step, const EnginePorts& ports) {
   std::string failure;
   while (step.record.failures < kTriesPerStep) {
     failure = try_once(step.record, [&] { compute(step); });
     if (failure.empty()) break;
     if (!in_flight_) continue;
-    land(&step.plan, ports);
-    scheduler_.drop_ended(step.plan);
+    retire_in_flight(&step.plan, ports);
+    scheduler_.erase_finished(step.plan);
     build_batch(step.plan, parts_.pool.block_size(), batch_);
   }
   return failure;
 }
 
-// Gives out what the step in flight, if there is one, has drawn and finished. When its tokens
-// cannot be had those of the step on top of it mean nothing.
-void Engine::land(const StepPlan* on_top, const EnginePorts& ports) {
+// Collects and commits the step in flight, if there is one, and answers what finished with it. If
+// its tokens cannot be collected, `next`, planned from its placeholder tokens, is aborted too.
+void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   if (!in_flight_) return;
   Step step = *std::exchange(in_flight_, std::nullopt);
   const std::string failure = collect(step);
   const double now = parts_.clock();
   if (!failure.empty()) {
-    std::vector<Sequence> given_up = scheduler_.abandon(step.plan);
-    if (on_top != nullptr) std::ranges::move(scheduler_.abandon(*on_top), back_inserter(given_up));
-    return end(step, std::move(given_up), failure, now, ports);
+    std::vector<Sequence> aborted = scheduler_.abort(step.plan);
+    if (next != nullptr) std::ranges::move(scheduler_.abort(*next), back_inserter(aborted));
+    return end(step, std::move(aborted), failure, now, ports);
   }
   size_t row = 0;
   sampled_.clear();
@@ -125,12 +126,12 @@ void Engine::land(const StepPlan* on_top, const EnginePorts& ports) {
     const TokenId token = drawn_[row++];
     const Sequence* const seq = scheduler_.find(chunk.age);
     step.record.num_surplus += seq == nullptr;
-    sampled_.push_back(seq == nullptr ? Scheduler::Sampled{token} : settle(*seq, token, now));
+    sampled_.push_back(seq == nullptr ? Scheduler::Sampled{token} : on_token(*seq, token, now));
   }
-  end(step, scheduler_.settle(step.plan, sampled_), failure, now, ports);
+  end(step, scheduler_.commit(step.plan, sampled_), failure, now, ports);
 }
 
-// What the step drew, into drawn_.
+// Copies what the step drew to drawn_.
 std::string Engine::collect(Step& step) {
   std::string failure;
   drawn_.resize(static_cast<size_t>(step.record.num_sampled));
@@ -160,7 +161,7 @@ void Engine::compute(Step& step) {
   step.record.times.sample = parts_.clock() - computed;
 }
 
-// As the step is launched: what finishes with it still holds its memory.
+// At launch: sequences that finish with the step still hold their memory.
 void Engine::describe(Step& step) const {
   const StepPlan& plan = step.plan;
   StepRecord& record = step.record;
@@ -204,8 +205,7 @@ std::optional<Ops::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
   return parts_.ops.sample(logits, rows_);
 }
 
-// Which tokens may be drawn depends on the place in the completion alone: the token before may not
-// be known yet.
+// Depends on the position in the completion alone: the token before it may be a placeholder.
 void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
   const ModelSpec& spec = parts_.spec;
   const SamplingParams& params = seq.request.sampling;

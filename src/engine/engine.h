@@ -1,8 +1,8 @@
 // The step loop: the only place where scheduling, the model, sampling and the clock meet.
 //
-// With overlapping steps the next one is planned and launched while the device computes the one
-// before, and only then are the tokens of that one looked at. A sequence that turns out to have
-// ended is in the step on top already: what that draws for it is surplus and goes nowhere.
+// With overlapping steps the next step is planned and launched while the device computes the one
+// before it; only then are the tokens of that one collected and committed. core/batch.h explains
+// placeholder tokens and surplus rows.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ struct EngineParts {
   Ops& ops;
   const Tokenizer* tokenizer;     // null: completions have no text
   std::function<double()> clock;  // seconds since the run began
-  // Steps overlap. For devices that compute by themselves: where the host is the device nothing
-  // is gained, and surplus rows cost.
+  // Steps overlap. For devices that compute while the host does other work: where the host is the
+  // device nothing is gained, and surplus rows cost.
   bool overlaps = false;
 };
 
@@ -44,8 +44,8 @@ struct EnginePorts {
   std::function<void(Completion, const RequestRecord&)> done;
   // After every step, when all that it finished is done.
   std::function<void(const StepRecord&)> stepped;
-  // Asked before every step; true ends the run, with the step on its way, and drops what is
-  // unfinished.
+  // Asked before every step; true ends the run after the step in flight and drops unfinished
+  // requests.
   std::function<bool()> interrupted;
 };
 
@@ -54,10 +54,10 @@ class Engine {
   Engine(EngineParts parts, const SchedulerLimits& limits)
       : parts_(std::move(parts)), limits_(limits), scheduler_(parts_.pool, limits) {}
 
-  // Reads requests, never more than a window ahead, until every one is answered. A step that
-  // fails is tried once more; if it fails again its requests, and those of a step on top of it,
-  // are answered with an error and the run goes on. Throws DeviceLost at once, and what the
-  // ports throw. However it ends, no cache position stays leased.
+  // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
+  // once more; if it fails again, its requests and those of a step launched after it are answered
+  // with an error and the run continues. Throws DeviceLost at once, and what the ports throw.
+  // However it ends, no cache position stays leased.
   void run(const EnginePorts& ports);
 
  private:
@@ -77,16 +77,16 @@ class Engine {
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
   void submit(IntakeItem item, const EnginePorts& ports);
   void step(const EnginePorts& ports);
-  // launch() and collect() return "" or what went wrong.
+  // launch() and collect() return "" or the error.
   std::string launch(Step& step, const EnginePorts& ports);
-  void land(const StepPlan* on_top, const EnginePorts& ports);
+  void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
   std::string collect(Step& step);
   void compute(Step& step);
   std::optional<Ops::Ticket> sample(const StepPlan& plan, Tensor logits);
   void limit_choice(const Sequence& seq, SampleRow& row);
   bool ends_by_force(const Sequence& seq, int length) const;
   void describe(Step& step) const;
-  Scheduler::Sampled settle(const Sequence& seq, TokenId token, double now);
+  Scheduler::Sampled on_token(const Sequence& seq, TokenId token, double now);
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
            const EnginePorts& ports);
   void finish(Sequence seq, RequestError error, double now, const EnginePorts& ports);
@@ -96,7 +96,7 @@ class Engine {
   Scheduler scheduler_;
   bool input_ended_ = false;
   std::unordered_map<int64_t, Progress> progress_;  // by age
-  std::optional<Step> in_flight_;                   // launched, its tokens not looked at
+  std::optional<Step> in_flight_;                   // launched and not committed
 
   // Of the step in hand; members so that their memory is reused.
   Batch batch_;

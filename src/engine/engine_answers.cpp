@@ -43,7 +43,7 @@ void Engine::submit(IntakeItem item, const EnginePorts& ports) {
 }
 
 // Takes note of a new token and says whether the sequence ends with it.
-Scheduler::Sampled Engine::settle(const Sequence& seq, TokenId token, double now) {
+Scheduler::Sampled Engine::on_token(const Sequence& seq, TokenId token, double now) {
   const SamplingParams& params = seq.request.sampling;
   if (token == kNoToken) return {token, FinishReason::kError};
   Progress& progress = progress_.at(seq.age);

@@ -69,7 +69,7 @@ void Scheduler::serve_decodes(StepPlan& plan) {
     Sequence& seq = it->second;
     if (!seq.is_decoding()) continue;
     while (!pool_.grow(seq.lease, seq.num_known())) {
-      CHECK(running_.size() > 1);  // refusal() saw to it that the pool holds any one alone
+      CHECK(running_.size() > 1);  // by refusal() the pool holds any sequence alone
       const bool is_youngest = std::next(it) == running_.end();
       preempt_youngest();
       ++plan.num_preempted;
@@ -89,20 +89,20 @@ void Scheduler::continue_prompts(StepPlan& plan) {
   }
 }
 
-// First come, first served: whoever doesn't fit keeps those behind from trying. In continuous
-// batching a sequence is admitted in the step that computes its first chunk, not before: it
-// would hold blocks idly.
+// First come, first served: a sequence that does not fit blocks those behind it. In continuous
+// batching a sequence is admitted in the step that computes its first chunk: earlier it would hold
+// blocks without using them.
 void Scheduler::admit(StepPlan& plan) {
-  const bool gathers = limits_.batching == Batching::kStatic;
-  if (gathers && (!running_.empty() || !(window_full() || input_ended_))) return;
+  const bool is_static = limits_.batching == Batching::kStatic;
+  if (is_static && (!running_.empty() || !(window_full() || input_ended_))) return;
 
   while (!waiting_.empty() && num_running() < limits_.max_running) {
     Sequence& seq = waiting_.begin()->second;
     const int count = next_chunk(plan, seq.num_known());
-    if (count == 0 && !gathers) return;
-    const bool alone = running_.empty();  // then the reserve has nobody to serve
+    if (count == 0 && !is_static) return;
+    const bool alone = running_.empty();  // then nothing grows into the reserve
     std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_);
-    CHECK(lease || !alone);  // refusal() saw to it
+    CHECK(lease || !alone);  // by refusal()
     if (!lease) return;
 
     seq.lease = std::move(*lease);
@@ -131,47 +131,47 @@ void Scheduler::preempt_youngest() {
 }
 
 void Scheduler::advance(const StepPlan& plan) {
-  TokenId unknown = 0;
+  TokenId placeholder = 0;
   for (const Chunk& chunk : plan.chunks) {
-    if (chunk.completes) --unknown;
+    if (chunk.completes) --placeholder;
     const auto it = running_.find(chunk.age);
     if (it == running_.end()) continue;
     Sequence& seq = it->second;
     CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
     seq.num_computed += chunk.count;
     if (!chunk.completes) continue;
-    seq.tokens.push_back(unknown);
+    seq.tokens.push_back(placeholder);
     if (seq.num_known() < seq.max_tokens) continue;
     pool_.close(seq.lease);
     leaving_.insert(running_.extract(it));
   }
 }
 
-std::vector<Sequence> Scheduler::settle(const StepPlan& plan, std::span<const Sampled> sampled) {
+std::vector<Sequence> Scheduler::commit(const StepPlan& plan, std::span<const Sampled> sampled) {
   std::vector<Sequence> finished;
-  TokenId unknown = 0;
+  TokenId placeholder = 0;
   for (const Chunk& chunk : plan.chunks) {
     if (!chunk.completes) continue;
-    --unknown;
+    --placeholder;
     CHECK(!sampled.empty());
     const Sampled& drawn = sampled.front();
     sampled = sampled.subspan(1);
-    ByAge* const place = place_of(chunk.age);
-    if (place == nullptr) continue;
-    Sequence& seq = place->at(chunk.age);
-    CHECK(seq.tokens.back() == unknown);
+    ByAge* const queue = queue_of(chunk.age);
+    if (queue == nullptr) continue;
+    Sequence& seq = queue->at(chunk.age);
+    CHECK(seq.tokens.back() == placeholder);
     seq.tokens.back() = drawn.token;
     seq.finished = drawn.finished;
-    CHECK(seq.finished || place != &leaving_);
-    // It needs nothing of what its last preemption lost: all but the last token.
-    if (seq.finished && place == &waiting_) seq.num_recomputed -= seq.num_known() - 1;
-    if (seq.finished) finished.push_back(*take_out(chunk.age));
+    CHECK(seq.finished || queue != &leaving_);
+    // What its last preemption lost, all but the last token, is not computed again.
+    if (seq.finished && queue == &waiting_) seq.num_recomputed -= seq.num_known() - 1;
+    if (seq.finished) finished.push_back(*extract(chunk.age));
   }
   CHECK(sampled.empty());
   return finished;
 }
 
-void Scheduler::drop_ended(StepPlan& plan) const {
+void Scheduler::erase_finished(StepPlan& plan) const {
   StepPlan left = {.num_admitted = plan.num_admitted, .num_preempted = plan.num_preempted};
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
@@ -183,32 +183,32 @@ void Scheduler::drop_ended(StepPlan& plan) const {
   plan = std::move(left);
 }
 
-std::vector<Sequence> Scheduler::abandon(const StepPlan& plan) {
-  std::vector<Sequence> given_up;
+std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
+  std::vector<Sequence> aborted;
   for (const Chunk& chunk : plan.chunks) {
-    if (std::optional<Sequence> seq = take_out(chunk.age)) given_up.push_back(std::move(*seq));
+    if (std::optional<Sequence> seq = extract(chunk.age)) aborted.push_back(std::move(*seq));
   }
-  return given_up;
+  return aborted;
 }
 
-Scheduler::ByAge* Scheduler::place_of(int64_t age) {
-  for (ByAge* const place : {&running_, &leaving_, &waiting_}) {
-    if (place->contains(age)) return place;
+Scheduler::ByAge* Scheduler::queue_of(int64_t age) {
+  for (ByAge* const queue : {&running_, &leaving_, &waiting_}) {
+    if (queue->contains(age)) return queue;
   }
   return nullptr;
 }
 
 const Sequence* Scheduler::find(int64_t age) const {
-  for (const ByAge* const place : {&running_, &leaving_, &waiting_}) {
-    if (const auto it = place->find(age); it != place->end()) return &it->second;
+  for (const ByAge* const queue : {&running_, &leaving_, &waiting_}) {
+    if (const auto it = queue->find(age); it != queue->end()) return &it->second;
   }
   return nullptr;
 }
 
-std::optional<Sequence> Scheduler::take_out(int64_t age) {
-  ByAge* const place = place_of(age);
-  if (place == nullptr) return std::nullopt;
-  auto node = place->extract(age);
+std::optional<Sequence> Scheduler::extract(int64_t age) {
+  ByAge* const queue = queue_of(age);
+  if (queue == nullptr) return std::nullopt;
+  auto node = queue->extract(age);
   pool_.close(node.mapped().lease);
   return std::move(node.mapped());
 }

@@ -1,10 +1,10 @@
 // Decides which tokens the next step computes. Knows nothing of models, devices or time, and
 // not which pool it draws from.
 //
-// A step is planned, advanced over when it is on its way to the device, and settled when its
-// tokens are there. Between the last two the next one may be planned, and be on its way:
-//   plan 1, advance 1, plan 2, settle 1, advance 2, plan 3, settle 2, advance 3, ...
-// What the host does not know yet the device does: plan 2 goes on from the tokens of step 1.
+// plan() chooses a step, advance() follows its launch, commit() takes the tokens that it drew. The
+// next step may be planned and launched between the last two:
+//   plan 1, advance 1, plan 2, commit 1, advance 2, plan 3, commit 2, advance 3, ...
+// Plan 2 then continues from placeholder tokens of step 1 (core/batch.h).
 #pragma once
 
 #include <limits>
@@ -51,16 +51,16 @@ class Scheduler {
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
 
   // Chooses the next step and leases the cache positions that it writes. Decodes come first,
-  // oldest first; when the pool is full the youngest sequence gives up its lease. What is left
-  // of the step goes to prompts in progress, then to new ones, unless somebody had to give way.
-  // Empty only if nothing runs, and nothing waits or a static batch is still gathering. After a
-  // plan that is not empty comes advance() or abandon().
+  // oldest first; when the pool is full the youngest sequence is preempted: it loses its lease and
+  // waits again. What is left of the step goes to prompts in progress, then, unless a sequence was
+  // preempted, to new ones. Empty only if nothing runs, and nothing waits or a static batch is
+  // still filling. advance() or abort() follows a plan that is not empty.
   StepPlan plan();
 
-  // `plan` is on its way: its chunks count as computed, and each that completes gives its
-  // sequence a token not known yet. Who has its last token by that needs no more computation:
-  // its positions are free again, for the next plan() to give away. Chunks of sequences that
-  // have ended since plan() are passed over. REQUIRES: the plan before is settled.
+  // To be called when `plan` is launched: its chunks count as computed, and each that completes
+  // appends a placeholder token to its sequence. A sequence whose last token this step draws
+  // releases its lease now, for the next plan(). Skips sequences that have ended since plan().
+  // REQUIRES: the plan before is committed.
   void advance(const StepPlan& plan);
 
   // The sequence of that age; null if it has ended.
@@ -71,20 +71,20 @@ class Scheduler {
     std::optional<FinishReason> finished = {};  // it is the sequence's last
   };
 
-  // The tokens of an advanced plan: `sampled` holds one for each chunk that completes, in
-  // order. Those of sequences that had ended before are surplus and go nowhere. Returns the
-  // sequences that finished: their positions are free again. REQUIRES: a sequence finishes at
-  // max_tokens, or before.
-  std::vector<Sequence> settle(const StepPlan& plan, std::span<const Sampled> sampled);
+  // Replaces the placeholder tokens of an advanced plan: `sampled` holds a token for each chunk
+  // that completes, in order. Drops those of surplus rows. Returns the sequences that finished,
+  // their leases closed. REQUIRES: a sequence finishes at max_tokens, or before.
+  std::vector<Sequence> commit(const StepPlan& plan, std::span<const Sampled> sampled);
 
-  // Takes chunks of sequences that have ended since plan() out of a plan that is not advanced.
-  void drop_ended(StepPlan& plan) const;
+  // Removes the chunks of sequences that have ended since plan(). REQUIRES: the plan is not
+  // advanced.
+  void erase_finished(StepPlan& plan) const;
 
-  // Gives up on `plan`, advanced or not: takes out those of its sequences that have not ended,
-  // frees their positions and returns them.
-  std::vector<Sequence> abandon(const StepPlan& plan);
+  // Removes the sequences of `plan`, advanced or not, that have not ended, closes their leases and
+  // returns them.
+  std::vector<Sequence> abort(const StepPlan& plan);
 
-  // Forgets everything and frees it.
+  // Removes all sequences and closes their leases.
   void clear();
 
   using ByAge = std::map<int64_t, Sequence>;  // oldest first
@@ -100,8 +100,8 @@ class Scheduler {
   void admit(StepPlan& plan);
   int next_chunk(const StepPlan& plan, int num_pending) const;
   void preempt_youngest();
-  ByAge* place_of(int64_t age);
-  std::optional<Sequence> take_out(int64_t age);
+  ByAge* queue_of(int64_t age);
+  std::optional<Sequence> extract(int64_t age);
 
   KvPool& pool_;
   const SchedulerLimits limits_;
@@ -110,7 +110,7 @@ class Scheduler {
   int64_t next_age_ = 0;
   ByAge waiting_;  // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
-  ByAge leaving_;  // hold no lease: all that is missing is the value of their last token
+  ByAge leaving_;  // hold no lease: their last token is a placeholder
 };
 
 }  // namespace pagedinfer

@@ -35,17 +35,16 @@ struct Sequence {
   std::span<const TokenId> generated() const { return std::span(tokens).subspan(num_prompt()); }
 
   Request request;
-  int64_t age;     // place in the queue, kept for life
+  int64_t age;     // order of submission; smaller is older
   int max_tokens;  // of prompt and completion
-  // Prompt, then generated. The last one may not be known yet: as -1 - r it is what is drawn
-  // from row r of the logits of the step in flight.
+  // Prompt, then generated. The last one may be a placeholder token (core/batch.h).
   std::vector<TokenId> tokens;
   std::optional<FinishReason> finished = {};
 
   KvLease lease = {};
   int num_computed = 0;
   int num_preemptions = 0;
-  int64_t num_recomputed = 0;  // tokens whose place in the cache was lost to preemptions
+  int64_t num_recomputed = 0;  // tokens computed again after preemptions
 };
 
 }  // namespace pagedinfer
