@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Checks README.md and docs/*.md against the program and the source.
+
+  check_docs.py [--update] ROOT PROGRAM    exits with 1 and a line for each fault
+
+  commands   Every ```sh block is run, in a scratch folder for each page that looks like the
+             repository with PROGRAM as build/pagedinfer. Comments before a block change that:
+
+               <!-- not run: REASON -->   it is skipped; docs/development.md must list it
+               <!-- exit code N -->       the block must end with N instead of 0
+
+             A block of another language behind it shows what it prints:
+
+               <!-- printed -->
+                 standard output, byte for byte
+               <!-- printed on standard error, numbers differ -->
+                 numbers and their units are not compared
+
+             --update writes what was printed into the pages.
+  links      Relative links and their anchors lead somewhere.
+  flags      Every --flag exists in the help of pagedinfer or is listed below as another program's.
+  codes      docs/records.md lists the error codes of the source, all of them and no others.
+  length     README.md has at most 150 lines.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MAX_README_LINES = 150
+LIMIT = 120  # seconds for a block
+# Files that the commands take for granted, made of the demo prompts: name and number of lines.
+INPUTS = {"prompts.jsonl": 40, "questions.jsonl": 12, "million.jsonl": 24}
+# Flags of other programs, and of the scripts, that the pages name.
+OTHER_FLAGS = {
+    "--build", "--cpus", "--local-dir", "--output-on-failure", "--shards", "--target", "--test-dir",
+    "--update",
+}
+# How the source writes an error code; behind a bare brace only where a text follows.
+NAME = r'\s*"([a-z]+(?:_[a-z0-9]+)*)"\s*,'
+CODES = (re.compile(r"(?:\brefuse\(|\bfailed\(\{?|RequestError\s*\w*\s*[({])" + NAME),
+         re.compile(r"(?:\breturn\s*\{|\berror\s*=\s*\{)" + NAME + r'\s*(?:"|fmt::|failure)'))
+CODE_FOLDERS = ("io", "request", "engine", "sched")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
+EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
+NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB)(?![\w/]))?")
+
+
+class Page:
+    def __init__(self, root, path):
+        self.path, self.name = path, path.relative_to(root).as_posix()
+        self.text = path.read_text(encoding="utf-8")
+
+    def line_of(self, place):
+        return self.text.count("\n", 0, place) + 1
+
+    def comment_before(self, place):
+        """The comment right above a block, or an empty text."""
+        return (re.search(r"(<!--[^>]*-->)\n\Z", self.text[:place]) or [None, ""])[1]
+
+    def prose(self):
+        """The text without blocks."""
+        return FENCE.sub("", self.text)
+
+
+def anchors_of(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    anchors = set()
+    for heading in re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        number = 0
+        while (f"{slug}-{number}" if number else slug) in anchors:
+            number += 1
+        anchors.add(f"{slug}-{number}" if number else slug)
+    return anchors
+
+
+def check_links(pages):
+    for page in pages:
+        for match in re.finditer(r"\]\(([^)\s]+)\)", page.prose()):
+            link = match[1]
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (page.path.parent / file).resolve() if file else page.path
+            if not target.exists():
+                yield f"{page.name}: the link {link} leads nowhere"
+            elif anchor and anchor not in anchors_of(target.read_text(encoding="utf-8")):
+                yield f"{page.name}: {file or 'the page'} has no heading for #{anchor}"
+
+
+def flags_in(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]", text))
+
+
+def check_flags(pages, program):
+    help_of = {command: subprocess.run([program, command, "--help"], capture_output=True, text=True,
+                                       check=True).stdout for command in ("run", "merge")}
+    known = flags_in(help_of["run"] + help_of["merge"])
+    for page in pages:
+        for flag in sorted(flags_in(page.text) - known - OTHER_FLAGS):
+            yield f"{page.name}: {flag} is no flag of pagedinfer"
+        if page.name == "docs/flags.md":
+            named = flags_in(page.text) | {"--help", "--version"}
+            for flag in sorted(flags_in(help_of["run"]) - named):
+                yield f"{page.name}: {flag} is missing"
+
+
+def check_codes(root, pages):
+    in_source = set()
+    for folder in CODE_FOLDERS:
+        for path in sorted((root / "src" / folder).rglob("*.cpp")):
+            text = path.read_text(encoding="utf-8")
+            in_source |= {code for pattern in CODES for code in pattern.findall(text)}
+    page = next((page for page in pages if page.name == "docs/records.md"), None)
+    section = re.search(r"^## Error codes\n(.*?)^## ", page.text, re.S | re.M)[1] if page else ""
+    listed = set(re.findall(r"^\| `([a-z0-9_]+)` \|", section, re.M))
+    for code in sorted(in_source - listed):
+        yield f"docs/records.md: the error code {code} is missing"
+    for code in sorted(listed - in_source):
+        yield f"docs/records.md: no source file gives the error code {code}"
+
+
+def first_command(code):
+    """The first line of a block without the comment behind it."""
+    return re.sub(r"\s+#.*", "", code.splitlines()[0]).strip()
+
+
+def check_not_run(pages):
+    """docs/development.md has a row for each block that is not run."""
+    listed = next((page.text for page in pages if page.name == "docs/development.md"), "")
+    rows = []
+    for page in pages:
+        for block in FENCE.finditer(page.text):
+            reason = NOT_RUN.fullmatch(page.comment_before(block.start()))
+            if block[1] == "sh" and reason:
+                name = page.name.removeprefix("docs/")
+                rows.append(f"| {name} | `{first_command(block[2])}` | {reason[1]} |")
+    for row in rows:
+        if row not in listed:
+            yield f"docs/development.md: expected the row {row}"
+    table = re.search(r"^\| page \| first command \| .*\n\|[-|]+\|\n((?:\|.*\n)*)", listed, re.M)
+    for row in table[1].splitlines() if table else []:
+        if row not in rows:
+            yield f"docs/development.md: no such block: {row}"
+
+
+def make_scratch(root, program, folder):
+    """A folder that looks like the repository to the commands of a page."""
+    demo = (root / "datasets" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(True)
+    for name, count in INPUTS.items():
+        (folder / name).write_text("".join(demo[:count]), encoding="utf-8")
+    for name in ("datasets", "build"):
+        (folder / name).mkdir()
+    for path in (root / "datasets").iterdir():
+        place = folder / "datasets" / path.name
+        shutil.copy(path, place) if path.is_file() else place.symlink_to(path)
+    for name in ("scripts", "src", "tests", "docs", "results"):
+        (folder / name).symlink_to(root / name)
+    (folder / "build" / "pagedinfer").symlink_to(program)
+
+
+def run_block(code, folder):
+    """Exit code (None: it took too long), standard output, standard error."""
+    try:
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=folder, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT,
+                              env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})  # the CPU's bytes
+        return done.returncode, done.stdout, done.stderr
+    except subprocess.TimeoutExpired:
+        return None, "", ""
+
+
+def shape_of(text):
+    """A text without its numbers and their units, and with single spaces."""
+    return re.sub(r"[ ]+", " ", NUMBER.sub("#", text))
+
+
+class Commands:
+    """Runs the blocks of a page in their order and compares what they print."""
+
+    def __init__(self, root, program, page):
+        self.page, self.faults, self.updates = page, [], []
+        self.output = self.errors = None
+        with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
+            folder = pathlib.Path(name)
+            make_scratch(root, program, folder)
+            for block in FENCE.finditer(page.text):
+                comment = page.comment_before(block.start())
+                if block[1] == "sh":
+                    self.run(block, comment, folder)
+                elif comment.startswith("<!-- printed"):
+                    self.compare(block, comment)
+
+    def fault(self, place, text):
+        self.faults.append(f"{self.page.name}:{self.page.line_of(place)}: {text}")
+
+    def run(self, block, comment, folder):
+        self.output = self.errors = None
+        if NOT_RUN.fullmatch(comment):
+            return
+        expected = EXIT_CODE.fullmatch(comment)
+        code, self.output, self.errors = run_block(block[2], folder)
+        if code != (int(expected[1]) if expected else 0):
+            ended = f"took more than {LIMIT} s" if code is None else f"ended with {code}"
+            self.fault(block.start(), f"{first_command(block[2])} {ended}: {self.errors[-600:]}")
+
+    def compare(self, block, comment):
+        if self.output is None:
+            return self.fault(block.start(), "shows what a block prints that was not run")
+        exact = comment == "<!-- printed -->"
+        printed = self.output if exact else self.errors
+        same = printed == block[2] if exact else shape_of(printed) == shape_of(block[2])
+        if not same:
+            self.updates.append((block.start(2), block.end(2), printed))
+            self.fault(block.start(), f"is not what the block before prints:\n{printed[:2000]}")
+
+    def update(self):
+        text = self.page.text
+        for begin, end, printed in reversed(self.updates):
+            text = text[:begin] + printed + text[end:]
+        if self.updates:
+            self.page.path.write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("program", type=pathlib.Path)
+    args = parser.parse_args()
+    root, program = args.root.resolve(), args.program.resolve()
+    pages = [Page(root, path)
+             for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]]
+    others = [Page(root, path) for path in sorted(root.glob("*/README.md"))
+              + sorted(root.glob("datasets/*/README.md"))]
+
+    faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
+              *check_not_run(pages)]
+    num_lines = len(pages[0].text.splitlines())
+    if num_lines > MAX_README_LINES:
+        faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
+    for page in pages:
+        commands = Commands(root, program, page)
+        faults += commands.faults
+        if args.update:
+            commands.update()
+    for fault in faults:
+        print(fault)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
