@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/idle_ops.h"
+#include "tests/support/idle_ops.h"
 
 namespace pagedinfer {
 

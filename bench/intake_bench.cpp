@@ -9,6 +9,7 @@
 #include "bench_support.h"
 #include "core/error.h"
 #include "engine/intake.h"
+#include "text/files/make_tokenizer.h"
 
 namespace pagedinfer {
 namespace {

@@ -10,7 +10,7 @@
 #include "bench_support.h"
 #include "core/error.h"
 #include "io/line_reader.h"
-#include "io/request_parser.h"
+#include "request/request_parser.h"
 
 namespace pagedinfer {
 namespace {

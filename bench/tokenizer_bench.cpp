@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "text/tokenizer.h"
+#include "text/files/make_tokenizer.h"
 
 namespace {
 

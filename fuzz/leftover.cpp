@@ -18,7 +18,7 @@
 
 #include "core/error.h"
 #include "fuzz.h"
-#include "io/record_output.h"
+#include "output/record_output.h"
 
 using namespace pagedinfer;
 

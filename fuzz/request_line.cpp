@@ -13,9 +13,9 @@
 #include "core/error.h"
 #include "fuzz.h"
 #include "io/line_reader.h"
-#include "io/record.h"
-#include "io/request_parser.h"
-#include "tests/line_oracle.h"
+#include "output/record.h"
+#include "request/request_parser.h"
+#include "tests/support/line_oracle.h"
 
 using namespace pagedinfer;
 

@@ -1,6 +1,6 @@
 // Bytes of a tokenizer.json. Either it is refused, or every text has tokens of its vocabulary,
 // the same each time, and what they add is valid as a text.
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 
 #include <simdjson.h>
 

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""Fails if a source file includes a folder its own folder may not know about."""
+"""Fails if a source file includes a folder that its own folder may not know about."""
 import pathlib
 import re
 import sys
 
+# A folder of src may include itself and these.
 MAY_INCLUDE = {
     "core": set(),
     "settings": {"core"},
     "io": {"core"},
-    "text": {"core", "io"},
+    "request": {"core", "io"},
+    "output": {"core", "io", "request"},
+    "text": {"core", "text/unicode"},
+    "text/unicode": {"core"},
+    "text/bpe": {"core", "text", "text/unicode"},
+    "text/files": {"core", "io", "text", "text/bpe", "text/unicode"},
+    "text/chat": {"core", "io", "text", "text/files"},
     "ops": {"core"},
     "ops/cpu": {"core", "ops"},
     "ops/cuda": {"core", "ops", "kernels"},
@@ -16,35 +23,67 @@ MAY_INCLUDE = {
     "model": {"core", "io", "ops"},
     "sched": {"core", "kv"},
     "stats": {"core"},
-    "engine": {"core", "settings", "io", "text", "ops", "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
+    "engine": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
+               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
     "cli": {"core", "settings", "engine"},
     "": {"core", "cli"},  # src/main.cpp
 }
+ROOMS = set(MAY_INCLUDE) - {""}
+
+# A folder of tests may include what the folder of its name in src may, tests/support, and these.
+TESTS_MAY_INCLUDE = {
+    "e2e": ROOMS,
+    "emulated_cuda": ROOMS | {"kernels"},
+    "emulated_cuda/kernels": {"kernels"},
+    "kernels": {"core", "kernels", "ops", "ops/cpu", "ops/cuda", "tests/emulated_cuda"},
+    "model": {"text/files"},
+    "ops": {"model", "ops/cpu"},
+    "ops/cuda": {"kv", "model"},
+    "request": {"text/files"},
+    "support": ROOMS | {"kernels"},
+    "text": {"text/files"},
+}
+OTHERS_MAY_INCLUDE = {
+    "kernels": {"kernels"},
+    "bench": ROOMS | {"kernels", "bench", "tests/support"},
+    "fuzz": ROOMS | {"fuzz", "tests/support"},
+}
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-CUDA_FOLDER = "ops/cuda"
+INCLUDE = re.compile(r'\s*#include "(?:(.+)/)?[^/"]+"')
+CUDA_HEADER = re.compile(r"\s*#include <cu(da|blas)")
+MAY_USE_CUDA = ("kernels", "src/ops/cuda", "tests/emulated_cuda")
 
 
-def main(root: pathlib.Path) -> int:
-    errors = 0
-    for base in (root / "src",):
-        for path in sorted(p for p in base.rglob("*") if p.suffix in SUFFIXES):
-            folder = path.parent.relative_to(base).as_posix()
-            folder = "" if folder == "." else folder
+def allowed(folder: str) -> set:
+    """What a file of `folder`, a path from the top, may include; None if nothing says."""
+    base, _, rest = folder.partition("/")
+    if base == "src":
+        return MAY_INCLUDE.get(rest) if rest not in ROOMS else MAY_INCLUDE[rest] | {rest}
+    if base == "tests":
+        if rest not in ROOMS and rest not in TESTS_MAY_INCLUDE:
+            return None if rest else set()
+        of_room = MAY_INCLUDE[rest] | {rest} if rest in ROOMS else set()
+        return of_room | TESTS_MAY_INCLUDE.get(rest, set()) | {"tests/support", folder}
+    return OTHERS_MAY_INCLUDE.get(base)
+
+
+def problems(root: pathlib.Path):
+    for base in ("src", "tests", "bench", "fuzz", "kernels"):
+        for path in sorted(p for p in (root / base).rglob("*") if p.suffix in SUFFIXES):
+            folder = path.parent.relative_to(root).as_posix()
+            may = allowed(folder)
+            if may is None:
+                yield f"{path}:1: no rule says what {folder}/ may include"
+                continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
-                match = re.match(r'\s*#include "(.+)/[^/]+"', line)
-                if match and match[1] != folder and match[1] not in MAY_INCLUDE[folder]:
-                    print(f"{path}:{number}: {folder or 'main'} may not include {match[1]}/")
-                    errors += 1
-                if folder != CUDA_FOLDER and re.match(r"\s*#include <cu(da|blas)", line):
-                    print(f"{path}:{number}: only {CUDA_FOLDER} may include CUDA's headers")
-                    errors += 1
-    for path in sorted(p for p in (root / "kernels").rglob("*") if p.suffix in SUFFIXES):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if re.match(r'\s*#include "(?!kernels/)', line):
-                print(f"{path}:{number}: kernels may include nothing of ours but kernels/")
-                errors += 1
-    return 1 if errors else 0
+                match = INCLUDE.match(line)
+                if match and (match[1] or folder) not in may:
+                    yield f"{path}:{number}: {folder}/ may not include {match[1] or 'its own'}/"
+                if CUDA_HEADER.match(line) and not folder.startswith(MAY_USE_CUDA):
+                    yield f"{path}:{number}: {folder}/ may not include CUDA's headers"
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1])))
+    found = list(problems(pathlib.Path(sys.argv[1])))
+    print("\n".join(found), end="\n" if found else "")
+    sys.exit(1 if found else 0)

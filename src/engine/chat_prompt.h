@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/request.h"
-#include "io/request_parser.h"
-#include "text/chat_format.h"
+#include "request/request_parser.h"
+#include "text/chat/chat_format.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {

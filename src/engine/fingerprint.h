@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/setup.h"
-#include "io/fingerprint.h"
+#include "output/fingerprint.h"
 #include "settings/config.h"
 
 namespace pagedinfer {

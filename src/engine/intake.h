@@ -17,9 +17,9 @@
 
 #include "engine/intake_item.h"
 #include "engine/line_batch.h"
-#include "io/input_lines.h"
-#include "io/request_parser.h"
-#include "io/run_mark.h"
+#include "output/run_mark.h"
+#include "request/input_lines.h"
+#include "request/request_parser.h"
 
 namespace pagedinfer {
 

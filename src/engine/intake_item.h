@@ -6,8 +6,8 @@
 
 #include "core/request.h"
 #include "engine/chat_prompt.h"
-#include "io/request_parser.h"
 #include "model/spec.h"
+#include "request/request_parser.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {

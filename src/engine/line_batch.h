@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/intake_item.h"
-#include "io/input_lines.h"
 #include "io/line_reader.h"
-#include "io/request_parser.h"
+#include "request/input_lines.h"
+#include "request/request_parser.h"
 
 namespace pagedinfer {
 

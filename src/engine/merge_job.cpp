@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "engine/interrupt.h"
-#include "io/merge.h"
 #include "io/pipe_reader.h"
+#include "output/merge.h"
 
 namespace pagedinfer {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/interrupt.h"
-#include "io/input_lines.h"
+#include "request/input_lines.h"
 #include "settings/config.h"
 
 namespace pagedinfer {

@@ -16,6 +16,7 @@
 #include "kv/paged_pool.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/peaks.h"
+#include "text/files/make_tokenizer.h"
 
 namespace pagedinfer {
 namespace {

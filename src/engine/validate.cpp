@@ -17,9 +17,9 @@
 #include "engine/model_path.h"
 #include "engine/resolve.h"
 #include "io/file_names.h"
-#include "io/request_parser.h"
 #include "ops/cuda/cuda_ops.h"
-#include "text/chat_template.h"
+#include "request/request_parser.h"
+#include "text/chat/chat_template.h"
 
 namespace pagedinfer {
 namespace {

@@ -9,8 +9,8 @@ namespace pagedinfer {
 DType file_dtype(const LoadedModel& model);
 
 // Brings every weight to the Ops; on the CPU most are views of the mapping, so the model must
-// outlive the Ops. Matrices become what the Ops wants for this type of computation. Norms are float32. Throws Error for a tensor that is
-// missing or has another shape than the spec needs.
+// outlive the Ops. Matrices become what the Ops wants for this type of computation. Norms are
+// float32. Throws Error for a tensor that is missing or has another shape than the spec needs.
 Weights load_weights(const LoadedModel& model, DType compute, Ops& ops);
 
 // What load_weights() asks of a checkpoint for a model of this spec.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
 namespace pagedinfer {
 

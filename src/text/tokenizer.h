@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,10 +45,5 @@ class Tokenizer {
   // Ids are below it, but for added tokens: a tokenizer may have some that its model lacks.
   virtual int vocab_size() const = 0;
 };
-
-// The tokenizer of a model directory: tokenizer.json, or else tokenizer.model, with what
-// tokenizer_config.json says of them; null if it has neither. Throws Error for one that cannot
-// be read or asks for what is not known.
-std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 
 }  // namespace pagedinfer

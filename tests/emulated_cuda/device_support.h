@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/common.cuh"
-#include "ops_support.h"
+#include "tests/support/ops_support.h"
 
 namespace pagedinfer::kernels {
 

@@ -1,0 +1,175 @@
+# Every source file of the program, once. Paths are relative to the top folder.
+
+# The library: everything but the command line, the kernels of the CPU, which are compiled once
+# per instruction set, and what needs CUDA.
+set(pagedinfer_core_sources
+  src/io/file_names.cpp
+  src/io/gunzip.cpp
+  src/io/input_bytes.cpp
+  src/io/json_extent.cpp
+  src/io/json_file.cpp
+  src/io/json_parse.cpp
+  src/io/line_reader.cpp
+  src/io/line_scan.cpp
+  src/io/mapped_file.cpp
+  src/io/model_folder.cpp
+  src/io/open_file.cpp
+  src/io/pipe_reader.cpp
+  src/io/safetensors.cpp
+  src/io/safetensors_header.cpp
+  src/request/input_form.cpp
+  src/request/input_lines.cpp
+  src/request/request_fields.cpp
+  src/request/request_messages.cpp
+  src/request/request_parser.cpp
+  src/output/fingerprint.cpp
+  src/output/leftover.cpp
+  src/output/merge.cpp
+  src/output/output_file.cpp
+  src/output/part_file.cpp
+  src/output/record.cpp
+  src/output/record_output.cpp
+  src/output/run_mark.cpp
+  src/output/shard_file.cpp
+  src/output/shard_runs.cpp
+  src/output/stored_record.cpp
+  src/text/bpe/added_tokens.cpp
+  src/text/bpe/bpe.cpp
+  src/text/bpe/bpe_tokenizer.cpp
+  src/text/bpe/byte_level.cpp
+  src/text/bpe/merge_table.cpp
+  src/text/bpe/merge_word.cpp
+  src/text/bpe/normalizer.cpp
+  src/text/bpe/pre_tokenizer.cpp
+  src/text/bpe/regex.cpp
+  src/text/bpe/regex_syntax.cpp
+  src/text/bpe/token_text.cpp
+  src/text/bpe/vocabulary.cpp
+  src/text/bpe/word_cache.cpp
+  src/text/chat/chat_chatml.cpp
+  src/text/chat/chat_format.cpp
+  src/text/chat/chat_gemma.cpp
+  src/text/chat/chat_llama3.cpp
+  src/text/chat/chat_mistral.cpp
+  src/text/chat/chat_strings.cpp
+  src/text/chat/chat_template.cpp
+  src/text/files/make_tokenizer.cpp
+  src/text/files/special_tokens.cpp
+  src/text/files/spm.cpp
+  src/text/files/tokenizer_config.cpp
+  src/text/files/tokenizer_json.cpp
+  src/text/files/tokenizer_steps.cpp
+  src/text/stop_strings.cpp
+  src/text/unicode/unicode_classes.cpp
+  src/text/unicode/utf8.cpp
+  src/ops/cpu/amx_matmul.cpp
+  src/ops/cpu/arena.cpp
+  src/ops/cpu/cpu_attention.cpp
+  src/ops/cpu/cpu_ops.cpp
+  src/ops/cpu/drawn_tokens.cpp
+  src/ops/cpu/host_memory.cpp
+  src/ops/cpu/isa.cpp
+  src/ops/cpu/matmul.cpp
+  src/ops/cpu/prefaulter.cpp
+  src/ops/cpu/sampler.cpp
+  src/ops/cpu/thread_pool.cpp
+  src/ops/device_timer.cpp
+  src/ops/op_work.cpp
+  src/ops/ops.cpp
+  src/ops/peaks.cpp
+  src/ops/timed_ops.cpp
+  src/kv/audit.cpp
+  src/kv/block_allocator.cpp
+  src/kv/contiguous_pool.cpp
+  src/kv/paged_pool.cpp
+  src/sched/batch_builder.cpp
+  src/sched/scheduler.cpp
+  src/model/decoder.cpp
+  src/model/dummy.cpp
+  src/model/families.cpp
+  src/model/gemma3.cpp
+  src/model/generation_config.cpp
+  src/model/llama.cpp
+  src/model/mistral.cpp
+  src/model/model.cpp
+  src/model/qwen2.cpp
+  src/model/qwen3.cpp
+  src/model/rope_scaling.cpp
+  src/model/weights.cpp
+  src/stats/histogram.cpp
+  src/stats/lines.cpp
+  src/stats/profile.cpp
+  src/stats/profile_table.cpp
+  src/stats/progress.cpp
+  src/stats/report.cpp
+  src/stats/run_stamp.cpp
+  src/stats/table.cpp
+  src/engine/chat_prompt.cpp
+  src/engine/engine.cpp
+  src/engine/engine_answers.cpp
+  src/engine/fingerprint.cpp
+  src/engine/intake.cpp
+  src/engine/intake_item.cpp
+  src/engine/interrupt.cpp
+  src/engine/job.cpp
+  src/engine/memory_plan.cpp
+  src/engine/merge_job.cpp
+  src/engine/model_path.cpp
+  src/engine/outlets.cpp
+  src/engine/resolve.cpp
+  src/engine/run_info.cpp
+  src/engine/run_input.cpp
+  src/engine/sampling_defaults.cpp
+  src/engine/setup.cpp
+  src/engine/system_memory.cpp
+  src/engine/token_bans.cpp
+  src/engine/validate.cpp
+  src/ops/cuda/convert.cpp
+  src/ops/cuda/sample_arrays.cpp
+  src/ops/cuda/step_arrays.cpp
+  kernels/attention_plan.cpp
+)
+
+# The CUDA backend's host side, for a build with CUDA; src/ops/cuda/no_cuda.cpp stands in without.
+set(pagedinfer_cuda_sources
+  src/ops/cuda/cublas_lt.cpp
+  src/ops/cuda/cuda_arithmetic.cpp
+  src/ops/cuda/cuda_backend.cpp
+  src/ops/cuda/device_error.cpp
+  src/ops/cuda/event_timer.cpp
+  src/ops/cuda/graph_recorder.cpp
+  src/ops/cuda/products.cpp
+  src/ops/cuda/staging.cpp
+  src/ops/cuda/step_memory.cpp
+  src/ops/cuda/upload.cpp
+)
+
+# Its kernels.
+set(pagedinfer_kernel_sources
+  kernels/attention.cu
+  kernels/attention_combine.cu
+  kernels/attention_slow.cu
+  kernels/attention_tile_128.cu
+  kernels/attention_tile_256.cu
+  kernels/attention_tile_64.cu
+  kernels/attention_tile_80.cu
+  kernels/attention_tile_96.cu
+  kernels/drawn_tokens.cu
+  kernels/elementwise.cu
+  kernels/kv.cu
+  kernels/norm.cu
+  kernels/rope.cu
+  kernels/sample.cu
+  kernels/sample_draw.cu
+)
+
+# The command line.
+set(pagedinfer_cli_sources
+  src/main.cpp
+  src/cli/command_line.cpp
+  src/cli/flag_group.cpp
+  src/cli/merge_flags.cpp
+  src/cli/near_name.cpp
+  src/cli/run_flags.cpp
+  src/cli/standard_files.cpp
+)

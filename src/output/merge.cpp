@@ -1,0 +1,164 @@
+#include "output/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "core/error.h"
+#include "io/file_names.h"
+#include "io/line_scan.h"
+#include "output/output_file.h"
+#include "output/shard_file.h"
+#include "output/shard_runs.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int64_t kShortestRecord = 12;  // {"index":0}\n
+constexpr int64_t kCheckEvery = 4096;    // records
+
+// Where a record stands that is known to be there.
+std::string find_record(const std::vector<std::string>& shards, int64_t index) {
+  RecordParser parser;
+  std::string found;
+  for (const std::string& path : shards) {
+    int64_t number = 0;
+    scan_lines(path, 0, [&](std::string_view line, int64_t) {
+      ++number;
+      const auto record = parser.parse(line);
+      if (record && record->index == index) found = fmt::format("{}: line {}", path, number);
+      return found.empty();
+    });
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+// Reads every shard and checks that every record is there once.
+std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const ShardRuns& runs,
+                                  const MergeOptions& options, MergeReport& report) {
+  int64_t most = 0;  // as many records fit into the files
+  for (const std::string& path : shards) most += size_of(path) / kShortestRecord;
+  std::vector<bool> seen;
+  std::deque<ShardFile> files;
+  for (const std::string& path : shards) {
+    const auto take = [&](const StoredRecord& record, int64_t line) {
+      if (line % kCheckEvery == 0) options.check();
+      const auto at = static_cast<size_t>(record.index);
+      if (record.index >= runs.num_records().value_or(record.index + 1)) {
+        throw Error(fmt::format("{}: line {}: index {}, and its run has read {} lines", path, line,
+                                record.index, *runs.num_records()));
+      }
+      if (record.index >= most) {
+        throw Error(
+            fmt::format("{}: line {}: index {}, and the files have room for {} records: some "
+                        "are missing, or this one is foreign",
+                        path, line, record.index, most));
+      }
+      if (seen.size() <= at) seen.resize(at + 1);
+      if (seen[at]) {
+        throw Error(fmt::format("{}: line {}: index {} is there already, in {}", path, line,
+                                record.index, find_record(shards, record.index)));
+      }
+      seen[at] = true;
+      ++report.num_records;
+      report.num_failed += record.failed;
+    };
+    files.emplace_back(path, take);
+  }
+  const auto expected = static_cast<size_t>(runs.num_records().value_or(0));
+  for (size_t index = 0; index < std::max(seen.size(), expected); ++index) {
+    if (index < seen.size() && seen[index]) continue;
+    throw Error(
+        fmt::format("index {} is missing: it is in none of the {} files", index, shards.size()));
+  }
+  return files;
+}
+
+void write_records(std::deque<ShardFile>& files, const MergeOptions& options, OutputFile& output) {
+  const auto later = [](const ShardFile* a, const ShardFile* b) { return a->index() > b->index(); };
+  std::priority_queue<ShardFile*, std::vector<ShardFile*>, decltype(later)> queue(later);
+  for (ShardFile& file : files) {
+    if (file.next()) queue.push(&file);
+  }
+  for (int64_t count = 1; !queue.empty(); ++count) {
+    if (count % kCheckEvery == 0) options.check();
+    ShardFile* const file = queue.top();
+    queue.pop();
+    output.append(file->text());
+    if (file->next()) queue.push(file);
+  }
+  output.flush();
+}
+
+// A file that is removed unless it was kept.
+struct Unfinished {
+  const FileCalls& calls;
+  std::string path;
+  bool kept = false;
+  ~Unfinished() {
+    if (!kept) calls.unlink(path.c_str());
+  }
+};
+
+void check_output(const std::vector<std::string>& shards, const std::string& output,
+                  const MergeOptions& options) {
+  for (const std::string& path : shards) {
+    if (same_file(path, output)) {
+      throw Error(output + ": is one of the shards; give the output another name");
+    }
+    // What stands beside the output is removed.
+    if (same_file(path, run_of(output))) {
+      throw Error(fmt::format("{}: {} is one of the shards; give the output another name", output,
+                              run_of(output)));
+    }
+    if (same_file(run_of(path), output) || same_file(part_of(path), output)) {
+      throw Error(fmt::format(
+          "{}: is what the run of {} keeps beside it; give the output another name", output, path));
+    }
+  }
+  if (name_exists(part_of(output))) {
+    throw Error(part_of(output) + ": the output is of a run that has not ended");
+  }
+  if (name_exists(output) && !options.overwrite) {
+    throw Error(output + ": the file exists; --overwrite replaces it");
+  }
+}
+
+}  // namespace
+
+MergeReport merge_shards(const std::vector<std::string>& shards, const std::string& output,
+                         const MergeOptions& options) {
+  const bool makes_file = !is_stream(output);
+  if (makes_file) check_output(shards, output, options);
+  ShardRuns runs;
+  for (const std::string& path : shards) runs.add(path);
+  runs.check_complete(options.trust);
+  MergeReport report;
+  std::deque<ShardFile> files = read_shards(shards, runs, options, report);
+  for (const ShardFile& file : files) runs.check_output(file.path(), file.contents());
+  if (!makes_file) {
+    OutputFile stream(output, OutputFile::Existing::kReplace, options.calls, options.open_pipe);
+    write_records(files, options, stream);
+    stream.close();
+    return report;
+  }
+  OutputFile file = OutputFile::fresh(output + ".merging", options.calls);
+  const std::string path = file.name();
+  Unfinished merging{options.calls, path};
+  write_records(files, options, file);
+  file.sync();
+  file.close();
+  remove_file(options.calls, run_of(output));  // it is about what is replaced now
+  rename_file(options.calls, path, output);
+  merging.kept = true;
+  sync_folder_of(output);
+  return report;
+}
+
+}  // namespace pagedinfer

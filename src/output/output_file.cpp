@@ -1,0 +1,259 @@
+#include "output/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "core/shortened.h"
+#include "io/file_names.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr size_t kPendingBytes = 1 << 20;  // beyond that an append flushes first
+
+std::string text_of(const char* verb, const std::string& name, int error) {
+  const char* const why = error == ENOSPC   ? "the disk is full"
+                          : error == EDQUOT ? "the disk quota is used up"
+                          : error == EFBIG  ? "the file would be longer than the system allows"
+                                            : std::strerror(error);
+  return fmt::format("{}: cannot {}: {}", error == ENAMETOOLONG ? shortened(name) : name, verb,
+                     why);
+}
+
+bool is_regular_file(int fd) {
+  struct stat status = {};
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existing existing,
+                                                int open_pipe) {
+  if (is_standard_output(path)) return {.fd = STDOUT_FILENO, .is_stream = true};
+  if (open_pipe >= 0) {
+    const int fd = fcntl(open_pipe, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (fd < 0) throw Error(text_of("open for writing", path, errno));
+    return {.fd = fd};
+  }
+  const auto open_with = [&](int flags) { return open(path.c_str(), flags | O_CLOEXEC, 0666); };
+
+  const int append = existing == Existing::kAppend ? O_APPEND : 0;
+  Opened opened = {.fd = open_with((append ? O_WRONLY : O_RDWR) | O_CREAT | O_EXCL | append)};
+  opened.is_new = opened.fd >= 0;
+  if (opened.fd < 0 && errno == EEXIST) {
+    struct stat status = {};
+    const bool found = stat(path.c_str(), &status) == 0;
+    if (append || (found && !S_ISREG(status.st_mode))) {
+      opened.fd = open_with(O_WRONLY | O_CREAT | append);
+    } else if (existing != Existing::kRefuse) {
+      opened.fd = open_with(O_RDWR | O_CREAT | (existing == Existing::kKeepOwn ? O_NOFOLLOW : 0));
+      opened.replaces = existing == Existing::kReplace;
+    } else {
+      throw Error(
+          fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
+    }
+  }
+  if (opened.fd < 0) throw Error(text_of("open for writing", path, errno));
+  return opened;
+}
+
+OutputFile::OutputFile(Opened opened, std::string name, FileCalls calls)
+    : name_(std::move(name)),
+      fd_(opened.fd),
+      calls_(std::move(calls)),
+      regular_(!opened.is_stream && is_regular_file(opened.fd)),
+      is_new_(opened.is_new),
+      replaces_(opened.replaces) {}
+
+OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls calls, int open_pipe)
+    : OutputFile(open_for_writing(path, existing, open_pipe),
+                 is_standard_output(path) ? "standard output" : path, std::move(calls)) {
+  alone_ = regular_ && existing != Existing::kAppend;
+  if (existing == Existing::kAppend && regular_) end_last_line(path);
+  if ((existing == Existing::kKeep || existing == Existing::kKeepOwn) && regular_) {
+    flushed_ = lseek(fd_, 0, SEEK_END);
+    synced_ = flushed_ == 0;  // who wrote it may not have waited for the disk
+  }
+}
+
+OutputFile OutputFile::temporary() {
+  std::error_code ignored;
+  auto folder = std::filesystem::temp_directory_path(ignored);
+  if (folder.empty()) folder = "/tmp";
+  std::string path = (folder / "pagedinfer-XXXXXX").string();
+  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) throw Error(text_of("make a temporary file", path, errno));
+  unlink(path.c_str());
+  return OutputFile({.fd = fd}, "temporary file " + path, {});
+}
+
+OutputFile OutputFile::fresh(const std::string& prefix, FileCalls calls) {
+  constexpr int kTries = 1000;
+  for (int i = 0;; ++i) {
+    std::string path = fmt::format("{}-{}-{}", prefix, getpid(), i);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) return OutputFile({.fd = fd, .is_new = true}, std::move(path), std::move(calls));
+    if (errno != EEXIST || i == kTries) throw Error(text_of("make", path, errno));
+  }
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : name_(std::move(other.name_)),
+      fd_(std::exchange(other.fd_, -1)),
+      calls_(std::move(other.calls_)),
+      regular_(other.regular_),
+      alone_(other.alone_),
+      is_new_(other.is_new_),
+      replaces_(other.replaces_),
+      begun_(other.begun_),
+      synced_(other.synced_),
+      sync_error_(other.sync_error_),
+      flushed_(other.flushed_),
+      pending_(std::move(other.pending_)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ <= STDERR_FILENO) return;
+  if (is_new_ && !begun_) unlink(name_.c_str());  // while a lock still keeps others away
+  ::close(fd_);
+}
+
+void OutputFile::append(std::string_view bytes) {
+  if (pending_.size() >= kPendingBytes) flush();
+  pending_ += bytes;
+}
+
+// From here on what was there before is gone.
+void OutputFile::begin() {
+  if (begun_) return;
+  if (replaces_) {
+    if (calls_.ftruncate(fd_, 0) != 0) throw Error(text_of("shorten", name_, errno));
+    synced_ = false;
+  }
+  begun_ = true;
+}
+
+void OutputFile::check_contents() const {
+  struct stat status = {};
+  if (!alone_ || fstat(fd_, &status) != 0) return;
+  if (status.st_nlink == 0) throw Error(name_ + ": somebody has removed it while it was written");
+  if (status.st_size == flushed_) return;
+  throw Error(fmt::format(
+      "{}: has {} bytes, expected the {} that were written; somebody else has {}", name_,
+      status.st_size, flushed_, status.st_size < flushed_ ? "shortened it" : "written to it"));
+}
+
+void OutputFile::check_place() const {
+  struct stat ours = {}, there = {};
+  if (!alone_ || fstat(fd_, &ours) != 0) return;
+  if (stat(name_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
+      ours.st_ino == there.st_ino) {
+    return;
+  }
+  throw Error(fmt::format("{}: is not the file any more that was written; somebody has {}", name_,
+                          ours.st_nlink == 0 ? "removed it" : "renamed or replaced it"));
+}
+
+void OutputFile::flush() {
+  begin();
+  check_contents();
+  size_t done = 0;
+  int error = 0;
+  while (done < pending_.size() && error == 0) {
+    const ssize_t count = calls_.write(fd_, pending_.data() + done, pending_.size() - done);
+    if (count >= 0) {
+      done += static_cast<size_t>(count);
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (done > 0) synced_ = false;
+  flushed_ += static_cast<int64_t>(done);
+  pending_.erase(0, done);
+  if (error == EPIPE) throw ClosedPipe(name_ + ": nobody reads it any more");
+  if (error != 0) throw Error(text_of("write", name_, error));
+}
+
+void OutputFile::read_at(int64_t offset, char* data, int64_t size) const {
+  int64_t done = 0;
+  while (done < size) {
+    const ssize_t count = pread(fd_, data + done, static_cast<size_t>(size - done), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(text_of("read back", name_, errno));
+    if (count == 0) {
+      throw Error(fmt::format("{}: cannot read back: {} bytes, expected {}", name_, offset + done,
+                              offset + size));
+    }
+    done += count;
+  }
+}
+
+void OutputFile::write_at(int64_t offset, std::string_view bytes) {
+  synced_ = false;
+  while (!bytes.empty()) {
+    const ssize_t count = calls_.pwrite(fd_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw Error(text_of("write", name_, errno));
+    offset += count;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+void OutputFile::cut(int64_t size) {
+  pending_.clear();
+  if (flushed_ <= size) return;
+  if (calls_.ftruncate(fd_, size) != 0 || lseek(fd_, size, SEEK_SET) != size) {
+    throw Error(text_of("shorten", name_, errno));
+  }
+  synced_ = false;
+  flushed_ = size;
+}
+
+void OutputFile::sync() {
+  if (!regular_ || synced_) return;
+  if (sync_error_ != 0) throw Error(text_of("sync", name_, sync_error_));
+  // EINVAL: a file system that has no disk to wait for.
+  while (calls_.fdatasync(fd_) != 0 && errno != EINVAL) {
+    if (errno == EINTR) continue;
+    sync_error_ = errno;
+    throw Error(text_of("sync", name_, sync_error_));
+  }
+  synced_ = true;
+}
+
+void OutputFile::close() {
+  flush();
+  if (fd_ > STDERR_FILENO && calls_.close(std::exchange(fd_, -1)) != 0) {
+    throw Error(text_of("write", name_, errno));
+  }
+}
+
+void OutputFile::lock() const {
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw Error(name_ + ": another run is writing it");
+  }
+  struct stat locked = {};
+  if (fstat(fd_, &locked) == 0 && locked.st_nlink == 0) {
+    throw Error(name_ + ": another run has removed it meanwhile");
+  }
+}
+
+void OutputFile::end_last_line(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char last = '\n';
+  const off_t size = lseek(fd, 0, SEEK_END);
+  if (size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n') append("\n");
+  ::close(fd);
+}
+
+}  // namespace pagedinfer

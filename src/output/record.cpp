@@ -1,0 +1,115 @@
+#include "output/record.h"
+
+#include <cmath>
+#include <string_view>
+
+#include "core/json.h"
+
+namespace pagedinfer {
+
+namespace {
+
+std::string_view id_of(const RecordHead& head) {
+  return head.id_json.empty() ? std::string_view("null") : head.id_json;
+}
+
+const char* name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kError: break;
+  }
+  return "error";
+}
+
+void write_error(JsonWriter& json, const RequestError& error) {
+  json.key("error").begin_object().field("code", error.code).field("message", error.message);
+  json.end_object();
+}
+
+void write_token_ids(JsonWriter& json, const std::vector<TokenId>& tokens) {
+  json.key("token_ids").begin_array();
+  for (const TokenId token : tokens) json.value(token);
+  json.end_array();
+}
+
+void write_timing(JsonWriter& json, double read, const RequestTiming& timing) {
+  // To microseconds, as in the statistics.
+  const auto ms = [&](double end) { return std::round((end - read) * 1e6) / 1e3; };
+  json.key("timing").begin_object();
+  json.field("queue_ms", ms(timing.admitted)).field("ttft_ms", ms(timing.first_token));
+  json.field("e2e_ms", ms(timing.finished)).end_object();
+}
+
+void write_plain(JsonWriter& json, const Completion& completion, const RecordOptions& options) {
+  json.begin_object().key("id").raw(id_of(completion.head)).field("index", completion.head.index);
+  if (completion.failed()) {
+    json.field("line", completion.head.line);
+    write_error(json, completion.error);
+  } else {
+    json.field("text", completion.text);
+    if (options.token_ids) write_token_ids(json, completion.tokens);
+    json.field("finish_reason", name_of(completion.reason));
+    json.field("prompt_tokens", completion.num_prompt_tokens);
+    json.field("completion_tokens", completion.tokens.size());
+    if (options.timing) write_timing(json, completion.head.read, completion.timing);
+  }
+  json.end_object();
+}
+
+// What a reader of OpenAI's answers knows, and nothing else.
+void write_openai_body(JsonWriter& json, const Completion& completion,
+                       const RecordOptions& options) {
+  const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);
+  const size_t num_tokens = completion.tokens.size();
+  const bool chat = completion.head.form == RecordForm::kOpenAiChat;
+  const std::string id = std::to_string(completion.head.index);
+  json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + id);
+  json.field("object", chat ? "chat.completion" : "text_completion").field("created", 0);
+  json.field("model", options.model_name).key("choices").begin_array().begin_object();
+  json.field("index", 0);
+  if (chat) {
+    json.key("message").begin_object().field("role", "assistant");
+    json.field("content", completion.text).field("refusal", nullptr).end_object();
+  } else {
+    json.field("text", completion.text);
+  }
+  json.field("logprobs", nullptr).field("finish_reason", name_of(completion.reason));
+  json.end_object().end_array();
+  json.key("usage").begin_object().field("prompt_tokens", num_prompt_tokens);
+  json.field("completion_tokens", num_tokens).field("total_tokens", num_prompt_tokens + num_tokens);
+  json.end_object().end_object();
+}
+
+void write_openai(JsonWriter& json, const Completion& completion, const RecordOptions& options) {
+  const RecordHead& head = completion.head;
+  const std::string index = std::to_string(head.index);
+  json.begin_object().field("id", "batch_req_" + index).key("custom_id").raw(id_of(head));
+  json.field("index", head.index);
+  if (completion.failed()) {
+    json.field("line", head.line).field("response", nullptr);
+    write_error(json, completion.error);
+  } else {
+    json.key("response").begin_object().field("status_code", 200);
+    json.field("request_id", "req_" + index).key("body");
+    write_openai_body(json, completion, options);
+    json.end_object().field("error", nullptr);
+    if (options.token_ids) write_token_ids(json, completion.tokens);
+    if (options.timing) write_timing(json, completion.head.read, completion.timing);
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+void append_record(std::string& out, const Completion& completion, const RecordOptions& options) {
+  JsonWriter json(out);
+  if (completion.head.form == RecordForm::kPlain) {
+    write_plain(json, completion, options);
+  } else {
+    write_openai(json, completion, options);
+  }
+  out += '\n';
+}
+
+}  // namespace pagedinfer

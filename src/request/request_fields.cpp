@@ -1,0 +1,364 @@
+#include "request/request_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/json.h"
+#include "core/shortened.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+// Whether a value says the same as leaving its key out.
+bool asks_for_nothing(dom::element value, KeyKind kind) {
+  double number = 0;
+  std::string_view text;
+  switch (value.type()) {
+    case dom::element_type::NULL_VALUE: return true;
+    case dom::element_type::BOOL:
+      return bool(value) == (kind == KeyKind::kUnsupportedButTrue) &&
+             kind != KeyKind::kUnsupportedEvenIfFalse;
+    case dom::element_type::ARRAY:
+      return dom::array(value).size() == 0 ||
+             (kind == KeyKind::kUnsupportedButText && dom::array(value).size() == 1 &&
+              dom::array(value).at(0).get(text) == simdjson::SUCCESS && text == "text");
+    case dom::element_type::OBJECT:
+      return dom::object(value).size() == 0 ||
+             (kind == KeyKind::kUnsupportedButText && dom::object(value).size() == 1 &&
+              value["type"].get(text) == simdjson::SUCCESS && text == "text");
+    case dom::element_type::STRING:
+      text = value;
+      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none") ||
+             (kind == KeyKind::kUnsupportedButLeft && text == "left");
+    default: break;
+  }
+  if (value.get(number) != simdjson::SUCCESS) return false;
+  return (kind == KeyKind::kUnsupportedButOne && number == 1) ||
+         (kind == KeyKind::kUnsupportedButZero && number == 0) ||
+         (kind == KeyKind::kUnsupportedAboveZero && number <= 0);
+}
+
+// Not even one that a later version could honour.
+bool is_wrong_type(dom::element value, KeyKind kind) {
+  const bool is_number = kind == KeyKind::kUnsupportedButOne ||
+                         kind == KeyKind::kUnsupportedButZero ||
+                         kind == KeyKind::kUnsupportedAboveZero;
+  return is_number && (value.is_string() || value.is_array() || value.is_object());
+}
+
+}  // namespace
+
+std::string_view shorten(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  return first_bytes(text, kLongest);
+}
+
+std::string quote(std::string_view text) {
+  std::string result;
+  append_json_string(result, shorten(text));
+  if (shorten(text).size() < text.size()) result += "...";
+  return result;
+}
+
+std::string describe(dom::element value) {
+  switch (value.type()) {
+    case dom::element_type::STRING: return quote(value);
+    case dom::element_type::ARRAY:
+      return dom::array(value).size() == 0 ? "an empty list" : "a list";
+    case dom::element_type::OBJECT:
+      return dom::object(value).size() == 0 ? "an empty object" : "an object";
+    default: return simdjson::minify(value);
+  }
+}
+
+int RequestFields::find(std::string_view name) const {
+  if (name == prompt_name_) return key("prompt");
+  const int known = find_key(name);
+  return known == key("prompt") ? -1 : known;
+}
+
+std::string_view RequestFields::name_of(int key) const {
+  return key == pagedinfer::key("prompt") ? prompt_name_ : kKeys[static_cast<size_t>(key)].name;
+}
+
+bool RequestFields::has(int key) const {
+  const auto& value = values_[static_cast<size_t>(key)];
+  return value && !value->is_null();
+}
+
+bool RequestFields::says(int key, std::string_view text) const {
+  std::string_view value;
+  return has(key) && at(key).get(value) == simdjson::SUCCESS && value == text;
+}
+
+void RequestFields::refuse(const RequestError& error) {
+  if (!failed()) error_ = error;
+}
+
+void RequestFields::refuse(const char* code, std::string message) {
+  if (!failed()) error_ = {code, std::move(message)};
+}
+
+void RequestFields::refuse(int key, std::string_view expected) {
+  const std::string found = has(key) ? describe(at(key)) : "nothing";
+  refuse("invalid_value",
+         fmt::format("{}{}: found {}, expected {}", where_, name_of(key), found, expected));
+}
+
+void RequestFields::check_supported() {
+  for (int key = 0; key < kNumKeys; ++key) {
+    const auto [name, kind, instead] = kKeys[static_cast<size_t>(key)];
+    if (kind < KeyKind::kUnsupported || !has(key) || asks_for_nothing(at(key), kind)) continue;
+    if (is_wrong_type(at(key), kind)) {
+      refuse("invalid_value",
+             fmt::format("{}{}: expected a number, found {}", where_, name, describe(at(key))));
+    }
+    if (kind == KeyKind::kUnsupportedSettings) {
+      refuse("unsupported",
+             fmt::format("{}{}: found {}; this version does not read it, put its keys into the {}",
+                         where_, name, describe(at(key)), where_.empty() ? "line" : "body"));
+    }
+    refuse("unsupported",
+           fmt::format("{}{}: found {}; this version does not support it{}{}", where_, name,
+                       describe(at(key)), instead.empty() ? "" : ", use ", instead));
+  }
+}
+
+std::string RequestFields::read_id(int key) {
+  if (!has(key)) return "";
+  if (at(key).is_string() || at(key).is_int64() || at(key).is_uint64()) {
+    std::string json;
+    if (at(key).is_string()) {
+      append_json_string(json, at(key));
+    } else {
+      json = simdjson::minify(at(key));
+    }
+    return json;
+  }
+  refuse(key, "a string or an integer");
+  return "";
+}
+
+void RequestFields::read_prompt(RequestDraft& draft, PromptForm form) {
+  constexpr int kPrompt = key("prompt"), kTokenIds = key("prompt_token_ids");
+  constexpr int kMessages = key("messages");
+  if (has(kTokenIds)) read_token_ids(kTokenIds, at(kTokenIds), draft.prompt_token_ids);
+  const bool words = has(kPrompt), ids = !draft.prompt_token_ids.empty();
+  const bool messages =
+      has(kMessages) && !(at(kMessages).is_array() && dom::array(at(kMessages)).size() == 0);
+  const bool chat = form == PromptForm::kChat;
+  if (words + ids + messages > 1) {
+    refuse("ambiguous_prompt", fmt::format("{0}{1}, {0}prompt_token_ids and {0}messages: found "
+                                           "more than one of them, expected one",
+                                           where_, prompt_name_));
+  } else if (chat && !has(kMessages)) {
+    refuse("missing_prompt",
+           fmt::format("{}messages: found nothing, expected a list of messages", where_));
+  } else if (messages && form == PromptForm::kCompletion) {
+    refuse("invalid_value", fmt::format("{}messages: found messages, expected them with the url "
+                                        "\"/v1/chat/completions\"",
+                                        where_));
+  } else if (messages || chat) {
+    draft.has_messages = true;
+    read_chat(draft.chat);
+  } else if (words) {
+    read_words(draft, form == PromptForm::kCompletion);
+  } else if (!has(kTokenIds)) {
+    refuse("missing_prompt",
+           fmt::format("{0}{1}: found neither it nor {0}prompt_token_ids{2}, "
+                       "expected one of them",
+                       where_, prompt_name_, form == PromptForm::kPlain ? " nor messages" : ""));
+  }
+  read_template_settings(draft.chat);
+  if (asks(key("add_special_tokens"))) {
+    read_flag(key("add_special_tokens"), draft.add_special_tokens.emplace());
+  }
+  read_truncation(draft.truncate_prompt_tokens);
+}
+
+void RequestFields::read_truncation(std::optional<int>& result) {
+  constexpr int kTruncate = key("truncate_prompt_tokens");
+  if (!asks(kTruncate)) return;
+  int64_t value = 0;
+  if (at(kTruncate).get(value) != simdjson::SUCCESS || value == 0 || value < -1 ||
+      value > kMaxCount) {
+    return refuse(kTruncate, fmt::format("an integer from 1 to {}, or -1", kMaxCount));
+  }
+  result = static_cast<int>(value);
+}
+
+void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
+  constexpr int kPrompt = key("prompt");
+  if (failed()) return;
+  dom::element value = at(kPrompt);
+  dom::array list;
+  if (may_be_list && value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
+      !list.at(0).is_int64()) {
+    value = list.at(0);  // a list of one prompt is that prompt
+  }
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) {
+    draft.prompt.emplace(text);
+  } else if (!may_be_list) {
+    refuse(kPrompt, "a string");
+  } else if (value.get(list) != simdjson::SUCCESS) {
+    refuse(kPrompt, "a string or a list of token ids");
+  } else if (list.size() > 1 && !list.at(0).is_number()) {
+    refuse("unsupported", fmt::format("{}{}: found a list of several prompts; this version "
+                                      "supports one in a line",
+                                      where_, prompt_name_));
+  } else {
+    read_token_ids(kPrompt, value, draft.prompt_token_ids);
+  }
+}
+
+void RequestFields::read_sampling(SamplingParams& sampling) {
+  read_integer(key("max_tokens"), kMaxTokensRange, sampling.max_tokens);
+  if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling.max_tokens);
+  if (asks(key("min_tokens"))) sampling.floor = {};
+  read_integer(key("min_tokens"), kMinTokensRange, sampling.min_tokens);
+  read_number(key("temperature"), kTemperatureRange, sampling.temperature);
+  read_integer(key("top_k"), kTopKRange, sampling.top_k);
+  sampling.top_k = std::max(sampling.top_k, 0);
+  read_number(key("top_p"), kTopPRange, sampling.top_p);
+  read_number(key("min_p"), kMinPRange, sampling.min_p);
+  read_number(key("repetition_penalty"), kRepetitionPenaltyRange, sampling.repetition_penalty);
+  read_number(key("presence_penalty"), kPresencePenaltyRange, sampling.presence_penalty);
+  read_number(key("frequency_penalty"), kFrequencyPenaltyRange, sampling.frequency_penalty);
+  read_seed(sampling.seed);
+  read_flag(key("ignore_eos"), sampling.ignore_eos);
+  read_stop(sampling.stop);
+  if (asks(key("stop_token_ids"))) {
+    read_token_ids(key("stop_token_ids"), at(key("stop_token_ids")), sampling.stop_token_ids);
+  }
+  read_logit_bias(sampling.logit_bias);
+  if (asks(key("allowed_token_ids"))) {
+    constexpr int kAllowed = key("allowed_token_ids");
+    read_token_ids(kAllowed, at(kAllowed), sampling.allowed_token_ids);
+    if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
+  }
+  read_flag(key("include_stop_str_in_output"), sampling.keep_stop);
+  bool skip_special = !sampling.show_special;
+  read_flag(key("skip_special_tokens"), skip_special);
+  sampling.show_special = !skip_special;
+  if (sampling.min_tokens > sampling.max_tokens) {
+    refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
+                                        "which is {}",
+                                        where_, sampling.min_tokens, sampling.max_tokens));
+  }
+}
+
+void RequestFields::read_integer(int key, IntegerRange range, int& result) {
+  if (!asks(key)) return;
+  int64_t value = 0;
+  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
+    return refuse(key, text_of(range));
+  }
+  result = static_cast<int>(value);
+}
+
+void RequestFields::read_max_completion_tokens(int& max_tokens) {
+  const int other = max_tokens;
+  read_integer(key("max_completion_tokens"), kMaxTokensRange, max_tokens);
+  if (asks(key("max_tokens")) && max_tokens != other) {
+    refuse("invalid_value", fmt::format("{}max_completion_tokens: found {}, expected the same as "
+                                        "max_tokens, which is {}",
+                                        where_, max_tokens, other));
+  }
+}
+
+void RequestFields::read_number(int key, NumberRange range, float& result) {
+  if (!asks(key)) return;
+  double value = 0;
+  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
+    return refuse(key, text_of(range));
+  }
+  result = static_cast<float>(value);
+}
+
+void RequestFields::read_seed(uint64_t& result) {
+  constexpr int kSeed = key("seed");
+  if (!asks(kSeed)) return;
+  int64_t negative = 0;
+  if (at(kSeed).get(result) == simdjson::SUCCESS) return;
+  if (at(kSeed).get(negative) != simdjson::SUCCESS) return refuse(kSeed, "an integer of 64 bits");
+  result = static_cast<uint64_t>(negative);
+}
+
+void RequestFields::read_flag(int key, bool& result) {
+  if (asks(key) && at(key).get(result) != simdjson::SUCCESS) refuse(key, "true or false");
+}
+
+void RequestFields::read_token_ids(int key, dom::element value, std::vector<TokenId>& result) {
+  dom::array list;
+  const std::string expected = fmt::format("a list of token ids from 0 to {}", kMaxCount);
+  if (value.get(list) != simdjson::SUCCESS) return refuse(key, expected);
+  result.clear();
+  result.reserve(list.size());
+  for (const dom::element item : list) {
+    int64_t token = -1;
+    if (item.get(token) != simdjson::SUCCESS || token < 0 || token > kMaxCount) {
+      const auto name = kKeys[static_cast<size_t>(key)].name;
+      return refuse("invalid_value", fmt::format("{}{}: found {} in the list, expected {}", where_,
+                                                 name, describe(item), expected));
+    }
+    result.push_back(static_cast<TokenId>(token));
+  }
+}
+
+void RequestFields::read_stop(std::vector<std::string>& result) {
+  constexpr int kStop = key("stop");
+  if (!asks(kStop)) return;
+  result.clear();
+  const auto add = [&](dom::element value) {
+    std::string_view text;
+    if (value.get(text) != simdjson::SUCCESS || text.empty()) {
+      return refuse(kStop, "a string that is not empty, or a list of such");
+    }
+    result.emplace_back(text);
+  };
+  dom::array list;
+  if (at(kStop).get(list) != simdjson::SUCCESS) return add(at(kStop));
+  for (const dom::element item : list) add(item);
+}
+
+void RequestFields::read_logit_bias(std::vector<TokenBias>& result) {
+  constexpr int kBias = key("logit_bias");
+  if (!asks(kBias)) return;
+  dom::object biases;
+  if (at(kBias).get(biases) != simdjson::SUCCESS) {
+    return refuse(kBias, "an object of token ids and numbers");
+  }
+  result.clear();
+  for (const auto [name, value] : biases) {
+    TokenId token = -1;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    double bias = 0;
+    if (error != std::errc() || end != name.data() + name.size() || token < 0) {
+      return refuse("invalid_value", fmt::format("{}logit_bias: found the key {}, expected a token "
+                                                 "id from 0 to {}",
+                                                 where_, quote(name), kMaxCount));
+    }
+    if (value.get(bias) != simdjson::SUCCESS || std::abs(bias) > 100) {
+      return refuse("invalid_value", fmt::format("{}logit_bias: found {} for token {}, expected a "
+                                                 "number from -100 to 100",
+                                                 where_, describe(value), token));
+    }
+    result.push_back({token, static_cast<float>(bias)});
+  }
+  // One bias for a token, the last one given, in the order of the tokens.
+  std::reverse(result.begin(), result.end());
+  std::stable_sort(result.begin(), result.end(),
+                   [](TokenBias a, TokenBias b) { return a.token < b.token; });
+  result.erase(std::unique(result.begin(), result.end(),
+                           [](TokenBias a, TokenBias b) { return a.token == b.token; }),
+               result.end());
+}
+
+}  // namespace pagedinfer

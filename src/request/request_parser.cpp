@@ -1,0 +1,256 @@
+#include "request/request_parser.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/json.h"
+#include "io/line_reader.h"
+#include "request/request_fields.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+static_assert(kLinePadding >= static_cast<int64_t>(simdjson::SIMDJSON_PADDING));
+
+constexpr size_t kKeptLineBytes = 256 << 10;  // a longer line leaves no memory behind
+constexpr size_t kMaxUnknownKeys = 100;
+
+RequestError utf8_error(std::string_view text) {
+  size_t place = 0;
+  while (const int length = utf8_length(text.substr(place))) place += static_cast<size_t>(length);
+  return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
+}
+
+// What the portable implementation says of a line. Of a line with several faults each of them
+// may report another one, and an error record must not depend on the processor.
+simdjson::error_code portable_error(std::string_view text) {
+  const auto* const portable = simdjson::get_available_implementations()["fallback"];
+  std::unique_ptr<simdjson::internal::dom_parser_implementation> parser;
+  dom::document document;
+  if (portable == nullptr) return simdjson::TAPE_ERROR;
+  const auto error =
+      portable->create_dom_parser_implementation(text.size(), simdjson::DEFAULT_MAX_DEPTH, parser);
+  if (error != simdjson::SUCCESS) return error;
+  if (document.allocate(text.size()) != simdjson::SUCCESS) return simdjson::MEMALLOC;
+  return parser->parse(reinterpret_cast<const uint8_t*>(text.data()), text.size(), document);
+}
+
+RequestError json_error(std::string_view text) {
+  if (!simdjson::validate_utf8(text.data(), text.size())) return utf8_error(text);
+  switch (portable_error(text)) {
+    case simdjson::MEMALLOC:
+    case simdjson::CAPACITY:
+      return {"line_too_long", fmt::format("there is no memory to read {} bytes", text.size())};
+    case simdjson::DEPTH_ERROR: return {"invalid_json", "nested deeper than 1024 levels"};
+    case simdjson::NUMBER_ERROR:
+      return {"invalid_json", "a number is malformed or beyond what 64 bits or a double hold"};
+    case simdjson::STRING_ERROR:
+      return {"invalid_json", "a string has a bad escape or a lone surrogate"};
+    case simdjson::UNESCAPED_CHARS:
+      return {"invalid_json", "a string has a control character that is not escaped"};
+    case simdjson::UNCLOSED_STRING: return {"invalid_json", "a string has no end"};
+    default: return {"invalid_json", "the line is not JSON"};
+  }
+}
+
+// The known key that an unknown one resembles, as the object calls it; "" if there is none.
+std::string similar_to(std::string_view name, const RequestFields& fields) {
+  const std::string_view prompt = fields.name_of(key("prompt"));
+  if (is_near_key(name, prompt)) return std::string(prompt);
+  const std::string_view similar = find_similar_key(name);
+  return similar == "prompt" ? "" : std::string(similar);
+}
+
+void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t count) {
+  auto found = keys.find(name);
+  if (found == keys.end()) {
+    const bool full = keys.size() >= kMaxUnknownKeys;
+    found = keys.try_emplace(std::string(full ? "(other keys)" : name)).first;
+  }
+  found->second += count;
+}
+
+}  // namespace
+
+class RequestParser::Impl {
+ public:
+  Impl(SamplingParams defaults, std::string prompt_field, bool strict)
+      : defaults_(std::move(defaults)),
+        prompt_field_(std::move(prompt_field)),
+        strict_(strict),
+        json_(std::make_unique<dom::parser>()) {}
+
+  ParsedLine parse(std::string_view text, int64_t index, int64_t line);
+  UnknownKeys& unknown_keys() { return unknown_keys_; }
+
+ private:
+  void collect(dom::object object, RequestFields& fields);
+  void read_plain(RequestFields& fields, RequestDraft& draft);
+  void read_batch(RequestFields& fields, RequestDraft& draft);
+  // Of the keys that stand where nothing reads them.
+  template <class IsRead>
+  void count_unread(const RequestFields& fields, const IsRead& is_read);
+  void count_unknown(std::string_view name, std::string similar = {});
+  void refuse_unknown(RequestFields& fields);
+
+  const SamplingParams defaults_;
+  const std::string prompt_field_;
+  const bool strict_;
+  std::unique_ptr<dom::parser> json_;
+  UnknownKeys unknown_keys_;
+  // Of the line in hand.
+  std::vector<KeyHint> hints_;
+  std::string first_unknown_;  // as a message says it; "" if it has none
+};
+
+bool may_name_prompt(std::string_view name) {
+  const int known = find_key(name);
+  if (name.empty()) return false;
+  if (known < 0 || known == key("prompt")) return true;
+  const KeyKind kind = kKeys[static_cast<size_t>(known)].kind;
+  return kind != KeyKind::kRequest && kind != KeyKind::kBatch;
+}
+
+RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field, bool strict)
+    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(prompt_field), strict)) {}
+
+RequestParser::~RequestParser() = default;
+
+ParsedLine RequestParser::parse(std::string_view text, int64_t index, int64_t line) {
+  return impl_->parse(text, index, line);
+}
+
+const RequestParser::UnknownKeys& RequestParser::unknown_keys() const {
+  return impl_->unknown_keys();
+}
+
+RequestParser::UnknownKeys RequestParser::take_unknown_keys() {
+  return std::exchange(impl_->unknown_keys(), {});
+}
+
+void RequestParser::add(UnknownKeys& keys, const UnknownKeys& later) {
+  for (const auto& [name, count] : later) add_key(keys, name, count);
+}
+
+ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int64_t line) {
+  ParsedLine result;
+  RequestDraft& draft = result.request;
+  draft.head.index = index;
+  draft.head.line = line;
+  if (static_cast<int64_t>(text.size()) > kMaxLineBytes) {
+    const auto message = fmt::format("the line is longer than {} bytes", kMaxLineBytes);
+    result.error = {"line_too_long", message};
+    return result;
+  }
+
+  dom::element root;
+  dom::object object;
+  const auto error = json_->parse(text.data(), text.size(), false).get(root);
+  if (error != simdjson::SUCCESS) {
+    result.error = json_error(text);
+  } else if (root.get(object) != simdjson::SUCCESS) {
+    result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
+  } else {
+    draft.sampling = defaults_;
+    first_unknown_.clear();
+    RequestFields fields("", prompt_field_);
+    collect(object, fields);
+    if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
+      read_batch(fields, draft);
+    } else {
+      read_plain(fields, draft);
+    }
+    result.error = fields.error();
+    result.hints = std::exchange(hints_, {});
+  }
+  if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
+  return result;
+}
+
+void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
+  for (const auto [name, value] : object) {
+    const int known = fields.find(name);
+    const bool is_settings =
+        known >= 0 && kKeys[static_cast<size_t>(known)].kind == KeyKind::kUnsupportedSettings;
+    if (known >= 0 && (!is_settings || value.is_object() || value.is_null())) {
+      fields.set(known, value);
+    } else {
+      count_unknown(name, similar_to(name, fields));
+    }
+  }
+}
+
+void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft) {
+  draft.head.id_json = fields.read_id(key("id"));
+  count_unread(fields,
+               [](KeyKind kind) { return kind != KeyKind::kBatch && kind != KeyKind::kIgnored; });
+  refuse_unknown(fields);
+  fields.check_supported();
+  fields.read_prompt(draft, PromptForm::kPlain);
+  fields.read_sampling(draft.sampling);
+  for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
+  refuse_unknown(fields);
+}
+
+void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft) {
+  const bool chat = fields.says(key("url"), "/v1/chat/completions");
+  draft.head.form = chat ? RecordForm::kOpenAiChat : RecordForm::kOpenAiCompletion;
+  draft.head.id_json = fields.read_id(key("custom_id"));
+  count_unread(fields,
+               [](KeyKind kind) { return kind == KeyKind::kBatch || kind == KeyKind::kNoEffect; });
+  refuse_unknown(fields);
+  if (fields.has(key("method")) && !fields.says(key("method"), "POST")) {
+    fields.refuse(key("method"), "\"POST\"");
+  }
+  if (!chat && !fields.says(key("url"), "/v1/completions")) {
+    fields.refuse(key("url"), "\"/v1/completions\" or \"/v1/chat/completions\"");
+  }
+
+  dom::object object;
+  if (!fields.has(key("body")) || fields.at(key("body")).get(object) != simdjson::SUCCESS) {
+    return fields.refuse(key("body"), "an object");
+  }
+  if (fields.failed()) return;
+  RequestFields body("body.");
+  collect(object, body);
+  count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
+  refuse_unknown(body);
+  body.check_supported();
+  body.read_prompt(draft, chat ? PromptForm::kChat : PromptForm::kCompletion);
+  body.read_sampling(draft.sampling);
+  for (const std::string_view name : body.unknown_keys()) count_unknown(name);
+  refuse_unknown(body);
+  fields.refuse(body.error());
+}
+
+template <class IsRead>
+void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead& is_read) {
+  for (int number = 0; number < kNumKeys; ++number) {
+    const auto [name, kind, instead] = kKeys[static_cast<size_t>(number)];
+    if (!fields.has(number) || is_read(kind)) continue;
+    // A request's key is unread on the outer level alone.
+    const bool misplaced = kind == KeyKind::kRequest && number != key("id");
+    count_unknown(fields.name_of(number), misplaced ? fmt::format("body.{}", name) : "");
+  }
+}
+
+void RequestParser::Impl::count_unknown(std::string_view name, std::string similar) {
+  add_key(unknown_keys_, shorten(name), 1);
+  if (strict_ && first_unknown_.empty()) {
+    first_unknown_ = fmt::format("{}: nobody reads this key", quote(name));
+    if (!similar.empty()) first_unknown_ += fmt::format("; did you mean {}?", similar);
+  }
+  if (!similar.empty()) hints_.push_back({std::string(shorten(name)), std::move(similar)});
+}
+
+void RequestParser::Impl::refuse_unknown(RequestFields& fields) {
+  if (!first_unknown_.empty()) fields.refuse("unknown_key", first_unknown_);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,120 @@
+#include "text/bpe/added_tokens.h"
+
+#include <algorithm>
+
+#include "text/unicode/unicode_classes.h"
+#include "text/unicode/utf8.h"
+
+namespace pagedinfer {
+namespace {
+
+// What Unicode's regular expressions call a character of a word: alphabetic (the last ranges are
+// letters in circles and squares), marks, digits, connectors, joiners.
+constexpr std::string_view kWordCharacter =
+    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\xE2\x80\x8C\xE2\x80\x8D"
+    "\xE2\x92\xB6-\xE2\x93\xA9\xF0\x9F\x84\xB0-\xF0\x9F\x85\x89"
+    "\xF0\x9F\x85\x90-\xF0\x9F\x85\xA9\xF0\x9F\x85\xB0-\xF0\x9F\x86\x89]";
+
+// Where the white space at the end of `text` begins.
+size_t trailing_space(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    size_t begin = end - 1;
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    if (!is_white_space(utf8_character(text.substr(begin, end - begin)))) break;
+    end = begin;
+  }
+  return end;
+}
+
+size_t leading_space(std::string_view text) {
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t size = utf8_size(text[begin]);
+    if (!is_white_space(utf8_character(text.substr(begin, size)))) break;
+    begin += size;
+  }
+  return begin;
+}
+
+std::vector<std::string> contents_of(const std::vector<AddedToken>& tokens) {
+  std::vector<std::string> contents;
+  for (const AddedToken& token : tokens) contents.push_back(token.content);
+  return contents;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens)
+    : AddedTokens(tokens, contents_of(tokens)) {}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& contents)
+    : tokens_(std::move(tokens)), ends_(1), begins_(256, false) {
+  for (size_t i = 0; i < tokens_.size(); ++i) add(i, contents[i]);
+  const auto single = [](const AddedToken& token) { return token.single_word; };
+  if (std::ranges::any_of(tokens_, single)) word_ = std::make_unique<Regex>(kWordCharacter);
+}
+
+void AddedTokens::add(size_t token, std::string_view content) {
+  begins_[static_cast<unsigned char>(content.front())] = true;
+  uint32_t node = 0;
+  for (const char c : content) {
+    const uint64_t edge = uint64_t{node} << 8 | static_cast<unsigned char>(c);
+    const auto [place, added] = edges_.try_emplace(edge, static_cast<uint32_t>(ends_.size()));
+    if (added) ends_.emplace_back();
+    node = place->second;
+  }
+  if (!ends_[node]) ends_[node] = token;
+}
+
+std::optional<AddedTokens::Found> AddedTokens::longest_at(std::string_view text) const {
+  std::optional<Found> found;
+  uint32_t node = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto edge = edges_.find(uint64_t{node} << 8 | static_cast<unsigned char>(text[i]));
+    if (edge == edges_.end()) break;
+    node = edge->second;
+    if (ends_[node]) found = Found{*ends_[node], i + 1};
+  }
+  return found;
+}
+
+bool AddedTokens::inside_word(std::string_view text, size_t begin, size_t end) const {
+  RegexScan scan(*word_);
+  const auto is_word = [&](std::string_view character) {
+    scan.start(character);
+    return scan.next().has_value();
+  };
+  size_t before = begin;
+  while (before > 0 && (static_cast<unsigned char>(text[--before]) & 0xC0) == 0x80) {
+  }
+  return (begin > 0 && is_word(text.substr(before, begin - before))) ||
+         (end < text.size() && is_word(text.substr(end, utf8_size(text[end]))));
+}
+
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
+  std::vector<Part> parts;
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const std::optional<Found> found =
+        begins_[static_cast<unsigned char>(text[i])] ? longest_at(text.substr(i)) : std::nullopt;
+    if (!found) {
+      ++i;
+      continue;
+    }
+    const AddedToken& token = tokens_[found->token];
+    size_t begin = i, end = i + found->size;
+    i = end;
+    if (token.single_word && inside_word(text, begin, end)) continue;
+    if (token.lstrip) begin = std::max(trailing_space(text.substr(0, begin)), done);
+    if (token.rstrip) end += leading_space(text.substr(end));
+    if (begin >= end) continue;  // the token before took it along
+    if (done < begin) parts.push_back({std::nullopt, text.substr(done, begin - done)});
+    parts.push_back({token.id, text.substr(begin, end - begin)});
+    done = end;
+  }
+  if (done < text.size()) parts.push_back({std::nullopt, text.substr(done)});
+  return parts;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,18 @@
+// The templates of each family, for the table of all of them.
+#pragma once
+
+#include "text/chat/chat_template.h"
+
+namespace pagedinfer {
+
+RenderedChat render_chatml(const Chat& chat, const ChatWords& words);
+RenderedChat render_gemma2(const Chat& chat, const ChatWords& words);
+RenderedChat render_gemma3(const Chat& chat, const ChatWords& words);
+RenderedChat render_llama3(const Chat& chat, const ChatWords& words);
+RenderedChat render_mistral_nemo(const Chat& chat, const ChatWords& words);
+RenderedChat render_qwen2_5(const Chat& chat, const ChatWords& words);
+RenderedChat render_qwen3(const Chat& chat, const ChatWords& words);
+
+bool qwen_shows(std::string_view role);
+
+}  // namespace pagedinfer

@@ -1,0 +1,23 @@
+#include "text/files/make_tokenizer.h"
+
+#include "io/json_file.h"
+#include "io/open_file.h"
+#include "text/files/spm.h"
+#include "text/files/tokenizer_config.h"
+#include "text/files/tokenizer_json.h"
+
+namespace pagedinfer {
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
+  const std::string sentencepiece = model_dir + "/tokenizer.model";
+  const std::string json = model_dir + "/tokenizer.json";
+  if (file_exists(json)) {
+    BpeParts parts = read_tokenizer_json(JsonFile(json));
+    apply_config(read_tokenizer_config(model_dir), parts);
+    return make_bpe_tokenizer(std::move(parts));
+  }
+  if (!file_exists(sentencepiece)) return nullptr;
+  return make_sentencepiece_tokenizer(sentencepiece, read_tokenizer_config(model_dir));
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,165 @@
+#include "text/files/tokenizer_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/shortened.h"
+#include "io/json_file.h"
+#include "io/open_file.h"
+#include "text/files/special_tokens.h"
+
+namespace pagedinfer {
+namespace {
+
+bool names(const std::vector<AddedToken>& tokens, std::string_view content) {
+  return std::ranges::find(tokens, content, &AddedToken::content) != tokens.end();
+}
+
+// "added_tokens_decoder": tokens by their ids.
+void read_list(const JsonObject& list, TokenizerConfig& config) {
+  for (const auto field : list.fields()) {
+    simdjson::dom::object object;
+    if (field.value.get(object) != simdjson::SUCCESS) list.fail(field.key, "is no object");
+    const JsonObject entry = list.within(field.key, object);
+    AddedToken token = read_added_token(entry, names(config.named, entry.string("content")));
+    if (token.content.empty()) entry.fail("content", "is empty");
+    const auto [end, error] =
+        std::from_chars(field.key.data(), field.key.data() + field.key.size(), token.id);
+    if (error != std::errc() || end != field.key.data() + field.key.size() || token.id < 0 ||
+        token.id >= Vocabulary::kMaxIds)
+      entry.fail("content", fmt::format("has the id '{}'", shortened(field.key)));
+    config.added.push_back(std::move(token));
+  }
+  std::ranges::sort(config.added, {}, &AddedToken::id);
+}
+
+// added_tokens.json of older directories: ids by spelling. Of two with the same id the later
+// counts.
+void read_added_file(const JsonObject& root, const SpecialTokens& special,
+                     TokenizerConfig& config) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  std::map<int64_t, AddedToken> by_id;
+  for (const auto field : root.fields()) {
+    AddedToken token{.content = std::string(field.key)};
+    const int64_t id = root.integer(field.key, kLeast, std::numeric_limits<int64_t>::max());
+    token.id = id >= 0 && id < Vocabulary::kMaxIds ? static_cast<TokenId>(id) : -1;
+    token.special = special.is_special(field.key);
+    token.normalized = !token.special;
+    token.special = token.special || names(config.named, field.key);
+    if (token.content.empty()) root.fail(field.key, "is the empty spelling");
+    by_id.insert_or_assign(id, std::move(token));
+  }
+  for (auto& [id, token] : by_id) config.added.push_back(std::move(token));
+}
+
+// The added tokens of a tokenizer.json, by their spelling.
+class Places {
+ public:
+  Places(BpeParts& parts, const std::string& path) : parts_(parts), path_(path) {
+    for (size_t i = 0; i < parts.added.size(); ++i) at_.emplace(parts.added[i].content, i);
+  }
+
+  bool has(const std::string& content) const { return at_.contains(content); }
+
+  // How a token is looked for from now on. One that is special stays so.
+  void set(const AddedToken& token) {
+    AddedToken& place = find_or_add(token);
+    const bool is_special = place.special || token.special;
+    const TokenId id = place.id;
+    place = token;
+    place.special = is_special;
+    place.id = id;
+  }
+
+  // The place of a token. Adds it with the next id if it is new; a negative id is any.
+  AddedToken& find_or_add(AddedToken token) {
+    const auto [place, is_new] = at_.emplace(token.content, parts_.added.size());
+    if (!is_new) return parts_.added[place->second];
+    const auto known = parts_.vocabulary->find(token.content);
+    const TokenId id = known.value_or(parts_.vocabulary->num_ids());
+    if (token.id >= 0 && token.id != id) {
+      throw Error(fmt::format("{}: '{}' has the id {}, expected {}", path_,
+                              shortened(token.content), token.id, id));
+    }
+    if (!known && (id >= Vocabulary::kMaxIds ||
+                   parts_.vocabulary->add(token.content, id) != Vocabulary::Added::kYes))
+      throw Error(fmt::format("{}: no id is left for '{}'", path_, shortened(token.content)));
+    token.id = id;
+    parts_.added.push_back(std::move(token));
+    return parts_.added.back();
+  }
+
+ private:
+  BpeParts& parts_;
+  const std::string& path_;
+  std::unordered_map<std::string, size_t> at_ = {};
+};
+
+}  // namespace
+
+TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
+  const auto path_of = [&](const char* name) { return model_dir + "/" + name; };
+  TokenizerConfig config;
+  SpecialTokens special;
+  std::optional<JsonFile> file;
+  std::optional<JsonObject> list;
+  if (const std::string path = path_of("tokenizer_config.json"); file_exists(path)) {
+    const JsonObject root = file.emplace(path).root();
+    if (root.find_bool("split_special_tokens").value_or(false))
+      root.fail("split_special_tokens", "is true, which is not supported");
+    config.add_bos = root.find_bool("add_bos_token");
+    config.add_eos = root.find_bool("add_eos_token");
+    config.legacy = root.find_bool("legacy").value_or(false);
+    special.read_tokenizer_config(root);
+    list = root.find_object("added_tokens_decoder");
+  }
+  config.lists_added = list.has_value();
+  config.added_from = path_of("tokenizer_config.json");
+  if (const std::string path = path_of("special_tokens_map.json"); !list && file_exists(path))
+    special.read_special_tokens_map(JsonFile(path).root());
+  config.named = special.named();
+  config.extra = special.listed();
+  config.bos = special.spelling("bos_token");
+  config.eos = special.spelling("eos_token");
+  if (list) {
+    read_list(*list, config);
+  } else if (const std::string path = path_of("added_tokens.json"); file_exists(path)) {
+    config.added_from = path;
+    read_added_file(JsonFile(path).root(), special, config);
+  }
+  return config;
+}
+
+void apply_config(const TokenizerConfig& config, BpeParts& parts) {
+  Places places(parts, config.added_from);
+  if (!config.lists_added) {
+    for (AddedToken& token : parts.added)
+      token.special = token.special || names(config.named, token.content);
+  }
+  std::unordered_set<TokenId> taken;
+  for (const AddedToken& token : parts.added) taken.insert(token.id);
+  for (AddedToken token : config.added) {
+    if (!config.lists_added) {
+      if (places.has(token.content) || taken.contains(token.id)) continue;
+      token.id = -1;
+    }
+    places.set(token);
+  }
+  // Of a new token that has several names the last one says how it is looked for.
+  std::vector<AddedToken> more;
+  for (const auto* tokens : {&config.named, &config.extra})
+    std::ranges::copy_if(*tokens, std::back_inserter(more),
+                         [&](const AddedToken& token) { return !places.has(token.content); });
+  for (const AddedToken& token : more) places.set(token);
+}
+
+}  // namespace pagedinfer

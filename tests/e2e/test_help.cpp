@@ -1,0 +1,102 @@
+// Every flag is in --help, and --help can be read.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/e2e.h"
+
+namespace pagedinfer {
+namespace {
+
+// The names of the fields of Config, as its header has them.
+std::vector<std::string> config_fields() {
+  std::string header = read_file(source_dir() + "/src/settings/config.h");
+  header = header.substr(header.find("struct Config {"));
+  header = std::regex_replace(header, std::regex("//[^\n]*"), "");
+  std::vector<std::string> names;
+  const std::regex field(R"((\w+)\s*=)");
+  for (std::sregex_iterator it(header.begin(), header.end(), field), end; it != end; ++it) {
+    names.push_back((*it)[1]);
+  }
+  std::erase(names, "sampling");  // holds flags, and is none
+  return names;
+}
+
+// A field is named like its flag.
+std::string flag_of(std::string field) {
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+struct Flag {
+  std::string name, text;  // all of its text on one line
+};
+
+std::vector<Flag> flags_in(const std::string& help) {
+  std::vector<Flag> flags;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    line = std::regex_replace(line, std::regex("^  -[io],--"), "  --");
+    if (line.starts_with("  --")) {
+      flags.push_back({line.substr(2, line.find(' ', 2) - 2), line.substr(2)});
+    } else if (line.starts_with("      ") && !flags.empty()) {
+      flags.back().text += " " + line.substr(line.find_first_not_of(' '));
+    }
+  }
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("help lists a flag for every field of the configuration, and nothing else") {
+  const Ended help = run_program(command({"run", "--help"}));
+  CHECK(help.exit_code == 0);
+  CHECK(help.err == "");
+  std::set<std::string> expected, found;
+  for (const std::string& field : config_fields()) expected.insert(flag_of(field));
+  for (const Flag& flag : flags_in(help.out)) found.insert(flag.name);
+  found.erase("--version");
+  CHECK(expected.size() > 35);
+  for (const std::string& name : expected) CHECK_MESSAGE(found.count(name) == 1, name);
+  for (const std::string& name : found) CHECK_MESSAGE(expected.count(name) == 1, name);
+}
+
+TEST_CASE("help says of every flag when to change it") {
+  const std::regex advice(R"(\b([Tt]ake|[Gg]ive|[Rr]aise|[Ll]ower|[Cc]hange|For [a-z]+)\b)");
+  for (const Flag& flag : flags_in(run_program(command({"run", "--help"})).out)) {
+    const bool no_choice = flag.name == "--input" || flag.name == "--device";
+    if (flag.name == "--version" || no_choice) continue;
+    CAPTURE(flag.text);
+    CHECK(flag.text.ends_with("."));
+    CHECK(std::count(flag.text.begin(), flag.text.end(), ' ') > 6);
+    CHECK(std::regex_search(flag.text, advice));
+  }
+}
+
+TEST_CASE("help fits 100 columns") {
+  for (const Words& words :
+       {Words{"--help"}, Words{"run", "--help"}, Words{"merge", "--help"}, Words{"-h"}}) {
+    const Ended help = run_program(command(words));
+    CHECK(help.exit_code == 0);
+    CHECK(help.out.size() > 100);
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) {
+      CHECK_MESSAGE(line.size() <= 100, line);
+      CHECK_MESSAGE(!line.ends_with(" "), line);
+    }
+  }
+}
+
+TEST_CASE("the version is a line of its own") {
+  for (const Words& words : {Words{"--version"}, Words{"run", "--version"}}) {
+    const Ended ended = run_program(command(words));
+    CHECK(ended.exit_code == 0);
+    CHECK(std::regex_match(ended.out, std::regex(R"(pagedinfer \d+\.\d+\.\d+\n)")));
+  }
+}
+
+}  // namespace pagedinfer

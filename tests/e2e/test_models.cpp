@@ -1,0 +1,95 @@
+// Models other than the default one, through the program.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/e2e.h"
+#include "tests/support/paths.h"
+#include "tests/support/support.h"
+#include "tests/support/tiny_model.h"
+
+using namespace pagedinfer;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kConfig = R"({"architectures": ["Gemma3ForCausalLM"], "hidden_size": 32,
+  "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16,
+  "intermediate_size": 48, "vocab_size": 60, "max_position_embeddings": 128, "sliding_window": 5,
+  "sliding_window_pattern": 3, "eos_token_id": 59})";
+
+}  // namespace
+
+TEST_CASE("a config alone runs with made-up weights, on token ids") {
+  const TempDir dir;
+  write_file(dir / "config.json", kConfig);
+  const std::string lines =
+      "{\"prompt_token_ids\": [3, 1, 4, 1, 5, 9, 2, 6], \"max_tokens\": 12, \"ignore_eos\": true}\n"
+      "{\"prompt\": \"words\"}\n"
+      "{\"prompt_token_ids\": [60]}\n";
+  const Words flags = {"--model", dir.path(), "--weights", "dummy"};
+  const Answers answers = answer(lines, flags);
+  CHECK(answers.exit_code == 2);
+  REQUIRE(answers.records.size() == 3);
+  CHECK(answers.records[0].text("/text") == "");
+  CHECK(answers.records[0].integers("/token_ids").size() == 12);
+  CHECK(answers.records[1].text("/error/code") == "no_tokenizer");
+  CHECK(answers.records[2].text("/error/code") == "unknown_token_id");
+
+  const Answers again = answer(
+      lines, flags + Words{"--threads", "1", "--prefill-chunk-size", "3", "--block-size", "2"});
+  CHECK(again.out == answers.out);
+  const Answers other = answer(lines, {"--model", dir.path()});
+  CHECK(other.exit_code == 1);
+  CHECK(other.err.find("model.safetensors") != std::string::npos);
+}
+
+TEST_CASE("a run with made-up weights is not resumed with real ones") {
+  const TinyModel files;
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "{\"prompt_token_ids\": [3], \"max_tokens\": 2}\n");
+  const Words flags = {"--input", dir / "in.jsonl", "--model", files.dir(), "--resume", "--quiet"};
+  for (int i = 0; i < 2; ++i) CHECK(run(flags + Words{"--weights", "dummy"}).exit_code == 0);
+  const Ended ended = run(flags);
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.err.find("weights") != std::string::npos);
+}
+
+TEST_CASE("records do not depend on how the path to the model is spelt") {
+  const TempDir dir;
+  fs::copy(bundled_model(), dir / "m");
+  fs::create_directory(dir / "elsewhere");
+  fs::copy(bundled_model(), dir / "elsewhere/m");
+  fs::create_directory_symlink("m", dir / "link");
+  write_file(dir / "in.jsonl", R"({"custom_id":"x","method":"POST","url":"/v1/completions",)"
+                               R"("body":{"prompt":"Once","max_tokens":2}})"
+                               "\n"
+                               R"({"messages":[{"role":"user","content":"x"}]})"
+                               "\n");
+  write_file(dir / "m/chat_template.jinja", "{{ messages }}");
+  write_file(dir / "elsewhere/m/chat_template.jinja", "{{ messages }}");
+  const auto records_of = [&](const std::string& model, const Words& more = {"--overwrite"}) {
+    const Words flags = {"--input", dir / "in.jsonl", "--output", dir / "out", "--quiet"};
+    CHECK(run(flags + Words{"--model", model} + more).exit_code == 2);
+    return read_file(dir / "out");
+  };
+  const std::string expected = records_of(dir / "m");
+  CHECK(expected.find(R"("model":"m")") != std::string::npos);
+  CHECK(expected.find("chat_template.jinja") != std::string::npos);
+  CHECK(expected.find(fs::path(dir.path()).filename().string()) == std::string::npos);
+  for (const char* spelling : {"m/", "./m", "link", "elsewhere/m/", "elsewhere/../m/."}) {
+    CAPTURE(spelling);
+    CHECK(records_of(dir / spelling) == expected);
+    CHECK(records_of(dir / "m", {"--resume"}) == expected);
+  }
+  const Words named = {"--overwrite", "--served-model-name", "gpt \"4\""};
+  CHECK(records_of(dir / "m", named).find(R"("model":"gpt \"4\"")") != std::string::npos);
+  const auto summaries = of_kind(json_file(dir / "in.stats.jsonl"), "summary");
+  CHECK(summaries.front().text("/config/served_model_name") == "m");
+  CHECK(summaries.back().text("/config/served_model_name") == "gpt \"4\"");
+  const Ended other =
+      run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model", dir / "m", "--resume"});
+  CHECK(other.exit_code == 1);
+  CHECK(other.err.find("began with model = gpt \"4\", found m") != std::string::npos);
+}

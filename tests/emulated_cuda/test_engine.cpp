@@ -1,0 +1,69 @@
+// The engine on a device that is lost, or refuses a call, with a step on its way.
+#include <doctest/doctest.h>
+
+#include "kv/paged_pool.h"
+#include "tests/emulated_cuda/runtime.h"
+#include "tests/support/engine_run.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Scene {
+  Scene() {
+    Random random(4);
+    work.limits = {.prefill_chunk_size = 5,
+                   .max_step_tokens = 12,
+                   .max_running = 4,
+                   .max_waiting = 3,
+                   .max_model_len = 24,
+                   .admission_reserve = 0.0};
+    for (int i = 0; i < 6; ++i)
+      work.arrivals.push_back(
+          {i / 3, make_request(i, random.pick(1, 9), random.pick(4, 9), kTinyVocab)});
+    vary_sampling(work.arrivals, random);
+    lines = make_lines(work, random);
+  }
+
+  // On a GPU of its own that is lost behind so many calls.
+  EngineRun run(int64_t calls) {
+    Rig rig(model, CudaOptions{.compute = DType::kF32, .deterministic = true, .graphs = true});
+    rig.start();
+    rig.ops.on_stage = [](const Batch&) {};
+    rig.ops.on_sample = [](Tensor, std::span<const SampleRow>) {};
+    emulated::lose_device(calls, cudaErrorIllegalAddress);
+    EngineRun result = run_engine(rig, pool, work.limits, lines, Overlap::kYes);
+    emulated::lose_device(0, cudaSuccess);
+    return result;
+  }
+
+  TinyModel files{tiny_shapes()[1]};
+  LoadedModel model = open_model(files.dir());
+  PagedPool pool{6, 4};
+  Workload work;
+  std::vector<Line> lines;
+};
+
+}  // namespace
+
+TEST_CASE("on a GPU: when it is lost with a step on its way, what was answered stands") {
+  Scene scene;
+  const EngineRun whole = scene.run(int64_t{1} << 40);
+  REQUIRE(whole.thrown == "");
+  CHECK(num_surplus(whole) > 0);
+  int num_lost = 0;
+  size_t most_answered = 0;
+  for (int64_t calls = 0;; calls += 41) {
+    INFO("behind " << calls << " calls");
+    const EngineRun run = scene.run(calls);
+    for (const auto& [index, answer] : run.answers)
+      REQUIRE(same_answer(answer, whole.answers.at(index)));
+    if (run.thrown == "") break;
+    REQUIRE(run.thrown.starts_with("the GPU was lost"));
+    most_answered = std::max(most_answered, run.answers.size());
+    ++num_lost;
+  }
+  MESSAGE(num_lost << " times, with " << most_answered << " answers at most");
+  CHECK(num_lost > 15);
+  CHECK(most_answered > 2);
+}

@@ -1,0 +1,105 @@
+// The program on the emulated device: whole runs, from flags to records.
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/support/e2e.h"
+#include "tests/support/paths.h"
+
+namespace pagedinfer {
+namespace {
+
+bool skips_without_program() {
+  if (std::getenv("PAGEDINFER_TEST_PROGRAM") != nullptr) return false;
+  MESSAGE("SKIPPED: PAGEDINFER_TEST_PROGRAM does not name the program on the emulated device");
+  return true;
+}
+
+// Some of them greedy, some not, of different lengths.
+std::string lines_of(bool all_greedy) {
+  std::string lines;
+  for (int i = 0; i < 7; ++i) {
+    lines += R"({"prompt": "Nora has )" + std::to_string(i * i) + " apples" +
+             std::string(static_cast<size_t>(i), '.') + R"(", "max_tokens": )" +
+             std::to_string(2 + 3 * i % 8) +
+             (all_greedy || i % 3 == 0 ? "" : R"(, "temperature": 0.9, "top_p": 0.8)") + "}\n";
+  }
+  return lines + "no JSON\n";
+}
+
+}  // namespace
+
+TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
+  if (skips_without_program()) return;
+  for (const std::string model : {"story-llama", "story-gemma3"}) {
+    const Words flags = {"--model",     source_dir() + "/datasets/" + model,
+                         "--dtype",     "float32",
+                         "--kv-memory", "4MiB"};
+    const Answers cpu = answer(lines_of(true), flags + Words{"--device", "cpu"});
+    const Answers gpu = answer(lines_of(true), flags + Words{"--device", "cuda"});
+    CHECK(gpu.exit_code == 2);
+    REQUIRE(gpu.records.size() == 8);
+    CHECK(gpu.out == cpu.out);
+  }
+}
+
+TEST_CASE("emulated: a step on a device has the tokens that suit one") {
+  if (skips_without_program()) return;
+  const TempDir dir;
+  const Answers found =
+      answer("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
+             {"--device", "cuda", "--num-blocks", "50", "--stats", dir / "stats"});
+  CHECK(found.exit_code == 0);
+  CHECK(json_file(dir / "stats").back().integer("/config/max_step_tokens") == 8192);
+}
+
+TEST_CASE("emulated: with --deterministic settings do not change a byte") {
+  if (skips_without_program()) return;
+  const Words flags = {"--device", "cuda", "--deterministic"};
+  const Answers expected = answer(lines_of(false), flags + Words{"--num-blocks", "200"});
+  CHECK(expected.records.size() == 8);
+  const std::vector<Words> settings = {
+      {"--max-batch-size", "1", "--num-blocks", "200"},
+      {"--max-batch-size", "3", "--max-step-tokens", "5", "--prefill-chunk-size", "3",
+       "--num-blocks", "300", "--block-size", "3"},
+      {"--kv", "contiguous", "--num-blocks", "40", "--max-model-len", "64"},
+  };
+  for (const Words& more : settings) {
+    const Answers found = answer(lines_of(false), flags + more);
+    INFO(more[0], " ", more[1], found.err);
+    CHECK(found.exit_code == 2);
+    CHECK(found.out == expected.out);
+  }
+}
+
+TEST_CASE("emulated: a library that is no cuBLAS keeps a run on the CPU, with a word about it") {
+  if (skips_without_program()) return;
+  // A copy of the program finds another library in its place: that of mathematics.
+  TempDir dir;
+  const std::string program = dir / "program";
+  std::filesystem::copy_file(built_program(), program);
+  std::filesystem::create_directory(dir / "lib");
+  Dl_info other = {};
+  REQUIRE(dladdr(dlsym(RTLD_DEFAULT, "cos"), &other) != 0);
+  std::filesystem::copy_file(other.dli_fname,
+                             dir / ("lib/libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)));
+
+  const auto run_on = [&](const std::string& device) {
+    Process process({program, "run", "--device", device, "--model", bundled_model(), "--input", "-",
+                     "--output", "-"});
+    process.write("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n");
+    process.close_input();
+    return process.wait();
+  };
+  const std::string problem = "cuBLAS: libcublasLt.so.0 has no cublasLtGetVersion";
+  const Ended chosen = run_on("auto");
+  CHECK(chosen.exit_code == 0);
+  CHECK(chosen.err.find("note: the GPU is not used: " + problem) != std::string::npos);
+  const Ended asked = run_on("cuda");
+  CHECK(asked.exit_code == 1);
+  CHECK(asked.err.find("--device cuda: " + problem + "; --device cpu") != std::string::npos);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,200 @@
+// The emulated device does what a GPU may do at its worst, and refuses what a GPU refuses.
+#include <numeric>
+
+#include "core/error.h"
+#include "kernels/launch.cuh"
+#include "tests/support/cuda_support.h"
+#include "tests/support/ops_support.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kCount = 100;
+
+// A stream, memory of the device and pinned memory, each of kCount numbers.
+struct Bench {
+  Bench() {
+    REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+    REQUIRE(cudaMalloc(&device, sizeof(int) * kCount) == cudaSuccess);
+    REQUIRE(cudaMallocHost(&host, sizeof(int) * kCount) == cudaSuccess);
+  }
+  ~Bench() {
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+    CHECK(cudaFree(device) == cudaSuccess);
+    CHECK(cudaFreeHost(host) == cudaSuccess);
+    static_cast<void>(cudaGetLastError());
+  }
+
+  cudaError_t send(int value) {
+    std::fill(host, host + kCount, value);
+    return cudaMemcpyAsync(device, host, sizeof(int) * kCount, cudaMemcpyHostToDevice, stream);
+  }
+  cudaError_t fetch() {
+    return cudaMemcpyAsync(host, device, sizeof(int) * kCount, cudaMemcpyDeviceToHost, stream);
+  }
+  bool host_has(int value) const {
+    return std::all_of(host, host + kCount, [&](int x) { return x == value; });
+  }
+
+  cudaStream_t stream = nullptr;
+  int *device = nullptr, *host = nullptr;
+};
+
+void add_kernel(int* to, int value) { to[threadIdx.x] += value; }
+void add(Bench& bench, int value, dim3 grid = {}, int threads = kCount, int shared_bytes = 0) {
+  kernels::launch_kernel(add_kernel, grid, dim3(static_cast<unsigned>(threads)), shared_bytes,
+                         bench.stream, bench.device, value);
+}
+
+}  // namespace
+
+TEST_CASE("emulated: who does not wait reads too early, and overwrites what is still to be sent") {
+  Bench bench;
+  int num_early = 0, num_overwritten = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(bench.send(i) == cudaSuccess);
+    add(bench, 1);
+    CHECK(bench.fetch() == cudaSuccess);
+    num_early += bench.host_has(i);
+    CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+    CHECK(bench.host_has(i + 1));
+
+    CHECK(bench.send(i) == cudaSuccess);
+    std::fill(bench.host, bench.host + kCount, -1);
+    CHECK(bench.fetch() == cudaSuccess);
+    CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+    num_overwritten += bench.host_has(-1);
+  }
+  for (const int count : {num_early, num_overwritten}) {
+    CHECK(count > 100);
+    CHECK(count < 900);
+  }
+}
+
+TEST_CASE("emulated: a stream goes ahead of another one as far as events let it") {
+  Bench first, second;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  int num_ahead = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool waits = i % 2 == 0;
+    CHECK(cudaMemsetAsync(first.device, 0, sizeof(int) * kCount, first.stream) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(first.stream) == cudaSuccess);
+    add(first, 7);
+    CHECK(cudaEventRecord(event, first.stream) == cudaSuccess);
+    if (waits) CHECK(cudaStreamWaitEvent(second.stream, event) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(second.host, first.device, sizeof(int) * kCount, cudaMemcpyDeviceToHost,
+                          second.stream) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(second.stream) == cudaSuccess);
+    if (waits) CHECK(second.host_has(7));
+    num_ahead += !second.host_has(7);
+    CHECK(cudaEventSynchronize(event) == cudaSuccess);
+    CHECK(cudaEventQuery(event) == cudaSuccess);
+  }
+  CHECK(num_ahead > 50);
+  CHECK(cudaEventDestroy(event) == cudaSuccess);
+}
+
+TEST_CASE("emulated: a graph does again what was captured, on what memory holds by then") {
+  Bench bench;
+  REQUIRE(cudaStreamBeginCapture(bench.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  add(bench, 3);
+  add(bench, 4);
+  CHECK(bench.fetch() == cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(bench.stream, &graph) == cudaSuccess);
+  cudaGraphExec_t exec = nullptr;
+  REQUIRE(cudaGraphInstantiate(&exec, graph) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  for (int i = 0; i < 50; ++i) {
+    CHECK(bench.send(i) == cudaSuccess);
+    CHECK(cudaGraphLaunch(exec, bench.stream) == cudaSuccess);
+    CHECK(cudaGraphLaunch(exec, bench.stream) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+    CHECK(bench.host_has(i + 14));
+  }
+  CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
+TEST_CASE("emulated: while a stream is captured nobody waits for it, nor takes memory") {
+  const auto calls = std::vector<std::function<cudaError_t(Bench&)>>{
+      [](Bench& b) { return cudaStreamSynchronize(b.stream); },
+      [](Bench& b) { return cudaStreamQuery(b.stream); },
+      [](Bench&) { return cudaDeviceSynchronize(); },
+      [](Bench&) {
+        void* p = nullptr;
+        return cudaMalloc(&p, 16);
+      },
+      [](Bench& b) {  // memory that is not pinned
+        int number = 0;
+        return cudaMemcpyAsync(b.device, &number, 4, cudaMemcpyHostToDevice, b.stream);
+      }};
+  for (const auto& call : calls) {
+    Bench bench;
+    REQUIRE(cudaStreamBeginCapture(bench.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    add(bench, 3);
+    CHECK(call(bench) == cudaErrorStreamCaptureUnsupported);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(bench.stream, &graph) == cudaErrorStreamCaptureInvalidated);
+    CHECK(graph == nullptr);
+    CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+  }
+}
+
+TEST_CASE("emulated: launches are refused that a GPU refuses") {
+  Bench bench;
+  const auto answer = [&](dim3 grid, int threads, int shared_bytes) {
+    add(bench, 1, grid, threads, shared_bytes);
+    return cudaGetLastError();
+  };
+  CHECK(answer({3, 1, 1}, 100, 0) == cudaSuccess);
+  CHECK(answer({0, 1, 1}, 100, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 0, 1}, 100, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 65536, 1}, 100, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 1, 65536}, 100, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 1, 1}, 0, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 1, 1}, 1025, 0) == cudaErrorInvalidConfiguration);
+  CHECK(answer({1, 1, 1}, 100, 48 << 10) == cudaSuccess);
+  CHECK(answer({1, 1, 1}, 100, (48 << 10) + 1) == cudaErrorInvalidValue);
+  const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  CHECK(cudaFuncSetAttribute(add_kernel, attribute, 227 << 10) == cudaSuccess);
+  CHECK(answer({1, 1, 1}, 100, 227 << 10) == cudaSuccess);
+  CHECK(answer({1, 1, 1}, 100, (227 << 10) + 1) == cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(add_kernel, attribute, (227 << 10) + 1) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("emulated: copies stay inside a piece of memory, which is NaN at first and has an end") {
+  Bench bench;
+  CHECK(bench.fetch() == cudaSuccess);
+  CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
+  CHECK(bench.host_has(-1));
+  CHECK(cudaMemcpyAsync(bench.device, bench.host, sizeof(int) * kCount + 1, cudaMemcpyHostToDevice,
+                        bench.stream) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpyAsync(bench.host, bench.device, 4, cudaMemcpyHostToDevice, bench.stream) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaMemsetAsync(bench.device + kCount - 1, 0, 5, bench.stream) == cudaErrorInvalidValue);
+  size_t free = 0, total = 0;
+  CHECK(cudaMemGetInfo(&free, &total) == cudaSuccess);
+  void* p = nullptr;
+  CHECK(cudaMalloc(&p, free + 1) == cudaErrorMemoryAllocation);
+}
+
+TEST_CASE("emulated: where cuBLAS has no algorithm, the error says for what") {
+  ModelSpec spec;
+  spec.heads = spec.kv_heads = 1;
+  spec.head_dim = 64;
+  spec.vocab = 10;
+  const auto gpu = make_gpu(spec, {.compute = DType::kF32});
+  const Tensor x = gpu->allocate(DType::kF32, 3, 24), weight = gpu->allocate(DType::kF32, 16, 24);
+  const Product product = {weight, gpu->allocate(DType::kF32, 3, 16)};
+  const emulated::Settings before = emulated::settings();
+  emulated::settings().algorithms_found = 0;
+  CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
+  emulated::settings() = before;
+  emulated::settings().heuristic_status = 15;  // not supported
+  CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
+  emulated::settings() = before;
+  CHECK_NOTHROW(gpu->matmul(x, {&product, 1}));
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,189 @@
+// The engine from line to answer, on a tiny model.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+#include "stats/report.h"
+#include "tests/support/engine_run.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Bench {
+  explicit Bench(const TinyModelOptions& shape, int num_threads = 1)
+      : files(shape),
+        model(open_model(files.dir())),
+        rig(model,
+            {.isa = available_isas().back(), .num_threads = num_threads, .compute = DType::kBF16}) {
+  }
+
+  TinyModel files;
+  LoadedModel model;
+  Rig rig;
+};
+
+void count(const EngineRun& run, Counters& counters) {
+  ++counters.of["runs"];
+  for (const auto& [index, answer] : run.answers) {
+    counters.of["answers"] += 1;
+    counters.of["preemptions"] += run.records.at(index).preemptions;
+    if (answer.failed()) {
+      ++counters.of[answer.error.code];
+    } else {
+      ++counters.of[answer.reason == FinishReason::kStop ? "stopped" : "cut off"];
+      counters.of["at a stop string"] +=
+          answer.reason == FinishReason::kStop && answer.tokens.back() != kTinyStop;
+    }
+  }
+  for (const StepRecord& step : run.steps)
+    counters.of["mixed steps"] += step.num_decodes > 0 && step.num_prefill_tokens > 0;
+  counters.of["surplus rows"] += num_surplus(run);
+}
+
+constexpr Overlap kEither[] = {Overlap::kNo, Overlap::kYes};
+
+}  // namespace
+
+namespace {
+
+// What generation_config.json may say of single tokens.
+void vary_bans(ModelSpec& spec, Random& random) {
+  const auto some = [&] { return random.one_in(3) ? random.tokens(3, kTinyVocab) : Rig::Tokens{}; };
+  spec.suppressed = some();
+  spec.suppressed_first = some();
+  spec.forced_end.reset();
+  if (random.one_in(3)) spec.forced_end = random.one_in(2) ? kTinyStop : kTinyStop + 1;
+}
+
+}  // namespace
+
+TEST_CASE("the engine answers every line as if it were the only one") {
+  Bench bench(tiny_shapes()[0], 2);
+  Counters counters;
+  for (int trial = 0; trial < scaled(160); ++trial) {
+    INFO("trial " << trial);
+    Random random(trial);
+    Workload work = random_workload(random, kTinyVocab);
+    vary_sampling(work.arrivals, random);
+    vary_bans(bench.model.spec, random);
+    const std::vector<Line> lines = make_lines(work, random);
+    const auto compare = [&](KvPool& pool) {
+      scramble(pool, random);
+      const EngineRun expected =
+          expected_run(bench.rig, work.limits, pool.stats().positions_total, lines);
+      const Overlap overlap = kEither[random.pick(0, 1)];
+      const EngineRun run = run_engine(bench.rig, pool, work.limits, lines, overlap);
+      REQUIRE(bench.rig.num_bad_rows() == 0);
+      check_answers(run, expected);
+      check_records(run, overlap);
+      count(run, counters);
+      counters.of["overlapping runs"] += bench.rig.ops.most_unasked > 1;
+    };
+    if (random.one_in(3)) work.num_blocks = work.num_blocks / 3 + 1;  // too few for some
+    PagedPool blocks(work.num_blocks, work.block_size);
+    compare(blocks);
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations, max_model_len);
+    compare(reservations);
+  }
+  std::printf("engine: every line answered as if it were the only one\n");
+  counters.print_and_require({"runs", "answers", "stopped", "at a stop string", "cut off",
+                              "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
+                              "preemptions", "mixed steps", "overlapping runs", "surplus rows"});
+}
+
+TEST_CASE("latencies count from the reading of a line, its wait for others included") {
+  Bench bench(tiny_shapes()[0]);
+  constexpr double kRead = 0.25;
+  std::vector<Line> lines;
+  for (int i = 0; i < 80; ++i) {
+    Request request = make_request(i, 3, 2);
+    request.head = {.index = i, .line = i + 1, .read = kRead};
+    request.sampling.ignore_eos = true;
+    lines.push_back({0, std::move(request)});
+  }
+  PagedPool pool(16, 4);
+  for (const Overlap overlap : kEither) {
+    const EngineRun run =
+        run_engine(bench.rig, pool,
+                   {.max_step_tokens = 8, .max_running = 1, .max_waiting = 1, .max_model_len = 32},
+                   lines, overlap);
+    REQUIRE(run.records.size() == lines.size());
+    const RequestRecord &first = run.records.at(0), &last = run.records.at(79);
+    for (const RequestRecord& record : {first, last}) {
+      CHECK(queue_time(record) == record.admitted - kRead);
+      CHECK(time_to_first_token(record) == record.first_token - kRead);
+      CHECK(end_to_end_latency(record) == record.finished - kRead);
+    }
+    // The last one has waited for the others.
+    CHECK(end_to_end_latency(last) > 0.99 * (run.steps.back().end - kRead));
+    CHECK(end_to_end_latency(last) > 60 * end_to_end_latency(first));
+    CHECK(queue_time(last) > 0.97 * end_to_end_latency(last));
+  }
+}
+
+TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks nothing") {
+  Bench bench(tiny_shapes()[1]);
+  Random random(5);
+  Workload work = random_workload(random, kTinyVocab);
+  vary_sampling(work.arrivals, random);
+  const std::vector<Line> lines = make_lines(work, random);
+  PagedPool pool(work.num_blocks, work.block_size);
+  for (const Overlap overlap : kEither) {
+    const EngineRun whole = run_engine(bench.rig, pool, work.limits, lines, overlap);
+    const int num_steps = static_cast<int>(whole.steps.size());
+    REQUIRE(num_steps > 20);
+    for (int limit = 0; limit <= num_steps; ++limit) {
+      INFO("after " << limit << " steps");
+      int asked = 0;
+      const EngineRun run = run_engine(bench.rig, pool, work.limits, lines, overlap,
+                                       {.interrupted = [&] { return asked++ == limit; }});
+      REQUIRE(run.thrown == "");
+      REQUIRE(asked == limit + 1);
+      // A turn may find only lines that are errors, or only the end of a step on its way.
+      const int num_idle = limit - static_cast<int>(run.steps.size());
+      REQUIRE(num_idle >= 0);
+      REQUIRE(num_idle <= (overlap == Overlap::kYes ? 3 : 1));
+      for (const auto& [index, answer] : run.answers)
+        REQUIRE(same_answer(answer, whole.answers.at(index)));
+      if (run.steps.empty()) continue;
+      // With a step on its way the lines behind it have not been looked at.
+      const auto num_whole = whole.num_answered[run.steps.size() - 1];
+      REQUIRE(std::ssize(run.answers) <= num_whole);
+      REQUIRE((overlap == Overlap::kYes || std::ssize(run.answers) == num_whole));
+    }
+  }
+}
+
+TEST_CASE("what a port throws ends the run and leaks nothing") {
+  Bench bench(tiny_shapes()[1]);
+  Random random(6);
+  Workload work = random_workload(random, kTinyVocab);
+  const std::vector<Line> lines = make_lines(work, random);
+  PagedPool pool(work.num_blocks, work.block_size);
+  for (const Overlap overlap : kEither) {
+    const EngineRun whole = run_engine(bench.rig, pool, work.limits, lines, overlap);
+    const auto require_thrown = [&](const Interference& interference) {
+      const EngineRun run = run_engine(bench.rig, pool, work.limits, lines, overlap, interference);
+      REQUIRE(run.thrown == "the disk is full");
+      for (const auto& [index, answer] : run.answers)
+        REQUIRE(same_answer(answer, whole.answers.at(index)));
+      return std::ssize(run.answers);
+    };
+    for (int limit = 0; limit < std::ssize(whole.steps); ++limit) {
+      int asked = 0;
+      require_thrown({.interrupted = [&]() -> bool {
+        if (asked++ == limit) throw Error("the disk is full");
+        return false;
+      }});
+    }
+    for (int limit = 0; limit < std::ssize(whole.answers); ++limit) {
+      int answered = 0;
+      REQUIRE(limit == require_thrown({.before_answer = [&] {
+                if (answered++ == limit) throw Error("the disk is full");
+              }}));
+    }
+  }
+}

@@ -1,0 +1,223 @@
+// Random workloads on the real backends: whatever a request runs beside, however its prompt is
+// cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
+// alone. The answers to compare with come from the fastest instruction set on one thread or, of a
+// GPU, from the same GPU.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+#include "tests/support/cuda_support.h"
+#include "tests/support/rig.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Expected {
+  std::map<int64_t, std::vector<TokenId>> answers;  // by head.index
+  LogitRows logit_rows;
+};
+
+Expected one_at_a_time(Rig& rig, const Workload& work) {
+  Expected expected;
+  const auto stops = [](const Rig::Tokens& generated) { return generated.back() == kTinyStop; };
+  rig.start();
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int>(request.prompt.size());
+    if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
+    expected.answers[request.head.index] = rig.alone(request, work.limits.max_model_len, stops);
+  }
+  REQUIRE(rig.num_bad_rows() == 0);
+  expected.logit_rows = rig.logit_rows();
+  return expected;
+}
+
+void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected, Overlap overlap,
+         Counters& counters) {
+  REQUIRE(pool.stats().positions_total <= Rig::kNumPositions);
+  rig.start();
+  const Device device = [&](const StepPlan& plan, const Batch& batch) {
+    return rig.compute(plan, batch);
+  };
+  const long surplus_before = counters.of["surplus rows"];
+  const Outcome outcome =
+      drive(pool, work.limits, work.arrivals, kTinyStop, device, counters, overlap);
+  REQUIRE(rig.num_bad_rows() == 0);
+  REQUIRE(outcome.answers.size() + outcome.refused.size() == work.arrivals.size());
+  size_t num_tokens = 0;
+  for (const auto& [index, tokens] : outcome.answers) {
+    INFO("request " << index);
+    REQUIRE(tokens == expected.answers.at(index));
+    num_tokens += tokens.size();
+  }
+  const LogitRows& rows = rig.logit_rows();
+  REQUIRE(rows.size() == num_tokens + counters.of["surplus rows"] - surplus_before);
+  size_t num_equal = 0;
+  for (const auto& [place, hash] : rows) {
+    INFO("position " << place.second);
+    const auto it = expected.logit_rows.find(place);
+    if (it == expected.logit_rows.end()) continue;  // surplus
+    REQUIRE(hash == it->second);
+    ++num_equal;
+  }
+  REQUIRE(num_equal == num_tokens);
+}
+
+// As many blocks as the longest request needs, and hardly more.
+int tight_blocks(const Workload& work) {
+  int64_t longest = 1;
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+    if (num_prompt >= work.limits.max_model_len) continue;
+    longest = std::max(longest, bound_on_tokens(num_prompt, request.sampling.max_tokens,
+                                                work.limits.max_model_len));
+  }
+  return static_cast<int>(longest / work.block_size + 1);
+}
+
+// Models on one instruction set, or on a GPU, made when they are first asked for.
+class Rigs {
+ public:
+  Rigs(CpuIsa isa, DType compute) : isa_(isa), compute_(compute) { open(tiny_shapes()); }
+  // On a GPU, with heads that its tensor cores can and cannot take.
+  explicit Rigs(DType compute) : on_gpu_(true), compute_(compute) {
+    std::vector<TinyModelOptions> shapes = tiny_shapes();
+    for (const int head_dim : {64, 80, 96, 128, 256}) {
+      TinyModelOptions shape = {.seed = 11, .max_positions = 1024, .dtype = DType::kBF16};
+      shape.head_dim = head_dim;
+      if (head_dim == 256) shape.family = tiny_gemma3(40, 2);
+      shapes.insert(shapes.begin(), shape);
+    }
+    open(shapes);
+  }
+
+  int num_shapes() const { return static_cast<int>(models_.size()); }
+  Rig& reference(int shape) { return get(shape, available_isas().back(), 1, false); }
+  Rig& tested(int shape, int num_threads) { return get(shape, isa_, num_threads, true); }
+
+  int64_t num_replayed() const {  // of a GPU's steps
+    int64_t steps = 0;
+    for (const auto& [key, rig] : rigs_) steps += rig->graph_counts().replayed;
+    return steps;
+  }
+
+ private:
+  void open(const std::vector<TinyModelOptions>& shapes) {
+    for (const TinyModelOptions& shape : shapes) {
+      files_.push_back(std::make_unique<TinyModel>(shape));
+      models_.push_back(open_model(files_.back()->dir()));
+    }
+  }
+
+  Rig& get(int shape, CpuIsa isa, int num_threads, bool graphs) {
+    if (on_gpu_) isa = CpuIsa::kPortable, num_threads = 1;
+    std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads, on_gpu_ && graphs}];
+    if (rig) return *rig;
+    const LoadedModel& model = models_.at(static_cast<size_t>(shape));
+    if (on_gpu_) {
+      const CudaOptions options = {.compute = compute_, .deterministic = true, .graphs = graphs};
+      rig = std::make_unique<Rig>(model, options);
+    } else {
+      const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
+      rig = std::make_unique<Rig>(model, options);
+    }
+    return *rig;
+  }
+
+  bool on_gpu_ = false;
+  CpuIsa isa_ = CpuIsa::kPortable;
+  DType compute_;
+  std::vector<std::unique_ptr<TinyModel>> files_;
+  std::vector<LoadedModel> models_;
+  std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
+};
+
+// `has_large`: the last model is a large one, for few of the trials.
+void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_large,
+             int num_trials) {
+  Counters counters;
+  for (int trial = 0; trial < num_trials; ++trial) {
+    INFO("trial " << trial);
+    Random random(trial + seed);
+    Workload work = random_workload(random, kTinyVocab);
+    vary_sampling(work.arrivals, random);
+    if (random.one_in(8)) lengthen_one(work, random);
+    const bool large = has_large && trial % 10 == 0;
+    const int shape = large ? rigs.num_shapes() - 1 : random.pick(0, rigs.num_shapes() - 2);
+    const int num_threads = !large && random.one_in(2) ? 1 : random.pick(2, 4);
+    const Expected expected = one_at_a_time(rigs.reference(shape), work);
+    Rig& rig = rigs.tested(shape, num_threads);
+    counters.of["several threads"] += 3 * (num_threads > 1);
+
+    const auto overlap = [&] { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; };
+    for (const bool tight : {false, true}) {
+      if (tight) work.num_blocks = tight_blocks(work);
+      PagedPool blocks(work.num_blocks, work.block_size);
+      scramble(blocks, random);
+      run(rig, blocks, work, expected, overlap(), counters);
+    }
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations, max_model_len);
+    scramble(reservations, random);
+    run(rig, reservations, work, expected, overlap(), counters);
+  }
+  std::printf("%s, %s: every run equal to one request at a time\n", name, name_of(compute));
+  if (num_trials < 10) return;  // what is rare need not have happened
+  counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
+                              "readmissions", "resumed chunks", "same-step admissions",
+                              "mixed steps", "partly filled blocks", "overlapping steps",
+                              "surplus rows"});
+}
+
+void compare(CpuIsa isa, DType compute, int num_trials) {
+  if (std::ranges::count(available_isas(), isa) == 0) {
+    MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
+    return;
+  }
+  Rigs rigs(isa, compute);
+  compare(rigs, name_of(isa), compute,
+          1000 * static_cast<int>(compute) + 10000 * static_cast<int>(isa),
+          isa != CpuIsa::kPortable, num_trials);
+}
+
+// Three runs each: together more than a thousand wherever there is AVX2.
+constexpr int kTrials = 200, kTrialsPortable = 20, kTrialsGpu = 40;
+
+}  // namespace
+
+TEST_CASE("any company gives the bits of running alone: avx2, float32") {
+  compare(CpuIsa::kAvx2, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx2, bfloat16") {
+  compare(CpuIsa::kAvx2, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx512, float32") {
+  compare(CpuIsa::kAvx512, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: avx512, bfloat16") {
+  compare(CpuIsa::kAvx512, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: amx, float32") {
+  compare(CpuIsa::kAmx, DType::kF32, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: amx, bfloat16") {
+  compare(CpuIsa::kAmx, DType::kBF16, scaled(kTrials));
+}
+TEST_CASE("any company gives the bits of running alone: portable, float32") {
+  compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)));
+}
+TEST_CASE("any company gives the bits of running alone: portable, bfloat16") {
+  compare(CpuIsa::kPortable, DType::kBF16, std::max(10, scaled(kTrialsPortable)));
+}
+TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
+  if (skips_without_gpu()) return;
+  const int num_trials = gpu_trials(scaled(kTrialsGpu));
+  for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    Rigs rigs(compute);
+    compare(rigs, "gpu", compute, 50000 + 1000 * static_cast<int>(compute), num_trials >= 10,
+            num_trials);
+    CHECK(rigs.num_replayed() > 0);
+  }
+}

@@ -1,0 +1,185 @@
+// A model small enough to check by hand: the cache holds token ids, "attention" hashes everything
+// visible, the next token is the hash. If any position is wrong, shared, or lost in a preemption,
+// the output differs from the one-at-a-time run.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+#include "tests/support/harness.h"
+#include "tests/support/workload.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+constexpr TokenId kVocab = 97, kStop = 13, kPoison = -7;
+
+uint64_t mix(uint64_t hash, int32_t token) {
+  hash ^= static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdull;
+}
+
+TokenId draw(uint64_t hash) { return static_cast<TokenId>((hash >> 20) % kVocab); }
+
+std::vector<TokenId> alone(const Request& request, int max_model_len) {
+  std::vector<TokenId> known = request.prompt, answer;
+  const int64_t num_prompt = static_cast<int64_t>(known.size());
+  const int64_t most = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len);
+  while (static_cast<int64_t>(known.size()) < most) {
+    uint64_t hash = 7;
+    for (TokenId token : known) hash = mix(hash, token);
+    answer.push_back(draw(hash));
+    known.push_back(answer.back());
+    if (answer.back() == kStop) break;
+  }
+  return answer;
+}
+
+class FakeDevice {
+ public:
+  explicit FakeDevice(int64_t num_positions) : cache_(num_positions, kPoison) {}
+
+  std::vector<TokenId> operator()(const StepPlan& plan, const Batch& batch) {
+    for (int32_t slot : unwritten_slots(plan, batch.block_size)) cache_.at(slot) = kPoison;
+    for (int i = 0; i < batch.num_tokens(); ++i) cache_.at(batch.slot_mapping[i]) = batch.tokens[i];
+
+    std::vector<TokenId> sampled;
+    bool all_written = true;
+    for (int s = 0; s < batch.num_seqs(); ++s) {
+      const int last = batch.query_starts[s + 1] - 1;
+      const bool is_sampled =
+          std::ranges::find(batch.logit_tokens, last) != batch.logit_tokens.end();
+      uint64_t hash = 7;
+      for (int p = 0; p < batch.context_lens[s]; ++p) {
+        const int first = batch.block_table[s * batch.max_blocks + p / batch.block_size];
+        const TokenId held = cache_.at(first + p % batch.block_size);
+        all_written = all_written && held != kPoison;
+        hash = mix(hash, held);
+      }
+      REQUIRE(batch.positions[last] == batch.context_lens[s] - 1);
+      if (is_sampled) sampled.push_back(draw(hash));
+    }
+    REQUIRE(all_written);
+    return sampled;
+  }
+
+ private:
+  std::vector<TokenId> cache_;
+};
+
+void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrivals,
+                     int max_model_len) {
+  for (const auto& [step, request] : arrivals) {
+    const int64_t index = request.head.index;
+    if (outcome.refused.contains(index) || outcome.failed.contains(index)) {
+      REQUIRE(!outcome.answers.contains(index));
+    } else {
+      REQUIRE(outcome.answers.at(index) == alone(request, max_model_len));
+    }
+  }
+}
+
+// A step in `fails_in` fails, one in `repeats_in` is tried twice; 0 = never.
+void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
+         int fails_in = 0, int repeats_in = 0) {
+  FakeDevice fake(pool.stats().positions_total);
+  std::vector<TokenId> drawn;  // in the step before
+  const Device device = [&](const StepPlan& plan, const Batch& batch) {
+    if (fails_in > 0 && random.one_in(fails_in)) throw StepFailed();
+    Batch known = batch;
+    for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
+    if (repeats_in > 0 && random.one_in(repeats_in)) fake(plan, known);
+    return drawn = fake(plan, known);
+  };
+  const Outcome outcome = drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap);
+  REQUIRE((fails_in > 0 || outcome.failed.empty()));
+  require_answers(outcome, work.arrivals, work.limits.max_model_len);
+}
+
+Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
+
+}  // namespace
+
+TEST_CASE("requests get the same tokens in any batch as alone") {
+  Counters paged, contiguous;
+  for (int trial = 0; trial < scaled(800); ++trial) {
+    INFO("trial " << trial);
+    Random random(trial);
+    const Workload work = random_workload(random, kVocab);
+    PagedPool blocks(work.num_blocks, work.block_size);
+    scramble(blocks, random);
+    run(blocks, work, paged, random, either(random));
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations + random.pick(0, 1),
+                                max_model_len);
+    scramble(reservations, random);
+    run(reservations, work, contiguous, random, either(random));
+  }
+  std::printf("fake model, paged: each run equal to one at a time\n");
+  paged.print_and_require({"runs", "steps", "tokens", "refused", "preemptions", "readmissions",
+                           "resumed chunks", "same-step admissions", "mixed steps",
+                           "partly filled blocks", "overlapping steps", "surplus rows"});
+  std::printf("fake model, contiguous\n");
+  contiguous.print_and_require({"runs", "steps", "tokens", "refused", "resumed chunks",
+                                "same-step admissions", "mixed steps", "partly filled blocks",
+                                "overlapping steps", "surplus rows"});
+  CHECK(contiguous.of["preemptions"] == 0);
+}
+
+TEST_CASE("a sequence preempted with a token in flight receives it and may end with it") {
+  Counters counters;
+  for (int trial = 0; trial < 60; ++trial) {
+    INFO("trial " << trial);
+    Random random(20000 + trial);
+    Workload work;
+    for (int i = 0; i < 40; ++i)
+      work.arrivals.push_back({i / 4, make_request(i, random.pick(1, 9), random.pick(9, 40))});
+    work.limits = {.prefill_chunk_size = random.pick(3, 20),
+                   .max_step_tokens = 32,
+                   .max_running = 8,
+                   .max_model_len = 64,
+                   .admission_reserve = 0.0};
+    const int block_size = random.pick(1, 4);
+    PagedPool pool(64 / block_size + random.pick(0, 9), block_size);
+    run(pool, work, counters, random, Overlap::kYes);
+  }
+  std::printf("fake model, tight\n");
+  counters.print_and_require(
+      {"runs", "preemptions", "overlapping steps", "surplus rows", "ended while waiting"});
+}
+
+TEST_CASE("steps that fail or are tried twice change nothing for the others") {
+  Counters counters;
+  for (int trial = 0; trial < scaled(300); ++trial) {
+    INFO("trial " << trial);
+    Random random(10000 + trial);
+    const Workload work = random_workload(random, kVocab);
+    PagedPool pool(work.num_blocks, work.block_size);
+    run(pool, work, counters, random, either(random), random.pick(5, 30), 3);
+  }
+  std::printf("fake model, failing steps\n");
+  counters.print_and_require({"runs", "failed", "preemptions", "same-step admissions",
+                              "overlapping steps", "failures on top"});
+}
+
+TEST_CASE("paging takes fewer steps than reservations, and those than static batches") {
+  Random random(1);
+  Workload work;
+  for (int i = 0; i < 200; ++i) {
+    work.arrivals.push_back({0, make_request(i, random.pick(8, 95), random.pick(16, 255))});
+  }
+  work.limits = {.max_step_tokens = 256, .max_running = 200, .max_model_len = 512};
+  Counters paged, contiguous, gathered;
+  PagedPool blocks(512, 16);
+  run(blocks, work, paged, random, Overlap::kNo);
+  ContiguousPool reservations(8192, 512);
+  run(reservations, work, contiguous, random, Overlap::kNo);
+  work.limits.batching = Batching::kStatic;
+  run(reservations, work, gathered, random, Overlap::kNo);
+  std::printf("steps for 200 requests in 8192 positions: paged %ld, contiguous %ld, static %ld\n",
+              paged.of["steps"], contiguous.of["steps"], gathered.of["steps"]);
+  CHECK(paged.of["steps"] < contiguous.of["steps"]);
+  CHECK(contiguous.of["steps"] < gathered.of["steps"]);
+}

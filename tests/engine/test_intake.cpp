@@ -1,0 +1,261 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "core/random_key.h"
+#include "engine/intake.h"
+#include "engine/interrupt.h"
+#include "tests/support/gzip.h"
+#include "tests/support/support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+constexpr std::string_view kHostile = "!!!";  // a text that cannot be encoded
+
+// A token per byte.
+class ByteTokenizer : public Tokenizer {
+ public:
+  std::vector<TokenId> encode(std::string_view text, AddBos) const override {
+    if (text == kHostile) throw EncodeError("too hard");
+    return {text.begin(), text.end()};
+  }
+  std::optional<TokenId> find_token(std::string_view) const override { return {}; }
+  std::string_view token_bytes(TokenId) const override { return ""; }
+  int vocab_size() const override { return 128; }
+};
+
+ParsedLine line_with(std::string prompt) {
+  ParsedLine line;
+  line.request.head.line = 3;
+  line.request.prompt = std::move(prompt);
+  return line;
+}
+
+std::string code_of(const IntakeItem& item) {
+  const Completion* answer = std::get_if<Completion>(&item);
+  return answer == nullptr ? "" : answer->error.code;
+}
+
+struct Pipe {
+  Pipe() { REQUIRE(pipe(fds) == 0); }
+  ~Pipe() {
+    close(fds[0]);
+    close(fds[1]);
+  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fds[0]); }
+  void write(const std::string& text) const {
+    REQUIRE(::write(fds[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
+  int fds[2];
+};
+
+double no_clock() { return 0; }
+
+const ChatSettings kNoChat = {.format = {.problem = "there is no template"}};
+constexpr PromptLimits kLimits = {.vocab = 128, .max_model_len = 10};
+constexpr IntakeLimits kWindow = {.prompt = kLimits, .max_items = 4};
+
+}  // namespace
+
+TEST_CASE("a line becomes a request, or the error that answers it") {
+  const ByteTokenizer tokenizer;
+  const IntakeItem good = make_request(line_with("abc"), &tokenizer, kNoChat, kLimits);
+  REQUIRE(std::holds_alternative<Request>(good));
+  CHECK(std::get<Request>(good).prompt == std::vector<TokenId>{'a', 'b', 'c'});
+  CHECK(code_of(make_request(line_with(""), &tokenizer, kNoChat, kLimits)) == "empty_prompt");
+  CHECK(code_of(make_request(line_with("abcdefghi"), &tokenizer, kNoChat, kLimits)) == "");
+  CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kNoChat, kLimits)) ==
+        "prompt_too_long");
+  CHECK(code_of(make_request(line_with("abc"), nullptr, kNoChat, kLimits)) == "no_tokenizer");
+  CHECK(code_of(make_request(line_with(std::string(kHostile)), &tokenizer, kNoChat, kLimits)) ==
+        "tokenization_failed");
+  ParsedLine broken = line_with("abc");
+  broken.error = {"invalid_json", "no"};
+  CHECK(code_of(make_request(broken, &tokenizer, kNoChat, kLimits)) == "invalid_json");
+}
+
+TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the sampling") {
+  ParsedLine line;
+  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "empty_prompt");
+  line.request.prompt_token_ids = {0, 127};
+  CHECK(code_of(make_request(line, nullptr, kNoChat, kLimits)) == "");
+  for (TokenId bad : {-1, 128}) {
+    ParsedLine wrong = line;
+    wrong.request.prompt_token_ids.push_back(bad);
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+    wrong = line;
+    wrong.request.sampling.stop_token_ids = {bad};
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+    wrong = line;
+    wrong.request.sampling.logit_bias = {{bad, 1.0f}};
+    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+  }
+}
+
+TEST_CASE("the random key is the id's and the prompt's, or the line's where there is no id") {
+  const auto key = [](std::string id, int64_t number, std::string prompt) {
+    const ByteTokenizer tokenizer;
+    ParsedLine line = line_with(std::move(prompt));
+    line.request.head.id_json = std::move(id);
+    line.request.head.line = number;
+    line.request.head.index = number * 7;
+    return std::get<Request>(make_request(line, &tokenizer, kNoChat, kLimits)).random_key;
+  };
+  CHECK(key("\"a\"", 1, "x") == key("\"a\"", 2, "x"));
+  CHECK(key("\"a\"", 1, "x") != key("\"b\"", 1, "x"));
+  CHECK(key("\"a\"", 1, "x") != key("\"a\"", 1, "y"));
+  CHECK(key("", 1, "x") != key("", 2, "x"));
+  CHECK(key("", 1, "x") != key("1", 1, "x"));
+  CHECK(key("", 1, "x") == random_key(0, "line 1", std::vector<TokenId>{'x'}));
+}
+
+TEST_CASE("lines come in order, within the window, and the end is told") {
+  Pipe pipe;
+  Interrupt interrupt;
+  const ByteTokenizer tokenizer;
+  InputLines lines(pipe.path(), {}, interrupt.fd());
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                kWindow);
+  IntakeItem item;
+  CHECK(intake.pull(false, item) == Intake::Pull::kLater);
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "{\"prompt\": \"p" + std::to_string(i) + "\"}\n\n";
+  pipe.write(text);
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    const Request& request = std::get<Request>(item);
+    CHECK(request.head.index == i);
+    CHECK(request.head.line == 2 * i + 1);
+    CHECK(request.prompt.size() == (i < 10 ? 2 : 3));
+  }
+  CHECK(!intake.num_lines());
+  interrupt.raise();
+  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  REQUIRE(intake.num_lines());
+  CHECK(intake.num_lines()->count == 50);
+  CHECK(!intake.num_lines()->is_estimate);
+}
+
+TEST_CASE("a line's time is that of its reading, however long it waits") {
+  std::atomic<int> now = 1, num_asked = 0;
+  // Tokenizing takes its time.
+  class Tokenizer final : public ByteTokenizer {
+   public:
+    explicit Tokenizer(std::atomic<int>& now) : now_(now) {}
+    std::vector<TokenId> encode(std::string_view text, AddBos) const override {
+      now_ += 1000;
+      return {text.begin(), text.end()};
+    }
+
+   private:
+    std::atomic<int>& now_;
+  } const tokenizer(now);
+  const auto clock = [&] {
+    ++num_asked;
+    return static_cast<double>(now);
+  };
+  const auto read_of = [](Intake& intake) {
+    IntakeItem item;
+    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    return std::visit([](const auto& content) { return content.head.read; }, item);
+  };
+  Pipe pipe;
+  Interrupt interrupt;
+  InputLines lines(pipe.path(), {}, interrupt.fd());
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = clock,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                {.prompt = kLimits, .max_items = 12});  // in batches of three
+  const auto wait_for_lines = [&](int count) {
+    while (num_asked < count) std::this_thread::yield();
+  };
+  pipe.write("{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\nno JSON\n");
+  for (int i = 0; i < 3; ++i) CHECK(read_of(intake) == 1);
+
+  now = 5000;
+  std::string text;
+  for (int i = 0; i < 13; ++i) text += "{\"prompt\": \"c\"}\n";
+  pipe.write(text);
+  wait_for_lines(3 + 13);  // the last one finds no room
+  now = 100000;
+  for (int i = 0; i < 3; ++i) CHECK(read_of(intake) >= 5000);
+  for (int i = 3; i < 13; ++i) {
+    const double read = read_of(intake);
+    CHECK(read >= 5000);
+    CHECK(read < 100000);
+  }
+}
+
+TEST_CASE("the lines to answer are estimated while the file is read, those done left out") {
+  const TempDir dir;
+  std::string text;
+  for (int i = 1000; i < 3000; ++i) text += "{\"prompt\": \"p" + std::to_string(i) + "\"}\n";
+  write_file(dir / "in", text);
+  const ByteTokenizer tokenizer;
+  InputLines lines(dir / "in", {});
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock,
+                 .is_done = [](int64_t index) { return index < 300; },
+                 .num_done = 300},
+                kWindow);
+  IntakeItem item;
+  REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+  REQUIRE(intake.num_lines());
+  CHECK(intake.num_lines()->count == 1700);
+  CHECK(intake.num_lines()->is_estimate);
+  while (intake.pull(true, item) == Intake::Pull::kItem) {
+  }
+  CHECK(intake.num_lines()->count == 1700);
+  CHECK(!intake.num_lines()->is_estimate);
+}
+
+TEST_CASE("an intake that nobody empties can be let go") {
+  Pipe pipe;
+  Interrupt interrupt;
+  const ByteTokenizer tokenizer;
+  for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
+  InputLines lines(pipe.path(), {}, interrupt.fd());
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock,
+                 .end_lines = [&] { interrupt.raise(); }},
+                kWindow);
+  IntakeItem item;
+  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
+}
+
+TEST_CASE("an input that cannot be read on ends, and says why") {
+  const TempDir dir;
+  write_file(dir / "in", gzip("[]\n") + "damaged");
+  InputLines lines(dir / "in", {});
+  Intake intake({.lines = lines,
+                 .tokenizer = nullptr,
+                 .chat = kNoChat,
+                 .clock = no_clock,
+                 .thread_clock = no_clock},
+                kWindow);
+  IntakeItem item;
+  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
+  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  CHECK_THROWS_AS(intake.rethrow_failure(), Error);
+}

@@ -1,0 +1,244 @@
+// The source of the GPU's row operations, run on the CPU, against their formulas in double.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "kernels/drawn_tokens.h"
+#include "kernels/elementwise.h"
+#include "kernels/kv.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+#include "tests/emulated_cuda/device_support.h"
+
+namespace pagedinfer::kernels {
+namespace {
+
+template <class T>
+constexpr double kRounding = sizeof(T) == 4              ? 1e-6
+                             : std::is_same_v<T, __half> ? 5e-4
+                                                         : 4e-3;
+
+// Whether all of `got` is within a few roundings of want(row, column).
+template <class T, class F>
+bool is_near(GuardedMatrix<T>& got, int rows, int cols, const F& want) {
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < cols; ++j) {
+      const double x = want(i, j);
+      if (!(std::abs(got(i, j) - x) <= 3 * kRounding<T> * (std::abs(x) + 0.2))) return false;
+    }
+  }
+  return got.guards_are_whole();
+}
+
+int random_width(Random& random, bool vectors) {
+  return vectors ? 8 * (1 + random.below(random.below(4) ? 60 : 2200)) : 1 + random.below(700);
+}
+
+template <class T>
+void check_elementwise(Random& random) {
+  const bool vectors = random.below(2);
+  const int rows = random.below(6), cols = random_width(random, vectors);
+  GuardedMatrix<T> table(random, 9, cols, vectors), x(random, rows, cols, vectors),
+      y(random, rows, cols, vectors), bias(random, 1, cols, vectors),
+      out(random, rows, cols, vectors);
+  for (auto* m : {&table, &x, &y, &bias}) m->fill(random);
+  std::vector<int32_t> ids(rows);
+  for (int32_t& id : ids) id = random.below(9);
+  launch_embed({kTypeOf<T>, table.matrix(), ids.data(), 1.5f, out.matrix(), rows, cols}, nullptr);
+  CHECK(is_near(out, rows, cols, [&](int i, int j) { return 1.5 * table(ids[i], j); }));
+  launch_gather_rows({kTypeOf<T>, table.matrix(), ids.data(), out.matrix(), rows, cols}, nullptr);
+  CHECK(is_near(out, rows, cols, [&](int i, int j) { return table(ids[i], j); }));
+  for (const bool gelu : {false, true}) {
+    launch_gate({kTypeOf<T>, x.matrix(), y.matrix(), out.matrix(), rows, cols, gelu}, nullptr);
+    CHECK(is_near(out, rows, cols, [&](int i, int j) {
+      const double a = x(i, j), u = std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a);
+      return (gelu ? a / 2 * (1 + std::tanh(u)) : a / (1 + std::exp(-a))) * y(i, j);
+    }));
+  }
+  const bool one_row = random.below(2);
+  GuardedMatrix<T>& other = one_row ? bias : y;
+  launch_gather_rows({kTypeOf<T>, x.matrix(), std::vector<int32_t>{0, 1, 2, 3, 4, 5}.data(),
+                      out.matrix(), rows, cols},
+                     nullptr);
+  launch_add({kTypeOf<T>, out.matrix(), other.matrix(), rows, cols, one_row}, nullptr);
+  CHECK(is_near(out, rows, cols,
+                [&](int i, int j) { return double{x(i, j)} + other(one_row ? 0 : i, j); }));
+}
+
+template <class T>
+void check_norm(Random& random) {
+  const bool vectors = random.below(2), has_residual = random.below(2), in_place = random.below(2);
+  const int rows = random.below(5), runs = 1 + random.below(3),
+            width = random_width(random, vectors);
+  const int cols = runs * width;
+  GuardedMatrix<T> x(random, rows, cols, vectors), residual(random, rows, cols, vectors),
+      own_out(random, rows, cols, vectors);
+  x.fill(random), residual.fill(random);
+  GuardedMatrix<float> weight(random, 1, width, random.below(2));
+  weight.fill(random);
+  std::vector<double> sums, wanted;
+  for (int i = 0; i < rows; ++i) {
+    for (int run = 0; run < runs; ++run) {
+      double squares = 0;
+      for (int j = run * width; j < (run + 1) * width; ++j) {
+        sums.push_back(has_residual ? rounded<T>(x(i, j) + residual(i, j)) : x(i, j));
+        squares += sums.back() * sums.back();
+      }
+      for (int j = 0; j < width; ++j) {
+        wanted.push_back(sums[sums.size() - width + j] / std::sqrt(squares / width + 1e-5) *
+                         (weight(0, j) + 1));
+      }
+    }
+  }
+  GuardedMatrix<T>& out = in_place ? x : own_out;
+  launch_rms_norm({.type = kTypeOf<T>,
+                   .x = x.matrix(),
+                   .residual = has_residual ? residual.matrix() : Matrix{nullptr, 0},
+                   .weight = static_cast<float*>(weight.matrix().data),
+                   .offset = 1.0f,
+                   .eps = 1e-5f,
+                   .out = out.matrix(),
+                   .num_rows = rows,
+                   .runs = runs,
+                   .width = width},
+                  nullptr);
+  CHECK(is_near(out, rows, cols, [&](int i, int j) { return wanted[i * cols + j]; }));
+  if (has_residual) {
+    CHECK(is_near(residual, rows, cols, [&](int i, int j) { return sums[i * cols + j]; }));
+  }
+}
+
+template <class T>
+void check_qkv(Random& random) {
+  const bool vectors = random.below(2), has_norm = random.below(2), has_q = random.below(4);
+  const int rows = random.below(6), heads = 1 + random.below(5), kv_heads = 1 + random.below(3);
+  const int half = vectors ? 8 * (1 + random.below(17)) : 1 + random.below(60), dim = 2 * half;
+  GuardedMatrix<T> q(random, rows, heads * dim, vectors), k(random, rows, kv_heads * dim, vectors),
+      v(random, rows, kv_heads * dim, vectors);
+  for (auto* m : {&q, &k, &v}) m->fill(random);
+  GuardedMatrix<float> table(random, rows, dim, random.below(2)), weights(random, 2, dim, false);
+  weights.fill(random);
+  std::vector<int32_t> positions(rows), slots(20);
+  std::vector<float> inv_freq = random.normals(half);
+  for (int32_t& p : positions) p = random.below(1000);
+  for (int i = 0; i < 20; ++i) slots[i] = (7 * i + 3) % 20;
+  launch_rope_table({positions.data(), inv_freq.data(), static_cast<float*>(table.matrix().data),
+                     table.matrix().stride, rows, half},
+                    nullptr);
+  CHECK(is_near(table, rows, dim, [&](int i, int j) {
+    const double angle = static_cast<float>(positions[i]) * inv_freq[j % half];
+    return j < half ? std::cos(angle) : std::sin(angle);
+  }));
+  // Of a head whose numbers are at(0 .. dim - 1).
+  const auto rotated = [&](int i, int j, const auto& at) {
+    const int a = j % half, b = a + half;
+    return j < half ? at(a) * table(i, a) - at(b) * table(i, b)
+                    : at(b) * table(i, a) + at(a) * table(i, b);
+  };
+  std::vector<double> wanted_q, wanted_k;
+  for (const bool is_q : {true, false}) {
+    GuardedMatrix<T>& x = is_q ? q : k;
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < (is_q ? heads : kv_heads) * dim; ++j) {
+        const int head = j / dim * dim;
+        double squares = 0;
+        for (int d = 0; d < dim; ++d) squares += double{x(i, head + d)} * x(i, head + d);
+        const double scale = 1 / std::sqrt(squares / dim + 1e-5);
+        (is_q ? wanted_q : wanted_k).push_back(rotated(i, j % dim, [&](int d) {
+          const double a = x(i, head + d);
+          return has_norm ? a * scale * (weights(is_q ? 0 : 1, d) + 0.5) : a;
+        }));
+      }
+    }
+  }
+  const int64_t bytes = 20 * kv_position_bytes(kTypeOf<T>, kv_heads, dim);
+  NanBytes k_bytes(bytes), v_bytes(bytes);
+  const KvCache cache = {k_bytes.as<void>(), v_bytes.as<void>(), kv_heads, dim, 20};
+  float* const weight = static_cast<float*>(weights.matrix().data);
+  launch_qkv({.type = kTypeOf<T>,
+              .q = has_q ? q.matrix() : Matrix{nullptr, 0},
+              .k = k.matrix(),
+              .v = v.matrix(),
+              .num_rows = rows,
+              .heads = heads,
+              .q_weight = has_norm ? weight : nullptr,
+              .k_weight = has_norm ? weight + weights.matrix().stride : nullptr,
+              .offset = 0.5f,
+              .eps = 1e-5f,
+              .table = static_cast<float*>(table.matrix().data),
+              .table_stride = table.matrix().stride,
+              .slot_mapping = slots.data(),
+              .cache = cache},
+             nullptr);
+  const auto cached = [&](void* of, int slot, int column) {
+    const int row = kv_row_elements(dim, sizeof(T));
+    return to_float(static_cast<T*>(of)[kv_offset(column / dim, slot, 20, row) + column % dim]);
+  };
+  if (has_q)
+    CHECK(
+        is_near(q, rows, heads * dim, [&](int i, int j) { return wanted_q[i * heads * dim + j]; }));
+  const int kv_cols = kv_heads * dim;
+  GuardedMatrix<T> got(random, rows, kv_cols, vectors);
+  const auto fetch = [&](void* of, const auto& slot_of) {
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < kv_cols; ++j) got.at(i, j) = from_float<T>(cached(of, slot_of(i), j));
+    }
+  };
+  const auto own = [&](int i) { return slots[i]; };
+  fetch(cache.k, own);
+  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return wanted_k[i * kv_cols + j]; }));
+  fetch(cache.v, own);
+  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return v(i, j); }));
+
+  launch_write_kv({kTypeOf<T>, k.matrix(), v.matrix(), slots.data(), rows, cache}, nullptr);
+  std::vector<int32_t> from(slots.begin(), slots.begin() + rows), to(rows);
+  for (int i = 0; i < rows; ++i) to[i] = slots[10 + i];
+  launch_copy_kv({kTypeOf<T>, from.data(), to.data(), rows, 1, cache}, nullptr);
+  fetch(cache.k, [&](int i) { return to[i]; });
+  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return k(i, j); }));
+  fetch(cache.v, [&](int i) { return to[i]; });
+  CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return v(i, j); }));
+}
+
+template <class Check>
+void for_types(uint64_t seed, const Check& check) {
+  Random random{seed};
+  for (int round = 0; round < 25; ++round) {
+    check(random, float{});
+    check(random, __nv_bfloat16{});
+    check(random, __half{});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the GPU's elementwise operations follow their formulas for any strides") {
+  for_types(1, [](Random& random, auto type) { check_elementwise<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU puts drawn tokens where something stands for them, and nowhere else") {
+  Random random{4};
+  for (const int count : {0, 1, 255, 256, 257, 2000}) {
+    std::vector<int32_t> drawn(1 + random.below(300)), tokens(count + 1), wanted;
+    for (int32_t& token : drawn) token = random.below(5) ? random.below(1000) : -1;
+    for (int32_t& token : tokens) {
+      const int row = random.below(static_cast<int>(drawn.size()));
+      const bool stands = random.below(2);
+      token = stands ? -1 - row : random.below(1000);
+      wanted.push_back(!stands ? token : drawn[row] < 0 ? 0 : drawn[row]);
+    }
+    wanted.back() = tokens.back();  // beyond the last
+    launch_resolve_tokens({tokens.data(), drawn.data(), count}, nullptr);
+    CHECK(tokens == wanted);
+  }
+}
+
+TEST_CASE("the GPU's norms follow their formula for any width") {
+  for_types(2, [](Random& random, auto type) { check_norm<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU's heads are normalized, rotated and written where they belong") {
+  for_types(3, [](Random& random, auto type) { check_qkv<decltype(type)>(random); });
+}
+
+}  // namespace pagedinfer::kernels

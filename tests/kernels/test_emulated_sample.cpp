@@ -1,0 +1,139 @@
+// The source of the GPU's sampling, run on the CPU, against the CPU's sampler.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "kernels/sample.h"
+#include "ops/cpu/sampler.h"
+#include "tests/emulated_cuda/device_support.h"
+
+namespace pagedinfer::kernels {
+namespace {
+
+struct SampledRow {
+  SamplingParams params = {};
+  std::vector<TokenId> prompt = {}, generated = {}, allowed = {}, banned = {};
+  SampleRow row = {};
+
+  SampledRow(Random& random, int vocabulary) {
+    const auto fill = [&](std::vector<TokenId>& to) {  // some outside the vocabulary
+      for (int i = random.below(40); i > 0; --i) to.push_back(random.below(vocabulary + 2) - 1);
+    };
+    params.temperature = random.below(6) ? 0.2f + 2 * random.unit() : 0.0f;
+    if (!random.below(3)) params.top_k = 1 + random.below(random.below(2) ? 50 : vocabulary + 5);
+    if (!random.below(3)) params.top_p = random.below(3) ? 0.05f + 0.95f * random.unit() : 0.99999f;
+    if (!random.below(3)) params.min_p = 0.3f * random.unit() * random.unit();
+    if (!random.below(4)) params.repetition_penalty = 0.7f + random.unit();
+    if (!random.below(4)) params.presence_penalty = random.normal();
+    if (!random.below(4)) params.frequency_penalty = random.normal();
+    if (!random.below(3)) fill(banned);
+    if (!random.below(4)) {
+      for (int i = random.below(40); i >= 0; --i) allowed.push_back(random.below(vocabulary));
+    }
+    fill(prompt), fill(generated);  // where -1 stands for what was drawn from row 0 before
+    for (int i = random.below(5); i > 0; --i) {  // token 3 more than once
+      params.logit_bias.push_back(
+          {random.below(2) ? random.below(vocabulary) : 3, 5 * random.normal()});
+    }
+    row = {&params,
+           prompt,
+           generated,
+           allowed,
+           banned,
+           random.bits(),
+           1u + random.below(5),
+           1u + random.below(5000)};
+  }
+  SampledRow(const SampledRow&) = delete;
+};
+
+SampleRowArgs args_of(const SampledRow& sampled, std::vector<int32_t>& tokens,
+                      std::vector<float>& biases) {
+  const SamplingParams& params = sampled.params;
+  const auto put = [&](const std::vector<TokenId>& ids) {
+    const TokenRange range = {static_cast<int>(tokens.size()), static_cast<int>(ids.size())};
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+    biases.resize(tokens.size());
+    return range;
+  };
+  std::vector<TokenId> biased;
+  for (const TokenBias& bias : params.logit_bias) biased.push_back(bias.token);
+  SampleRowArgs args = {};
+  args.bias = put(biased);
+  for (size_t i = 0; i < biased.size(); ++i) {
+    biases[static_cast<size_t>(args.bias.begin) + i] = params.logit_bias[i].bias;
+  }
+  args.allowed = put(sampled.allowed);
+  args.banned = put(sampled.banned);
+  args.prompt = put(sampled.prompt);
+  args.generated = put(sampled.generated);
+  args.temperature = params.temperature;
+  args.top_p = params.top_p, args.min_p = params.min_p, args.top_k = params.top_k;
+  args.repetition_penalty = params.repetition_penalty;
+  args.presence_penalty = params.presence_penalty;
+  args.frequency_penalty = params.frequency_penalty;
+  args.key = sampled.row.key;
+  args.sample = sampled.row.sample, args.position = sampled.row.position;
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
+  Random random{1};
+  const FlushDenormals guard;
+  Sampler sampler(kPortableKernels);
+  for (int round = 0; round < 60; ++round) {
+    // Flat logits of many tokens: more candidates than are sorted in shared memory.
+    const int vocabulary = random.below(5) ? 1 + random.below(9000) : 5000 + random.below(60000);
+    const int num_rows = 1 + random.below(4);
+    GuardedMatrix<float> logits(random, num_rows, vocabulary, random.below(2));
+    logits.fill(random, random.below(3) ? 4 : 0.3f);
+    const auto special = std::array{0.0f, -0.0f, 2.0f, -INFINITY, NAN, INFINITY};
+    std::vector<std::vector<float>> before(num_rows);
+    for (int r = 0; r < num_rows; ++r) {
+      const bool none = random.below(20) == 0;
+      for (int i = 0; i < vocabulary; ++i) {
+        if (none) logits.at(r, i) = -INFINITY;
+        if (random.below(30) == 0 && !none) logits.at(r, i) = special[random.below(6)];
+        before[r].push_back(logits(r, i));
+      }
+    }
+    std::vector<std::unique_ptr<SampledRow>> rows;
+    std::vector<SampleRowArgs> args;
+    std::vector<int32_t> tokens, out(num_rows, -7);
+    std::vector<int32_t> drawn(3);  // in the step before
+    for (int32_t& id : drawn) id = random.below(4) ? random.below(vocabulary) : -1;
+    std::vector<float> biases;
+    for (int r = 0; r < num_rows; ++r) {
+      rows.push_back(std::make_unique<SampledRow>(random, vocabulary));
+      std::vector<TokenId>& generated = rows.back()->generated;
+      if (random.below(2)) generated.push_back(-1 - random.below(3));
+      args.push_back(args_of(*rows.back(), tokens, biases));
+      for (TokenId& id : generated) id = id < 0 ? std::max(drawn[-1 - id], 0) : id;
+      rows.back()->row.generated = generated;
+    }
+    NanBytes workspace(sample_workspace_bytes(num_rows, vocabulary));
+    launch_sample({.logits = static_cast<float*>(logits.matrix().data),
+                   .stride = logits.matrix().stride,
+                   .num_rows = num_rows,
+                   .vocabulary = vocabulary,
+                   .rows = args.data(),
+                   .tokens = tokens.data(),
+                   .drawn = drawn.data(),
+                   .biases = biases.data(),
+                   .any_adjusted = true,
+                   .any_drawn = true,
+                   .any_filtered = true,
+                   .out = out.data(),
+                   .workspace = workspace.as<void>()},
+                  nullptr);
+    CHECK(logits.guards_are_whole());
+    for (int r = 0; r < num_rows; ++r) {
+      CAPTURE(vocabulary);
+      REQUIRE(out[r] == sampler.draw(before[r], rows[r]->row));
+    }
+  }
+}
+
+}  // namespace pagedinfer::kernels

@@ -1,0 +1,127 @@
+// Tiny models of every family against what transformers computes with them
+// (scripts/make_family_goldens.py). Their weights are made up on both sides by the same rule.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "tests/support/model_goldens.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+using simdjson::dom::element;
+
+// Calls visit(name, record, directory with its config.json) for every model.
+template <class Visit>
+void for_each_model(const Visit& visit) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_dir() + "/tests/data/families")) {
+    const std::string name = entry.path().stem();
+    INFO(name);
+    simdjson::dom::parser parser;
+    const element record = parser.load(entry.path());
+    const TempDir dir;
+    write_file(dir / "config.json", simdjson::minify(record["config"]));
+    visit(name, record, dir.path());
+    ++count;
+  }
+  CHECK(count >= 12);
+}
+
+ModelRunner runner_of(const std::string& dir, DType compute) {
+  return ModelRunner(dir, compute, available_isas().back(), 1, WeightSource::kDummy);
+}
+
+// Our rows at the positions of a sequence: computed in one step, or in parts of the sizes that
+// `parts` gives in turn, again and again.
+std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence,
+                                        const std::vector<int>& parts) {
+  const auto tokens = ints(sequence["token_ids"]), positions = ints(sequence["positions"]);
+  const auto length = static_cast<int>(tokens.size());
+  runner.start(length);
+  std::vector<std::vector<float>> rows;
+  for (int begin = 0, i = 0; begin < length; ++i) {
+    const int size = parts.empty() ? length : parts[static_cast<size_t>(i) % parts.size()];
+    const int end = std::min(length, begin + size);
+    std::vector<int32_t> wanted;
+    for (const int32_t position : positions)
+      if (position >= begin && position < end) wanted.push_back(position - begin);
+    for (auto& row : runner.run({tokens.begin() + begin, tokens.begin() + end}, wanted))
+      rows.push_back(std::move(row));
+    begin = end;
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("float32 logits of every family are the reference's") {
+  for_each_model([](const std::string& name, element record, const std::string& dir) {
+    ModelRunner runner = runner_of(dir, DType::kF32);
+    float worst = 0.0f;
+    for (const element sequence : record["sequences"]) {
+      const auto rows = rows_of(runner, sequence, {});
+      REQUIRE(rows.size() == sequence["float32"].get_array().size());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto reference = floats(sequence["float32"].at(i));
+        worst = std::max(worst, largest_difference(rows[i], reference) / largest(reference));
+      }
+    }
+    CHECK(worst <= 1e-4f);
+    MESSAGE(fmt::format("{}: largest difference {:.1e} of the largest logit", name, worst));
+  });
+}
+
+TEST_CASE("bfloat16 logits of every family are about as near to float32 as the reference's") {
+  for_each_model([](const std::string& name, element record, const std::string& dir) {
+    ModelRunner runner = runner_of(dir, DType::kBF16);
+    float ours = 0.0f, theirs = 0.0f;
+    for (const element sequence : record["sequences"]) {
+      const auto rows = rows_of(runner, sequence, {});
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto exact = floats(sequence["float32"].at(i));
+        ours = std::max(ours, largest_difference(rows[i], exact));
+        theirs = std::max(theirs, largest_difference(floats(sequence["bfloat16"].at(i)), exact));
+      }
+    }
+    CHECK(ours <= 1.5f * theirs);
+    MESSAGE(fmt::format("{}: largest error {:.4f}, the reference's {:.4f}", name, ours, theirs));
+  });
+}
+
+TEST_CASE("a family's logits have the same bits in whatever parts a sequence is computed") {
+  for_each_model([](const std::string&, element record, const std::string& dir) {
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      ModelRunner runner = runner_of(dir, compute);
+      for (const element sequence : record["sequences"]) {
+        const auto whole = rows_of(runner, sequence, {});
+        for (const std::vector<int>& parts : {std::vector<int>{1}, {3}, {7, 1, 1}, {24, 5}}) {
+          CAPTURE(parts[0]);
+          CHECK(rows_of(runner, sequence, parts) == whole);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("greedy completions of every family are the reference's") {
+  for_each_model([](const std::string&, element record, const std::string& dir) {
+    ModelRunner runner = runner_of(dir, DType::kF32);
+    const element greedy = record["greedy"];
+    const auto prompt = ints(greedy["prompt"]), expected = ints(greedy["token_ids"]);
+    runner.start(static_cast<int>(prompt.size() + expected.size()));
+    std::vector<TokenId> tokens = {
+        best_of(runner.run(prompt, {static_cast<int32_t>(prompt.size()) - 1})[0])};
+    while (tokens.size() < expected.size())
+      tokens.push_back(best_of(runner.run({tokens.back()}, {0})[0]));
+    CHECK(tokens == expected);
+  });
+}

@@ -1,0 +1,379 @@
+// What config.json of each family means: old forms and new ones, absent fields, refusals.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "model/model.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+#include "tests/support/tiny_model.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// Of a config with these fields behind the architecture and sizes that no family is without.
+std::string config_of(const std::string& architecture, const std::string& fields) {
+  return fmt::format(R"({{"architectures": ["{}"], "hidden_size": 24, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
+      "vocab_size": 61{}}})",
+                     architecture, fields);
+}
+
+ModelSpec spec_from(const std::string& config) {
+  TempDir dir;
+  write_file(dir / "config.json", config);
+  return open_model(dir.path(), WeightSource::kDummy).spec;
+}
+
+ModelSpec spec_of(const std::string& architecture, const std::string& fields) {
+  return spec_from(config_of(architecture, fields));
+}
+
+std::string refusal(const std::string& architecture, const std::string& fields) {
+  try {
+    (void)spec_of(architecture, fields);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::vector<int> windows(const ModelSpec& spec) {
+  std::vector<int> all;
+  for (const LayerSpec& layer : spec.layers) all.push_back(layer.window);
+  return all;
+}
+
+const std::vector<float>& rope_of(const ModelSpec& spec, size_t layer) {
+  return spec.rope_inv_freq.at(static_cast<size_t>(spec.layers.at(layer).rope));
+}
+
+constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
+                     *kLlama = "LlamaForCausalLM", *kMistral = "MistralForCausalLM",
+                     *kGemma = "Gemma3ForCausalLM";
+using Ints = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("a Gemma's old and new configs mean the same") {
+  const ModelSpec old_form = spec_of(kGemma, R"(, "head_dim": 8, "sliding_window": 3,
+      "sliding_window_pattern": 2, "rope_theta": 7e4, "rope_local_base_freq": 500,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0})");
+  const ModelSpec new_form = spec_of(kGemma, R"(, "head_dim": 8, "sliding_window": 3,
+      "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+      "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 70000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}})");
+  for (const ModelSpec& spec : {old_form, new_form}) {
+    CHECK(windows(spec) == Ints{3, 0, 3, 0});
+    CHECK(rope_of(spec, 0) == rope_of(old_form, 0));
+    CHECK(rope_of(spec, 1) == rope_of(old_form, 1));
+    CHECK(rope_of(spec, 0) != rope_of(spec, 1));
+    CHECK(rope_of(spec, 0)[0] == 1.0f);
+    CHECK(rope_of(spec, 1)[0] == 0.125f);  // the scaling is the full layers' alone
+  }
+}
+
+TEST_CASE("what a Gemma's config leaves out has the family's default") {
+  const ModelSpec spec = spec_from(R"({"architectures": ["Gemma3ForCausalLM"]})");
+  CHECK(spec.hidden == 2304);
+  CHECK(spec.vocab == 262208);
+  CHECK(spec.intermediate == 9216);
+  CHECK(spec.max_positions == 131072);
+  CHECK(spec.layers.size() == 26);
+  CHECK(spec.heads == 8);
+  CHECK(spec.kv_heads == 4);
+  CHECK(spec.head_dim == 256);
+  CHECK(spec.tied_embeddings);
+  CHECK(spec.qk_norm);
+  CHECK(spec.sandwich_norm);
+  CHECK(spec.norm_weight_offset == 1.0f);
+  CHECK(spec.embedding_scale == 48.0f);
+  CHECK(spec.attention_scale == 1.0f / 16.0f);
+  CHECK(spec.activation == Activation::kGeluTanh);
+  CHECK(spec.eos_tokens == std::vector<TokenId>{1});
+  for (size_t i = 0; i < 26; ++i) CHECK(spec.layers[i].window == (i % 6 == 5 ? 0 : 4096));
+  CHECK(rope_of(spec, 0)[127] == doctest::Approx(std::pow(1e4, -254.0 / 256)));
+  CHECK(rope_of(spec, 5)[127] == doctest::Approx(std::pow(1e6, -254.0 / 256)));
+  CHECK(spec_of(kGemma, R"(, "query_pre_attn_scalar": 4)").attention_scale == 0.5f);
+}
+
+TEST_CASE("a Gemma with pictures is its text model, whatever its tensors are called") {
+  const std::string config =
+      R"({"architectures": ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 6],
+          "vision_config": {"hidden_size": 3}, "text_config": )" +
+      config_of("x", R"(, "head_dim": 8, "eos_token_id": 5)") + "}";
+  const ModelSpec spec = spec_from(config);
+  CHECK(spec.hidden == 24);
+  CHECK(spec.eos_tokens == std::vector<TokenId>{1, 6});
+  for (const char* prefix : {"language_model.model.", "model.language_model."}) {
+    TempDir dir;
+    write_file(dir / "config.json", config);
+    const std::string header = fmt::format(
+        R"({{"{}embed_tokens.weight": {{"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}}}   )",
+        prefix);
+    const uint64_t length = header.size();
+    write_file(dir / "model.safetensors",
+               std::string(reinterpret_cast<const char*>(&length), 8) + header + "1234");
+    const LoadedModel model = open_model(dir.path());
+    CHECK(model.names.embedding == std::string(prefix) + "embed_tokens.weight");
+    CHECK(model.names.layers[3].mlp_out_norm ==
+          std::string(prefix) + "layers.3.post_feedforward_layernorm.weight");
+  }
+}
+
+TEST_CASE("a Qwen has windows only where it says so, and then in its upper layers") {
+  for (const char* qwen : {kQwen2, kQwen3}) {
+    const auto of = [&](const char* fields) { return windows(spec_of(qwen, fields)); };
+    CHECK(of(R"(, "sliding_window": 5, "max_window_layers": 1)") == Ints{0, 0, 0, 0});
+    CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1)") ==
+          Ints{0, 5, 5, 5});
+    CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5)") == Ints{0, 0, 0, 0});
+    CHECK(of(R"(, "use_sliding_window": true, "max_window_layers": 3)") == Ints{0, 0, 0, 4096});
+    CHECK(of(R"(, "use_sliding_window": true, "sliding_window": null,
+        "max_window_layers": 0)") == Ints{0, 0, 0, 0});
+    CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 2, "max_window_layers": 0,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention",
+                        "full_attention"])") == Ints{0, 2, 0, 0});
+  }
+}
+
+TEST_CASE("a Mistral has windows in the layers that it names, else in every layer or in none") {
+  CHECK(windows(spec_of(kMistral, R"(, "sliding_window": 9)")) == Ints{9, 9, 9, 9});
+  CHECK(windows(spec_of(kMistral, R"(, "sliding_window": null)")) == Ints{0, 0, 0, 0});
+  CHECK(windows(spec_of(kMistral, "")) == Ints{4096, 4096, 4096, 4096});
+  const std::string alternating = R"(, "layer_types": ["full_attention", "sliding_attention",
+      "attention", "sliding_attention"])";
+  for (const char* mistral : {kMistral, "MinistralForCausalLM"}) {
+    const auto of = [&](const std::string& fields) { return windows(spec_of(mistral, fields)); };
+    CHECK(of(R"(, "sliding_window": 9)" + alternating) == Ints{0, 9, 0, 9});
+    CHECK(of(alternating) == Ints{0, 4096, 0, 4096});
+    CHECK(of(R"(, "sliding_window": 9, "layer_types": null)") == Ints{9, 9, 9, 9});
+    CHECK(of(R"(, "sliding_window": null, "layer_types": ["full_attention", "full_attention",
+        "full_attention", "full_attention"])") == Ints{0, 0, 0, 0});
+  }
+}
+
+TEST_CASE("families differ in what an absent field means") {
+  const auto heads_of = [](const char* architecture, const char* kv_heads) {
+    return spec_from(fmt::format(R"({{"architectures": ["{}"], "hidden_size": 64,
+        "num_attention_heads": 32, "num_hidden_layers": 1, "intermediate_size": 8,
+        "vocab_size": 9{}}})",
+                                 architecture, kv_heads));
+  };
+  CHECK(heads_of("LlamaForCausalLM", "").kv_heads == 32);
+  CHECK(heads_of(kMistral, "").kv_heads == 8);
+  CHECK(heads_of(kMistral, R"(, "num_key_value_heads": null)").kv_heads == 32);
+  CHECK(heads_of(kQwen2, "").kv_heads == 32);
+  CHECK(heads_of(kQwen2, "").head_dim == 2);
+  CHECK(heads_of(kQwen3, "").head_dim == 128);
+  CHECK(heads_of(kMistral, "").eos_tokens == std::vector<TokenId>{2});
+  CHECK(heads_of(kQwen3, "").eos_tokens.empty());
+  CHECK(heads_of(kMistral, "").max_positions == 131072);
+  CHECK(heads_of("LlamaForCausalLM", "").max_positions == 2048);
+  CHECK(heads_of(kQwen2, "").max_positions == 32768);
+  CHECK(heads_of(kQwen2, R"(, "attention_bias": false)").qkv_bias);
+  CHECK_FALSE(heads_of(kQwen3, "").tied_embeddings);
+}
+
+TEST_CASE("attention that is null for causal is causal, as where nothing is said") {
+  for (const char* family : {kLlama, kMistral, kQwen2, kQwen3, kGemma}) {
+    CAPTURE(family);
+    CHECK_NOTHROW(spec_of(family, R"(, "is_causal": null)"));
+  }
+}
+
+TEST_CASE("what a family does not cover is refused by field and value") {
+  struct Case {
+    const char *architecture, *fields, *field, *said;
+  };
+  const Case cases[] = {
+      {kGemma, R"("attn_logit_softcapping": 50.0)", "attn_logit_softcapping", "50"},
+      {kGemma, R"("final_logit_softcapping": 30)", "final_logit_softcapping", "30"},
+      {kGemma, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
+      {kGemma, R"("attention_bias": true)", "attention_bias", "not supported"},
+      {kGemma, R"("hidden_activation": "gelu")", "hidden_activation", "gelu_pytorch_tanh"},
+      {kGemma, R"("query_pre_attn_scalar": 0)", "query_pre_attn_scalar", "is 0"},
+      {kGemma, R"("sliding_window_pattern": 0)", "sliding_window_pattern", "is 0"},
+      {kGemma, R"("sliding_window": null)", "sliding_window", "is off"},
+      {kGemma, R"("sliding_window": 0)", "sliding_window", "is 0"},
+      {kGemma, R"("layer_types": ["full_attention"])", "layer_types", "has 1 entries, expected 4"},
+      {kGemma, R"("layer_types": [])", "layer_types", "has 0 entries"},
+      {kGemma, R"("layer_types": ["chunked_attention"])", "layer_types", "'chunked_attention'"},
+      {kGemma, R"("rope_parameters": {"rope_type": "linear", "factor": 2})", "rope_parameters",
+       "full_attention"},
+      {kGemma, R"("rope_parameters": {"full_attention": {"rope_type": "yarn"}})",
+       "rope_parameters.full_attention.rope_type", "'yarn'"},
+      {kGemma, R"("rope_parameters": {"full_attention": {}}, "rope_scaling": {"factor": 2})",
+       "rope_scaling", "beside rope_parameters"},
+      {kGemma, R"("rope_scaling": {"type": "dynamic"})", "rope_scaling.type", "'dynamic'"},
+      {kGemma, R"("rope_local_base_freq": 0)", "rope_local_base_freq", "is 0"},
+      {kQwen3, R"("attention_bias": true)", "attention_bias", "not supported"},
+      {kQwen3, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
+      {kQwen3, R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})", "rope_scaling.rope_type",
+       "'yarn'"},
+      {kQwen2, R"("rope_scaling": {"type": "mrope"})", "rope_scaling.type", "'mrope'"},
+      {kQwen2, R"("use_sliding_window": 1)", "use_sliding_window", "true or false"},
+      {kQwen2, R"("layer_types": ["sliding_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "sliding_window", "is off"},
+      {kMistral, R"("sliding_window": -1)", "sliding_window", "is -1"},
+      {kMistral, R"("layer_types": ["full_attention"])", "layer_types",
+       "has 1 entries, expected 4"},
+      {kMistral, R"("layer_types": ["sliding_attention", "chunked_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'chunked_attention'"},
+      {kMistral, R"("sliding_window": null, "layer_types": ["sliding_attention", "full_attention",
+          "full_attention", "full_attention"])",
+       "sliding_window", "is off"},
+      {kLlama, R"("layer_types": ["chunked_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'chunked_attention'"},
+      {kLlama, R"("layer_types": ["full_attention", "sliding_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'sliding_attention'"},
+      {kQwen2, R"("layer_types": ["linear_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'linear_attention'"},
+      {kQwen3, R"("layer_types": ["linear_attention", "full_attention", "full_attention",
+          "full_attention"])",
+       "layer_types", "'linear_attention'"},
+      {kLlama, R"("is_causal": false)", "is_causal", "is not true"},
+      {kMistral, R"("is_causal": false)", "is_causal", "is not true"},
+      {kQwen2, R"("is_causal": false)", "is_causal", "is not true"},
+      {kQwen3, R"("is_causal": false)", "is_causal", "is not true"},
+      {kGemma, R"("is_causal": false)", "is_causal", "is not true"},
+      {kGemma, R"("is_causal": "no")", "is_causal", "true or false"},
+      {"Gemma3ForConditionalGeneration", R"("is_causal": false)", "is_causal", "is not true"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"is_causal": false})",
+       "text_config.is_causal", "is not true"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"use_bidirectional_attention": true})",
+       "text_config.use_bidirectional_attention", "is true"},
+      {kMistral, R"("attention_bias": true)", "attention_bias", "not supported"},
+      {kMistral, R"("quantization_config": {"quant_method": "fp8"})", "quantization_config",
+       "quantized"},
+      {"MixtralForCausalLM", R"("num_local_experts": 8)", "num_local_experts", "experts"},
+      {"Qwen3MoeForCausalLM", R"("x": 0)", "architectures",
+       "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "
+       "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration"},
+      {"Gemma2ForCausalLM", R"("x": 0)", "architectures", "'Gemma2ForCausalLM'"},
+      {"Gemma3ForConditionalGeneration", R"("x": 0)", "text_config", "is missing"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"quantization_config": {}})",
+       "text_config.quantization_config", "quantized"},
+      {"Gemma3ForConditionalGeneration", R"("text_config": {"final_logit_softcapping": 1})",
+       "text_config.final_logit_softcapping", "is 1"},
+  };
+  for (const Case& c : cases) {
+    const std::string error = refusal(c.architecture, fmt::format(", {}", c.fields));
+    CAPTURE(c.fields);
+    CAPTURE(error);
+    CHECK(error.find(fmt::format("/config.json: '{}' ", c.field)) != std::string::npos);
+    CHECK(error.find(c.said) != std::string::npos);
+  }
+}
+
+TEST_CASE("the embedding scale is rounded to the type of computation") {
+  TempDir dir;
+  write_file(dir / "config.json", config_of(kGemma, R"(, "head_dim": 8)"));
+  for (const auto& [compute, scale] :
+       {std::pair{DType::kF32, 4.89897949f}, {DType::kBF16, 4.90625f}}) {
+    const ModelRunner runner(dir.path(), compute, available_isas().back(), 1, WeightSource::kDummy);
+    CHECK(runner.weights.embedding_scale == scale);
+  }
+}
+
+TEST_CASE("a tied head that is stored counts only where it differs") {
+  const TinyModel untied;  // its embedding and its head differ
+  const auto say_tied = [](const std::string& dir) {
+    std::string config = read_file(dir + "/config.json");
+    const size_t at = config.find("\"tie_word_embeddings\": false");
+    REQUIRE(at != std::string::npos);
+    write_file(dir + "/config.json", config.replace(at, 28, "\"tie_word_embeddings\": true "));
+  };
+  say_tied(untied.dir());
+  CHECK_FALSE(open_model(untied.dir()).spec.tied_embeddings);
+
+  const std::string path = untied.dir() + "/model.safetensors";
+  const std::string original = read_file(path);
+  std::string file = original;  // the head under another name: only the embedding is left
+  file.replace(file.find("lm_head.weight"), 14, "lm_hand.weight");
+  write_file(path, file);
+  LoadedModel model = open_model(untied.dir());
+  CHECK(model.spec.tied_embeddings);
+  CHECK(model.names.embedding == "model.embed_tokens.weight");
+
+  file = original;  // only the head is left
+  file.replace(file.find("embed_tokens"), 12, "embed_hidden");
+  write_file(path, file);
+  model = open_model(untied.dir());
+  CHECK(model.spec.tied_embeddings);
+  CHECK(model.names.embedding == "lm_head.weight");
+
+  write_file(path, original);
+  file = original;  // both are there and the same
+  {
+    const Checkpoint checkpoint(untied.dir());
+    const Tensor embedding = checkpoint.tensor("model.embed_tokens.weight", 61, 24);
+    const Tensor head = checkpoint.tensor("lm_head.weight", 61, 24);
+    const auto bytes_of = [](const Tensor& tensor) {
+      return std::string(static_cast<const char*>(tensor.data),
+                         static_cast<size_t>(tensor.bytes()));
+    };
+    file.replace(file.find(bytes_of(head)), bytes_of(head).size(), bytes_of(embedding));
+  }
+  write_file(path, file);
+  model = open_model(untied.dir());
+  CHECK(model.spec.tied_embeddings);
+  CHECK(model.names.embedding == "model.embed_tokens.weight");
+
+  const TinyModel tied({.tied = true});
+  CHECK(open_model(tied.dir()).spec.tied_embeddings);
+}
+
+TEST_CASE("a mutated config is an error or a model that computes") {
+  const std::string configs[] = {
+      config_of("LlamaForCausalLM", R"(, "rope_scaling": {"type": "linear", "factor": 2})"),
+      config_of(kQwen2, R"(, "use_sliding_window": true, "sliding_window": 3,
+          "max_window_layers": 1)"),
+      config_of(kQwen3, R"(, "head_dim": 8, "eos_token_id": 5)"),
+      config_of(kGemma, R"(, "head_dim": 8, "sliding_window": 3, "sliding_window_pattern": 2)")};
+  const std::string alphabet = "0123456789[]{},:\"-eE.tfn \\\0\xFF";
+  std::mt19937 random(9);
+  int errors = 0, computed = 0;
+  for (int trial = 0; trial < 1500; ++trial) {
+    std::string config = configs[random() % std::size(configs)];
+    for (uint32_t i = 0, n = 1 + random() % 3; i < n; ++i) {
+      const size_t at = random() % config.size();
+      const char c = alphabet[random() % alphabet.size()];
+      switch (random() % 4) {
+        case 0: config.insert(at, 1, c); break;
+        case 1: config.erase(at, 1 + random() % 4); break;
+        default: config[at] = c; break;
+      }
+    }
+    CAPTURE(config);
+    TempDir dir;
+    write_file(dir / "config.json", config);
+    try {
+      int64_t elements = 0;
+      const LoadedModel model = open_model(dir.path(), WeightSource::kDummy);
+      for (const auto& tensor : needed_tensors(model.spec, model.names))
+        elements += tensor.rows * tensor.cols;
+      if (elements > 1 << 20) continue;
+      ModelRunner runner(dir.path(), DType::kF32, available_isas().back(), 1, WeightSource::kDummy);
+      runner.start(4);
+      CHECK(runner.run({0, 0, 0}, {2})[0].size() == static_cast<size_t>(model.spec.vocab));
+      ++computed;
+    } catch (const Error&) {
+      ++errors;
+    }
+  }
+  CHECK(errors > 300);
+  CHECK(computed > 100);
+}

@@ -1,0 +1,130 @@
+// The bundled models against what transformers computes with them (scripts/make_goldens.py).
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/model_goldens.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+#include "text/files/make_tokenizer.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+using simdjson::dom::element;
+
+constexpr const char* kModels[] = {"story-llama", "story-qwen3", "story-gemma3"};
+
+std::string directory_of(const std::string& model) { return source_dir() + "/datasets/" + model; }
+
+// Calls `visit` with every record of a golden file; returns how many there are.
+template <class Visit>
+int for_each_record(const std::string& model, const std::string& name, const Visit& visit) {
+  const std::string path = source_dir() + "/tests/data/" + model + "/" + name;
+  simdjson::dom::parser parser;
+  int count = 0;
+  for (const element record : parser.load_many(path, 1 << 22)) {
+    visit(record);
+    ++count;
+  }
+  return count;
+}
+
+std::string name_of(element record) {
+  const std::string_view id = record["id"];
+  return std::string(id);
+}
+
+}  // namespace
+
+TEST_CASE("the bundled tokenizers give the reference's ids") {
+  for (const std::string model : kModels) {
+    CAPTURE(model);
+    const auto tokenizer = make_tokenizer(directory_of(model));
+    REQUIRE(tokenizer != nullptr);
+    const int count = for_each_record(model, "tokens.jsonl", [&](element record) {
+      const std::string_view text = record["text"];
+      CAPTURE(text);
+      CHECK(tokenizer->encode(text) == ints(record["token_ids"]));
+    });
+    CHECK(count >= 60);
+  }
+}
+
+TEST_CASE("float32 logits of the bundled models are the reference's") {
+  for (const std::string model : kModels) {
+    CAPTURE(model);
+    ModelRunner runner(directory_of(model), DType::kF32);
+    float worst = 0.0f;
+    const int count = for_each_record(model, "logits.jsonl", [&](element record) {
+      const auto tokens = ints(record["token_ids"]);
+      runner.start(static_cast<int>(tokens.size()));
+      const auto rows = runner.run(tokens, ints(record["positions"]));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto reference = floats(record["float32"].at(i));
+        const float difference = largest_difference(rows[i], reference) / largest(reference);
+        CHECK(difference <= 1e-4f);
+        worst = std::max(worst, difference);
+      }
+    });
+    CHECK(count >= 10);
+    MESSAGE(
+        fmt::format("{}: float32: largest difference {:.1e} of the largest logit", model, worst));
+  }
+}
+
+TEST_CASE("bfloat16 logits are about as near to float32 as the reference's bfloat16 ones") {
+  for (const std::string model : kModels) {
+    CAPTURE(model);
+    ModelRunner runner(directory_of(model), DType::kBF16);
+    float ours = 0.0f, theirs = 0.0f, worst_row = 0.0f;
+    const int count = for_each_record(model, "logits.jsonl", [&](element record) {
+      const auto tokens = ints(record["token_ids"]);
+      runner.start(static_cast<int>(tokens.size()));
+      const auto rows = runner.run(tokens, ints(record["positions"]));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto exact = floats(record["float32"].at(i));
+        const float our_error = largest_difference(rows[i], exact);
+        const float their_error = largest_difference(floats(record["bfloat16"].at(i)), exact);
+        CHECK(our_error <= 1.5f * their_error);
+        worst_row = std::max(worst_row, our_error / their_error);
+        ours = std::max(ours, our_error);
+        theirs = std::max(theirs, their_error);
+      }
+    });
+    CHECK(count >= 10);
+    MESSAGE(fmt::format(
+        "{}: bfloat16: largest error {:.3f}, the reference's {:.3f}; worst row {:.2f} times", model,
+        ours, theirs, worst_row));
+  }
+}
+
+TEST_CASE("greedy completions of the bundled models are the reference's") {
+  for (const std::string model : kModels) {
+    CAPTURE(model);
+    ModelRunner runner(directory_of(model), DType::kF32);
+    std::map<std::string, std::vector<TokenId>> prompts;
+    for_each_record(model, "tokens.jsonl",
+                    [&](element record) { prompts[name_of(record)] = ints(record["token_ids"]); });
+    const int count = for_each_record(model, "completions.jsonl", [&](element record) {
+      const std::string id = name_of(record);
+      const auto expected = ints(record["token_ids"]);
+      CAPTURE(id);
+      const std::vector<TokenId>& prompt = prompts.at(id);
+      runner.start(static_cast<int>(prompt.size() + expected.size()));
+      std::vector<TokenId> tokens = {
+          best_of(runner.run(prompt, {static_cast<int32_t>(prompt.size()) - 1})[0])};
+      while (tokens.size() < expected.size())
+        tokens.push_back(best_of(runner.run({tokens.back()}, {0})[0]));
+      CHECK(tokens == expected);
+    });
+    CHECK(count >= 50);
+  }
+}

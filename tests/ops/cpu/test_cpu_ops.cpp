@@ -1,0 +1,167 @@
+// The CPU's Ops: every method gives the same bits on each instruction set and number of threads.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/support/ops_support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+std::vector<CpuOptions> every_way(DType compute) {
+  std::vector<CpuOptions> ways;
+  for (const CpuIsa isa : available_isas()) {
+    for (const int threads : {1, 3}) ways.push_back({isa, threads, compute});
+  }
+  return ways;
+}
+
+// A matrix of random numbers in any of the file's types.
+struct Matrix {
+  Matrix(Random& random, DType dtype, int64_t rows, int64_t cols)
+      : bytes(rows * cols * size_of(dtype)), tensor{bytes.data(), dtype, rows, cols, cols} {
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      if (dtype == DType::kF32) {
+        tensor.row<float>(0)[i] = random.normal();
+      } else if (dtype == DType::kBF16) {
+        tensor.row<uint16_t>(0)[i] = static_cast<uint16_t>(bits_of(random.normal()) >> 16);
+      } else {  // float16 within +-4, some subnormal
+        tensor.row<uint16_t>(0)[i] = static_cast<uint16_t>(random.bits() & 0x83ff) |
+                                     static_cast<uint16_t>(random.below(17) << 10);
+      }
+    }
+  }
+  float at(int64_t i, int64_t c) const {
+    if (tensor.dtype == DType::kF32) return tensor.row<float>(i)[c];
+    float y;
+    if (tensor.dtype == DType::kBF16) {
+      kPortableKernels.from_bf16(tensor.row<bf16>(i) + c, &y, 1);
+    } else {
+      kPortableKernels.from_f16(tensor.row<f16>(i) + c, &y, 1);
+    }
+    return y;
+  }
+
+  std::vector<char> bytes;
+  Tensor tensor;
+};
+
+constexpr DType kFileTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+
+// Everything but attention, on shapes with tails; all results one after the other.
+std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
+  Random random{seed};
+  const auto ops = make_cpu_ops(options);
+  const int tokens = random.between(1, 70), head = 2 * random.between(1, 20);
+  const int hidden = head * random.between(1, 12), wide = random.between(1, 400), vocab = 50;
+  Batch batch;
+  for (int i = 0; i < tokens; ++i) {
+    batch.tokens.push_back(random.below(vocab));
+    batch.positions.push_back(random.below(4096));
+    if (random.below(3) == 0) batch.logit_tokens.push_back(i);
+  }
+  const BatchView staged = ops->stage(batch);
+  std::vector<float> results;
+  const auto record = [&](const Tensor& t) {
+    for (int64_t i = 0; i < t.rows; ++i) {
+      results.insert(results.end(), t.row<float>(i), t.row<float>(i) + t.cols);
+    }
+  };
+  const auto scratch = [&](int64_t rows, int64_t cols) {
+    return ops->scratch(DType::kF32, rows, cols);
+  };
+
+  const DType file_type = kFileTypes[random.below(options.compute == DType::kF32 ? 3 : 2)];
+  const Matrix table(random, file_type, vocab, hidden), scale(random, file_type, 1, hidden);
+  const Matrix head_scale(random, file_type, 1, head);
+  const Matrix up_weight(random, options.compute, wide, hidden);
+  const Matrix gate_weight(random, options.compute, wide, hidden);
+  const Tensor x = scratch(tokens, hidden), y = scratch(tokens, hidden);
+  ops->embed(table.tensor, staged.tokens, 1.5f, x);
+  ops->rms_norm(x, ops->upload(scale.tensor, DType::kF32), 1.0f, 1e-5f, y);
+  record(y);
+  ops->rms_norm(y, ops->upload(head_scale.tensor, DType::kF32), 0.0f, 1e-5f, y);
+  ops->add(y, x);
+  record(y);
+  Matrix frequencies(random, DType::kF32, 1, head / 2);
+  const Tensor angles = scratch(tokens, head);
+  ops->rope_table(staged.positions, frequencies.tensor, angles);
+  ops->rope(y, angles);
+  record(y);
+  const Tensor up = scratch(tokens, wide), gate = scratch(tokens, wide);
+  const Product products[] = {{up_weight.tensor, up}, {gate_weight.tensor, gate}};
+  ops->matmul(y, products);
+  record(up);
+  for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
+    const Tensor out = scratch(tokens, wide);
+    ops->gate(gate, up, f, out);
+    record(out);
+  }
+  const Tensor some = scratch(std::ssize(batch.logit_tokens), hidden);
+  ops->gather_rows(y, staged.logit_tokens, some);
+  record(some);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("every operation has the same bits on each instruction set and number of threads") {
+  MESSAGE("instruction sets: " << isa_names());
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    for (uint64_t seed = 0; seed < 25; ++seed) {
+      const auto right = run_everything({CpuIsa::kPortable, 1, compute}, seed);
+      for (const CpuOptions& options : every_way(compute)) {
+        INFO(name_of(options.isa) << ", " << options.num_threads << " threads, seed " << seed);
+        CHECK(count_differences(run_everything(options, seed), right) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an upload is a view of the same type or a copy rounded to nearest even") {
+  Random random{7};
+  for (const CpuOptions& options : every_way(DType::kF32)) {
+    const auto ops = make_cpu_ops(options);
+    for (const DType from : kFileTypes) {
+      const Matrix m(random, from, 5, random.between(1, 3000));
+      CHECK(ops->upload(m.tensor, from).data == m.tensor.data);
+      const Tensor wide = ops->upload(m.tensor, DType::kF32);
+      const Tensor narrow = ops->upload(m.tensor, DType::kBF16);
+      for (int64_t i = 0; i < 5; ++i) {
+        for (int64_t c = 0; c < m.tensor.cols; ++c) {
+          const float right = m.at(i, c);
+          REQUIRE(same(wide.row<float>(i)[c], right));
+          bf16 rounded;
+          kPortableKernels.to_bf16(&right, &rounded, 1);
+          REQUIRE(narrow.row<bf16>(i)[c].bits == rounded.bits);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding looks rows up and scales them") {
+  Random random{8};
+  for (const DType type : kFileTypes) {
+    const Matrix table(random, type, 9, 77);
+    const auto ops = make_cpu_ops({.num_threads = 2});
+    const BatchView staged = ops->stage({.tokens = {8, 0, 3}});
+    const Tensor out = ops->scratch(DType::kF32, 3, 77);
+    ops->embed(table.tensor, staged.tokens, 0.3f, out);
+    for (int c = 0; c < 77; ++c) {
+      CHECK(out.row<float>(0)[c] == table.at(8, c) * 0.3f);
+      CHECK(out.row<float>(2)[c] == table.at(3, c) * 0.3f);
+    }
+  }
+}
+
+TEST_CASE("a cache that cannot be had is an error that names the bytes") {
+  const auto ops = make_cpu_ops({});
+  CHECK_THROWS_WITH_AS(ops->allocate_kv(DType::kF32, 8, 128, int64_t{1} << 40),
+                       doctest::Contains("4503599627370496"), Error);
+}
+
+TEST_CASE("a description names the instruction set and the threads") {
+  CHECK(make_cpu_ops({.num_threads = 2})->description() == "cpu (portable, 2 threads)");
+  CHECK(make_cpu_ops({})->description() == "cpu (portable, 1 thread)");
+}

@@ -1,0 +1,156 @@
+// Operations on rows against their definitions, in every build and for every tail.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tests/support/ops_support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+std::vector<float> exp_of(std::vector<float> x) {
+  kPortableKernels.exp(x.data(), x.data(), std::ssize(x));
+  return x;
+}
+
+void check_length(Random& random, int n) {
+  const std::vector<float> x = random.normals(n, 3), w = random.normals(n);
+  const auto each = [&](const auto& f) {
+    std::vector<float> y(n);
+    for (int i = 0; i < n; ++i) y[i] = f(i);
+    return y;
+  };
+  const std::vector<float> squares = each([&](int i) { return x[i] * x[i]; });
+  const float scale = 1.0f / std::sqrt(interleaved_sum(squares) / static_cast<float>(n) + 1e-6f);
+  const auto norm = each([&](int i) { return x[i] * scale * (w[i] + 1.0f); });
+  const auto minus = exp_of(each([&](int i) { return 0.0f - x[i]; }));
+  const auto inner = exp_of(each([&](int i) {
+    return x[i] * (-1.5957691216057308f + -0.07135481627260025f * (x[i] * x[i]));
+  }));
+  const auto silu = each([&](int i) { return x[i] / (1.0f + minus[i]) * w[i]; });
+  const auto gelu = each([&](int i) { return x[i] / (1.0f + inner[i]) * w[i]; });
+  const auto weights = exp_of(each([&](int i) { return (x[i] - 2.0f) / 0.7f; }));
+  for (int i = 0; i < n; ++i) {
+    const double a = x[i], u = std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a);
+    CHECK(std::abs(silu[i] - a / (1 + std::exp(-a)) * w[i]) < 4e-7 * (1 + std::abs(silu[i])));
+    CHECK(std::abs(gelu[i] - a / 2 * (1 + std::tanh(u)) * w[i]) < 4e-7 * (1 + std::abs(gelu[i])));
+  }
+
+  for (const Kernels* k : usable_kernels()) {
+    INFO(k->name << ", length " << n);
+    // One more element, which nothing may write.
+    const auto is = [&](const std::vector<float>& right, const std::function<void(float*)>& f) {
+      std::vector<float> y(n + 1, 77.0f);
+      f(y.data());
+      CHECK(y.back() == 77.0f);
+      y.pop_back();
+      CHECK(count_differences(y, right) == 0);
+    };
+    CHECK(same(k->sum(x.data(), n), interleaved_sum(x)));
+    CHECK(k->largest(x.data(), n) == *std::max_element(x.begin(), x.end()));
+    is(norm, [&](float* y) { k->rms_norm(x.data(), w.data(), 1, 1e-6f, y, n); });
+    is(silu, [&](float* y) { k->silu(x.data(), w.data(), y, n); });
+    is(gelu, [&](float* y) { k->gelu_tanh(x.data(), w.data(), y, n); });
+    is(weights, [&](float* y) { k->weights(x.data(), 2.0f, 0.7f, y, n); });
+    is(each([&](int i) { return x[i] * 3.7f; }), [&](float* y) { k->scale(x.data(), 3.7f, y, n); });
+    is(each([&](int i) { return x[i] + w[i]; }), [&](float* y) {
+      std::copy(x.begin(), x.end(), y);
+      k->add(y, w.data(), n);
+    });
+    const int half = n / 2;
+    std::vector<float> rotated = x;
+    k->rope(rotated.data(), w.data(), norm.data(), half);
+    for (int i = 0; i < half; ++i) {
+      CHECK(same(rotated[i], x[i] * w[i] - x[half + i] * norm[i]));
+      CHECK(same(rotated[half + i], x[half + i] * w[i] + x[i] * norm[i]));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("operations on rows equal their definition on every length and instruction set") {
+  MESSAGE("instruction sets: " << isa_names());
+  const FlushDenormals guard;
+  Random random{3};
+  for (int n = 1; n < 70; ++n) check_length(random, n);
+  for (const int n : {576, 2048, 3071, 3072}) check_length(random, n);
+}
+
+TEST_CASE("the largest number and the weights leave out what is not finite") {
+  for (const Kernels* kernels : usable_kernels()) {
+    for (const int n : {1, 5, 16, 40}) {
+      std::vector<float> x(n, NAN), y(n);
+      x[n / 2] = INFINITY;
+      CHECK(kernels->largest(x.data(), n) == -INFINITY);
+      x[n - 1] = -3;
+      CHECK(kernels->largest(x.data(), n) == -3);
+      kernels->weights(x.data(), -3, 1, y.data(), n);
+      for (int i = 0; i < n; ++i) CHECK(y[i] == (i == n - 1 ? 1.0f : 0.0f));
+    }
+  }
+}
+
+TEST_CASE("a bias is added to every row, and so it is by a backend that leaves it to add()") {
+  constexpr int64_t kRows = 70, kCols = 1003, kStride = 1010;  // worth several threads
+  Random random{8};
+  const std::vector<float> x = random.normals(kRows * kStride);
+  std::vector<float> bias = random.normals(kCols);
+  for (const CpuIsa isa : available_isas()) {
+    const auto ops = make_cpu_ops({.isa = isa, .num_threads = 3});
+    std::vector<float> ours = x, plain = x;
+    const auto rows_of = [&](std::vector<float>& data) {
+      return Tensor{data.data(), DType::kF32, kRows, kCols, kStride};
+    };
+    ops->add_bias(rows_of(ours), view(bias, 1, kCols));
+    ops->Ops::add_bias(rows_of(plain), view(bias, 1, kCols));
+    CHECK(count_differences(ours, plain) == 0);
+    for (int64_t i = 0; i < kRows * kStride; ++i) {
+      const bool is_padding = i % kStride >= kCols;
+      REQUIRE(ours[i] == (is_padding ? x[i] : x[i] + bias[i % kStride]));
+    }
+  }
+}
+
+TEST_CASE("norm, rotation and writing in one pass are what they are one after the other") {
+  Random random{11};
+  for (int round = 0; round < 40; ++round) {
+    const int dim = 2 * random.between(1, 40), kv_heads = random.between(1, 3);
+    const int heads = kv_heads * random.between(1, 3), rows = random.between(1, 300);
+    const DType type = random.below(2) == 0 ? DType::kF32 : DType::kBF16;
+    const bool normed = random.below(2) == 0;
+    const auto numbers = [&](int64_t n) { return random.normals(static_cast<size_t>(n)); };
+    const std::vector<float> qs = numbers(rows * heads * dim), ks = numbers(rows * kv_heads * dim);
+    const std::vector<float> vs = numbers(rows * kv_heads * dim), table = numbers(rows * dim);
+    const std::vector<float> q_norm = numbers(dim), k_norm = numbers(dim);
+    const int num_threads = random.between(1, 3);
+
+    const auto run = [&](bool in_one_pass) {
+      const auto ops = make_cpu_ops({.isa = available_isas().back(), .num_threads = num_threads});
+      const auto tensor = [&](const std::vector<float>& values, int64_t height) {
+        const int64_t cols = std::ssize(values) / height;
+        const Tensor x = ops->scratch(DType::kF32, height, cols);
+        std::copy(values.begin(), values.end(), x.row<float>(0));
+        return x;
+      };
+      const KvLayer cache = ops->allocate_kv(type, kv_heads, dim, 2 * rows);
+      const Tensor slots = ops->scratch(DType::kI32, rows, 1);
+      for (int i = 0; i < rows; ++i) *slots.row<int32_t>(i) = 2 * rows - 1 - i;
+      HeadNorms norms;
+      if (normed) norms = {tensor(q_norm, 1), tensor(k_norm, 1), 1.0f, 1e-6f};
+      const Tensor q = tensor(qs, rows), k = tensor(ks, rows), v = tensor(vs, rows);
+      if (in_one_pass) {
+        ops->rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+      } else {
+        ops->Ops::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+      }
+      std::string bytes;
+      for (const Tensor& x : {q, cache.k, cache.v}) {
+        bytes.append(static_cast<const char*>(x.data), static_cast<size_t>(x.bytes()));
+      }
+      return bytes;
+    };
+    REQUIRE(run(true) == run(false));
+  }
+}

@@ -1,0 +1,106 @@
+// What the CUDA backend copies to the device to sample by.
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "ops/cuda/sample_arrays.h"
+#include "tests/support/ops_support.h"
+
+namespace pagedinfer {
+
+TEST_CASE("rows that are sampled together fit, and their lists arrive as they are") {
+  Random random{75};
+  for (int run = 0; run < 300; ++run) {
+    const int vocab = random.between(2, 90), context = random.between(1, 120);
+    const int64_t bytes = most_row_bytes(vocab, context) + random.below(3000);
+    const int count = random.between(1, 30);
+    std::vector<SamplingParams> params(static_cast<size_t>(count));
+    std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
+        allowed(params.size()), banned(params.size());
+    std::vector<SampleRow> rows;
+    const auto ids = [&](int most) {
+      std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
+      for (TokenId& id : list) id = random.between(-2, vocab + 2);
+      return list;
+    };
+    for (size_t i = 0; i < params.size(); ++i) {
+      SamplingParams& p = params[i];
+      if (random.below(2)) p.temperature = random.unit() + 0.1f;
+      if (random.below(3) == 0) p.top_k = random.between(1, 2 * vocab);
+      if (random.below(3) == 0) p.min_p = 0.1f;
+      if (random.below(3) == 0) p.repetition_penalty = 1.5f;
+      if (random.below(3) == 0) p.presence_penalty = 0.5f;
+      if (random.below(3) == 0) {
+        for (const TokenId id : ids(400)) p.logit_bias.push_back({id, 0.25f});
+      }
+      prompts[i] = ids(context / 2), generated[i] = ids(context / 2);
+      if (random.below(2)) banned[i] = ids(400);
+      if (random.below(2)) allowed[i] = ids(400);
+      rows.push_back({.params = &p,
+                      .prompt = prompts[i],
+                      .generated = generated[i],
+                      .allowed = allowed[i],
+                      .banned = banned[i],
+                      .key = random.bits(),
+                      .sample = static_cast<uint32_t>(i),
+                      .position = static_cast<uint32_t>(random.below(1000))});
+    }
+    SampleArrays arrays;
+    for (size_t first = 0; first < rows.size();) {
+      const size_t taken = arrays.fill(std::span(rows).subspan(first), vocab, bytes);
+      REQUIRE(taken > 0);
+      const SampleArrays::Layout at = arrays.layout();
+      REQUIRE(at.bytes <= bytes);
+      std::vector<char> packed(static_cast<size_t>(at.bytes));
+      arrays.pack(packed.data());
+      const auto* args = reinterpret_cast<const kernels::SampleRowArgs*>(packed.data());
+      const auto* biases = reinterpret_cast<const float*>(packed.data() + at.biases);
+      const auto* tokens = reinterpret_cast<const int32_t*>(packed.data() + at.tokens);
+      bool any_adjusted = false, any_drawn = false, any_filtered = false;
+      for (size_t i = 0; i < taken; ++i) {
+        const SampleRow& row = rows[first + i];
+        const SamplingParams& p = *row.params;
+        CHECK(args[i].key == row.key);
+        CHECK(args[i].position == row.position);
+        CHECK(args[i].sample == row.sample);
+        CHECK(args[i].temperature == p.temperature);
+        CHECK(args[i].top_k == p.top_k);
+        std::map<int, float> wanted, found;
+        for (const TokenBias& bias : p.logit_bias) {
+          if (bias.token >= 0 && bias.token < vocab) wanted[bias.token] += bias.bias;
+        }
+        for (int j = args[i].bias.begin; j < args[i].bias.begin + args[i].bias.count; ++j) {
+          CHECK(found.emplace(tokens[j], biases[j]).second);
+        }
+        CHECK(found == wanted);
+        const auto known = [&](const std::vector<TokenId>& tokens) {
+          std::set<int> ids;
+          for (const TokenId id : tokens) {
+            if (id >= 0 && id < vocab) ids.insert(id);
+          }
+          return ids;
+        };
+        const std::set<int> permits = known(allowed[first + i]), bans = known(banned[first + i]);
+        const auto list = [&](kernels::TokenRange range) {
+          return std::vector<int>(tokens + range.begin, tokens + range.begin + range.count);
+        };
+        CHECK(list(args[i].banned) == std::vector<int>(bans.begin(), bans.end()));
+        CHECK(list(args[i].allowed) == std::vector<int>(permits.begin(), permits.end()));
+        const bool repetition = p.repetition_penalty != 1.0f;
+        const bool penalty = repetition || p.presence_penalty != 0.0f;
+        CHECK(list(args[i].prompt) == (repetition ? prompts[first + i] : std::vector<int>()));
+        CHECK(list(args[i].generated) == (penalty ? generated[first + i] : std::vector<int>()));
+        any_adjusted |= penalty || !permits.empty() || !bans.empty() || !wanted.empty();
+        any_drawn |= p.temperature > 0;
+        any_filtered |= p.temperature > 0 && ((p.top_k > 0 && p.top_k < vocab) || p.min_p > 0);
+      }
+      CHECK(arrays.any_adjusted == any_adjusted);
+      CHECK(arrays.any_drawn == any_drawn);
+      CHECK(arrays.any_filtered == any_filtered);
+      first += taken;
+    }
+  }
+}
+
+}  // namespace pagedinfer

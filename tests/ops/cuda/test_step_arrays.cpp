@@ -1,0 +1,108 @@
+// What a step of the CUDA backend copies to the device.
+#include <cstring>
+#include <vector>
+
+#include "kernels/attention_plan.h"
+#include "ops/cuda/step_arrays.h"
+#include "tests/support/cuda_batches.h"
+#include "tests/support/ops_support.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int32_t kUntouched = -77;
+
+StepBounds random_bounds(Random& random) {
+  const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 5 : 150);
+  return {.tokens = random.between(1, 700),
+          .sequences = random.between(1, 40),
+          .context = random.between(1, 3000),
+          .block_size = random.between(1, 64),
+          .heads = kv_heads * group,
+          .kv_heads = kv_heads,
+          .head_dim = 64};
+}
+
+// The arrays of a step as the device gets them.
+struct Packed {
+  StepArrays at;
+  std::vector<int32_t> numbers;
+
+  Packed(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape)
+      : at(lay_out(shape)), numbers(static_cast<size_t>(at.size) + 4, kUntouched) {
+    pack(batch, plan, shape, numbers.data());
+    for (size_t i = 0; i < 4; ++i) CHECK(numbers[static_cast<size_t>(at.size) + i] == kUntouched);
+  }
+  std::vector<int32_t> part(const PackedRange& range) const {
+    CHECK(range.first % 4 == 0);
+    return {numbers.begin() + range.first, numbers.begin() + range.first + range.count};
+  }
+};
+
+// Numbers and then `count` times the filler.
+std::vector<int32_t> followed_by(std::vector<int32_t> numbers, int64_t count, int32_t filler) {
+  numbers.insert(numbers.end(), static_cast<size_t>(count), filler);
+  return numbers;
+}
+
+template <class Record>
+std::vector<int32_t> as_numbers(std::vector<Record> records, int64_t num_fillers, Record filler) {
+  records.insert(records.end(), static_cast<size_t>(num_fillers), filler);
+  std::vector<int32_t> numbers(records.size() * sizeof(Record) / 4);
+  if (!numbers.empty()) std::memcpy(numbers.data(), records.data(), numbers.size() * 4);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("a step's arrays arrive as they are, and within what was planned for them") {
+  Random random{73};
+  for (int run = 0; run < 600; ++run) {
+    const StepBounds bounds = random_bounds(random);
+    const bool decodes = random.below(2);
+    const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
+    kernels::AttentionPlan plan;
+    kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
+                            most_attention_states(bounds), plan);
+    const StepShape own = shape_of(batch, plan);
+    CHECK(only_decodes(own) >= decodes);
+    const StepShape shape = decodes ? filled_up(own, bounds) : own;
+    const Packed packed(batch, plan, shape);
+    const StepArrays& at = packed.at;
+    CHECK(at.size <= most_packed(bounds));
+
+    const int64_t more = shape.tokens - own.tokens;
+    CHECK(packed.part(at.tokens) == followed_by(batch.tokens, more, 0));
+    CHECK(packed.part(at.positions) == followed_by(batch.positions, more, -1));
+    CHECK(packed.part(at.slot_mapping) == followed_by(batch.slot_mapping, more, -1));
+    CHECK(packed.part(at.context_lens) == followed_by(batch.context_lens, more, 0));
+    std::vector<int32_t> starts = batch.query_starts, logits = batch.logit_tokens, table;
+    for (int64_t i = own.tokens; i < shape.tokens; ++i) {  // each has a token of its own
+      starts.push_back(static_cast<int32_t>(i) + 1);
+      logits.push_back(static_cast<int32_t>(i));
+    }
+    CHECK(packed.part(at.query_starts) == starts);
+    CHECK(packed.part(at.logit_tokens) == logits);
+    for (int64_t s = 0; s < shape.sequences; ++s) {
+      for (int64_t b = 0; b < shape.max_blocks; ++b) {
+        const bool is_own = s < own.sequences && b < own.max_blocks;
+        table.push_back(is_own ? batch.block_table[static_cast<size_t>(s * own.max_blocks + b)]
+                               : -1);
+      }
+    }
+    CHECK(packed.part(at.block_table) == table);
+
+    const kernels::AttentionItem no_item = {0, 0, 0, 0, -1};
+    const kernels::AttentionCombine no_combine = {0, 0, 0, 0};
+    CHECK(packed.part(at.small_items) ==
+          as_numbers(plan.small.items, shape.small_items - own.small_items, no_item));
+    CHECK(packed.part(at.small_combines) ==
+          as_numbers(plan.small.combines, shape.small_combines - own.small_combines, no_combine));
+    CHECK(packed.part(at.large_items) ==
+          as_numbers(plan.large.items, shape.large_items - own.large_items, no_item));
+    CHECK(packed.part(at.large_combines) ==
+          as_numbers(plan.large.combines, shape.large_combines - own.large_combines, no_combine));
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,109 @@
+// What a GPU's memory plan says is enough for any step of the run.
+#include <doctest/doctest.h>
+
+#include "kernels/attention.h"
+#include "kernels/sample.h"
+#include "model/decoder.h"
+#include "ops/cuda/device_arena.h"
+#include "ops/cuda/step_arrays.h"
+#include "ops/cuda/step_memory.h"
+#include "tests/support/cuda_batches.h"
+#include "tests/support/idle_ops.h"
+
+namespace pagedinfer {
+namespace {
+
+// Takes scratch from an arena, and computes nothing.
+class ArenaOps final : public IdleOps {
+ public:
+  ArenaOps(DeviceArena& arena, DType activation) : arena_(arena), activation_(activation) {}
+
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
+    REQUIRE(arena_.take_step(rows * cols * size_of(dtype)).has_value());
+    return {memory_.data(), dtype, rows, cols, cols};
+  }
+  DType activation_type() const override { return activation_; }
+
+ private:
+  DeviceArena& arena_;
+  DType activation_;
+  std::vector<char> memory_ = std::vector<char>(1 << 20);  // nobody looks into it
+};
+
+}  // namespace
+
+TEST_CASE("what is planned of a GPU's memory is enough for every step") {
+  Random random{81};
+  for (int run = 0; run < 60; ++run) {
+    ModelSpec spec;
+    spec.hidden = random.between(1, 300);
+    spec.vocab = random.between(2, 3000);
+    spec.kv_heads = random.between(1, 4);
+    spec.heads = spec.kv_heads * random.between(1, 5);
+    spec.head_dim = 2 * random.between(1, 128);
+    spec.intermediate = random.between(1, 500);
+    spec.layers.resize(static_cast<size_t>(random.between(1, 40)));
+    spec.rope_inv_freq.resize(2);
+    const StepBounds bounds = {.tokens = random.between(1, 600),
+                               .sequences = random.between(1, 60),
+                               .widest_input = 1,
+                               .vocab = spec.vocab,
+                               .context = random.between(1, 5000),
+                               .block_size = random.between(1, 64),
+                               .heads = spec.heads,
+                               .kv_heads = spec.kv_heads,
+                               .head_dim = spec.head_dim};
+    const DType type = random.below(2) ? DType::kBF16 : DType::kF32;
+    const StepMemory planned(bounds);
+
+    // As the plan counts, and as the backend takes.
+    int64_t permanent = 0;
+    std::vector<int64_t> weights(spec.layers.size() * 9);
+    for (int64_t& bytes : weights) {
+      bytes = random.between(1, 5000) * size_of(type);
+      permanent += align_up(bytes, DeviceArena::kPermanentAlignment);
+    }
+    const int64_t kv_bytes = 16 * random.between(1, 3000);
+    permanent += 2 * kv_bytes * static_cast<int64_t>(spec.layers.size());
+    const int64_t scratch = scratch_bytes(spec, type, bounds.tokens, bounds.sequences);
+    DeviceArena arena(permanent + scratch + planned.total());
+    for (const int64_t bytes : {planned.products, planned.sample_lists, planned.drawn}) {
+      REQUIRE(arena.take_permanent(bytes, DeviceArena::kStepAlignment).has_value());
+    }
+    for (const int64_t bytes : weights) REQUIRE(arena.take_permanent(bytes).has_value());
+    for (size_t i = 0; i < 2 * spec.layers.size(); ++i) {
+      REQUIRE(arena.take_permanent(kv_bytes, DeviceArena::kStepAlignment).has_value());
+    }
+
+    ArenaOps ops(arena, type);
+    Weights none;
+    none.layers.resize(spec.layers.size());
+    none.rope_inv_freq.resize(2);
+    std::vector<KvLayer> cache(spec.layers.size());
+    for (int step = 0; step < 10; ++step) {
+      const bool decodes = random.below(2);
+      const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
+      arena.end_step();
+      kernels::AttentionPlan plan;
+      kernels::plan_attention(batch.query_starts, batch.positions, spec.heads / spec.kv_heads,
+                              most_attention_states(bounds), plan);
+      StepShape shape = shape_of(batch, plan);
+      if (decodes) shape = filled_up(shape, bounds);
+      const int64_t array_bytes = 4 * lay_out(shape).size;
+      CHECK(array_bytes <= planned.arrays);
+      REQUIRE(arena.take_step(array_bytes).has_value());
+      REQUIRE(arena
+                  .take_step(kernels::attention_workspace_bytes(shape.states, spec.kv_heads,
+                                                                spec.head_dim))
+                  .has_value());
+      BatchView view;
+      view.tokens.rows = shape.tokens;
+      view.logit_tokens.rows = shape.logits;
+      forward(spec, none, cache, view, ops);
+      REQUIRE(arena.take_step(kernels::sample_workspace_bytes(batch.num_logits(), spec.vocab))
+                  .has_value());
+    }
+  }
+}
+
+}  // namespace pagedinfer

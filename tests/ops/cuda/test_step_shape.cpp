@@ -1,0 +1,121 @@
+// The few shapes that steps are filled up to, so that they can be queued again.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "kernels/attention_plan.h"
+#include "ops/cuda/step_shape.h"
+#include "tests/support/cuda_batches.h"
+
+namespace pagedinfer {
+namespace {
+
+StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
+  kernels::AttentionPlan plan;
+  kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
+                          most_attention_states(bounds), plan);
+  return shape_of(batch, plan);
+}
+
+}  // namespace
+
+TEST_CASE("numbers of rows are filled up by less than a half, or an eighth if there are many") {
+  for (int64_t rows = 1; rows < 3000; ++rows) {
+    const int64_t full = decode_rows(rows);
+    CHECK(full >= rows);
+    CHECK(full >= decode_rows(rows - 1));
+    CHECK(decode_rows(full) == full);
+    CHECK(full < 2 * rows);
+    if (rows > 64) CHECK(full - rows < rows / 8);
+  }
+  std::set<int64_t> up_to_256;
+  for (int64_t rows = 1; rows <= 256; ++rows) up_to_256.insert(decode_rows(rows));
+  CHECK(up_to_256.size() == 35);
+}
+
+TEST_CASE("a bucket holds its count, and counts of one bucket lie side by side") {
+  Random random{5};
+  for (int64_t count = 0; count < 5000; ++count) {
+    const int64_t shares = int64_t{1} << random.below(6), least = int64_t{1} << random.below(5);
+    const int64_t full = share_bucket(count, shares, least);
+    CHECK(full >= count);
+    CHECK(share_bucket(full, shares, least) == full);
+    CHECK(share_bucket(count + 1, shares, least) >= full);
+    // Less than a share of the power of two above, which is less than twice the count.
+    CHECK((full - count < least || (full - count) * shares < 2 * count));
+  }
+}
+
+TEST_CASE("a filled-up step holds the step and is within the bounds") {
+  Random random{6};
+  for (int run = 0; run < 2000; ++run) {
+    const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 8 : 150);
+    const StepBounds bounds = {.tokens = random.between(1, 600),
+                               .sequences = random.between(1, 300),
+                               .context = random.between(1, random.below(3) ? 3000 : 100000),
+                               .block_size = random.between(1, 300),
+                               .heads = kv_heads * group,
+                               .kv_heads = kv_heads,
+                               .head_dim = 64};
+    const StepShape own = shape_for(random_decodes(random, bounds), bounds);
+    REQUIRE(only_decodes(own));
+    const StepShape full = filled_up(own, bounds);
+    CHECK(full.tokens >= own.tokens);
+    CHECK(full.tokens <= std::min(bounds.tokens, bounds.sequences));
+    CHECK(full.sequences == full.tokens);
+    CHECK(full.logits == full.tokens);
+    CHECK(full.block_size == own.block_size);
+    CHECK(full.max_blocks >= own.max_blocks);
+    CHECK(full.max_blocks <= most_blocks(bounds));
+    CHECK(full.small_items >= own.small_items);
+    CHECK(full.large_items >= own.large_items);
+    CHECK(full.small_combines >= own.small_combines);
+    CHECK(full.large_combines >= own.large_combines);
+    // Nothing is launched that has nothing to do.
+    CHECK((full.small_items > 0) == (own.small_items > 0));
+    CHECK((full.large_items > 0) == (own.large_items > 0));
+    CHECK((full.small_combines > 0) == (own.small_combines > 0));
+    CHECK((full.large_combines > 0) == (own.large_combines > 0));
+    CHECK(full.states >= own.states);
+    CHECK(full.states == most_attention_states(bounds));
+    // Rows, and an eighth of what is cut.
+    const int64_t items = own.small_items + own.large_items;
+    const int64_t tiles = own.small_items > 0 ? (group + 15) / 16 : (group + 63) / 64;
+    CHECK(full.small_items + full.large_items - items <=
+          (full.tokens - own.tokens) * tiles + 8 + items / 8);
+  }
+}
+
+TEST_CASE("sequences that grow change the shape rarely") {
+  const StepBounds bounds = {.tokens = 2048,
+                             .sequences = 256,
+                             .context = 131072,
+                             .block_size = 16,
+                             .heads = 24,
+                             .kv_heads = 8,
+                             .head_dim = 128};
+  Random random{7};
+  for (const int sequences : {1, 7, 64, 256}) {
+    std::vector<int> lengths;
+    for (int s = 0; s < sequences; ++s) lengths.push_back(random.between(300, 700));
+    std::set<StepShape> shapes;
+    constexpr int kSteps = 1000;
+    for (int step = 0; step < kSteps; ++step) {
+      Batch batch = {.query_starts = {0}, .block_size = bounds.block_size};
+      for (int s = 0; s < sequences; ++s) {
+        const int position = lengths[static_cast<size_t>(s)] + step;
+        batch.tokens.push_back(1);
+        batch.positions.push_back(position);
+        batch.logit_tokens.push_back(s);
+        batch.query_starts.push_back(s + 1);
+        batch.context_lens.push_back(position + 1);
+        batch.max_blocks = std::max(batch.max_blocks, position / bounds.block_size + 1);
+      }
+      shapes.insert(filled_up(shape_for(batch, bounds), bounds));
+    }
+    CAPTURE(sequences);
+    CHECK(shapes.size() <= 30);
+  }
+}
+
+}  // namespace pagedinfer

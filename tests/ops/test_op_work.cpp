@@ -1,0 +1,106 @@
+// The least work of operations, against sums by hand and against a published count.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ops/op_work.h"
+#include "tests/support/workload.h"
+
+namespace pagedinfer {
+namespace {
+
+Tensor shape(DType dtype, int64_t rows, int64_t cols) {
+  static char somewhere;
+  return {&somewhere, dtype, rows, cols, cols};
+}
+Tensor bf16s(int64_t rows, int64_t cols) { return shape(DType::kBF16, rows, cols); }
+Tensor floats(int64_t rows, int64_t cols) { return shape(DType::kF32, rows, cols); }
+Tensor ints(int64_t rows) { return shape(DType::kI32, rows, 1); }
+
+struct Run {
+  int context, count;  // positions up to the last token, and tokens computed
+};
+
+Batch batch_of(const std::vector<Run>& runs) {
+  Batch batch = {.query_starts = {0}};
+  for (const Run& run : runs) {
+    batch.query_starts.push_back(batch.query_starts.back() + run.count);
+    batch.context_lens.push_back(run.context);
+  }
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("work: what an operation moves is counted once") {
+  CHECK(work_of({bf16s(3, 5), floats(1, 7), ints(2)}).bytes == 30 + 28 + 8);
+  CHECK(work_of({bf16s(3, 5)}).flops == 0);
+  // Three rows of the table, not its thousand.
+  CHECK(embed_work(bf16s(1000, 8), ints(3), floats(3, 8)).bytes == 48 + 12 + 96);
+  // k and v read, the slots, and both written in the cache's type.
+  const KvLayer cache = {.k = bf16s(100, 8), .v = bf16s(100, 8), .kv_heads = 1, .head_dim = 8};
+  CHECK(write_kv_work(floats(3, 8), floats(3, 8), ints(3), cache).bytes == 96 + 96 + 12 + 96);
+  // q read and written, and the table; norms where there are some.
+  const OpWork plain = rotate_and_write_kv_work(floats(3, 16), floats(3, 8), floats(3, 8), {},
+                                                floats(3, 4), ints(3), cache);
+  CHECK(plain.bytes == 300 + 2 * 192 + 48);
+  const OpWork normed = rotate_and_write_kv_work(floats(3, 16), floats(3, 8), floats(3, 8),
+                                                 {.q = floats(1, 8)}, floats(3, 4), ints(3), cache);
+  CHECK(normed.bytes == plain.bytes + 32);
+}
+
+TEST_CASE("work: products share their input") {
+  const Product products[] = {{bf16s(6, 5), floats(3, 6)}, {bf16s(2, 5), floats(3, 2)}};
+  const OpWork work = matmul_work(floats(3, 5), products);
+  CHECK(work.bytes == 4 * 3 * 5 + 2 * 8 * 5 + 4 * 3 * 8);
+  CHECK(work.flops == 2 * 3 * 5 * 8);
+}
+
+TEST_CASE("work: attention reads each key once and pairs it with every query that sees it") {
+  // Positions 4 and 5 of a first sequence, 0 of a second.
+  const AttendedKeys all = attended_keys(batch_of({{6, 2}, {1, 1}}), 0);
+  CHECK(all.read == 6 + 1);
+  CHECK(all.seen == 5 + 6 + 1);
+  const AttendedKeys windowed = attended_keys(batch_of({{6, 2}, {1, 1}}), 3);
+  CHECK(windowed.read == 4 + 1);
+  CHECK(windowed.seen == 3 + 3 + 1);
+
+  const KvLayer cache = {.k = bf16s(100, 16), .v = bf16s(100, 16), .kv_heads = 2, .head_dim = 5};
+  const OpWork work = attention_work(floats(3, 20), cache, all,
+                                     {.heads = 4, .kv_heads = 2, .head_dim = 5}, floats(3, 20));
+  CHECK(work.bytes == 2 * 240 + 2 * 7 * 2 * 5 * 2);  // heads as they are, not as they are padded
+  CHECK(work.flops == 4 * 12 * 4 * 5);
+}
+
+TEST_CASE("work: keys are those of every query, one after the other") {
+  Random random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Run> runs;
+    const int window = random.one_in(3) ? 0 : random.pick(1, 40);
+    AttendedKeys expected;
+    for (int s = random.pick(1, 4); s > 0; --s) {
+      const int context = random.pick(1, 60), count = random.pick(1, context);
+      runs.push_back({context, count});
+      std::vector<bool> is_read(static_cast<size_t>(context));
+      for (int query = context - count; query < context; ++query) {
+        for (int key = 0; key <= query; ++key) {
+          if (window > 0 && key <= query - window) continue;
+          is_read[static_cast<size_t>(key)] = true;
+          ++expected.seen;
+        }
+      }
+      expected.read += std::count(is_read.begin(), is_read.end(), true);
+    }
+    const AttendedKeys found = attended_keys(batch_of(runs), window);
+    REQUIRE(found.read == expected.read);
+    REQUIRE(found.seen == expected.seen);
+  }
+}
+
+TEST_CASE("work: the bound is the slower of memory and arithmetic") {
+  const DevicePeaks peaks = {.bytes_per_second = 100, .flops_per_second = 1000};
+  CHECK(bound_of({.bytes = 50, .flops = 400}, peaks) == 0.5);
+  CHECK(bound_of({.bytes = 30, .flops = 400}, peaks) == 0.4);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,93 @@
+#include <doctest/doctest.h>
+
+#include "output/record.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+Completion example() {
+  Completion completion;
+  completion.head = {.index = 4, .line = 9, .read = 1.0, .id_json = "\"a\\n\""};
+  completion.num_prompt_tokens = 3;
+  completion.tokens = {5, 6};
+  completion.text = "two \"words\"\n\xC3\xA9";
+  completion.timing = {1.5, 2.0, 3.2500004};
+  return completion;
+}
+
+Completion failure() {
+  Completion completion = example();
+  completion.reason = FinishReason::kError;
+  completion.error = {"invalid_value", "top_p: found \"x\""};
+  return completion;
+}
+
+std::string record_of(const Completion& completion, const RecordOptions& options = {}) {
+  std::string out = "before\n";
+  append_record(out, completion, options);
+  return out.substr(7);
+}
+
+}  // namespace
+
+TEST_CASE("a plain record is one line that says what was computed") {
+  CHECK(record_of(example()) ==
+        R"({"id":"a\n","index":4,"text":"two \"words\"\n)"
+        "\xC3\xA9"
+        R"(","finish_reason":"length","prompt_tokens":3,"completion_tokens":2})"
+        "\n");
+  Completion completion = example();
+  completion.head.id_json = "";
+  completion.text = "";
+  completion.reason = FinishReason::kStop;
+  CHECK(record_of(completion, {true, true, ""}) ==
+        R"({"id":null,"index":4,"text":"","token_ids":[5,6],"finish_reason":"stop",)"
+        R"("prompt_tokens":3,"completion_tokens":2,)"
+        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
+        "\n");
+}
+
+TEST_CASE("a record of the OpenAI form holds the whole response") {
+  Completion completion = example();
+  completion.head.form = RecordForm::kOpenAiCompletion;
+  completion.text = "hi";
+  completion.reason = FinishReason::kStop;
+  CHECK(record_of(completion, {false, false, "m"}) ==
+        R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
+        R"("request_id":"req_4","body":{"id":"cmpl-4","object":"text_completion","created":0,)"
+        R"("model":"m","choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":"stop"}],)"
+        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null})"
+        "\n");
+}
+
+TEST_CASE("a record of a chat line holds the whole response, and ours stands outside of it") {
+  Completion completion = example();
+  completion.head.form = RecordForm::kOpenAiChat;
+  completion.text = "hi";
+  completion.reason = FinishReason::kStop;
+  CHECK(record_of(completion, {true, true, "m"}) ==
+        R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
+        R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
+        R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi",)"
+        R"("refusal":null},"logprobs":null,"finish_reason":"stop"}],)"
+        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null,)"
+        R"("token_ids":[5,6],"timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
+        "\n");
+}
+
+TEST_CASE("an error record carries line, code and message in the form of its line") {
+  Completion completion = failure();
+  CHECK(record_of(completion) ==
+        R"({"id":"a\n","index":4,"line":9,"error":{"code":"invalid_value",)"
+        R"("message":"top_p: found \"x\""}})"
+        "\n");
+  completion.head.id_json = "";
+  for (const RecordForm form : {RecordForm::kOpenAiCompletion, RecordForm::kOpenAiChat}) {
+    completion.head.form = form;
+    CHECK(record_of(completion) ==
+          R"({"id":"batch_req_4","custom_id":null,"index":4,"line":9,"response":null,)"
+          R"("error":{"code":"invalid_value","message":"top_p: found \"x\""}})"
+          "\n");
+  }
+}

@@ -1,0 +1,259 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/json_extent.h"
+#include "request/input_form.h"
+
+namespace pagedinfer {
+namespace {
+
+using Verdict = InputForm::Verdict;
+using namespace std::literals;
+
+// What a file of these bytes is called; "lines" if it may be JSON lines. CHECKs that it does not
+// depend on the pieces in which the bytes come.
+std::string form_of(const std::string& bytes) {
+  const InputForm whole = recognize_form(std::string_view(bytes).substr(0, 4 * kFormBytes),
+                                         bytes.size() <= 4 * kFormBytes);
+  CHECK(whole.verdict != Verdict::kUndecided);
+  for (size_t size = 0; size < std::min<size_t>(bytes.size(), 300); ++size) {
+    const InputForm part = recognize_form(std::string_view(bytes).substr(0, size), false);
+    if (part.verdict == Verdict::kUndecided) continue;
+    CAPTURE(size);
+    CHECK(part.text == whole.text);
+    break;
+  }
+  return whole.verdict == Verdict::kLines ? "lines" : whole.text;
+}
+
+bool is(const std::string& bytes, const std::string& what) {
+  const std::string found = form_of(bytes);
+  CAPTURE(found);
+  return found.starts_with("is " + what);
+}
+
+std::string wide(std::string_view text, size_t unit, bool big_endian) {
+  std::string result;
+  for (const char c : text) {
+    const std::string zeros(unit - 1, '\0');
+    result += big_endian ? zeros + c : c + zeros;
+  }
+  return result;
+}
+
+const std::string kGood = "{\"prompt\": \"a\", \"max_tokens\": 2}\n";
+
+}  // namespace
+
+TEST_CASE("packed and binary inputs are told by their first bytes") {
+  CHECK(is("PK\x03\x04...", "a zip archive"));
+  CHECK(is("\xFD\x37zXZ\x00..."s, "packed by xz"));
+  CHECK(is("\x28\xB5\x2F\xFD...", "packed by zstd"));
+  CHECK(is("BZh91AY&SY...", "packed by bzip2"));
+  CHECK(is("BZh11AY&SY...", "packed by bzip2"));
+  CHECK(is("PAR1\x15\x04", "Parquet"));
+  CHECK(is("ARROW1\x00\x00...."s, "Arrow"));
+  const auto zip = [](std::initializer_list<std::string> names) {
+    std::string bytes;
+    for (const std::string& name : names) {
+      bytes += "PK\x03\x04";
+      bytes.append(22, '\x01');
+      bytes += static_cast<char>(name.size());
+      bytes.append(3, '\0');
+      bytes += fmt::format("{}packed", name);
+    }
+    return bytes;
+  };
+  for (const std::string name : {"[Content_Types].xml", "docProps/app.xml", "_rels/.rels"}) {
+    CHECK(is(zip({name, "other.xml", "xl/workbook.xml"}), "an Excel workbook"));
+    CHECK(is(zip({name, "word/document.xml"}), "a zip archive"));
+  }
+  CHECK(is(zip({"xl/workbook.xml"}), "an Excel workbook"));
+  CHECK(form_of(zip({"xl/workbook.xml"})).find("pandas.read_excel(FILE)") != std::string::npos);
+  CHECK(is(zip({"prompts.jsonl", "xl/workbook.xml"}), "a zip archive"));
+  for (const char* text : {"PK", "PKware\n", "BZh\n", "BZh9\n", "PAR1 \n", "7z\n", "ARROW1\n"}) {
+    CHECK(form_of(text + kGood) == "lines");
+    CHECK(form_of(text) == "lines");
+  }
+}
+
+TEST_CASE("text in wide units is told") {
+  for (const std::string& text : {kGood, "id,prompt\n1,a\n"s, "[{\"prompt\": 1}]"s}) {
+    for (const bool big : {false, true}) {
+      CHECK(is(wide(text, 2, big), big ? "UTF-16BE text" : "UTF-16LE text"));
+      CHECK(is((big ? "\xFE\xFF"s : "\xFF\xFE"s) + wide(text, 2, big), "UTF-16 text"));
+      CHECK(is(wide(text, 4, big), big ? "UTF-32BE text" : "UTF-32LE text"));
+      CHECK(is((big ? "\x00\x00\xFE\xFF"s : "\xFF\xFE\x00\x00"s) + wide(text, 4, big),
+               "UTF-32 text"));
+    }
+  }
+  const std::string words = "\x4F\x60\x59\x7D";  // two letters of Chinese
+  CHECK(is("\xFE\xFF" + words + wide(",x\n1,2\n", 2, true), "UTF-16 text"));
+  CHECK(is("\xFF\xFE" + words + wide(",x\n1,2\n", 2, false), "UTF-16 text"));
+  CHECK(is("\xFE\xFF" + words, "UTF-16 text"));
+  for (const std::string& text :
+       {"\xFF\xFE\n"s, "\0\0\0\0\n"s, "{\0}\n"s, "\xFF\xFE{}\n"s, "\0"s}) {
+    CHECK(form_of(text + kGood) == "lines");
+  }
+}
+
+TEST_CASE("JSON that is no line each is told") {
+  CHECK(is("[{\"prompt\": \"a\"}, {\"prompt\": \"b\"}]", "a JSON array"));
+  CHECK(is("\xEF\xBB\xBF[{\"prompt\": \"a\"}]\n\n", "a JSON array"));
+  CHECK(is("[\n  {\n    \"prompt\": \"a\"\n  }\n]\n", "a JSON array"));
+  CHECK(is("[{\"prompt\": \"a\"},\n {\"prompt\": \"b\"}]\n", "a JSON array"));
+  CHECK(is("[\n{\"prompt\": \"a\"}\n]\n", "a JSON array"));
+  CHECK(is("\n {\n  \"prompt\": \"a\"\n}\n", "JSON over many lines"));
+  CHECK(is("{\n  \"prompt\": \"a\"\n}\n{\n  \"prompt\": \"b\"\n}\n", "JSON over many lines"));
+  CHECK(is("{\n  \"prompt\":\n    \"a\", \"n\": [1,\n 2.5e3, true, null, {}]}",
+           "JSON over many lines"));
+
+  const std::string long_text(5 * kFormBytes, 'x');
+  CHECK(is("[{\"prompt\": \"" + long_text + "\"}", "a JSON array"));
+  CHECK(is("{\n\"prompt\": \"" + long_text + "\"", "JSON over many lines"));
+  CHECK(form_of("{\"prompt\": \"" + long_text + "\"}\n") == "lines");
+  CHECK(form_of("[\"" + long_text + "\"]\n") == "lines");
+}
+
+TEST_CASE("tables are told, whatever separates their columns") {
+  CHECK(is("id,prompt\n1,a\n2,\"b, c\"\n", "CSV of 2 columns"));
+  CHECK(is(",id,prompt\r\n0,1,\"a \"\"b\"\"\nc\"\r\n1,2,{\"x\": 1}\r\n", "CSV of 3 columns"));
+  CHECK(is("\"id\"\t\"prompt\"\n1\ta, b\n", "TSV of 2 columns"));
+  CHECK(is("id;prompt\n1;a\n", "CSV with semicolons of 2 columns"));
+  CHECK(is("id, prompt\n1, \"a, b\"\n", "CSV of 2 columns"));
+  CHECK(is("id,prompt \n1,a\n", "CSV of 2 columns"));
+  CHECK(is("Nr,Frage,L\xC3\xA4nge\n1,a,2\n", "CSV of 3 columns"));
+  CHECK(is("Nr;Frage?;L\xE4nge (m/s)\n1;a;2\n", "CSV with semicolons of 3 columns"));
+  for (const auto& [table, call] :
+       {std::pair{"id,prompt\n1,a\n", "read_csv(FILE)."},
+        {"id, prompt\n1, a\n", "read_csv(FILE, skipinitialspace=True)."},
+        {"id\tprompt\n1\ta\n", "read_csv(FILE, sep='\\t')."},
+        {"id;prompt\n1;a\n", "read_csv(FILE, sep=';')."}}) {
+    CHECK(form_of(table).find(call) != std::string::npos);
+  }
+  std::string many = "id,prompt,max tokens\n";
+  for (int i = 0; many.size() < 2 * kFormBytes; ++i)
+    many += fmt::format("{},\"Nora, {}\",3\n", i, i);
+  CHECK(is(many, "CSV of 3 columns"));
+}
+
+TEST_CASE("lines that differ in their number of columns are no table") {
+  CHECK(form_of("id,prompt\n1,a\n2,b,c\n") == "lines");
+  CHECK(form_of("id,prompt\n1\n") == "lines");
+  CHECK(form_of("id, prompt\n1, a\n2, b, c\n") == "lines");
+  CHECK(form_of("id\tprompt\n1\ta\n2\n") == "lines");
+  CHECK(form_of("a, b\n {\"prompt\": 1, \"seed\": 2}\n") == "lines");
+}
+
+TEST_CASE("an input is judged by its beginning, however much of it is shown") {
+  for (const size_t size : {kFormBytes / 4, kFormBytes / 2, kFormBytes, 2 * kFormBytes}) {
+    const std::string words(size, 'x');
+    const std::string text = fmt::format("[{{\"prompt\": \"{}\"}}\n{}", words, kGood);
+    const InputForm all = recognize_form(text, true);
+    for (size_t shown = std::min(text.size(), kFormBytes); shown < text.size(); shown += 10000) {
+      CHECK(recognize_form(std::string_view(text).substr(0, shown), false).text == all.text);
+    }
+    for (size_t shown = 1; shown < kFormBytes && shown < text.size(); shown += 10000) {
+      const InputForm part = recognize_form(std::string_view(text).substr(0, shown), false);
+      CHECK((part.verdict == Verdict::kUndecided || part.text == all.text));
+    }
+    CHECK((all.verdict == Verdict::kLines) == (size < kFormBytes));
+  }
+}
+
+TEST_CASE("JSON lines with bad first lines are JSON lines") {
+  for (const std::string bad : {"",
+                                "x",
+                                "{",
+                                "}",
+                                "[",
+                                "]",
+                                "[]",
+                                "[1, 2]",
+                                "[[]]",
+                                "{\"prompt\": \"a\"",
+                                "{\"prompt\":",
+                                "{\"prompt\": \"a\",",
+                                "{\"prompt\": \"a",
+                                "[{\"prompt\": \"a\"}]",
+                                "[{\"prompt\": \"a\"},",
+                                "[{\"prompt\": \"a\"}",
+                                "hello, world",
+                                "garbage,line",
+                                "id,prompt",
+                                "a;b;c",
+                                "a\tb",
+                                "null",
+                                "7",
+                                "\"text\"",
+                                "\"a\",\"b\"",
+                                "{} {}",
+                                "{}{",
+                                "{},",
+                                "--",
+                                "# comment, with comma",
+                                "{'prompt': 'a'}",
+                                "{\"prompt\": \"a\"}}",
+                                "\x01\x02",
+                                "\xFF\xFF",
+                                "<html>",
+                                "id,prompt\n1,a"}) {
+    for (const std::string& more : {kGood, kGood + kGood, "{}\n" + kGood, "\n" + kGood + bad}) {
+      CAPTURE(bad);
+      CAPTURE(more);
+      CHECK(form_of(bad + "\n" + more) == "lines");
+    }
+    CHECK(form_of(kGood + bad) == "lines");
+    CHECK(form_of(bad) == (bad == "[{\"prompt\": \"a\"}]" ? form_of("[{}]")
+                           : bad == "id,prompt\n1,a"      ? form_of("id,prompt\n1,b")
+                                                          : "lines"));
+  }
+}
+
+TEST_CASE("the first line of JSON lines suffices") {
+  for (const std::string& line : {kGood, "x\n"s, "{}\n"s, "[]\n"s, "{\"a\": 1}}\n"s, "7\n"s}) {
+    CHECK(recognize_form(line, false).verdict == Verdict::kLines);
+    CHECK(recognize_form("\xEF\xBB\xBF\n \r\n" + line, false).verdict == Verdict::kLines);
+  }
+  for (const std::string& line :
+       {""s, "\n"s, "{"s, "{\"prompt\": 1"s, "[\n"s, "P"s, "id,prompt\n"s}) {
+    CHECK(recognize_form(line, false).verdict == Verdict::kUndecided);
+  }
+}
+
+TEST_CASE("the extent of JSON is that of a value, however it is cut off") {
+  using End = JsonExtent::End;
+  const std::string value =
+      R"({"a": [1, -2.5e+3, "x\"]}\\", {}], "b" : {"c":[[ ] ,null]} ,"d":true})";
+  CHECK(scan_json(value + " x").end == End::kWhole);
+  CHECK(scan_json(value + " x").size == value.size());
+  for (size_t size = 0; size < value.size(); ++size) {
+    CHECK(scan_json(value.substr(0, size)).end == End::kCutOff);
+  }
+  for (const char* broken : {"{1", "{\"a\" 1", "[1 2", "[,", "{\"a\":}", "]", "{]", "[}", "\"a\nb",
+                             "{,", "[1,]", "{\"a\":1,}", ":"}) {
+    CAPTURE(broken);
+    CHECK(scan_json(broken).end == End::kBroken);
+  }
+  CHECK(scan_json(std::string(100000, '[')).end == End::kBroken);
+}
+
+TEST_CASE("no bytes are too strange to be judged") {
+  std::mt19937 random(1);
+  const std::string_view letters = "{}[]\",:;\t\n\r\\ a1\0\xFF\xFE\xEF\xBB\xBFPK\x03\x04"sv;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes;
+    for (auto left = random() % 40; left > 0; --left) bytes += letters[random() % letters.size()];
+    form_of(bytes);
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,353 @@
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include <string>
+#include <vector>
+
+#include "io/line_reader.h"
+#include "request/request_parser.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+ParsedLine parse(RequestParser& parser, const std::string& text) {
+  const simdjson::padded_string padded(text);
+  return parser.parse(padded, 3, 5);
+}
+
+ParsedLine parse(const std::string& text) {
+  RequestParser parser({});
+  return parse(parser, text);
+}
+
+std::string code_of(const std::string& text) { return parse(text).error.code; }
+
+std::string batch(const std::string& body) {
+  return R"({"custom_id":"c","method":"POST","url":"/v1/completions","body":)" + body + "}";
+}
+
+}  // namespace
+
+TEST_CASE("a line's values arrive in its request") {
+  const auto line = parse(
+      R"({"id":"a\u0041\n","prompt":"h\u00e9llo\u0000","max_tokens":7,"min_tokens":2,"temperature":0.5,
+      "top_p":0.9,"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"presence_penalty":-2,
+      "frequency_penalty":2,"logit_bias":{"7":-100,"3":1.5,"07":4},"seed":-1,"stop":["x","y"],
+      "stop_token_ids":[1,2147483647],"ignore_eos":true})");
+  CHECK(line.error.message == "");
+  REQUIRE_FALSE(line.failed());
+  const RequestDraft& request = line.request;
+  CHECK(request.head.index == 3);
+  CHECK(request.head.line == 5);
+  CHECK(request.head.id_json == R"("aA\n")");
+  CHECK(request.head.form == RecordForm::kPlain);
+  CHECK(*request.prompt == std::string("h\xC3\xA9llo\0", 7));
+  CHECK(request.prompt_token_ids.empty());
+  const SamplingParams& sampling = request.sampling;
+  CHECK(sampling.max_tokens == 7);
+  CHECK(sampling.min_tokens == 2);
+  CHECK(sampling.temperature == 0.5f);
+  CHECK(sampling.top_p == 0.9f);
+  CHECK(sampling.top_k == 40);
+  CHECK(sampling.min_p == 0.05f);
+  CHECK(sampling.repetition_penalty == 1.1f);
+  CHECK(sampling.presence_penalty == -2.0f);
+  CHECK(sampling.frequency_penalty == 2.0f);
+  REQUIRE(sampling.logit_bias.size() == 2);
+  CHECK(sampling.logit_bias[0].token == 3);
+  CHECK(sampling.logit_bias[0].bias == 1.5f);
+  CHECK(sampling.logit_bias[1].token == 7);
+  CHECK(sampling.logit_bias[1].bias == 4.0f);
+  CHECK(sampling.seed == ~uint64_t{0});
+  CHECK(sampling.stop == std::vector<std::string>{"x", "y"});
+  CHECK(sampling.stop_token_ids == std::vector<TokenId>{1, 2147483647});
+  CHECK(sampling.ignore_eos);
+}
+
+TEST_CASE("a line overrides the defaults with what it says, and with nothing else") {
+  SamplingParams defaults;
+  defaults.max_tokens = 9;
+  defaults.top_k = 5;
+  defaults.stop = {"end"};
+  defaults.seed = 4;
+  RequestParser parser(defaults);
+  const auto silent = parse(parser, R"({"prompt":"x","max_tokens":null,"stop":null})");
+  CHECK(silent.request.sampling.max_tokens == 9);
+  CHECK(silent.request.sampling.top_k == 5);
+  CHECK(silent.request.sampling.stop == defaults.stop);
+  CHECK(silent.request.sampling.seed == 4);
+  const auto loud = parse(parser, R"({"prompt":"x","max_tokens":1,"top_k":-1,"stop":[],
+                                      "seed":18446744073709551615})");
+  CHECK(loud.request.sampling.max_tokens == 1);
+  CHECK(loud.request.sampling.top_k == 0);
+  CHECK(loud.request.sampling.stop.empty());
+  CHECK(loud.request.sampling.seed == ~uint64_t{0});
+  CHECK(parse(parser, R"({"prompt":"x","stop":"one"})").request.sampling.stop ==
+        std::vector<std::string>{"one"});
+}
+
+TEST_CASE("every kind of bad line has its code") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"invalid_json", "{"},
+      {"invalid_json", R"({"prompt":"x"} y)"},
+      {"invalid_json", R"({"prompt":"x",})"},
+      {"invalid_json", R"({"prompt":"x})"},
+      {"invalid_json", R"({"prompt":"\ud800"})"},
+      {"invalid_json", R"({"prompt":"\udc00 \ud800"})"},
+      {"invalid_json", R"({"prompt":"x","seed":1e999})"},
+      {"invalid_json", R"({"prompt":"x","seed":18446744073709551616})"},
+      {"invalid_json", R"({"prompt":"x","id":-123456789012345678901234567890})"},
+      {"invalid_json", R"({"prompt":"x","temperature":NaN})"},
+      {"invalid_json", "{\"prompt\":\"a\tb\"}"},
+      {"invalid_utf8", "{\"prompt\":\"\xFF\"}"},
+      {"invalid_utf8", "{\"prompt\":\"\xED\xA0\x80\"}"},
+      {"invalid_utf8", "\xFF\xFE"},
+      {"not_an_object", "[]"},
+      {"not_an_object", "7"},
+      {"not_an_object", R"("prompt")"},
+      {"missing_prompt", "{}"},
+      {"missing_prompt", R"({"prompt":null})"},
+      {"missing_prompt", R"({"messages":[]})"},
+      {"ambiguous_prompt", R"({"prompt":"x","prompt_token_ids":[1]})"},
+      {"ambiguous_prompt", R"({"prompt":"x","messages":[{"role":"user","content":"x"}]})"},
+      {"ambiguous_prompt",
+       R"({"prompt_token_ids":[1],"messages":[{"role":"user","content":"x"}]})"},
+      {"unsupported", R"({"prompt":"x","n":2})"},
+      {"invalid_value", R"({"prompt":"x","n":"x"})"},
+      {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
+      {"unsupported", R"({"prompt":"x","best_of":3})"},
+      {"unsupported", R"({"prompt":"x","beam_width":4})"},
+      {"unsupported", R"({"prompt":"x","length_penalty":0.5})"},
+      {"unsupported", R"({"prompt":"x","early_stopping":true})"},
+      {"unsupported", R"({"prompt":"x","logprobs":0})"},
+      {"unsupported", R"({"prompt":"x","logprobs":true})"},
+      {"unsupported", R"({"prompt":"x","prompt_logprobs":1})"},
+      {"unsupported", R"({"prompt":"x","arrival_s":0.5})"},
+      {"unsupported", R"({"prompt":"x","tools":[{}]})"},
+      {"unsupported", R"({"prompt":"x","tool_choice":"auto"})"},
+      {"unsupported", R"({"prompt":"x","response_format":{"type":"json_object"}})"},
+      {"unsupported", R"({"prompt":"x","echo":true})"},
+      {"invalid_value", R"({"prompt":7})"},
+      {"invalid_value", R"({"prompt":["x"]})"},
+      {"invalid_value", R"({"prompt_token_ids":"x"})"},
+      {"invalid_value", R"({"prompt_token_ids":[-1]})"},
+      {"invalid_value", R"({"prompt_token_ids":[2147483648]})"},
+      {"invalid_value", R"({"prompt_token_ids":[1,"2"]})"},
+      {"invalid_value", R"({"prompt":"x","id":1.5})"},
+      {"invalid_value", R"({"prompt":"x","id":true})"},
+      {"invalid_value", R"({"prompt":"x","id":[]})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":0})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":1.5})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":"5"})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":true})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":2147483648})"},
+      {"invalid_value", R"({"prompt":"x","max_tokens":18446744073709551615})"},
+      {"invalid_value", R"({"prompt":"x","min_tokens":-1})"},
+      {"invalid_value", R"({"prompt":"x","min_tokens":3,"max_tokens":2})"},
+      {"invalid_value", R"({"prompt":"x","temperature":-0.1})"},
+      {"invalid_value", R"({"prompt":"x","temperature":1e300})"},
+      {"invalid_value", R"({"prompt":"x","temperature":"hot"})"},
+      {"invalid_value", R"({"prompt":"x","top_p":0})"},
+      {"invalid_value", R"({"prompt":"x","top_p":1e-300})"},
+      {"invalid_value", R"({"prompt":"x","top_p":1.1})"},
+      {"invalid_value", R"({"prompt":"x","top_k":-2})"},
+      {"invalid_value", R"({"prompt":"x","min_p":1.5})"},
+      {"invalid_value", R"({"prompt":"x","repetition_penalty":0})"},
+      {"invalid_value", R"({"prompt":"x","presence_penalty":2.5})"},
+      {"invalid_value", R"({"prompt":"x","frequency_penalty":-2.5})"},
+      {"invalid_value", R"({"prompt":"x","seed":0.5})"},
+      {"invalid_value", R"({"prompt":"x","ignore_eos":1})"},
+      {"invalid_value", R"({"prompt":"x","stop":7})"},
+      {"invalid_value", R"({"prompt":"x","stop":[""]})"},
+      {"invalid_value", R"({"prompt":"x","stop":["a",null]})"},
+      {"invalid_value", R"({"prompt":"x","stop_token_ids":7})"},
+      {"invalid_value", R"({"prompt":"x","logit_bias":[1]})"},
+      {"invalid_value", R"({"prompt":"x","logit_bias":{"a":1}})"},
+      {"invalid_value", R"({"prompt":"x","logit_bias":{"-1":1}})"},
+      {"invalid_value", R"({"prompt":"x","logit_bias":{"1":101}})"},
+      {"invalid_value", R"({"prompt":"x","logit_bias":{"1":"x"}})"},
+      {"invalid_value", R"({"custom_id":"c","prompt":"x"})"},
+      {"invalid_value", R"({"url":"/v1/embeddings","body":{"prompt":"x"}})"},
+      {"invalid_value", R"({"custom_id":"c","body":{"prompt":"x"}})"},
+      {"invalid_value", R"({"url":"/v1/completions","body":7})"},
+      {"invalid_value", R"({"method":"GET","url":"/v1/completions","body":{"prompt":"x"}})"},
+      {"invalid_value", R"({"url":"/v1/chat/completions","body":7})"},
+  };
+  for (const auto& [code, text] : cases) {
+    const auto line = parse(text);
+    CAPTURE(text);
+    CAPTURE(line.error.message);
+    CHECK(line.error.code == code);
+    CHECK(line.error.message.size() > 10);
+  }
+  CHECK(code_of(std::string(100000, '[')) == "invalid_json");
+  CHECK(code_of(R"({"prompt":"x","a":)" + std::string(100000, '[')) == "invalid_json");
+  CHECK(code_of(std::string("{\"prompt\":\"x\"\0}", 14)) == "invalid_json");
+}
+
+TEST_CASE("values that ask for nothing are accepted") {
+  for (const char* value : {R"("n":1)",
+                            R"("n":null)",
+                            R"("best_of":1)",
+                            R"("beam_width":1)",
+                            R"("length_penalty":1.0)",
+                            R"("early_stopping":false)",
+                            R"("logprobs":false)",
+                            R"("logprobs":null)",
+                            R"("prompt_logprobs":null)",
+                            R"("top_logprobs":0)",
+                            R"("tools":[])",
+                            R"("messages":[])",
+                            R"("tool_choice":"none")",
+                            R"("response_format":{"type":"text"})",
+                            R"("echo":false)",
+                            R"("suffix":"")",
+                            R"("stream":false)",
+                            R"("arrival_s":0)",
+                            R"("id":null)",
+                            R"("logit_bias":{})",
+                            R"("stop":[])",
+                            R"("prompt_token_ids":[])",
+                            R"("prompt_token_ids":null)"}) {
+    CAPTURE(value);
+    CHECK(code_of(std::string(R"({"prompt":"x",)") + value + "}") == "");
+  }
+}
+
+TEST_CASE("an empty prompt is left to be judged with the others") {
+  CHECK(parse(R"({"prompt":""})").request.prompt == "");
+  const auto line = parse(R"({"prompt_token_ids":[]})");
+  CHECK_FALSE(line.failed());
+  CHECK_FALSE(line.request.prompt);
+}
+
+TEST_CASE("a message names key, found and expected, and stays short and valid") {
+  CHECK(parse(R"({"prompt":"x","top_p":1.5})").error.message ==
+        "top_p: found 1.5, expected a number above 0 and at most 1");
+  CHECK(parse(R"({"prompt":"x","max_tokens":"many"})").error.message ==
+        "max_tokens: found \"many\", expected an integer from 1 to 2147483647");
+  CHECK(parse(R"({"prompt":"x","n":2})").error.message ==
+        "n: found 2; this version does not support it");
+  CHECK(parse(batch(R"({"prompt":"x","seed":[]})")).error.message ==
+        "body.seed: found an empty list, expected an integer of 64 bits");
+  std::string huge = "x";
+  for (int i = 0; i < 5000; ++i) huge += "\xE2\x82\xAC";  // three bytes each
+  for (const auto& text : {R"({"prompt":"x","temperature":")" + huge + "\"}",
+                           R"({"prompt":"x","logit_bias":{")" + huge + "\":1}}"}) {
+    const auto message = parse(text).error.message;
+    CHECK(message.size() < 300);
+    CHECK(message.size() > 60);
+    CHECK(message.find("\xEF\xBF\xBD") == std::string::npos);
+  }
+}
+
+TEST_CASE("an error knows the id when the line has one") {
+  CHECK(parse(R"({"temperature":-1,"prompt":"x","id":"a"})").request.head.id_json == "\"a\"");
+  CHECK(parse(R"({"id":-5})").request.head.id_json == "-5");
+  CHECK(parse(R"({"id":18446744073709551615,"prompt":"x"})").request.head.id_json ==
+        "18446744073709551615");
+  CHECK(parse(R"({"id":1.5,"prompt":"x"})").request.head.id_json == "");
+  const auto line = parse(R"({"custom_id":"c","url":"/v1/chat/completions","body":{}})");
+  CHECK(line.request.head.id_json == "\"c\"");
+  CHECK(line.request.head.form == RecordForm::kOpenAiChat);
+}
+
+TEST_CASE("the last of two equal keys counts") {
+  const auto line = parse(R"({"prompt":7,"prompt":"x","max_tokens":"y","max_tokens":5,"n":3,"n":1,
+                              "top_k":3,"top_k":null})");
+  CHECK(line.error.message == "");
+  CHECK(line.request.prompt == "x");
+  CHECK(line.request.sampling.max_tokens == 5);
+  CHECK(line.request.sampling.top_k == 0);
+}
+
+TEST_CASE("a line of the OpenAI batch form gives the same request") {
+  const auto words = parse(batch(R"({"model":"m","user":"u","prompt":"x","max_tokens":3})"));
+  CHECK(words.error.message == "");
+  CHECK(words.request.head.form == RecordForm::kOpenAiCompletion);
+  CHECK(words.request.head.id_json == "\"c\"");
+  CHECK(words.request.prompt == "x");
+  CHECK(words.request.sampling.max_tokens == 3);
+  CHECK(parse(batch(R"({"prompt":["x"]})")).request.prompt == "x");
+  CHECK(parse(batch(R"({"prompt":[5,6]})")).request.prompt_token_ids == std::vector<TokenId>{5, 6});
+  CHECK(parse(batch(R"({"prompt":[5]})")).request.prompt_token_ids == std::vector<TokenId>{5});
+  CHECK(parse(batch(R"({"prompt":[[5,6]]})")).request.prompt_token_ids ==
+        std::vector<TokenId>{5, 6});
+  CHECK_FALSE(parse(batch(R"({"prompt":[]})")).failed());
+  CHECK(code_of(batch(R"({"prompt":["x","y"]})")) == "unsupported");
+  CHECK(code_of(batch(R"({"prompt":[5,"y"]})")) == "invalid_value");
+  CHECK(code_of(batch(R"({"prompt":[-1]})")) == "invalid_value");
+  CHECK(code_of(batch(R"({"prompt":"x","stream":true})")) == "unsupported");
+  CHECK(code_of(batch(R"({"prompt":"x","logprobs":1})")) == "unsupported");
+  CHECK(code_of(batch("{}")) == "missing_prompt");
+}
+
+TEST_CASE("unknown keys counted in parts are those counted in one go") {
+  RequestParser whole({}), parts({});
+  RequestParser::UnknownKeys sum;
+  for (int i = 0; i < 200; ++i) {
+    const auto line =
+        R"({"prompt":"a","key)" + std::to_string(i % 120) + R"(":1,"again":2,"again":3})";
+    parse(whole, line);
+    parse(parts, line);
+    if (i % 3 == 0) RequestParser::add(sum, parts.take_unknown_keys());
+  }
+  CHECK(parts.unknown_keys().size() == 2);
+  RequestParser::add(sum, parts.take_unknown_keys());
+  CHECK(parts.unknown_keys().empty());
+  CHECK(sum == whole.unknown_keys());
+  CHECK(sum.size() == 101);
+}
+
+TEST_CASE("a prompt may stand under another key, and there only") {
+  RequestParser parser({}, "question");
+  const ParsedLine line = parse(parser, R"({"question":"a","prompt":5,"answer":1,"top_k":3})");
+  REQUIRE_FALSE(line.failed());
+  CHECK(*line.request.prompt == "a");
+  CHECK(line.request.sampling.top_k == 3);
+  CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"answer", 1}, {"prompt", 1}});
+
+  CHECK(parse(parser, R"({"prompt":"a"})").error.message ==
+        "question: found neither it nor prompt_token_ids nor messages, expected one of them");
+  CHECK(parse(parser, R"({"question":["a"]})").error.message ==
+        "question: found a list, expected a string");
+  CHECK(parse(parser, R"({"question":"a","prompt_token_ids":[1]})").error.message ==
+        "question, prompt_token_ids and messages: found more than one of them, expected one");
+  CHECK(parse(parser, R"({"prompt_token_ids":[1]})").request.prompt_token_ids.size() == 1);
+  CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
+  CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");
+
+  RequestParser other({}, "tools");  // a key that has no meaning of ours
+  CHECK(*parse(other, R"({"tools":"t"})").request.prompt == "t");
+}
+
+TEST_CASE("a prompt does not stand under a key that says something else") {
+  for (const char* name : {"prompt", "question", "user", "suffix", "\xC3\xA9"}) {
+    CHECK_MESSAGE(may_name_prompt(name), name);
+  }
+  for (const char* name : {"", "id", "max_tokens", "prompt_token_ids", "body", "custom_id"}) {
+    CHECK_FALSE_MESSAGE(may_name_prompt(name), name);
+  }
+}
+
+TEST_CASE("unknown keys are counted, in bounded memory") {
+  RequestParser parser({});
+  CHECK_FALSE(parse(parser, R"({"prompt":"x","answer":[{"n":2}],"model":"m"})").failed());
+  CHECK_FALSE(parse(parser, R"({"prompt":"x","answer":1})").failed());
+  CHECK_FALSE(parse(parser, batch(R"({"prompt":"x","other":1,"url":2,"model":"m"})")).failed());
+  CHECK(parser.unknown_keys() ==
+        RequestParser::UnknownKeys{{"answer", 2}, {"model", 1}, {"other", 1}, {"url", 1}});
+  for (int i = 0; i < 1000; ++i) {
+    const auto key = std::to_string(i) + std::string(1000, 'x');
+    CHECK_FALSE(parse(parser, "{\"prompt\":\"x\",\"" + key + "\":0}").failed());
+  }
+  CHECK(parser.unknown_keys().size() <= 101);
+  for (const auto& [name, count] : parser.unknown_keys()) CHECK(name.size() < 100);
+}
+
+TEST_CASE("a line beyond the limit is an error of its own") {
+  const std::string huge(static_cast<size_t>(kMaxLineBytes) + 1, ' ');
+  RequestParser parser({});
+  CHECK(parser.parse(huge, 0, 1).error.code == "line_too_long");
+}

@@ -1,0 +1,154 @@
+// Plans that are made before the plan before them is committed.
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "kv/contiguous_pool.h"
+#include "kv/paged_pool.h"
+#include "tests/support/sched_steps.h"
+
+using namespace pagedinfer;
+
+using Ages = std::set<int64_t>;
+using Ints = std::vector<int32_t>;
+
+TEST_CASE("the next step continues from the placeholder tokens of the step in flight") {
+  Steps s(std::make_unique<PagedPool>(40, 4), {.prefill_chunk_size = 6, .max_model_len = 32});
+  s.submit(5, 10);
+  s.submit(9, 10);  // in two chunks
+  s.submit(4, 10);
+  const StepPlan first = s.plan();
+  CHECK(s.batch.num_logits() == 2);
+  s.advance(first);
+  const StepPlan second = s.plan();
+  CHECK(second.num_decodes == 2);
+  CHECK(Ints(s.batch.tokens.begin(), s.batch.tokens.begin() + 2) == Ints{-1, -2});
+  CHECK(s.scheduler.running().at(2).generated()[0] == -2);
+  s.scheduler.commit(first, std::vector<Scheduler::Sampled>{{7}, {8}});
+  CHECK(s.scheduler.running().at(0).generated()[0] == 7);
+  CHECK(s.scheduler.running().at(2).generated()[0] == 8);
+  s.advance(second);
+  s.plan();
+  CHECK(s.batch.tokens == Ints{-1, -3, -2});  // by age; the rows by kind of chunk
+}
+
+TEST_CASE("a sequence whose last token is in flight frees its memory for the next plan") {
+  const auto check = [](std::unique_ptr<KvPool> pool) {
+    Steps s(std::move(pool), {.max_model_len = 32});
+    for (int i = 0; i < 3; ++i) s.submit(5, 4);
+    std::optional<StepPlan> before;
+    for (int i = 0; i < 3 * 4; ++i) {
+      const StepPlan plan = s.plan();
+      CHECK(plan.chunks.size() == 1);  // never an empty step, and no surplus
+      if (before) CHECK(s.commit(*before).size() == (i % 4 == 0));
+      s.advance(plan);
+      before = plan;
+    }
+    CHECK(s.scheduler.num_running() == 0);
+    CHECK_FALSE(s.scheduler.idle());
+    CHECK(s.pool->stats().positions_leased == 0);
+    CHECK(s.commit(*before).size() == 1);
+    CHECK(s.scheduler.idle());
+  };
+  check(std::make_unique<ContiguousPool>(32, 32));
+  check(std::make_unique<PagedPool>(2, 4));
+}
+
+TEST_CASE("the token of a surplus row is dropped") {
+  Steps s(std::make_unique<PagedPool>(20, 4), {.max_model_len = 32});
+  for (int i = 0; i < 3; ++i) s.submit(5, 10);
+  const StepPlan first = s.plan();
+  s.advance(first);
+  StepPlan second = s.plan();
+  const std::vector<Sequence> finished = s.commit(first, {1});
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].age == 1);
+  CHECK(finished[0].num_generated() == 1);
+  CHECK(finished[0].tokens.back() == 1);
+  CHECK(finished[0].lease.block_table.empty());
+  CHECK(s.pool->stats().positions_leased == 2 * 8);
+  CHECK(s.scheduler.find(1) == nullptr);
+
+  SUBCASE("when the step was launched") {
+    s.advance(second);
+    check_books(*s.pool, s.scheduler);
+    const std::vector<Scheduler::Sampled> sampled = {{7}, {8, FinishReason::kStop}, {9}};
+    CHECK(s.scheduler.commit(second, sampled).empty());
+    CHECK(s.scheduler.running().at(0).tokens.back() == 7);
+    CHECK(s.scheduler.running().at(2).tokens.back() == 9);
+  }
+  SUBCASE("and is not there when the step is launched once more") {
+    s.scheduler.erase_finished(second);
+    REQUIRE(second.chunks.size() == 2);
+    CHECK(second.num_decodes == 2);
+    CHECK(second.num_tokens == 2);
+    CHECK(second.chunks[1].age == 2);
+    s.advance(second);
+    CHECK(s.commit(second).empty());
+    CHECK(s.scheduler.running().at(2).num_generated() == 2);
+  }
+}
+
+TEST_CASE("a sequence preempted with a token in flight receives it while it waits") {
+  Steps s(std::make_unique<PagedPool>(4, 4), {.max_model_len = 16, .admission_reserve = 0.0});
+  s.submit(7, 3);
+  s.submit(8, 3);
+  const StepPlan first = s.plan();
+  s.advance(first);
+  const StepPlan second = s.plan();
+  CHECK(second.num_preempted == 1);
+  REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
+  CHECK(s.scheduler.waiting().at(1).tokens.back() == -2);
+
+  SUBCASE("and goes on from there") {
+    CHECK(s.commit(first).empty());
+    CHECK(s.scheduler.waiting().at(1).tokens.back() == 1);
+    CHECK(s.scheduler.waiting().at(1).num_recomputed == 8);
+    s.advance(second);
+    s.commit(second);
+    while (!s.scheduler.idle()) s.step();
+  }
+  SUBCASE("and may end there, with nothing to compute again") {
+    const std::vector<Sequence> finished = s.commit(first, {1});
+    REQUIRE(finished.size() == 1);
+    CHECK(finished[0].num_generated() == 1);
+    CHECK(finished[0].num_preemptions == 1);
+    CHECK(finished[0].num_recomputed == 0);
+    CHECK(s.scheduler.num_waiting() == 0);
+    s.advance(second);
+    CHECK(s.commit(second).empty());
+  }
+}
+
+TEST_CASE("aborting a step in flight finds running, waiting and leaving sequences") {
+  Steps s(std::make_unique<PagedPool>(5, 4), {.max_model_len = 16, .admission_reserve = 0.0});
+  s.submit(3, 1);  // its last token is in flight, then
+  s.submit(8, 5);  // takes its block
+  s.submit(8, 5);  // is preempted
+  s.submit(2, 5);  // is in neither step
+  const StepPlan first = s.plan();
+  REQUIRE(first.chunks.size() == 3);
+  s.advance(first);
+  const StepPlan second = s.plan();
+  REQUIRE(second.num_preempted == 1);
+  REQUIRE(second.chunks.size() == 1);
+  const std::vector<Sequence> aborted = s.scheduler.abort(first);
+  CHECK(aborted.size() == 3);
+  CHECK(s.scheduler.abort(second).empty());
+  for (const Sequence& seq : aborted) CHECK(seq.lease.block_table.empty());
+  s.advance(second);  // no sequence is left in it
+  CHECK(s.commit(second).empty());
+  CHECK(s.pool->stats().positions_leased == 0);
+  while (!s.scheduler.idle()) s.step();
+}
+
+TEST_CASE("clearing closes the leases of a step in flight") {
+  Steps s(std::make_unique<PagedPool>(20, 4), {.max_running = 2, .max_model_len = 32});
+  s.submit(9, 1);
+  s.submit(9, 8);
+  s.advance(s.plan());
+  s.plan();
+  s.scheduler.clear();
+  CHECK(s.scheduler.idle());
+  CHECK(s.pool->stats().positions_leased == 0);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# scripts/slurm_array.sh with a stand-in for Slurm gives what one run gives: slurm_array.sh PROGRAM
+set -euo pipefail
+program=$(realpath "$1") script=$(realpath "$(dirname "$0")/../../scripts/slurm_array.sh")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+
+# Runs what it is given at once. A task that fails fails the jobs that depend on it.
+cat > sbatch <<'SBATCH'
+#!/usr/bin/env bash
+echo 17
+while [[ "${1:-}" == --* ]]; do
+  case "$1" in
+    --array=0-*) last=${1#--array=0-} ;;
+    --dependency=afterok:17) [ ! -e failed ] || exit 0 ;;
+    --wrap=*) exec bash -c "${1#--wrap=}" >&2 ;;
+  esac
+  shift
+done
+for ((i = 0; i <= last; ++i)); do
+  SLURM_ARRAY_TASK_ID=$i bash "$@" >&2 || touch failed
+done
+SBATCH
+chmod +x sbatch
+export PATH="$dir:$PATH" PAGEDINFER="$program"
+
+for i in $(seq 20); do
+  echo "{\"prompt\": \"Nora has $i apples\", \"max_tokens\": $((i % 7 + 1))}"
+done > in.jsonl
+echo "no JSON" >> in.jsonl
+code=0
+"$program" run --input in.jsonl --output single --quiet || code=$?
+[ "$code" -eq 2 ]
+
+refused() {  # WORDS ARGUMENTS
+  if "$script" "${@:2}" 2> words; then return 1; fi
+  grep -- "$1" words
+}
+refused "in.jsonl: expected a number of shards" in.jsonl 3
+refused "none.jsonl: expected a file" 3 none.jsonl
+refused "--output: the outputs stand beside" 3 in.jsonl --output other
+
+"$script" 3 in.jsonl --quiet --max-batch-size 0 2> words
+grep -q -- "--max-batch-size 0" words
+[ ! -e in.completions.jsonl ]
+rm failed
+"$script" 3 in.jsonl --quiet | grep "job 17 runs 3 shards"
+cmp in.completions.jsonl single
+refused "is there already" 3 in.jsonl --quiet
+rm in.completions.jsonl
+"$script" 3 in.jsonl --quiet
+cmp in.completions.jsonl single

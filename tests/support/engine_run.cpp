@@ -1,0 +1,349 @@
+#include "tests/support/engine_run.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace pagedinfer {
+namespace {
+
+// Words of few letters, so that stop strings are found often.
+class LetterTokenizer final : public Tokenizer {
+ public:
+  std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
+  std::optional<TokenId> find_token(std::string_view) const override { return {}; }
+  std::string_view token_bytes(TokenId token) const override {
+    constexpr std::string_view kWords[] = {"a", "b", "ab", "c ", "", "ba", "aab"};
+    return kWords[token % std::ssize(kWords)];
+  }
+  int vocab_size() const override { return 1 << 20; }
+};
+
+const std::vector<std::string> kStops = {"bb", "abc", "c a", "aaa", "c c", "bab"};
+
+// Where the text is cut if a stop string ends behind its first `before` bytes.
+std::optional<size_t> find_stop(const std::string& text, size_t before,
+                                const std::vector<std::string>& stops) {
+  std::optional<size_t> cut;
+  for (const std::string& stop : stops) {
+    for (size_t at = text.find(stop); at != text.npos; at = text.find(stop, at + 1)) {
+      if (at + stop.size() > before) cut = std::min(cut.value_or(at), at);
+    }
+  }
+  return cut;
+}
+
+bool holds(const std::vector<TokenId>& tokens, TokenId token) {
+  return std::ranges::count(tokens, token) > 0;
+}
+
+Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
+  const SamplingParams& params = request.sampling;
+  const LetterTokenizer tokenizer;
+  Completion answer = {.head = request.head,
+                       .num_prompt_tokens = static_cast<int>(request.prompt.size())};
+  std::vector<TokenId> ends = params.stop_token_ids;
+  if (!params.ignore_eos) ends.push_back(kTinyStop);
+  const ModelSpec& spec = rig.model.spec;
+  const auto most =
+      static_cast<size_t>(std::min(params.max_tokens, max_model_len - answer.num_prompt_tokens));
+  const auto is_last = [&](const Rig::Tokens& generated) {
+    const bool by_force = spec.forced_end && !params.ignore_eos && generated.size() == most;
+    answer.reason =
+        by_force && generated.back() == kTinyStop ? FinishReason::kLength : FinishReason::kStop;
+    if (holds(ends, generated.back())) return true;
+    const size_t before = answer.text.size();
+    answer.text += tokenizer.token_bytes(generated.back());
+    if (static_cast<int>(generated.size()) >= params.min_tokens) {
+      if (const auto cut = find_stop(answer.text, before, params.stop)) {
+        answer.text.resize(*cut);
+        return true;
+      }
+    }
+    answer.reason = FinishReason::kLength;
+    return false;
+  };
+  const auto banned = [&](const Rig::Tokens& generated) {
+    Rig::Tokens tokens = spec.suppressed;
+    const auto add = [&](const Rig::Tokens& more) {
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    };
+    if (generated.empty()) add(spec.suppressed_first);
+    const int least = std::max(params.min_tokens, params.floor.tokens);
+    if (static_cast<int>(generated.size()) < least) add(ends);
+    return tokens;
+  };
+  answer.tokens = rig.alone(request, max_model_len, is_last, banned);
+  return answer;
+}
+
+Completion error_answer(const RecordHead& head, int num_prompt_tokens, const char* code) {
+  return {.head = head,
+          .num_prompt_tokens = num_prompt_tokens,
+          .reason = FinishReason::kError,
+          .error = {code, ""}};
+}
+
+// The other end of an engine's ports.
+class Caller {
+ public:
+  Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, const WatchedOps& ops,
+         Overlap overlap, std::function<double()> clock)
+      : lines_(lines),
+        ops_(ops),
+        clock_(std::move(clock)),
+        window_(limits.max_waiting + limits.max_running) {
+    if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is on its way
+  }
+
+  Intake::Pull next(bool wait, IntakeItem& item) {
+    REQUIRE((!wait || ops_.unasked.empty()));
+    REQUIRE((!owed_ || run.answers.contains(*owed_)));
+    owed_.reset();
+    REQUIRE(!ended_);
+    if (num_read_ == std::ssize(lines_)) {
+      ended_ = true;
+      return Intake::Pull::kEnded;
+    }
+    const Line& line = lines_[static_cast<size_t>(num_read_)];
+    if (line.step > std::ssize(run.steps) && !wait) return Intake::Pull::kLater;
+    item = line.item;
+    RecordHead& head = std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
+    if (head.read == 0) head.read = clock_();
+    ++num_read_;
+    if (const auto* error = std::get_if<Completion>(&item)) owed_ = error->head.index;
+    REQUIRE(num_read_ - std::ssize(run.answers) <= window_);
+    return Intake::Pull::kItem;
+  }
+
+  void done(Completion answer, const RequestRecord& record) {
+    const int64_t index = answer.head.index;
+    REQUIRE(index < num_read_);
+    REQUIRE(record.head.index == index);
+    REQUIRE(run.records.emplace(index, record).second);
+    REQUIRE(run.answers.emplace(index, std::move(answer)).second);
+  }
+
+  void stepped(const StepRecord& step) {
+    run.steps.push_back(step);
+    run.num_answered.push_back(static_cast<int>(run.answers.size()));
+  }
+
+  EngineRun run;
+
+ private:
+  const std::vector<Line>& lines_;
+  const WatchedOps& ops_;
+  const std::function<double()> clock_;
+  int64_t window_;
+  int64_t num_read_ = 0;
+  bool ended_ = false;
+  std::optional<int64_t> owed_;  // an error that was handed out and must be answered at once
+};
+
+void check_request(const Completion& answer, const RequestRecord& record) {
+  REQUIRE(record.error_code == answer.error.code);
+  REQUIRE(record.prompt_tokens == answer.num_prompt_tokens);
+  REQUIRE(record.completion_tokens == std::ssize(answer.tokens));
+  REQUIRE(std::ssize(record.token_times) == record.completion_tokens);
+  REQUIRE(answer.head.read == record.head.read);
+  REQUIRE(answer.timing.admitted == record.admitted);
+  REQUIRE(answer.timing.first_token == record.first_token);
+  REQUIRE(answer.timing.finished == record.finished);
+  REQUIRE(record.head.read > 0);
+  if (record.failed()) {  // before anything was computed
+    REQUIRE(record.finished > record.head.read);
+    REQUIRE(record.admitted == 0);
+    REQUIRE(record.first_token == 0);
+    return;
+  }
+  REQUIRE(record.head.read < record.admitted);
+  REQUIRE(record.admitted < record.first_token);
+  REQUIRE(std::ranges::is_sorted(record.token_times, std::less_equal<>()));
+  REQUIRE(record.token_times.front() == record.first_token);
+  REQUIRE(record.token_times.back() == record.finished);
+  REQUIRE((record.preemptions > 0) >= (record.recomputed_tokens > 0));
+  REQUIRE(record.recomputed_tokens >= 0);
+}
+
+double sum_of(const StepTimes& t) { return t.plan + t.stage + t.forward + t.sample + t.commit; }
+
+void check_step(const StepRecord& step) {
+  const StepTimes& t = step.times;
+  for (const double time : {t.plan, t.stage, t.forward, t.sample, t.commit}) REQUIRE(time > 0);
+  REQUIRE(sum_of(t) < step.end - step.begin);
+  REQUIRE(step.failures == 0);
+  REQUIRE(step.num_tokens == step.num_prefill_tokens + step.num_decodes);
+  REQUIRE(step.num_tokens > 0);
+  REQUIRE(step.num_sampled <= step.running);
+  REQUIRE(step.num_surplus <= step.num_decodes);
+  REQUIRE(step.num_decodes <= step.num_sampled);
+  REQUIRE(step.tokens_held >= step.num_tokens);
+  REQUIRE(step.tokens_held <= step.positions_leased);
+  REQUIRE(step.positions_leased <= step.positions_total);
+  REQUIRE(step.positions_contiguous >= step.tokens_held);
+}
+
+}  // namespace
+
+std::vector<Line> make_lines(const Workload& work, Random& random) {
+  std::vector<Line> lines;
+  const auto add = [&](int step, IntakeItem item) {
+    const int64_t index = std::ssize(lines);
+    std::visit([&](auto& content) { content.head = {.index = index, .line = 2 * index + 1}; },
+               item);
+    lines.push_back({step, std::move(item)});
+  };
+  for (const auto& [step, arrival] : work.arrivals) {
+    if (random.one_in(6)) add(step, error_answer({}, 0, "invalid_json"));
+    Request request = arrival;
+    SamplingParams& params = request.sampling;
+    if (random.one_in(2)) {
+      for (int i = random.pick(1, 3); i > 0; --i)
+        params.stop.push_back(kStops[static_cast<size_t>(random.pick(0, 5))]);
+    }
+    if (random.one_in(3)) params.stop_token_ids = random.tokens(random.pick(1, 3), kTinyVocab);
+    if (random.one_in(3)) params.min_tokens = random.pick(1, params.max_tokens);
+    if (random.one_in(4)) params.floor.tokens = random.pick(1, params.max_tokens);
+    params.ignore_eos = random.one_in(3);
+    add(step, std::move(request));
+  }
+  if (random.one_in(3)) add(lines.back().step, error_answer({}, 0, "invalid_json"));
+  return lines;
+}
+
+EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
+                     const std::vector<Line>& lines, Overlap overlap,
+                     const Interference& interference) {
+  const LetterTokenizer tokenizer;
+  double now = 0;
+  const auto clock = [&] { return now += 1; };
+  Caller caller(limits, lines, rig.ops, overlap, clock);
+  rig.start();
+  rig.ops.unasked.clear();
+  rig.ops.most_unasked = 0;
+  const bool overlaps = overlap == Overlap::kYes;
+  try {
+    Engine engine(
+        {rig.model.spec, rig.weights, rig.cache, pool, rig.ops, &tokenizer, clock, overlaps},
+        limits);
+    const auto done = [&](Completion answer, const RequestRecord& record) {
+      interference.before_answer();
+      caller.done(std::move(answer), record);
+    };
+    engine.run({.next = [&](bool wait, IntakeItem& item) { return caller.next(wait, item); },
+                .done = done,
+                .stepped = [&](const StepRecord& step) { caller.stepped(step); },
+                .interrupted = interference.interrupted});
+    REQUIRE(rig.ops.unasked.empty());
+  } catch (const std::exception& error) {
+    caller.run.thrown = error.what();
+  }
+  REQUIRE(rig.ops.most_unasked <= 1 + overlaps);
+  pool.check_invariants();
+  REQUIRE(pool.num_leaked({}) == 0);
+  REQUIRE(pool.stats().positions_leased == 0);
+  caller.run.logit_rows = rig.logit_rows();
+  return std::move(caller.run);
+}
+
+EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t positions_total,
+                       const std::vector<Line>& lines) {
+  EngineRun run;
+  rig.start();
+  for (const Line& line : lines) {
+    if (const auto* error = std::get_if<Completion>(&line.item)) {
+      run.answers[error->head.index] = *error;
+      continue;
+    }
+    const auto& request = std::get<Request>(line.item);
+    const auto num_prompt = static_cast<int>(request.prompt.size());
+    const int longest = std::min(num_prompt + request.sampling.max_tokens, limits.max_model_len);
+    Completion& answer = run.answers[request.head.index];
+    if (num_prompt == 0) {
+      answer = error_answer(request.head, 0, "empty_prompt");
+    } else if (num_prompt >= limits.max_model_len) {
+      answer = error_answer(request.head, num_prompt, "prompt_too_long");
+    } else if (longest - 1 > positions_total) {
+      answer = error_answer(request.head, num_prompt, "exceeds_cache");
+    } else {
+      answer = answer_alone(rig, request, limits.max_model_len);
+    }
+  }
+  run.logit_rows = rig.logit_rows();
+  return run;
+}
+
+bool same_answer(const Completion& a, const Completion& b) {
+  return a.head.index == b.head.index && a.head.line == b.head.line && a.tokens == b.tokens &&
+         a.text == b.text && a.reason == b.reason && a.error.code == b.error.code &&
+         a.num_prompt_tokens == b.num_prompt_tokens;
+}
+
+void check_answers(const EngineRun& run, const EngineRun& expected) {
+  REQUIRE(run.thrown == "");
+  REQUIRE(run.answers.size() == expected.answers.size());
+  for (const auto& [index, answer] : run.answers) {
+    const Completion& other = expected.answers.at(index);
+    INFO("line " << index << ": " << answer.text << answer.error.code << " against " << other.text
+                 << other.error.code);
+    REQUIRE(same_answer(answer, other));
+  }
+  // One run may have surplus rows that the other has not, and nothing else.
+  const auto check_rows = [](const EngineRun& a, const EngineRun& b) {
+    int num_others = 0;
+    for (const auto& [place, hash] : a.logit_rows) {
+      const auto it = b.logit_rows.find(place);
+      if (it == b.logit_rows.end()) {
+        ++num_others;
+      } else {
+        REQUIRE(it->second == hash);
+      }
+    }
+    // What a step that failed drew in vain is not counted.
+    const auto has_failed = [](const StepRecord& step) { return step.failures > 0; };
+    REQUIRE((num_others <= num_surplus(a) || std::ranges::any_of(a.steps, has_failed)));
+  };
+  check_rows(run, expected);
+  check_rows(expected, run);
+}
+
+int num_surplus(const EngineRun& run) {
+  int num_rows = 0;
+  for (const StepRecord& step : run.steps) num_rows += step.num_surplus;
+  return num_rows;
+}
+
+void check_records(const EngineRun& run, Overlap overlap) {
+  int64_t tokens = num_surplus(run), drawn = num_surplus(run), admitted = 0, preempted = 0;
+  for (const auto& [index, record] : run.records) {
+    check_request(run.answers.at(index), record);
+    if (record.failed()) continue;
+    tokens += record.prompt_tokens + record.completion_tokens - 1 + record.recomputed_tokens;
+    drawn += record.completion_tokens;
+    admitted += 1 + record.preemptions;
+    preempted += record.preemptions;
+  }
+  double last_begin = 0, last_end = 0, busy = 0;
+  for (const StepRecord& step : run.steps) {
+    check_step(step);
+    REQUIRE(step.begin > (overlap == Overlap::kYes ? last_begin : last_end));
+    REQUIRE(step.end > last_end);
+    last_begin = step.begin, last_end = step.end;
+    busy += sum_of(step.times);
+    REQUIRE(busy < last_end);
+    tokens -= step.num_tokens;
+    drawn -= step.num_sampled;
+    admitted -= step.admitted;
+    preempted -= step.preempted;
+  }
+  REQUIRE(tokens == 0);
+  REQUIRE(drawn == 0);
+  // Who ends while it waits, preempted with its last token on its way, is not admitted again.
+  REQUIRE(admitted >= 0);
+  REQUIRE((overlap == Overlap::kYes || admitted == 0));
+  REQUIRE(preempted == 0);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,115 @@
+#include "tests/support/plan_rules.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pagedinfer {
+namespace {
+
+bool is_new(const Sequence& seq, const PlanContext& context) {
+  return !context.ran_before.contains(seq.age);
+}
+
+int reserve(const PlanContext& context) {
+  return static_cast<int>(context.limits.admission_reserve *
+                          static_cast<double>(context.pool.stats().positions_total));
+}
+
+// Decodes, then prompts in progress, then new ones, each oldest first; each as much as the
+// limits leave.
+void check_chunks(const StepPlan& plan, const PlanContext& context) {
+  const SchedulerLimits& limits = context.limits;
+  int budget = limits.max_step_tokens;
+  std::pair<int, int64_t> last = {0, -1};  // kind and age
+  for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
+    const Chunk& chunk = plan.chunks[i];
+    const Sequence& seq = *chunk.seq;
+    const bool is_decode = i < plan.num_decodes;
+    const std::pair<int, int64_t> place = {is_decode ? 0 : is_new(seq, context) ? 2 : 1, seq.age};
+    REQUIRE(place > last);
+    last = place;
+    REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context)));
+    REQUIRE(chunk.start == seq.num_computed);
+    const int most =
+        limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : seq.num_pending();
+    REQUIRE(chunk.count == std::min(seq.num_pending(), most));
+    REQUIRE(chunk.count > 0);
+    budget -= chunk.count;
+  }
+  REQUIRE(budget >= 0);
+  REQUIRE(plan.num_tokens == limits.max_step_tokens - budget);
+  REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
+}
+
+// No two tokens are written to one slot, and nothing is padding.
+void check_batch(const StepPlan& plan, const Batch& batch) {
+  REQUIRE(plan.num_tokens == batch.num_tokens());
+  REQUIRE(plan.chunks.size() == batch.context_lens.size());
+  std::vector<int32_t> slots = batch.slot_mapping;
+  std::ranges::sort(slots);
+  REQUIRE(std::ranges::adjacent_find(slots) == slots.end());
+}
+
+// Running sequences are older than waiting ones.
+void check_who_runs(const StepPlan& plan, const PlanContext& context) {
+  const auto& [pool, scheduler, limits, ran_before] = context;
+  const std::set<int64_t> runs = ages_of(scheduler.running());
+  if (!runs.empty() && !scheduler.waiting().empty())
+    REQUIRE(*runs.rbegin() < scheduler.waiting().begin()->first);
+  int num_left = 0, num_joined = 0;
+  for (int64_t age : ran_before) num_left += !runs.contains(age);
+  for (int64_t age : runs) num_joined += !ran_before.contains(age);
+  REQUIRE(plan.num_preempted == num_left);
+  REQUIRE(plan.num_admitted == num_joined);
+  REQUIRE(static_cast<int>(runs.size()) <= limits.max_running);
+  if (num_joined == 0) return;
+  REQUIRE(num_left == 0);
+  REQUIRE((limits.batching == Batching::kContinuous || ran_before.empty()));
+  const auto free = pool.free_tokens();
+  if (runs.size() > 1 && free) REQUIRE(*free >= reserve(context));
+}
+
+// A limit holds back every sequence that is not served.
+void check_unserved(const StepPlan& plan, const PlanContext& context) {
+  const auto& [pool, scheduler, limits, ran_before] = context;
+  std::set<const Sequence*> planned;
+  for (const Chunk& chunk : plan.chunks) planned.insert(chunk.seq);
+  const int budget = limits.max_step_tokens - plan.num_tokens;
+  const auto no_room_in_step = [&](const Sequence& seq) {
+    return plan.num_prefills() == limits.max_prefill_chunks ||
+           budget < (limits.chunked_prefill ? 1 : seq.num_pending());
+  };
+  const Sequence* unserved = nullptr;
+  for (const auto& [age, seq] : scheduler.running()) {
+    if (planned.contains(&seq)) continue;
+    REQUIRE(!seq.is_decoding());  // decodes are served in every step
+    // A sequence is admitted in the step that computes its first chunk.
+    REQUIRE((limits.batching == Batching::kStatic || !is_new(seq, context)));
+    if (!unserved) unserved = &seq;
+  }
+  if (unserved) REQUIRE(no_room_in_step(*unserved));
+  if (scheduler.waiting().empty() || limits.batching == Batching::kStatic) return;
+  if (plan.num_preempted > 0 || scheduler.num_running() == limits.max_running) return;
+  const Sequence& head = scheduler.waiting().begin()->second;
+  const int kept = scheduler.running().empty() ? 0 : reserve(context);
+  REQUIRE((no_room_in_step(head) || !pool.open(head.tokens, kept)));
+}
+
+}  // namespace
+
+std::set<int64_t> ages_of(const Scheduler::ByAge& sequences) {
+  std::set<int64_t> ages;
+  for (const auto& [age, seq] : sequences) ages.insert(ages.end(), age);
+  return ages;
+}
+
+void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
+  check_chunks(plan, context);
+  check_batch(plan, batch);
+  check_who_runs(plan, context);
+  check_unserved(plan, context);
+}
+
+}  // namespace pagedinfer

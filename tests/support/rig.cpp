@@ -1,0 +1,252 @@
+#include "tests/support/rig.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/random_key.h"
+#include "model/weights.h"
+#include "ops/cpu/kernels.h"
+#include "tests/support/cuda_support.h"
+#include "tests/support/kv_poison.h"
+
+namespace pagedinfer {
+namespace {
+
+uint64_t hash_bits(const float* row, int64_t count) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (int64_t i = 0; i < count; ++i)
+    hash = (hash ^ std::bit_cast<uint32_t>(row[i])) * 0x100000001b3ull;
+  return hash;
+}
+
+}  // namespace
+
+Rig::Rig(const LoadedModel& m, const CpuOptions& options)
+    : Rig(m, make_cpu_ops(options), nullptr, options.compute) {}
+
+Rig::Rig(const LoadedModel& m, const CudaOptions& options)
+    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute) {}
+
+Rig::Rig(const LoadedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute)
+    : model(m),
+      backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
+      gpu_(gpu),
+      ops(*backend_),
+      weights(load_weights(m, compute, ops)),
+      is_written_(kNumPositions, true) {
+  for (size_t i = 0; i < m.spec.layers.size(); ++i)
+    cache.push_back(ops.allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+  ops.on_stage = [this](const Batch& batch) { poison_unwritten(batch); };
+  ops.on_sample = [this](Tensor logits, std::span<const SampleRow> rows) { note(logits, rows); };
+}
+
+void Rig::start() {
+  for (int64_t slot = 0; slot < kNumPositions; ++slot) poison(slot);
+  logit_rows_.clear();
+  num_bad_rows_ = 0;
+}
+
+void Rig::poison(int64_t slot) {
+  if (!is_written_[slot]) return;
+  is_written_[slot] = false;
+  for (const KvLayer& layer : cache) {
+    if (gpu_ != nullptr) {
+      poison_position(*gpu_, layer, slot);
+    } else {
+      poison_position(layer, slot);
+    }
+  }
+}
+
+// What the blocks of a sequence hold from its first query on is left from an earlier owner.
+void Rig::poison_unwritten(const Batch& batch) {
+  for (int seq = 0; seq < batch.num_seqs(); ++seq) {
+    const int32_t* blocks = &batch.block_table[static_cast<size_t>(seq) * batch.max_blocks];
+    const int num_blocks = (batch.context_lens[seq] - 1) / batch.block_size + 1;
+    const int start = batch.positions[batch.query_starts[seq]];
+    for (int p = start; p < num_blocks * batch.block_size; ++p)
+      poison(blocks[p / batch.block_size] + p % batch.block_size);
+  }
+  for (const int32_t slot : batch.slot_mapping) is_written_[slot] = true;
+}
+
+void Rig::note(Tensor logits, std::span<const SampleRow> rows) {
+  std::vector<float> copy;
+  if (gpu_ != nullptr) {
+    copy.resize(static_cast<size_t>(logits.rows * logits.cols));
+    gpu_->read(logits, copy.data());
+    logits = {copy.data(), DType::kF32, logits.rows, logits.cols, logits.cols};
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float* row = logits.row<float>(static_cast<int64_t>(i));
+    const auto is_finite = [](float x) { return std::isfinite(x); };
+    num_bad_rows_ += !std::all_of(row, row + logits.cols, is_finite);
+    logit_rows_[{rows[i].key, rows[i].position}] = hash_bits(row, logits.cols);
+  }
+}
+
+Tensor Rig::queue_step(const BatchView& view) {
+  return ops.run(view, [&] { return forward(model.spec, weights, cache, view, ops); });
+}
+
+std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
+  const BatchView view = ops.stage(batch);
+  const Tensor logits = queue_step(view);
+  std::vector<SampleRow> rows;
+  for (const Chunk& chunk : plan.chunks) {
+    if (!chunk.completes) continue;
+    const Request& request = chunk.seq->request;
+    rows.push_back({.params = &request.sampling,
+                    .prompt = request.prompt,
+                    .generated = chunk.seq->generated(),
+                    .key = request.random_key,
+                    .position = static_cast<uint32_t>(chunk.seq->num_known())});
+  }
+  std::vector<TokenId> drawn(rows.size());
+  if (!rows.empty()) ops.collect(ops.sample(logits, rows), drawn);
+  return drawn;
+}
+
+Rig::Tokens Rig::alone(const Request& request, int max_model_len,
+                       const std::function<bool(const Tokens&)>& is_last,
+                       const std::function<Tokens(const Tokens&)>& banned) {
+  const auto num_prompt = static_cast<int>(request.prompt.size());
+  const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
+  Tokens pending = request.prompt, generated;
+  for (int end = num_prompt; end < most; ++end) {
+    const auto count = static_cast<int>(pending.size());
+    Batch batch = {.tokens = pending,
+                   .positions = pending,
+                   .query_starts = {0, count},
+                   .context_lens = {end},
+                   .block_table = {0},
+                   .logit_tokens = {count - 1},
+                   .max_blocks = 1,
+                   .block_size = static_cast<int>(kNumPositions)};
+    std::iota(batch.positions.begin(), batch.positions.end(), end - count);
+    batch.slot_mapping = batch.positions;
+    const BatchView view = ops.stage(batch);
+    const Tensor logits = queue_step(view);
+    const auto& forced = model.spec.forced_end;
+    const bool is_forced = forced && !request.sampling.ignore_eos && end + 1 == most;
+    const Tokens these = is_forced ? Tokens{*forced} : Tokens{};
+    const Tokens not_these = banned && !is_forced ? banned(generated) : Tokens{};
+    const SampleRow row = {.params = &request.sampling,
+                           .prompt = request.prompt,
+                           .generated = generated,
+                           .allowed = these,
+                           .banned = not_these,
+                           .key = request.random_key,
+                           .position = static_cast<uint32_t>(end)};
+    TokenId token = 0;
+    ops.collect(ops.sample(logits, {&row, 1}), {&token, 1});
+    generated.push_back(token);
+    if (is_last(generated)) break;
+    pending = {token};
+  }
+  return generated;
+}
+
+std::vector<TinyModelOptions> tiny_shapes() {
+  return {
+      {.seed = 1, .vocab = 61, .max_positions = 1024},
+      {.seed = 2,
+       .hidden = 16,
+       .heads = 3,
+       .kv_heads = 1,
+       .head_dim = 6,
+       .intermediate = 19,
+       .vocab = kTinyVocab,
+       .max_positions = 1024,
+       .dtype = DType::kBF16,
+       .tied = true},
+      {.seed = 3,
+       .hidden = 33,
+       .heads = 2,
+       .kv_heads = 2,
+       .head_dim = 10,
+       .intermediate = 70,
+       .vocab = 67,
+       .max_positions = 1024,
+       .dtype = DType::kF16,
+       .llama3_rope = true},
+      {.seed = 5,
+       .hidden = 20,
+       .layers = 3,
+       .heads = 4,
+       .kv_heads = 1,
+       .head_dim = 12,
+       .intermediate = 33,
+       .vocab = 53,
+       .max_positions = 1024,
+       .dtype = DType::kBF16,
+       .tied = true,
+       .family = tiny_qwen3()},
+      {.seed = 6,
+       .hidden = 28,
+       .layers = 3,
+       .kv_heads = 2,
+       .head_dim = 10,
+       .intermediate = 39,
+       .vocab = 47,
+       .max_positions = 1024,
+       .dtype = DType::kBF16,
+       .tied = true,
+       .family = tiny_gemma3(13, 3)},
+      {.seed = 7, .vocab = 40, .max_positions = 1024, .family = tiny_mistral(260)},
+      {.seed = 8,
+       .hidden = 24,
+       .heads = 3,
+       .kv_heads = 3,
+       .head_dim = 8,
+       .vocab = 43,
+       .max_positions = 1024,
+       .dtype = DType::kBF16,
+       .family = tiny_qwen2(1, 2)},
+      {.seed = 4,
+       .hidden = 120,
+       .heads = 4,
+       .head_dim = 32,
+       .intermediate = 330,
+       .vocab = 261,
+       .max_positions = 1024,
+       .dtype = DType::kBF16},
+  };
+}
+
+void vary_sampling(std::vector<Arrival>& arrivals, Random& random) {
+  for (auto& [step, request] : arrivals) {
+    SamplingParams& params = request.sampling;
+    const auto fraction = [&] { return static_cast<float>(random.pick(1, 99)) / 100.0f; };
+    params.seed = static_cast<uint64_t>(random.pick(0, 3));
+    request.random_key =
+        random_key(params.seed, std::to_string(request.head.index), request.prompt);
+    if (random.one_in(3)) {
+      params.repetition_penalty = 0.5f + 2 * fraction();
+      params.presence_penalty = fraction();
+      params.frequency_penalty = fraction();
+    }
+    if (random.one_in(5)) params.logit_bias = {{random.pick(0, kTinyVocab - 1), 5 * fraction()}};
+    if (random.one_in(3)) continue;  // greedy
+    params.temperature = 3 * fraction();
+    if (random.one_in(3)) params.top_k = random.pick(1, 20);
+    if (random.one_in(3)) params.top_p = fraction();
+    if (random.one_in(3)) params.min_p = fraction() / 2;
+  }
+}
+
+void lengthen_one(Workload& work, Random& random) {
+  const int last = static_cast<int>(work.arrivals.size()) - 1;
+  Request& request = work.arrivals[random.pick(0, last)].request;
+  const int more = random.pick(kSegmentKeys - 40, 2 * kSegmentKeys + 20);
+  const std::vector<TokenId> tokens = random.tokens(more, kTinyVocab);
+  request.prompt.insert(request.prompt.end(), tokens.begin(), tokens.end());
+  work.limits.max_model_len += more;
+  if (!work.limits.chunked_prefill) work.limits.max_step_tokens += more;
+  work.num_blocks += (more + work.block_size - 1) / work.block_size;
+  work.num_reservations = std::min(work.num_reservations, 4);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,92 @@
+// A tiny model on a backend, with NaN in the cache wherever no token lies, so that a read
+// of such a place shows in the logits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "model/decoder.h"
+#include "model/model.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cuda/cuda_ops.h"
+#include "tests/support/harness.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/watched_ops.h"
+#include "tests/support/workload.h"
+
+namespace pagedinfer {
+
+// What sample() was given: a hash of the bits of each row of logits, by the request's random key
+// and the position.
+using LogitRows = std::map<std::pair<uint64_t, uint32_t>, uint64_t>;
+
+class Rig {
+ public:
+  // REQUIRES: the model outlives it.
+  Rig(const LoadedModel& model, const CpuOptions& options);
+  // On the GPU. REQUIRES: cuda_problem() is "".
+  Rig(const LoadedModel& model, const CudaOptions& options);
+
+  // Empties the cache and forgets what came before; no run uses more positions than this has.
+  void start();
+  static constexpr int64_t kNumPositions = 4096;
+
+  // For drive(): computes a step and draws.
+  std::vector<TokenId> compute(const StepPlan& plan, const Batch& batch);
+
+  // The answer to a request without a scheduler, a pool or other requests: the whole prompt,
+  // then a token at a time, until `is_last` says so of what has been generated.
+  using Tokens = std::vector<TokenId>;
+  Tokens alone(const Request& request, int max_model_len,
+               const std::function<bool(const Tokens& generated)>& is_last,
+               const std::function<Tokens(const Tokens& generated)>& banned = {});
+
+  // Since start().
+  const LogitRows& logit_rows() const { return logit_rows_; }
+  int num_bad_rows() const { return num_bad_rows_; }  // with a logit that is not finite
+
+  // Of a GPU.
+  GraphCounts graph_counts() const {
+    return gpu_ == nullptr ? GraphCounts() : gpu_->graph_counts();
+  }
+
+  const LoadedModel& model;
+
+ private:
+  Rig(const LoadedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute);
+
+  std::unique_ptr<Ops> backend_;
+  CudaOps* gpu_;  // the same, or null
+
+ public:
+  WatchedOps ops;
+  Weights weights;
+  std::vector<KvLayer> cache = {};
+
+ private:
+  Tensor queue_step(const BatchView& view);
+  void poison(int64_t slot);
+  void poison_unwritten(const Batch& batch);
+  void note(Tensor logits, std::span<const SampleRow> rows);
+
+  std::vector<bool> is_written_;  // by slot
+  LogitRows logit_rows_ = {};
+  int num_bad_rows_ = 0;
+};
+
+// Small models of awkward sizes, their vocabularies all of at least kTinyVocab tokens. The last
+// is large enough for its products to be shared out among threads.
+std::vector<TinyModelOptions> tiny_shapes();
+constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
+
+// Gives most requests a temperature, filters or penalties, and all a random key.
+void vary_sampling(std::vector<Arrival>& arrivals, Random& random);
+
+// Makes one prompt longer than a segment of attention.
+void lengthen_one(Workload& work, Random& random);
+
+}  // namespace pagedinfer

@@ -1,0 +1,193 @@
+// Random tiny checkpoints, as files: config.json and safetensors.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "tests/support/support.h"
+
+namespace pagedinfer {
+
+// What families differ in. A window is in every other layer, from the first on.
+struct TinyFamily {
+  std::string architecture = "LlamaForCausalLM";
+  bool qkv_bias = false, qk_norm = false, sandwich_norm = false;
+  float norm_center = 1.0f;
+  std::string fields = {};  // of config.json, each behind a comma
+};
+
+inline TinyFamily tiny_mistral(int window) {  // in every layer
+  return {.architecture = "MistralForCausalLM",
+          .fields = fmt::format(R"(, "sliding_window": {})", window)};
+}
+inline std::string tiny_layer_types(int layers) {
+  std::string types;
+  for (int i = 0; i < layers; ++i)
+    types +=
+        fmt::format(R"({}"{}_attention")", i == 0 ? "" : ", ", i % 2 == 0 ? "sliding" : "full");
+  return types;
+}
+inline TinyFamily tiny_qwen2(int window, int layers) {
+  return {.architecture = "Qwen2ForCausalLM",
+          .qkv_bias = true,
+          .fields = fmt::format(
+              R"(, "use_sliding_window": true, "sliding_window": {}, "layer_types": [{}])", window,
+              tiny_layer_types(layers))};
+}
+inline TinyFamily tiny_qwen3() { return {.architecture = "Qwen3ForCausalLM", .qk_norm = true}; }
+inline TinyFamily tiny_gemma3(int window, int layers) {
+  return {.architecture = "Gemma3ForCausalLM",
+          .qk_norm = true,
+          .sandwich_norm = true,
+          .norm_center = 0.0f,
+          .fields = fmt::format(
+              R"(, "sliding_window": {}, "layer_types": [{}], "query_pre_attn_scalar": 10,
+  "rope_local_base_freq": 100.0)",
+              window, tiny_layer_types(layers))};
+}
+
+struct TinyModelOptions {
+  uint32_t seed = 1;
+  int hidden = 24, layers = 2, heads = 4, kv_heads = 2, head_dim = 8, intermediate = 40;
+  int vocab = 61, max_positions = 256, eos_token = 7;
+  DType dtype = DType::kF32;
+  bool tied = false, sharded = false, llama3_rope = false;
+  TinyFamily family = {};
+};
+
+// A checkpoint in a directory of its own, which lives as long as this.
+class TinyModel {
+ public:
+  explicit TinyModel(const TinyModelOptions& options = {});
+
+  const std::string& dir() const { return dir_.path(); }
+
+ private:
+  struct Stored {
+    std::string name, shape, bytes;
+  };
+
+  Stored random_tensor(const std::string& name, int rows, int cols);
+  std::string encode(float value) const;
+  static std::string safetensors(const std::vector<Stored>& tensors, DType dtype);
+
+  TempDir dir_;
+  TinyModelOptions options_;
+  std::mt19937 random_;
+};
+
+inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.seed) {
+  const std::string rope = o.llama3_rope
+                               ? R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 32})"
+                               : "null";
+  write_file(
+      dir_ / "config.json",
+      fmt::format(
+          R"({{"architectures": ["{}"], "hidden_size": {}, "num_hidden_layers": {}, "num_attention_heads": {},
+  "num_key_value_heads": {}, "head_dim": {}, "intermediate_size": {}, "vocab_size": {},
+  "max_position_embeddings": {}, "eos_token_id": {}, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+  "tie_word_embeddings": {}, "rope_scaling": {}{}}})",
+          o.family.architecture, o.hidden, o.layers, o.heads, o.kv_heads, o.head_dim,
+          o.intermediate, o.vocab, o.max_positions, o.eos_token, o.tied, rope, o.family.fields));
+
+  const int q_dim = o.heads * o.head_dim, kv_dim = o.kv_heads * o.head_dim;
+  std::vector<Stored> tensors = {random_tensor("model.embed_tokens.weight", o.vocab, o.hidden),
+                                 random_tensor("model.norm.weight", 1, o.hidden)};
+  if (!o.tied) tensors.push_back(random_tensor("lm_head.weight", o.vocab, o.hidden));
+  for (int i = 0; i < o.layers; ++i) {
+    const auto add = [&](const char* part, int rows, int cols) {
+      tensors.push_back(
+          random_tensor(fmt::format("model.layers.{}.{}.weight", i, part), rows, cols));
+    };
+    add("input_layernorm", 1, o.hidden);
+    add("self_attn.q_proj", q_dim, o.hidden);
+    add("self_attn.k_proj", kv_dim, o.hidden);
+    add("self_attn.v_proj", kv_dim, o.hidden);
+    add("self_attn.o_proj", o.hidden, q_dim);
+    add("post_attention_layernorm", 1, o.hidden);
+    if (o.family.sandwich_norm) {
+      add("pre_feedforward_layernorm", 1, o.hidden);
+      add("post_feedforward_layernorm", 1, o.hidden);
+    }
+    if (o.family.qk_norm) {
+      add("self_attn.q_norm", 1, o.head_dim);
+      add("self_attn.k_norm", 1, o.head_dim);
+    }
+    if (o.family.qkv_bias) {
+      const auto add_bias = [&](const char* part, int size) {
+        tensors.push_back(random_tensor(fmt::format("model.layers.{}.{}.bias", i, part), 1, size));
+      };
+      add_bias("self_attn.q_proj", q_dim);
+      add_bias("self_attn.k_proj", kv_dim);
+      add_bias("self_attn.v_proj", kv_dim);
+    }
+    add("mlp.gate_proj", o.intermediate, o.hidden);
+    add("mlp.up_proj", o.intermediate, o.hidden);
+    add("mlp.down_proj", o.hidden, o.intermediate);
+  }
+
+  if (!o.sharded) {
+    write_file(dir_ / "model.safetensors", safetensors(tensors, o.dtype));
+    return;
+  }
+  std::string map;
+  std::vector<Stored> shards[2];
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    map += fmt::format("{}\"{}\": \"shard-{}.safetensors\"", i == 0 ? "" : ", ", tensors[i].name,
+                       i % 2);
+    shards[i % 2].push_back(tensors[i]);
+  }
+  for (int s = 0; s < 2; ++s)
+    write_file(dir_ / fmt::format("shard-{}.safetensors", s), safetensors(shards[s], o.dtype));
+  write_file(dir_ / "model.safetensors.index.json",
+             fmt::format("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map));
+}
+
+// Matrices keep the scale of their input about; norms multiply by around 1.
+inline TinyModel::Stored TinyModel::random_tensor(const std::string& name, int rows, int cols) {
+  const bool norm = rows == 1 && name.find("norm") != std::string::npos;
+  Stored stored = {name,
+                   rows == 1 ? fmt::format("[{}]", cols) : fmt::format("[{}, {}]", rows, cols), ""};
+  for (int i = 0; i < rows * cols; ++i) {
+    const float unit = static_cast<float>(random_() >> 8) / 8388608.0f - 1.0f;  // [-1, 1)
+    stored.bytes += encode(norm ? options_.family.norm_center + 0.3f * unit : 0.6f * unit);
+  }
+  return stored;
+}
+
+// Rounded towards zero, which is good enough for random values of ordinary size.
+inline std::string TinyModel::encode(float value) const {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (options_.dtype == DType::kF32) return {reinterpret_cast<const char*>(&bits), sizeof(bits)};
+  auto half = static_cast<uint16_t>(bits >> 16);
+  if (options_.dtype == DType::kF16) {
+    const int exponent = static_cast<int>(bits >> 23 & 0xFF) - 127 + 15;
+    half = static_cast<uint16_t>(bits >> 16 & 0x8000);
+    if (exponent > 0) half |= static_cast<uint16_t>(exponent << 10 | (bits >> 13 & 0x3FF));
+  }
+  return {reinterpret_cast<const char*>(&half), sizeof(half)};
+}
+
+inline std::string TinyModel::safetensors(const std::vector<Stored>& tensors, DType dtype) {
+  const char* type = dtype == DType::kF32 ? "F32" : dtype == DType::kF16 ? "F16" : "BF16";
+  std::string header = "{\"__metadata__\": {\"format\": \"pt\"}", data;
+  for (const Stored& tensor : tensors) {
+    header += fmt::format(R"(, "{}": {{"dtype": "{}", "shape": {}, "data_offsets": [{}, {}]}})",
+                          tensor.name, type, tensor.shape, data.size(),
+                          data.size() + tensor.bytes.size());
+    data += tensor.bytes;
+  }
+  header += "}";
+  while (header.size() % 8 != 0) header += ' ';
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + data;
+}
+
+}  // namespace pagedinfer

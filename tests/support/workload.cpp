@@ -1,0 +1,64 @@
+#include "tests/support/workload.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pagedinfer {
+
+Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab) {
+  Request request;
+  request.head.index = index;
+  request.prompt = Random(static_cast<int>(index)).tokens(num_prompt, vocab);
+  request.sampling.max_tokens = max_tokens;
+  return request;
+}
+
+void scramble(KvPool& pool, Random& random) {
+  const TokenId token = 0;
+  std::vector<KvLease> leases;
+  while (auto lease = pool.open({&token, 1}, 0)) leases.push_back(*lease);
+  for (; !leases.empty(); leases.pop_back()) {
+    std::swap(leases[random.pick(0, static_cast<int>(leases.size()) - 1)], leases.back());
+    pool.close(leases.back());
+  }
+}
+
+Workload random_workload(Random& random, TokenId vocab) {
+  Workload work;
+  const int num_requests = random.pick(1, 40);
+  const int longest_answer = random.one_in(3) ? 60 : 20;
+  const int spread = random.one_in(2) ? 0 : random.pick(1, 4);  // steps between arrivals
+  int longest_prompt = 0, longest = 0, step = 0;
+  for (int i = 0; i < num_requests; ++i) {
+    const int num_prompt = random.one_in(3) ? random.pick(1, 6) : random.pick(1, 52);
+    const int max_tokens = random.pick(1, longest_answer);
+    longest_prompt = std::max(longest_prompt, num_prompt);
+    longest = std::max(longest, num_prompt + max_tokens);
+    step += random.pick(0, spread);
+    work.arrivals.push_back({step, make_request(i, num_prompt, max_tokens, vocab)});
+  }
+  if (random.one_in(4)) work.arrivals[random.pick(0, num_requests - 1)].request.prompt.clear();
+
+  SchedulerLimits& limits = work.limits;
+  limits.batching = random.one_in(4) ? Batching::kStatic : Batching::kContinuous;
+  limits.chunked_prefill = !random.one_in(4);
+  limits.prefill_chunk_size = random.one_in(2) ? random.pick(1, 8) : random.pick(1, 64);
+  if (random.one_in(3)) limits.max_prefill_chunks = random.pick(1, 3);
+  limits.max_running = random.pick(1, 16);
+  limits.max_waiting = random.pick(1, 40);
+  // Some prompts are too long, some answers are cut off.
+  limits.max_model_len = random.one_in(3) ? longest_prompt : random.pick(longest_prompt, longest);
+  limits.max_model_len = std::max(2, limits.max_model_len);
+  limits.max_step_tokens = limits.max_running + random.pick(0, 64);
+  if (!limits.chunked_prefill) limits.max_step_tokens += limits.max_model_len;
+  limits.admission_reserve = random.one_in(3) ? 0.0 : random.one_in(5) ? 1.0 : 0.2;
+
+  work.block_size = random.one_in(2) ? 1 << random.pick(0, 5) : random.pick(1, 32);
+  const int blocks_for_longest = (longest + work.block_size - 1) / work.block_size;
+  const int slack = random.one_in(2) ? random.pick(0, 4) : random.pick(0, 40);
+  work.num_blocks = std::max(1, blocks_for_longest - random.pick(0, 1) + slack);
+  work.num_reservations = random.pick(1, 6);
+  return work;
+}
+
+}  // namespace pagedinfer

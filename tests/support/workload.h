@@ -1,0 +1,44 @@
+// Seeded random requests, limits and pool sizes, drawn so that every rule has work.
+#pragma once
+
+#include <random>
+
+#include "tests/support/harness.h"
+
+namespace pagedinfer {
+
+class Random {
+ public:
+  explicit Random(int seed) : engine_(static_cast<unsigned>(seed)) {}
+
+  int pick(int low, int high) {  // both included
+    return low + static_cast<int>(engine_() % static_cast<unsigned>(high - low + 1));
+  }
+  bool one_in(int n) { return pick(1, n) == 1; }
+  std::vector<TokenId> tokens(int count, TokenId vocab) {
+    std::vector<TokenId> drawn(count);
+    for (TokenId& token : drawn) token = pick(0, vocab - 1);
+    return drawn;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// A request of `num_prompt` tokens below `vocab`, drawn from its index.
+Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab = 97);
+
+// Leaves the free blocks in random order.
+void scramble(KvPool& pool, Random& random);
+
+// Both kinds of pool are sized so that some requests hardly fit and some exceed the cache.
+struct Workload {
+  std::vector<Arrival> arrivals;
+  SchedulerLimits limits;
+  int num_blocks = 0, block_size = 0;  // of a paged pool
+  int num_reservations = 0;            // of a contiguous one
+};
+
+Workload random_workload(Random& random, TokenId vocab);
+
+}  // namespace pagedinfer
