@@ -19,6 +19,7 @@
              --update writes what was printed into the pages.
   links      Relative links and their anchors lead somewhere.
   flags      Every --flag exists in the help of pagedinfer or is listed below as another program's.
+  layers     docs/architecture.md says of each folder what scripts/check_layers.py lets it include.
   codes      docs/records.md lists the error codes of the source, all of them and no others.
   length     README.md has at most 150 lines.
 """
@@ -31,6 +32,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+from check_layers import MAY_INCLUDE
 
 MAX_README_LINES = 150
 LIMIT = 120  # seconds for a block
@@ -126,6 +129,18 @@ def check_codes(root, pages):
         yield f"docs/records.md: the error code {code} is missing"
     for code in sorted(listed - in_source):
         yield f"docs/records.md: no source file gives the error code {code}"
+
+
+def check_layers(pages):
+    page = next((page.text for page in pages if page.name == "docs/architecture.md"), "")
+    listed = {name: set(re.findall(r"[a-z/]+", names))
+              for name, names in re.findall(r"^\| `src/([a-z/]+)` \|.*\| ([^|]*) \|$", page, re.M)}
+    for folder, names in MAY_INCLUDE.items():
+        if folder and listed.get(folder) != names:
+            yield (f"docs/architecture.md: src/{folder} may include "
+                   f"{', '.join(sorted(names)) or '-'}")
+    for folder in sorted(set(listed) - set(MAY_INCLUDE)):
+        yield f"docs/architecture.md: scripts/check_layers.py does not know src/{folder}"
 
 
 def first_command(code):
@@ -243,7 +258,7 @@ def main():
               + sorted(root.glob("datasets/*/README.md"))]
 
     faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
-              *check_not_run(pages)]
+              *check_layers(pages), *check_not_run(pages)]
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
