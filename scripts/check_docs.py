@@ -20,11 +20,13 @@
   links      Relative links and their anchors lead somewhere.
   flags      Every --flag exists in the help of pagedinfer or is listed below as another program's.
   layers     docs/architecture.md says of each folder what scripts/check_layers.py lets it include.
+  fields     docs/statistics.md names every field of the statistics, the trace and the profile.
   codes      docs/records.md lists the error codes of the source, all of them and no others.
   length     README.md has at most 150 lines.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -129,6 +131,23 @@ def check_codes(root, pages):
         yield f"docs/records.md: the error code {code} is missing"
     for code in sorted(listed - in_source):
         yield f"docs/records.md: no source file gives the error code {code}"
+
+
+def check_fields(root, pages, program):
+    page = next((page.text for page in pages if page.name == "docs/statistics.md"), "")
+    with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
+        folder = pathlib.Path(name)
+        make_scratch(root, program, folder)
+        run_block('echo "{}" >> questions.jsonl; build/pagedinfer run --input questions.jsonl'
+                  " --profile --trace steps.jsonl || test $? -eq 2", folder)
+        lines = [json.loads(line) for file in ("questions.stats.jsonl", "steps.jsonl")
+                 for line in (folder / file).read_text(encoding="utf-8").splitlines()]
+    fields = set().union(*lines, *(op for line in lines for op in line.get("ops", [])))
+    for field in sorted(fields):
+        field = re.sub(r"^(.+)_(queue|ttft|tpot|itl|e2el)_ms$", r"\1_X_ms", field)
+        field = re.sub(r"^(median|std|p\d\d)(_decode)?_gap_ms$", r"mean\2_gap_ms", field)
+        if f"`{field}`" not in page:
+            yield f"docs/statistics.md: the field {field} is missing"
 
 
 def check_layers(pages):
@@ -258,7 +277,7 @@ def main():
               + sorted(root.glob("datasets/*/README.md"))]
 
     faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
-              *check_layers(pages), *check_not_run(pages)]
+              *check_fields(root, pages, program), *check_layers(pages), *check_not_run(pages)]
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
