@@ -46,6 +46,7 @@ struct StateMark {
 
 inline constexpr int64_t kMarkBytes = 150;  // of every mark's line, its end included
 
+// docs/output_files.md shows the line column by column.
 std::string mark_line(const StateMark& mark);
 // Nothing if the line is not one that mark_line() has written.
 std::optional<StateMark> parse_mark(std::string_view line);

@@ -1,5 +1,5 @@
 // The operations, compiled once per instruction set and reached through these tables only. All of
-// them give the same bits. They assume FlushDenormals on the calling thread.
+// them give the same bits (docs/numerics.md). They assume FlushDenormals on the calling thread.
 //
 // This header and everything that kernels.cpp includes share no inline function with the rest of
 // the program: a linker may keep the copy of one instruction set for everybody.
