@@ -1,4 +1,4 @@
-// Requests per second of all that is not the device: a whole run, file in to file out, on an Ops
+// Requests per second of all that is not the device: a whole run, file in to file out, on a device
 // that returns at once. Give it one core: taskset -c 0 pagedinfer_host_bench.
 //
 //   pagedinfer_host_bench [requests [max_tokens [input|completion]]]
@@ -53,7 +53,8 @@ int measure(int count, int max_tokens, bool completion_order) {
   double cpu = 0;
   const int code = run_job(config, [&](const Config& given, const auto& clock) {
     Setup setup = set_up(given, clock);
-    setup.ops = std::make_unique<FakeOps>(std::move(setup.ops), 5);
+    setup.steps = std::make_unique<FakeSteps>(*setup.ops, 5);
+    setup.arithmetic = fake_arithmetic(*setup.ops);
     begin = Clock::now();
     cpu = cpu_seconds();
     return setup;

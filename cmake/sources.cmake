@@ -73,11 +73,14 @@ set(pagedinfer_core_sources
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
+  src/ops/arithmetic.cpp
+  src/ops/device_memory.cpp
   src/ops/device_timer.cpp
+  src/ops/intercept.cpp
   src/ops/op_work.cpp
-  src/ops/ops.cpp
   src/ops/peaks.cpp
   src/ops/timed_ops.cpp
+  src/ops/timing.cpp
   src/kv/audit.cpp
   src/kv/block_allocator.cpp
   src/kv/contiguous_pool.cpp

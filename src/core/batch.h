@@ -9,8 +9,8 @@ namespace pagedinfer {
 // are still unknown to the host. Two words follow from that:
 //
 // A *placeholder token* is a negative token: -1 - r stands for the token that row r of the latest
-// Ops::sample() draws. Where the device computes a step it replaces each placeholder with that
-// token; the host replaces it when it has collected the token.
+// StepProtocol::sample() draws. Where the device computes a step it replaces each placeholder with
+// that token; the host replaces it when it has collected the token.
 //
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.

@@ -6,36 +6,22 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace pagedinfer {
 
-enum class OpKind : uint8_t {
-  kEmbed,
-  kRopeTable,
-  kRmsNorm,
-  kAdd,
-  kAddRmsNorm,
-  kAddBias,
-  kMatmul,
-  kRope,
-  kGate,
-  kWriteKv,
-  kRotateAndWriteKv,
-  kAttention,
-  kGatherRows,
-  kSample,
-  kReplay  // all of them but sampling, as one piece
-};
-
 // What a profile tells apart.
 struct OpName {
-  OpKind kind = OpKind::kEmbed;
-  int64_t in = 0, out = 0;  // columns of a matmul's input and, all products together, outputs
-  int window = 0;           // of attention; 0 = none
+  std::string_view kind = "";  // lives as long as the program
+  int64_t in = 0, out = 0;     // columns of a matmul's input and, all products together, outputs
+  int window = 0;              // of attention; 0 = none
 
   auto operator<=>(const OpName&) const = default;
 };
+
+inline constexpr std::string_view kSampleName = "sample";
+inline constexpr std::string_view kReplayName = "replay";  // all but sampling, as one piece
 
 // What an operation must do at least: every input read once, every output written once.
 struct OpWork {

@@ -138,7 +138,7 @@ std::string Engine::collect(Step& step) {
   while (step.ticket && step.record.failures < kTriesPerStep) {
     failure = try_once(step.record, [&] {
       const double begin = parts_.clock();
-      parts_.ops.collect(*step.ticket, drawn_);
+      parts_.steps.collect(*step.ticket, drawn_);
       step.record.times.sample += parts_.clock() - begin;
     });
     if (failure.empty()) break;
@@ -150,10 +150,12 @@ void Engine::compute(Step& step) {
   step.ticket.reset();
   if (step.plan.chunks.empty()) return;
   const double begin = parts_.clock();
-  const BatchView view = parts_.ops.stage(batch_);
+  const BatchView view = parts_.steps.stage(batch_);
   const double staged = parts_.clock();
-  const Tensor logits = parts_.ops.run(
-      view, [&] { return forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.ops); });
+  const Tensor logits = parts_.steps.run(view, [&] {
+    return forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.steps,
+                   parts_.arithmetic);
+  });
   const double computed = parts_.clock();
   step.ticket = sample(step.plan, logits);
   step.record.times.stage = staged - begin;
@@ -183,7 +185,7 @@ void Engine::describe(Step& step) const {
 }
 
 // One token for each row of logits.
-std::optional<Ops::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
+std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
   rows_.clear();
   banned_.clear();
   banned_.reserve(plan.chunks.size());  // rows_ points into it
@@ -202,7 +204,7 @@ std::optional<Ops::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
     rows_.push_back(row);
   }
   if (rows_.empty()) return std::nullopt;
-  return parts_.ops.sample(logits, rows_);
+  return parts_.steps.sample(logits, rows_);
 }
 
 // Depends on the position in the completion alone: the token before it may be a placeholder.

@@ -28,7 +28,8 @@ struct EngineParts {
   const Weights& weights;
   std::vector<KvLayer>& cache;  // one per layer, with all positions of the pool
   KvPool& pool;
-  Ops& ops;
+  StepProtocol& steps;
+  Arithmetic& arithmetic;         // of the same device
   const Tokenizer* tokenizer;     // null: completions have no text
   std::function<double()> clock;  // seconds since the run began
   // Steps overlap. For devices that compute while the host does other work: where the host is the
@@ -71,7 +72,7 @@ class Engine {
   struct Step {
     StepPlan plan = {};
     StepRecord record = {};
-    std::optional<Ops::Ticket> ticket = {};  // none: it draws nothing
+    std::optional<StepProtocol::Ticket> ticket = {};  // none: it draws nothing
   };
 
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
@@ -82,7 +83,7 @@ class Engine {
   void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
   std::string collect(Step& step);
   void compute(Step& step);
-  std::optional<Ops::Ticket> sample(const StepPlan& plan, Tensor logits);
+  std::optional<StepProtocol::Ticket> sample(const StepPlan& plan, Tensor logits);
   void limit_choice(const Sequence& seq, SampleRow& row);
   bool ends_by_force(const Sequence& seq, int length) const;
   void describe(Step& step) const;

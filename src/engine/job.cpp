@@ -149,14 +149,17 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   const RecordOptions options = {.token_ids = config.token_ids || setup.tokenizer == nullptr,
                                  .timing = config.record_timing,
                                  .model_name = setup.model_name};
+  StepProtocol& steps = setup.steps ? *setup.steps : *setup.ops;
+  Arithmetic& arithmetic = setup.arithmetic ? *setup.arithmetic : *setup.ops;
   std::optional<Profiler> profiler;
-  if (setup.peaks) profiler.emplace(*setup.ops, *setup.peaks, clock);
+  if (setup.peaks) profiler.emplace(steps, arithmetic, *setup.ops, *setup.peaks, clock);
   const auto profile = [&] { return profiler ? std::optional(profiler->profile()) : std::nullopt; };
   Engine engine({.spec = setup.model.spec,
                  .weights = setup.weights,
                  .cache = setup.cache,
                  .pool = *setup.pool,
-                 .ops = profiler ? profiler->ops() : *setup.ops,
+                 .steps = profiler ? profiler->ops() : steps,
+                 .arithmetic = profiler ? profiler->ops().arithmetic() : arithmetic,
                  .tokenizer = setup.tokenizer.get(),
                  .clock = clock,
                  .overlaps = setup.on_gpu},

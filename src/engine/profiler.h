@@ -5,18 +5,20 @@
 
 #include "core/profile.h"
 #include "ops/timed_ops.h"
+#include "ops/timing.h"
 #include "stats/profile.h"
 
 namespace pagedinfer {
 
-// What a run with --profile has around its Ops.
+// What a run with --profile has around its device.
 class Profiler {
  public:
-  // REQUIRES: `ops` outlives it.
-  Profiler(Ops& ops, const DevicePeaks& peaks, const std::function<double()>& clock)
+  // REQUIRES: the three are of one device, which outlives it.
+  Profiler(StepProtocol& steps, Arithmetic& arithmetic, Timing& timing, const DevicePeaks& peaks,
+           const std::function<double()>& clock)
       : report_(peaks),
-        timer_(ops.make_timer(clock)),
-        ops_(ops, *timer_, [this](const TimedStep& step) { report_.add(step); }) {}
+        timer_(timing.make_timer(clock)),
+        ops_(steps, arithmetic, *timer_, [this](const TimedStep& step) { report_.add(step); }) {}
   Profiler(const Profiler&) = delete;
 
   TimedOps& ops() { return ops_; }

@@ -96,7 +96,7 @@ StepBounds bounds_of(const Config& config, const Setup& setup) {
 
 // What a run on the GPU may take of it.
 int64_t available_to(const Config& config, const CudaOps& gpu) {
-  const DeviceMemory memory = gpu.memory();
+  const GpuMemory memory = gpu.memory();
   return available_on_gpu(memory.total, memory.free,
                           config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
 }

@@ -37,6 +37,9 @@ struct Setup {
   CpuOptions cpu = {};           // on a GPU only its threads matter, to the tokenizers
   std::optional<DevicePeaks> peaks = {};  // measured for --profile
   std::unique_ptr<Ops> ops = {};
+  // In front of those of `ops`; null: nothing is.
+  std::unique_ptr<StepProtocol> steps = {};
+  std::unique_ptr<Arithmetic> arithmetic = {};
   Weights weights = {};
 
   int max_model_len = 0;

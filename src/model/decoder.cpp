@@ -53,10 +53,10 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
 }  // namespace
 
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
-               const BatchView& batch, Ops& ops) {
+               const BatchView& batch, StepProtocol& steps, Arithmetic& ops) {
   Buffers b = take_buffers(
-      spec, ops.activation_type(), batch.tokens.rows, batch.logit_tokens.rows,
-      [&](DType dtype, int64_t rows, int64_t cols) { return ops.scratch(dtype, rows, cols); });
+      spec, steps.activation_type(), batch.tokens.rows, batch.logit_tokens.rows,
+      [&](DType dtype, int64_t rows, int64_t cols) { return steps.scratch(dtype, rows, cols); });
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
     ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
   };

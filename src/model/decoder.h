@@ -3,11 +3,12 @@
 #include <vector>
 
 #include "model/spec.h"
-#include "ops/ops.h"
+#include "ops/arithmetic.h"
+#include "ops/step_protocol.h"
 
 namespace pagedinfer {
 
-// On the device of the Ops they were uploaded to. Comments give (rows, cols).
+// On a device. Comments give (rows, cols).
 struct LayerWeights {
   Tensor attention_norm;  // (1, hidden)
   Tensor q, k, v;         // (heads * head_dim or kv_heads * head_dim, hidden)
@@ -32,9 +33,10 @@ struct Weights {
 };
 
 // Runs the model over one batch and returns a float32 row of logits per batch.logit_tokens.
-// The keys and values of every token are left in `cache` (one per layer).
+// The keys and values of every token are left in `cache` (one per layer). REQUIRES: `batch` is what
+// `steps` staged last, and `ops` are of the same device.
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
-               const BatchView& batch, Ops& ops);
+               const BatchView& batch, StepProtocol& steps, Arithmetic& ops);
 
 // Bytes of scratch that a forward() over so many tokens and rows of logits takes.
 int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/request.h"
-#include "ops/ops.h"  // Activation
+#include "ops/arithmetic.h"  // Activation
 
 namespace pagedinfer {
 

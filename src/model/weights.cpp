@@ -67,10 +67,10 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
 }
 
-DType uploaded_type(Kind kind, DType of_file, DType compute, const Ops& ops) {
+DType uploaded_type(Kind kind, DType of_file, DType compute, const DeviceMemory& memory) {
   if (kind == Kind::kNorm) return DType::kF32;
-  if (kind == Kind::kBias) return ops.activation_type();
-  return ops.matrix_type(of_file, compute);
+  if (kind == Kind::kBias) return memory.bias_type(compute);
+  return memory.matrix_type(of_file, compute);
 }
 
 // To nearest even.
@@ -85,12 +85,12 @@ DType file_dtype(const LoadedModel& model) {
   return model.checkpoint.dtype(model.names.layers.front().q);
 }
 
-Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
+Weights load_weights(const LoadedModel& model, DType compute, DeviceMemory& memory) {
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
-    needed.place = ops.upload(host, uploaded_type(needed.kind, host.dtype, compute, ops));
+    needed.place = memory.upload(host, uploaded_type(needed.kind, host.dtype, compute, memory));
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
@@ -99,7 +99,7 @@ Weights load_weights(const LoadedModel& model, DType compute, Ops& ops) {
     const auto size = static_cast<int64_t>(table.size());
     // Read-only, like the mapping.
     Tensor host = {const_cast<float*>(table.data()), DType::kF32, 1, size, size};
-    weights.rope_inv_freq.push_back(ops.upload(host, DType::kF32));
+    weights.rope_inv_freq.push_back(memory.upload(host, DType::kF32));
   }
   return weights;
 }
@@ -113,13 +113,13 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   return all;
 }
 
-int64_t weight_bytes(const LoadedModel& model, DType compute, const Ops& ops) {
+int64_t weight_bytes(const LoadedModel& model, DType compute, const DeviceMemory& memory) {
   Weights unused;
   int64_t total = 0;
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
-    const DType type = uploaded_type(needed.kind, host.dtype, compute, ops);
-    total += ops.uploaded_bytes(host, type);
+    const DType type = uploaded_type(needed.kind, host.dtype, compute, memory);
+    total += memory.uploaded_bytes(host, type);
   });
   return total;
 }

@@ -1,4 +1,4 @@
-// How an Ops is timed without waiting for it.
+// How a device is timed without waiting for it.
 #pragma once
 
 #include <deque>

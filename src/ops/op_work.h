@@ -2,11 +2,12 @@
 // better kernel could do without. Only matrix products and attention have flops.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include "core/batch.h"
 #include "core/profile.h"
-#include "ops/ops.h"
+#include "ops/arithmetic.h"
 
 namespace pagedinfer {
 

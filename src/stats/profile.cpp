@@ -15,34 +15,13 @@ void add_gap(GapProfile& gaps, Histogram& histogram, double seconds) {
 }
 
 // Whether a replay has it in its piece.
-bool is_replayed(const OpName& name) { return name.kind != OpKind::kSample; }
-
-const char* name_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::kEmbed: return "embed";
-    case OpKind::kRopeTable: return "rope table";
-    case OpKind::kRmsNorm: return "norm";
-    case OpKind::kAdd: return "add";
-    case OpKind::kAddRmsNorm: return "add and norm";
-    case OpKind::kAddBias: return "add bias";
-    case OpKind::kMatmul: return "matmul";
-    case OpKind::kRope: return "rope";
-    case OpKind::kGate: return "gate";
-    case OpKind::kWriteKv: return "write kv";
-    case OpKind::kRotateAndWriteKv: return "rotate and write kv";
-    case OpKind::kAttention: return "attention";
-    case OpKind::kGatherRows: return "gather rows";
-    case OpKind::kSample: return "sample";
-    case OpKind::kReplay: return "replay";
-  }
-  return "";
-}
+bool is_replayed(const OpName& name) { return name.kind != kSampleName; }
 
 }  // namespace
 
 std::string label_of(const OpName& name) {
-  std::string label = name_of(name.kind);
-  if (name.kind == OpKind::kMatmul) label += fmt::format(" {}x{}", name.in, name.out);
+  std::string label(name.kind);
+  if (name.in > 0) label += fmt::format(" {}x{}", name.in, name.out);
   if (name.window > 0) label += fmt::format(", window {}", name.window);
   return label;
 }
@@ -57,7 +36,7 @@ void ProfileReport::add(const TimedStep& step) {
   ++profile_.steps;
   if (step.decode_only) ++profile_.decode_steps;
   for (const TimedOp& op : step.ops) {
-    if (op.name.kind == OpKind::kReplay) {
+    if (op.name.kind == kReplayName) {
       ++profile_.replayed_steps;
       profile_.replayed_seconds += op.seconds;
       continue;

@@ -30,8 +30,8 @@ std::vector<int32_t> all_of(size_t count) {
   return indices;
 }
 
-// Notes what is taken from scratch and computes nothing.
-class CountingOps final : public IdleOps {
+// Notes what is taken from scratch.
+class CountingSteps final : public IdleSteps {
  public:
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     bytes += rows * cols * size_of(dtype);
@@ -131,15 +131,17 @@ TEST_CASE("a step takes the scratch that was announced") {
   const LoadedModel model = open_model(files.dir());
   for (DType activation : {DType::kF32, DType::kBF16}) {
     for (const auto& [tokens, logits] : {std::pair{1, 1}, {7, 0}, {50, 3}, {300, 300}}) {
-      CountingOps ops;
-      ops.activation = activation;
-      const Weights weights = load_weights(model, DType::kF32, ops);
+      CountingSteps steps;
+      steps.activation = activation;
+      IdleArithmetic ops;
+      const auto memory = make_cpu_ops({});
+      const Weights weights = load_weights(model, DType::kF32, *memory);
       std::vector<KvLayer> cache(model.spec.layers.size());
       BatchView batch = {};
       batch.tokens.rows = tokens;
       batch.logit_tokens.rows = logits;
-      CHECK(forward(model.spec, weights, cache, batch, ops).rows == logits);
-      CHECK(ops.bytes == scratch_bytes(model.spec, activation, tokens, logits));
+      CHECK(forward(model.spec, weights, cache, batch, steps, *ops).rows == logits);
+      CHECK(steps.bytes == scratch_bytes(model.spec, activation, tokens, logits));
     }
   }
   // (tokens, 20) x 3, (tokens, 18) x 2, (tokens, 6) x 2, (tokens, 40) x 3 and the rope table.

@@ -2,39 +2,38 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/peaks.h"
-#include "tests/support/idle_ops.h"
 
 namespace pagedinfer {
 namespace {
 
-// Slower at the first time than afterwards, and unevenly so.
-class SteadyOps final : public IdleOps {
+// Gives its times one after the other: of each mark, the seconds since the one before it.
+class Schedule {
  public:
-  double now = 0;
-
-  Tensor upload(Tensor host, DType) override { return host; }
-  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
-    return {&now, dtype, rows, cols, cols};
-  }
-  void copy(Tensor from, Tensor to) override {
-    CHECK(from.bytes() == to.bytes());
-    now += copies_++ % 3 == 2 ? 0.25 : 1;
-  }
-  void matmul(Tensor, std::span<const Product>) override { now += products_++ % 2 == 1 ? 0.5 : 2; }
+  explicit Schedule(std::vector<double> seconds) : seconds_(std::move(seconds)) {}
+  double next() { return now_ += seconds_.at(num_marks_++); }
+  bool is_over() const { return num_marks_ == seconds_.size(); }
 
  private:
-  int copies_ = 0, products_ = 0;
+  std::vector<double> seconds_;
+  size_t num_marks_ = 0;
+  double now_ = 0;
 };
 
 }  // namespace
 
 TEST_CASE("peaks: the fastest of several rounds counts, reads and writes of a copy") {
-  SteadyOps ops;
-  const DevicePeaks peaks = measure_peaks(
-      ops, DType::kBF16, {.copied_bytes = 8 << 20, .rows = 4, .width = 8}, [&] { return ops.now; });
+  const auto ops = make_cpu_ops({});
+  // A round is a mark before the work and one behind it. The first of the three copies is short.
+  Schedule clock({9, 0.25, 9, 1, 9, 1, 9, 2, 9, 0.5, 9, 2});
+  const DevicePeaks peaks =
+      measure_peaks(*ops, DType::kBF16, {.copied_bytes = 8 << 20, .rows = 4, .width = 8},
+                    [&] { return clock.next(); });
+  CHECK(clock.is_over());
   CHECK(peaks.bytes_per_second == 2 * (8 << 20) / 0.25);
   CHECK(peaks.flops_per_second == 2 * 4 * 8 * 8 / 0.5);
 }

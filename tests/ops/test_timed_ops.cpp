@@ -17,12 +17,12 @@ namespace pagedinfer {
 namespace {
 
 // Has shapes but no memory; each call takes the seconds that it was told to.
-class SlowOps final : public IdleOps {
+class SlowSteps final : public IdleSteps {
  public:
   double now = 0;
-  double staging = 0, norm = 0, sampling = 0;
-  bool norm_throws = false, replays = false;
-  int num_queued = 0, num_replayed = 0;
+  double staging = 0, sampling = 0;
+  bool replays = false;
+  int num_replayed = 0;
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     return {&somewhere_, dtype, rows, cols, cols};
@@ -47,14 +47,9 @@ class SlowOps final : public IdleOps {
     now += 2;
     return {};
   }
-  void rms_norm(Tensor, Tensor, float, float, Tensor) override {
-    ++num_queued;
-    now += norm;
-    if (norm_throws) throw std::runtime_error("spoilt");
-  }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
     now += sampling;
-    return IdleOps::sample(logits, rows);
+    return IdleSteps::sample(logits, rows);
   }
 
  private:
@@ -75,18 +70,25 @@ Batch batch_of(int seqs, int tokens, int context, int logits) {
 }
 
 struct Scene {
-  SlowOps slow;
+  SlowSteps slow;
+  double norm_seconds = 0;
+  bool norm_throws = false;
+  IdleArithmetic arithmetic{[this](const OpName& name) {
+    if (name.kind != "norm") return;
+    slow.now += norm_seconds;
+    if (norm_throws) throw std::runtime_error("spoilt");
+  }};
   bool clock_throws = false;
   ClockTimer timer{[this] {
     if (clock_throws) throw std::runtime_error("no mark");
     return slow.now;
   }};
   std::vector<TimedStep> steps;
-  TimedOps ops{slow, timer, [this](const TimedStep& step) { steps.push_back(step); }};
+  TimedOps ops{slow, *arithmetic, timer, [this](const TimedStep& step) { steps.push_back(step); }};
 
   void norm(double seconds) {
-    slow.norm = seconds;
-    ops.rms_norm({}, {}, 0, 0, {});
+    norm_seconds = seconds;
+    ops.arithmetic().rms_norm({}, {}, 0, 0, {});
   }
   void sample(double seconds) {
     slow.sampling = seconds;
@@ -113,7 +115,7 @@ TEST_CASE("timing: operations have their own seconds, and gaps all the others") 
   CHECK(first.ops[0].seconds == 1);
   CHECK(first.ops[1].seconds == 2);
   CHECK(first.ops[2].seconds == 4);
-  CHECK(first.ops[2].name == OpName{OpKind::kSample});
+  CHECK(first.ops[2].name == OpName{kSampleName});
 
   scene.slow.now += 16;
   scene.ops.stage(batch_of(2, 3, 5, 2));
@@ -159,11 +161,11 @@ TEST_CASE("timing: a step is known when its tokens are, with the next one on its
   Scene scene;
   scene.ops.stage(batch_of(1, 1, 1, 1));
   scene.norm(3);
-  const Ops::Ticket first = scene.ops.sample({}, {});
+  const StepProtocol::Ticket first = scene.ops.sample({}, {});
   scene.slow.now += 2;
   scene.ops.stage(batch_of(1, 1, 2, 1));
   scene.norm(5);
-  const Ops::Ticket second = scene.ops.sample({}, {});
+  const StepProtocol::Ticket second = scene.ops.sample({}, {});
   CHECK(scene.steps.empty());
   for (int times = 0; times < 2; ++times) {  // the second time tells nothing new
     scene.ops.collect(first, {});
@@ -181,9 +183,9 @@ TEST_CASE("timing: a call or a mark that throws leaves the others' times as they
     Scene scene;
     scene.ops.stage(batch_of(1, 1, 1, 1));
     scene.norm(1);
-    (mark_throws ? scene.clock_throws : scene.slow.norm_throws) = true;
+    (mark_throws ? scene.clock_throws : scene.norm_throws) = true;
     CHECK_THROWS_AS(scene.norm(2), std::runtime_error);
-    scene.clock_throws = scene.slow.norm_throws = false;
+    scene.clock_throws = scene.norm_throws = false;
     scene.ops.stage(batch_of(1, 1, 1, 1));
     scene.norm(4);
     scene.sample(8);
@@ -200,7 +202,7 @@ TEST_CASE("timing: a call or a mark that throws leaves the others' times as they
 namespace {
 
 // The weights of a plain Llama, as shapes.
-Weights shapes_of(const ModelSpec& spec, SlowOps& ops) {
+Weights shapes_of(const ModelSpec& spec, SlowSteps& ops) {
   const auto matrix = [&](int64_t out, int64_t in) { return ops.scratch(DType::kBF16, out, in); };
   const Tensor norm = ops.scratch(DType::kF32, 1, spec.hidden);
   const int64_t q_dim = int64_t{spec.heads} * spec.head_dim;
@@ -234,7 +236,7 @@ TEST_CASE("timing: the floor of a known model's decode step is the sum of its op
       spec.layers.size(),
       {.k = positions, .v = positions, .kv_heads = spec.kv_heads, .head_dim = spec.head_dim});
   const BatchView view = scene.ops.stage(batch_of(64, 1, 512, 64));
-  const Tensor logits = forward(spec, weights, cache, view, scene.ops);
+  const Tensor logits = forward(spec, weights, cache, view, scene.ops, scene.ops.arithmetic());
   scene.ops.collect(scene.ops.sample(logits, {}), {});
 
   // A GPU's copy bandwidth and its rate of bfloat16 products.
@@ -247,16 +249,16 @@ TEST_CASE("timing: the floor of a known model's decode step is the sum of its op
   }
   const auto near = [](double expected) { return doctest::Approx(expected).epsilon(1e-9); };
   const auto product = [&](int64_t in, int64_t out) {
-    return milliseconds.at({OpKind::kMatmul, in, out});
+    return milliseconds.at({"matmul", in, out});
   };
   CHECK(product(3072, 5120) == near(28.0 * 32505856 / 4.3e9));
   CHECK(product(3072, 3072) == near(28.0 * 19660800 / 4.3e9));
   CHECK(product(3072, 16384) == near(28.0 * 103153664 / 4.3e9));
   CHECK(product(8192, 3072) == near(28.0 * 51773440 / 4.3e9));
   CHECK(product(3072, 128256) == near((820838400 + 64 * 3072 * 2) / 4.3e9));  // and its input
-  CHECK(milliseconds.at({OpKind::kAttention}) == near(28.0 * 135004160 / 4.3e9));
-  CHECK(milliseconds.at({OpKind::kGate}) == near(28.0 * 3145728 / 4.3e9));
-  CHECK(milliseconds.at({OpKind::kSample}) == near(32833536 / 4.3e9));
+  CHECK(milliseconds.at({"attention"}) == near(28.0 * 135004160 / 4.3e9));
+  CHECK(milliseconds.at({"gate"}) == near(28.0 * 3145728 / 4.3e9));
+  CHECK(milliseconds.at({kSampleName}) == near(32833536 / 4.3e9));
   CHECK(total == doctest::Approx(2.476).epsilon(0.003));
 }
 
@@ -271,11 +273,11 @@ TEST_CASE("timing: of steps that are replayed one in sixteen is timed by operati
   for (int i = 0; i < 40; ++i) {
     const BatchView view = scene.ops.stage(batch_of(1, 1, 1, 1));
     if (i == 20) {
-      scene.slow.norm_throws = true;
+      scene.norm_throws = true;
       const int recordings = scene.slow.num_replayed;
       while (scene.slow.num_replayed % 3 != 0) scene.slow.run(view, queue);
       CHECK_THROWS(scene.ops.run(view, queue));
-      scene.slow.norm_throws = false;
+      scene.norm_throws = false;
       CHECK(scene.slow.num_replayed > recordings);
     } else {
       scene.ops.run(view, queue);
@@ -286,7 +288,7 @@ TEST_CASE("timing: of steps that are replayed one in sixteen is timed by operati
   int timed = 0;
   for (const TimedStep& step : scene.steps) {
     if (step.ops.size() == 1) continue;  // the one that threw
-    if (step.ops[0].name.kind == OpKind::kReplay) {
+    if (step.ops[0].name.kind == kReplayName) {
       REQUIRE(step.ops.size() == 2);
       CHECK((step.ops[0].seconds == 2 || step.ops[0].seconds == 5));
     } else {
@@ -305,8 +307,9 @@ TEST_CASE("timing: a step's logits are the same, bit for bit") {
   runner.start(64);
   const std::vector<std::vector<float>> expected = runner.run({1, 17, 254, 9, 12}, {2, 4});
   ClockTimer timer([] { return 0.0; });
-  std::unique_ptr<Ops> plain = std::move(runner.ops);
-  runner.ops = std::make_unique<TimedOps>(*plain, timer, [](const TimedStep&) {});
+  TimedOps timed(*runner.ops, *runner.ops, timer, [](const TimedStep&) {});
+  timed.stage({});
+  runner.arithmetic = &timed.arithmetic();
   runner.start(64);
   CHECK(runner.run({1, 17, 254, 9, 12}, {2, 4}) == expected);
 }

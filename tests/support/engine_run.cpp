@@ -225,9 +225,9 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
   rig.ops.most_unasked = 0;
   const bool overlaps = overlap == Overlap::kYes;
   try {
-    Engine engine(
-        {rig.model.spec, rig.weights, rig.cache, pool, rig.ops, &tokenizer, clock, overlaps},
-        limits);
+    Engine engine({rig.model.spec, rig.weights, rig.cache, pool, rig.ops, rig.ops.arithmetic(),
+                   &tokenizer, clock, overlaps},
+                  limits);
     const auto done = [&](Completion answer, const RequestRecord& record) {
       interference.before_answer();
       caller.done(std::move(answer), record);

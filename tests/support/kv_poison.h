@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ops/cpu/kv_layout.h"
-#include "ops/ops.h"
+#include "ops/kv_layer.h"
 
 namespace pagedinfer {
 

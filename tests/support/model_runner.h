@@ -49,7 +49,7 @@ class ModelRunner {
     batch.block_size = num_positions_;
 
     const BatchView view = ops->stage(batch);
-    const Tensor logits = forward(model.spec, weights, cache_, view, *ops);
+    const Tensor logits = forward(model.spec, weights, cache_, view, *ops, *arithmetic);
     std::vector<std::vector<float>> rows;
     for (int64_t i = 0; i < logits.rows; ++i)
       rows.emplace_back(logits.row<float>(i), logits.row<float>(i) + logits.cols);
@@ -58,6 +58,7 @@ class ModelRunner {
 
   LoadedModel model;
   std::unique_ptr<Ops> ops;
+  Arithmetic* arithmetic = ops.get();  // a test may put another in front of it
   Weights weights;
 
  private:

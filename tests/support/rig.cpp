@@ -33,11 +33,12 @@ Rig::Rig(const LoadedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType com
     : model(m),
       backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
       gpu_(gpu),
-      ops(*backend_),
-      weights(load_weights(m, compute, ops)),
+      ops(*backend_, *backend_),
+      weights(load_weights(m, compute, *backend_)),
       is_written_(kNumPositions, true) {
   for (size_t i = 0; i < m.spec.layers.size(); ++i)
-    cache.push_back(ops.allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+    cache.push_back(
+        backend_->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
   ops.on_stage = [this](const Batch& batch) { poison_unwritten(batch); };
   ops.on_sample = [this](Tensor logits, std::span<const SampleRow> rows) { note(logits, rows); };
 }
@@ -88,7 +89,8 @@ void Rig::note(Tensor logits, std::span<const SampleRow> rows) {
 }
 
 Tensor Rig::queue_step(const BatchView& view) {
-  return ops.run(view, [&] { return forward(model.spec, weights, cache, view, ops); });
+  return ops.run(view,
+                 [&] { return forward(model.spec, weights, cache, view, ops, ops.arithmetic()); });
 }
 
 std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {

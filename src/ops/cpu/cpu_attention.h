@@ -2,14 +2,14 @@
 
 #include <vector>
 
+#include "ops/arithmetic.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/kv_layout.h"
 #include "ops/cpu/thread_pool.h"
-#include "ops/ops.h"
 
 namespace pagedinfer {
 
-// Ops::attention, and the memory it uses again and again.
+// Arithmetic::attention, and the memory it uses again and again.
 //
 // The work is cut into items: query rows, i.e. pairs (token, head of the group), that share the
 // keys of one sequence, for every KV head. A step with few items is cut further, a few rows' long

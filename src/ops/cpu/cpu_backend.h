@@ -30,6 +30,7 @@ class CpuOps final : public Ops {
   BatchView stage(const Batch& batch) override;
   void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return DType::kF32; }
+  DType bias_type(DType) const override { return DType::kF32; }
 
   void embed(Tensor table, Tensor tokens, float scale, Tensor out) override;
   void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override;

@@ -295,7 +295,7 @@ void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
   }
 }
 
-Ops::Ticket CpuOps::sample(Tensor logits, std::span<const SampleRow> unresolved) {
+StepProtocol::Ticket CpuOps::sample(Tensor logits, std::span<const SampleRow> unresolved) {
   CHECK(logits.rows == std::ssize(unresolved));
   const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
   const std::span<TokenId> out = drawn_.next(rows.size());

@@ -19,7 +19,7 @@ std::span<TokenId> DrawnTokens::next(size_t count) {
   return tokens;
 }
 
-void DrawnTokens::collect(Ops::Ticket ticket, std::span<TokenId> out) const {
+void DrawnTokens::collect(StepProtocol::Ticket ticket, std::span<TokenId> out) const {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
   const std::vector<TokenId>& tokens = tokens_[ticket % 2];
   CHECK(tokens.size() == out.size());

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/ops.h"
+#include "ops/step_protocol.h"
 
 namespace pagedinfer {
 
@@ -13,9 +13,9 @@ class DrawnTokens {
  public:
   // Where the next sample() puts its tokens, until add() says that they are there.
   std::span<TokenId> next(size_t count);
-  Ops::Ticket add() { return ++latest_; }
+  StepProtocol::Ticket add() { return ++latest_; }
 
-  void collect(Ops::Ticket ticket, std::span<TokenId> out) const;
+  void collect(StepProtocol::Ticket ticket, std::span<TokenId> out) const;
 
   // The token itself, or the one that the latest sample() drew and that it stands for.
   TokenId resolve(TokenId token) const;
@@ -23,7 +23,7 @@ class DrawnTokens {
   std::span<const SampleRow> resolve(std::span<const SampleRow> rows);
 
  private:
-  Ops::Ticket latest_ = 0;
+  StepProtocol::Ticket latest_ = 0;
   std::array<std::vector<TokenId>, 2> tokens_ = {};  // in turn
   std::vector<SampleRow> rows_ = {};
   std::vector<std::vector<TokenId>> generated_ = {};

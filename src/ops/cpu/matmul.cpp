@@ -1,4 +1,5 @@
-// Ops::matmul on the CPU: the input is packed once, then all its products are one list of tasks.
+// Arithmetic::matmul on the CPU: the input is packed once, then all its products are one list of
+// tasks.
 #include <algorithm>
 
 #include "core/check.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
-#include "ops/ops.h"
+#include "ops/step_protocol.h"
 
 namespace pagedinfer {
 

@@ -105,7 +105,7 @@ std::string CudaBackend::arithmetic_name() const {
   return fmt::format("{}, cuBLAS {}", device_.name, products_.library_version());
 }
 
-DeviceMemory CudaBackend::memory() const {
+GpuMemory CudaBackend::memory() const {
   size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "to ask for its memory");
   return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
@@ -270,7 +270,7 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
   return queued.out;
 }
 
-Ops::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
+StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
   CHECK(logits.rows >= std::ssize(rows) && logits.rows <= bounds_.sequences);
   CHECK(logits.dtype == DType::kF32);
   const Drawn& before = fixed_.drawn[latest_ % 2];

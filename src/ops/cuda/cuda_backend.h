@@ -27,12 +27,13 @@ class CudaBackend final : public CudaOps {
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
-  DeviceMemory memory() const override;
+  GpuMemory memory() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
   DType matrix_type(DType, DType compute) const override { return compute; }
+  DType bias_type(DType compute) const override { return compute; }
   int64_t uploaded_bytes(Tensor host, DType dtype) const override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;

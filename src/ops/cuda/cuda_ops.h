@@ -20,7 +20,7 @@ struct CudaOptions {
   bool graphs = false;
 };
 
-struct DeviceMemory {
+struct GpuMemory {
   int64_t total = 0, free = 0;  // bytes
 };
 
@@ -42,7 +42,7 @@ class CudaOps : public Ops {
   // "NVIDIA H200, cuBLAS 130100": where two runs have the same, and are deterministic, they give
   // the same bits.
   virtual std::string arithmetic_name() const = 0;
-  virtual DeviceMemory memory() const = 0;  // of the device, at this moment
+  virtual GpuMemory memory() const = 0;  // of the device, at this moment
   virtual GraphCounts graph_counts() const = 0;
 
   // Copies between the host and a tensor of this Ops, element by element in rows. They wait.

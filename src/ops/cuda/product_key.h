@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/ops.h"
+#include "ops/arithmetic.h"
 
 namespace pagedinfer {
 

@@ -8,9 +8,9 @@
 
 namespace pagedinfer {
 
-// Ops::matmul on a GPU: cuBLASLt, its algorithm chosen once for each ProductKey by the library's
-// heuristic, never by timing. With `deterministic` the choice is one for all numbers of rows and
-// splits no sum, so that a row's bits do not depend on the rows beside it.
+// Arithmetic::matmul on a GPU: cuBLASLt, its algorithm chosen once for each ProductKey by the
+// library's heuristic, never by timing. With `deterministic` the choice is one for all numbers of
+// rows and splits no sum, so that a row's bits do not depend on the rows beside it.
 class CudaProducts {
  public:
   explicit CudaProducts(bool deterministic);

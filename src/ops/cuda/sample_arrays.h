@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/sample.h"
-#include "ops/ops.h"
+#include "ops/step_protocol.h"
 
 namespace pagedinfer {
 

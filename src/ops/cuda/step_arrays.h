@@ -5,7 +5,7 @@
 #include "core/batch.h"
 #include "kernels/attention_plan.h"
 #include "ops/cuda/step_shape.h"
-#include "ops/ops.h"
+#include "ops/device_memory.h"
 
 namespace pagedinfer {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/ops.h"
+#include "ops/device_memory.h"
 
 namespace pagedinfer {
 

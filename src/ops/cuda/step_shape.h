@@ -10,7 +10,7 @@
 
 #include "core/batch.h"
 #include "kernels/attention_plan.h"
-#include "ops/ops.h"
+#include "ops/device_memory.h"
 
 namespace pagedinfer {
 

@@ -104,7 +104,7 @@ TEST_CASE("a bias is added to every row, and so it is by a backend that leaves i
       return Tensor{data.data(), DType::kF32, kRows, kCols, kStride};
     };
     ops->add_bias(rows_of(ours), view(bias, 1, kCols));
-    ops->Ops::add_bias(rows_of(plain), view(bias, 1, kCols));
+    ops->Arithmetic::add_bias(rows_of(plain), view(bias, 1, kCols));
     CHECK(count_differences(ours, plain) == 0);
     for (int64_t i = 0; i < kRows * kStride; ++i) {
       const bool is_padding = i % kStride >= kCols;
@@ -143,7 +143,7 @@ TEST_CASE("norm, rotation and writing in one pass are what they are one after th
       if (in_one_pass) {
         ops->rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
       } else {
-        ops->Ops::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+        ops->Arithmetic::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
       }
       std::string bytes;
       for (const Tensor& x : {q, cache.k, cache.v}) {

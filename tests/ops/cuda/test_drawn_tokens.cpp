@@ -11,7 +11,7 @@ namespace {
 constexpr int kVocab = 29;
 
 struct Device {
-  Ops& ops;
+  StepProtocol& ops;
   std::function<Tensor(std::vector<float>& logits)> put;
   std::function<std::vector<TokenId>(Tensor)> get;
 };
@@ -60,7 +60,7 @@ Batch batch_of(const std::vector<TokenId>& tokens) {
 // The same steps on two devices: one is told every token and asked at once what it drew, the other
 // is told what stands for a token and asked when its next step is on its way.
 void check_unseen_tokens(const Device& told, const Device& blind, Random& random) {
-  Ops::Ticket before = 0;
+  StepProtocol::Ticket before = 0;
   std::vector<TokenId> drawn;  // by the step before
   int num_unseen = 0, num_impossible = 0;
   for (int step = 0; step < 200; ++step) {
@@ -87,7 +87,7 @@ void check_unseen_tokens(const Device& told, const Device& blind, Random& random
     told.ops.collect(told.ops.sample(told.put(seen_rows.logits), seen_view), expected);
 
     REQUIRE(blind.get(blind.ops.stage(batch_of(tokens)).tokens) == seen_tokens);
-    const Ops::Ticket ticket = blind.ops.sample(blind.put(rows.logits), view);
+    const StepProtocol::Ticket ticket = blind.ops.sample(blind.put(rows.logits), view);
     std::vector<TokenId> found(drawn.size());
     for (int times = before == 0 ? 0 : random.between(1, 2); times > 0; --times) {
       blind.ops.collect(before, found);
@@ -101,7 +101,7 @@ void check_unseen_tokens(const Device& told, const Device& blind, Random& random
   CHECK(num_impossible > 50);
 }
 
-Device on_cpu(Ops& ops) {
+Device on_cpu(StepProtocol& ops) {
   return {.ops = ops,
           .put =
               [](std::vector<float>& logits) {

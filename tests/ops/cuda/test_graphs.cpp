@@ -35,7 +35,7 @@ struct Side {
   Result run(const Batch& batch) {
     const BatchView view = ops->stage(batch);
     const Tensor all =
-        ops->run(view, [&] { return forward(model.spec, weights, cache, view, *ops); });
+        ops->run(view, [&] { return forward(model.spec, weights, cache, view, *ops, *ops); });
     const Tensor own = {all.data, all.dtype, batch.num_logits(), all.cols, all.stride};
     // What is taken next is not where the logits are.
     const Tensor next = ops->scratch(DType::kF32, 1, kMiB / 4);
@@ -172,7 +172,8 @@ TEST_CASE("on a GPU: a step that cannot be recorded is queued as it comes") {
     int times = 0;
     const Tensor out = side.ops->run(view, [&] {
       ++times;
-      const Tensor logits = forward(model.spec, side.weights, side.cache, view, *side.ops);
+      const Tensor logits =
+          forward(model.spec, side.weights, side.cache, view, *side.ops, *side.ops);
       read.assign(static_cast<size_t>(logits.rows * logits.cols), 0);
       side.ops->read(logits, read.data());  // waits, which a recording cannot
       return logits;

@@ -39,7 +39,7 @@ class GpuRunner {
     batch.max_blocks = 1;
     batch.block_size = num_positions_;
     const BatchView view = ops_->stage(batch);
-    const Tensor logits = forward(model_.spec, weights_, cache_, view, *ops_);
+    const Tensor logits = forward(model_.spec, weights_, cache_, view, *ops_, *ops_);
     std::vector<float> all(static_cast<size_t>(logits.rows * logits.cols));
     ops_->read(logits, all.data());
     std::vector<std::vector<float>> rows;

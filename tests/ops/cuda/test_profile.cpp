@@ -14,7 +14,8 @@ namespace {
 
 // Greedy tokens of one sequence: a prompt of three, then one after the other.
 std::vector<TokenId> tokens_of(const LoadedModel& model, const Weights& weights,
-                               std::vector<KvLayer>& cache, Ops& ops, int num_tokens) {
+                               std::vector<KvLayer>& cache, StepProtocol& steps, Arithmetic& ops,
+                               int num_tokens) {
   const SamplingParams greedy = {};
   const SampleRow row = {.params = &greedy};
   std::vector<TokenId> tokens = {1, 5, 2};
@@ -31,11 +32,11 @@ std::vector<TokenId> tokens_of(const LoadedModel& model, const Weights& weights,
       batch.positions.push_back(done);
       batch.slot_mapping.push_back(done);
     }
-    const BatchView view = ops.stage(batch);
+    const BatchView view = steps.stage(batch);
     const Tensor logits =
-        ops.run(view, [&] { return forward(model.spec, weights, cache, view, ops); });
+        steps.run(view, [&] { return forward(model.spec, weights, cache, view, steps, ops); });
     TokenId drawn = -1;
-    ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
+    steps.collect(steps.sample(logits, {&row, 1}), {&drawn, 1});
     tokens.push_back(drawn);
   }
   return tokens;
@@ -107,18 +108,18 @@ TEST_CASE("on a GPU a profile changes no token, and times replayed steps as one 
     for (size_t i = 0; i < model.spec.layers.size(); ++i) {
       cache.push_back(ops->allocate_kv(DType::kBF16, model.spec.kv_heads, model.spec.head_dim, 64));
     }
-    if (expected.empty()) expected = tokens_of(model, weights, cache, *ops, kTokens);
+    if (expected.empty()) expected = tokens_of(model, weights, cache, *ops, *ops, kTokens);
     std::vector<TimedStep> steps;
     const auto timer = ops->make_timer({});
-    TimedOps timed(*ops, *timer, [&](const TimedStep& step) { steps.push_back(step); });
-    CHECK(tokens_of(model, weights, cache, timed, kTokens) == expected);
+    TimedOps timed(*ops, *ops, *timer, [&](const TimedStep& step) { steps.push_back(step); });
+    CHECK(tokens_of(model, weights, cache, timed, timed.arithmetic(), kTokens) == expected);
 
     REQUIRE(steps.size() == kTokens - 3);
     int pieces = 0;
     for (const TimedStep& step : steps) {
-      pieces += step.ops[0].name.kind == OpKind::kReplay;
+      pieces += step.ops[0].name.kind == kReplayName;
       for (const TimedOp& op : step.ops) CHECK(op.seconds >= 0);
-      CHECK(step.ops.back().name.kind == OpKind::kSample);
+      CHECK(step.ops.back().name.kind == kSampleName);
     }
     // Of 40 decode steps the second and every sixteenth after it are timed by operation.
     CHECK(pieces == (graphs ? kTokens - 4 - 3 : 0));

@@ -13,10 +13,10 @@
 namespace pagedinfer {
 namespace {
 
-// Takes scratch from an arena, and computes nothing.
-class ArenaOps final : public IdleOps {
+// Takes scratch from an arena.
+class ArenaSteps final : public IdleSteps {
  public:
-  ArenaOps(DeviceArena& arena, DType activation) : arena_(arena), activation_(activation) {}
+  ArenaSteps(DeviceArena& arena, DType activation) : arena_(arena), activation_(activation) {}
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     REQUIRE(arena_.take_step(rows * cols * size_of(dtype)).has_value());
@@ -75,7 +75,8 @@ TEST_CASE("what is planned of a GPU's memory is enough for every step") {
       REQUIRE(arena.take_permanent(kv_bytes, DeviceArena::kStepAlignment).has_value());
     }
 
-    ArenaOps ops(arena, type);
+    ArenaSteps steps(arena, type);
+    IdleArithmetic ops;
     Weights none;
     none.layers.resize(spec.layers.size());
     none.rope_inv_freq.resize(2);
@@ -99,7 +100,7 @@ TEST_CASE("what is planned of a GPU's memory is enough for every step") {
       BatchView view;
       view.tokens.rows = shape.tokens;
       view.logit_tokens.rows = shape.logits;
-      forward(spec, none, cache, view, ops);
+      forward(spec, none, cache, view, steps, *ops);
       REQUIRE(arena.take_step(kernels::sample_workspace_bytes(batch.num_logits(), spec.vocab))
                   .has_value());
     }

@@ -1,0 +1,27 @@
+#include "ops/arithmetic.h"
+
+namespace pagedinfer {
+
+void Arithmetic::add_bias(Tensor x, Tensor bias) {
+  for (int64_t i = 0; i < x.rows; ++i) {
+    char* const row = static_cast<char*>(x.data) + i * x.stride * size_of(x.dtype);
+    add({row, x.dtype, 1, x.cols, x.stride}, bias);
+  }
+}
+
+void Arithmetic::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
+                              Tensor out) {
+  add(x, y);
+  rms_norm(x, weight, offset, eps, out);
+}
+
+void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                                     Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+  if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);
+  if (!norms.k.empty()) rms_norm(k, norms.k, norms.offset, norms.eps, k);
+  rope(q, rope_table);
+  rope(k, rope_table);
+  write_kv(k, v, slot_mapping, cache);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/tensor.h"
+
+namespace pagedinfer {
+
+// A Batch copied to where the backend can read it; int32 columns. No token stands for another.
+struct BatchView {
+  Tensor tokens, positions, slot_mapping, query_starts, context_lens, block_table, logit_tokens;
+  int max_blocks = 0;
+  int block_size = 0;
+};
+
+}  // namespace pagedinfer

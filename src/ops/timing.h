@@ -1,0 +1,24 @@
+// How fast a device is, and how long its work takes.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/tensor.h"
+#include "ops/device_timer.h"
+
+namespace pagedinfer {
+
+class Timing {
+ public:
+  virtual ~Timing() = default;
+
+  // Marks among the device's work. `clock` gives seconds, for a device without a clock of its own.
+  // The Timing outlives the timer.
+  virtual std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock);
+  // to = from, as fast as the device can: its peak is measured by this. REQUIRES: of one shape and
+  // type, without room between rows.
+  virtual void copy(Tensor from, Tensor to) = 0;
+};
+
+}  // namespace pagedinfer
