@@ -71,7 +71,7 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
   args.large = work_of(plan.large);
   args.num_states = plan.num_states;
   check_cuda(
-      cudaDeviceGetAttribute(&args.most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+      cudaDeviceGetAttribute(&args.max_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
       "to look at the GPU");
   const int64_t workspace = kernels::attention_workspace_bytes(kStates, s.kv_heads, s.head_dim);
   bench.measure(

@@ -53,7 +53,7 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .block_table = args.block_table,
                     .max_blocks = args.max_blocks,
                     .walk = block_walk(args.block_size),
-                    .most_shared_bytes = args.most_shared_bytes};
+                    .max_shared_bytes = args.max_shared_bytes};
   tiles.state_outs = static_cast<float*>(args.workspace);
   tiles.states =
       reinterpret_cast<AttentionState*>(tiles.state_outs + args.num_states * kv_heads * dim);

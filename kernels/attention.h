@@ -34,8 +34,8 @@ struct AttentionArgs {
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks
   int num_tokens, num_seqs, max_blocks, block_size;
   AttentionWork small, large;
-  int64_t num_states;     // of the plan
-  int most_shared_bytes;  // that the device lets a block have: its opt-in limit
+  int64_t num_states;    // of the plan
+  int max_shared_bytes;  // that the device lets a block have: its opt-in limit
   void* workspace;  // attention_workspace_bytes(), 16-byte aligned; free after the launch's kernels
 };
 

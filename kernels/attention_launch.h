@@ -18,7 +18,7 @@ struct TileArgs {
   const int32_t *positions, *query_starts, *block_table;
   int max_blocks;
   BlockWalk walk;
-  int tile_rows, most_shared_bytes;
+  int tile_rows, max_shared_bytes;
   const AttentionItem* items;
   const AttentionCombine* combines;
   int num_items, num_combines;

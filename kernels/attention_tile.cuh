@@ -290,7 +290,7 @@ void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
   constexpr int kRowGroups = D == 96 || D == 128 ? 8 : 4;
   static_assert(TileShape<D, 1, 4>::kBytes <= 99 << 10);  // that any device has
   if (args.tile_rows == kLargeTileRows &&
-      TileShape<D, kRowGroups, 1>::kBytes <= args.most_shared_bytes) {
+      TileShape<D, kRowGroups, 1>::kBytes <= args.max_shared_bytes) {
     launch_shape<T, D, kRowGroups, 1>(args, stream);
   } else {
     launch_shape<T, D, 1, 4>(args, stream);

@@ -154,7 +154,7 @@ int64_t lay_out(int64_t rows, int64_t vocabulary, void* workspace, SampleSpace& 
   take(space.chunks, rows * space.num_chunks);
   take(space.groups, rows * space.num_groups);
   take(space.block_sums, rows * space.num_blocks);
-  take(space.least, rows);
+  take(space.min_rank, rows);
   take(space.keys, (rows < kBigSlots ? rows : kBigSlots) * vocabulary);
   return bytes;
 }

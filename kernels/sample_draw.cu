@@ -122,7 +122,7 @@ __device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shar
 }
 
 // A rank that at least top_k logits reach, if so many are finite, and rarely many more.
-__device__ uint32_t least_for_top_k(const Row& row) {
+__device__ uint32_t min_rank_for_top_k(const Row& row) {
   const int count = row.settings.top_k;
   uint32_t rank = 0;
   if (count < row.space.num_groups) {
@@ -138,7 +138,7 @@ __device__ uint32_t least_for_top_k(const Row& row) {
 
 // A rank such that the logits that reach it most likely make up the share. Logits from whole
 // multiples of the temperature below the largest one are summed up side by side.
-__device__ uint32_t least_for_share(const Row& row, double share) {
+__device__ uint32_t min_rank_for_share(const Row& row, double share) {
   float sums[kShares] = {};
   const float* const groups = row.space.groups + row.index * row.space.num_groups;
   const auto threshold = [&](int i) { return row.largest - row.settings.temperature * (i + 1); };
@@ -176,10 +176,10 @@ __device__ uint32_t least_for_share(const Row& row, double share) {
 }
 
 // Writes the keys of all candidates, at most `room` of them, in any order; how many there are.
-// With min-p alone these are those of enough weight, else those that reach `least`.
-__device__ int gather(const Row& row, uint32_t least, uint64_t* keys, int room) {
+// With min-p alone these are those of enough weight, else those that reach `min_rank`.
+__device__ int gather(const Row& row, uint32_t min_rank, uint64_t* keys, int room) {
   const bool by_weight = !row.top_k() && !(row.settings.top_p < 1.0f);
-  const float least_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has 1
+  const float min_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has 1
   __syncthreads();
   if (threadIdx.x == 0) row.shared.count = 0;
   __syncthreads();
@@ -188,7 +188,7 @@ __device__ int gather(const Row& row, uint32_t least, uint64_t* keys, int room) 
     const int id = first + threadIdx.x;
     const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
     const bool taken = is_finite(logit) &&
-                       (by_weight ? row.weight(logit) >= least_weight : rank_of(logit) >= least);
+                       (by_weight ? row.weight(logit) >= min_weight : rank_of(logit) >= min_rank);
     const uint32_t votes = __ballot_sync(~0u, taken);
     if (votes == 0) continue;
     int at = 0;
@@ -311,24 +311,24 @@ __global__ void __launch_bounds__(kDrawThreads)
                        [&](int i) { return row.weight(row.x[i]); });
   } else {
     double all_weights = 0;
-    uint32_t least = 1;
+    uint32_t min_rank = 1;
     if (row.top_k()) {
-      least = least_for_top_k(row);
+      min_rank = min_rank_for_top_k(row);
     } else if (row.settings.top_p < 1.0f) {
       all_weights = add_up_vocabulary(row);
-      least = least_for_share(row, mul_rn(double{row.settings.top_p}, all_weights));
+      min_rank = min_rank_for_share(row, mul_rn(double{row.settings.top_p}, all_weights));
     }
-    const int count = gather(row, least, shared.keys, kSharedKeys);
-    left = least;
+    const int count = gather(row, min_rank, shared.keys, kSharedKeys);
+    left = min_rank;
     if (count <= kSharedKeys) {
       sort_run(shared.keys, count, power_of_two(count), false);
-      token = draw_from(row, shared.keys, count, least == 1, all_weights, shared.few_prefix);
+      token = draw_from(row, shared.keys, count, min_rank == 1, all_weights, shared.few_prefix);
       left = token < 0 ? 1 : 0;
     }
   }
   if (threadIdx.x == 0) {
     a.out[row.index] = token;
-    space.least[row.index] = left;
+    space.min_rank[row.index] = left;
   }
 }
 
@@ -338,8 +338,8 @@ __global__ void __launch_bounds__(kDrawThreads)
   __shared__ Shared shared;
   uint64_t* const keys = space.keys + int64_t{blockIdx.x} * a.vocabulary;
   for (int64_t index = blockIdx.x; index < a.num_rows; index += gridDim.x) {
-    uint32_t least = space.least[index];
-    if (least == 0) continue;
+    uint32_t min_rank = space.min_rank[index];
+    if (min_rank == 0) continue;
     Row row = {a, space, shared, index, {}, nullptr, 0};
     load_row(row);
     row.largest = largest_of_row(space, index).value;
@@ -348,11 +348,11 @@ __global__ void __launch_bounds__(kDrawThreads)
         !row.top_k() && row.settings.top_p < 1.0f ? add_up_vocabulary(row) : 0.0;
     int token = -1;
     while (true) {
-      const int count = gather(row, least, keys, a.vocabulary);
+      const int count = gather(row, min_rank, keys, a.vocabulary);
       sort_big(keys, count, shared.keys);
-      token = draw_from(row, keys, count, least == 1, all_weights, shared.prefix);
-      if (token >= 0 || least == 1) break;
-      least = 1;
+      token = draw_from(row, keys, count, min_rank == 1, all_weights, shared.prefix);
+      if (token >= 0 || min_rank == 1) break;
+      min_rank = 1;
     }
     if (threadIdx.x == 0) a.out[index] = token;
     __syncthreads();

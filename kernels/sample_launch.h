@@ -16,11 +16,11 @@ struct Largest {
 
 // What SampleArgs::workspace holds.
 struct SampleSpace {
-  Largest* chunks;    // (num_rows, num_chunks)
-  float* groups;      // (num_rows, num_groups)
-  float* block_sums;  // (num_rows, num_blocks): of weights; where needs_all_weights()
-  uint32_t* least;    // (num_rows): the lowest rank of the candidates that are left to sort, or 0
-  uint64_t* keys;     // (kBigSlots, vocabulary)
+  Largest* chunks;     // (num_rows, num_chunks)
+  float* groups;       // (num_rows, num_groups)
+  float* block_sums;   // (num_rows, num_blocks): of weights; where needs_all_weights()
+  uint32_t* min_rank;  // (num_rows): the lowest rank of the candidates that are left to sort, or 0
+  uint64_t* keys;      // (kBigSlots, vocabulary)
   int num_chunks, num_groups, num_blocks;
 };
 

@@ -4,7 +4,7 @@
 # are a C and a C++ library, from beside the repository's datasets/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build="${1:-build}" out=build-gpu most_kib=$((32 * 1024))
+build="${1:-build}" out=build-gpu max_kib=$((32 * 1024))
 programs=(pagedinfer tests/pagedinfer_tests pagedinfer_kernel_bench)
 cmake --build "$build" --target "${programs[@]##*/}"
 rm -rf "$out"
@@ -28,4 +28,4 @@ done
 env -i "$out/pagedinfer" --version
 kib=$(du -sk "$out" | cut -f1)
 echo "$out: $((kib / 1024)) MiB"
-[ "$kib" -le "$most_kib" ] || { echo "more than $((most_kib / 1024)) MiB" >&2; exit 1; }
+[ "$kib" -le "$max_kib" ] || { echo "more than $((max_kib / 1024)) MiB" >&2; exit 1; }

@@ -6,7 +6,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr size_t kMostEdits = 2;
+constexpr size_t kMaxEdits = 2;
 
 // The least number of letters to insert, remove, replace or swap with the next one that makes one
 // word of the other.
@@ -31,12 +31,12 @@ size_t num_edits(std::string_view a, std::string_view b) {
 
 std::optional<std::string> near_name(std::string_view word, const std::vector<std::string>& names) {
   std::optional<std::string> nearest;
-  size_t least = kMostEdits + 1;
+  size_t min_edits = kMaxEdits + 1;
   if (word.size() > 100) return nearest;
   for (const std::string& name : names) {
     const size_t edits = num_edits(word, name);
-    if (edits >= least || 2 * edits >= name.size()) continue;
-    least = edits;
+    if (edits >= min_edits || 2 * edits >= name.size()) continue;
+    min_edits = edits;
     nearest = name;
   }
   return nearest;

@@ -73,7 +73,7 @@ void Intake::read_all() {
 }
 
 void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
-  int64_t most = 0;  // that the batch may cost
+  int64_t max_cost = 0;  // of the batch
   for (;;) {
     std::optional<InputLine> line = parts_.lines.next_ready();
     if (!line) {
@@ -85,13 +85,13 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
     mark.add(line->text);
     if (!line->taken || parts_.is_done(line->index)) continue;
     const int64_t cost = std::ssize(line->text) + line_cost_;
-    if (batch && (std::ssize(batch->lines) == batch_lines_ || batch->cost + cost > most)) {
+    if (batch && (std::ssize(batch->lines) == batch_lines_ || batch->cost + cost > max_cost)) {
       hand_over(batch, mark);
     }
     if (!batch) {
       const std::optional<int64_t> room = wait_for_room(cost);
       if (!room) return;
-      most = std::min(*room, kBatchCost);
+      max_cost = std::min(*room, kBatchCost);
       batch = std::make_unique<LineBatch>();
     }
     batch->add(*line, read, cost);
@@ -186,8 +186,8 @@ Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
 bool Intake::may_work() const {
   const int64_t half = std::max(1, limits_.max_items / 2);
   const int64_t missing = std::max<int64_t>(0, half - num_ready_);
-  const int64_t most = 1 + (limits_.num_workers - 1) * missing / half;
-  return num_taken_ < batches_.size() && num_active_ < most;
+  const int64_t max_active = 1 + (limits_.num_workers - 1) * missing / half;
+  return num_taken_ < batches_.size() && num_active_ < max_active;
 }
 
 bool Intake::has_room(int64_t cost) const {

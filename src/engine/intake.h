@@ -25,8 +25,8 @@ namespace pagedinfer {
 
 // Threads that tokenize where so many compute.
 inline int num_tokenizers(int num_threads) {
-  constexpr int kMost = 16;
-  return std::min(num_threads, kMost);
+  constexpr int kMaxWorkers = 16;
+  return std::min(num_threads, kMaxWorkers);
 }
 
 struct IntakeLimits {

@@ -72,34 +72,34 @@ RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits
 
 // How many tokens of a prompt the line wants at most.
 std::optional<int> longest_prompt(const RequestDraft& draft, const PromptLimits& limits) {
-  const std::optional<int> most = draft.truncate_prompt_tokens;
-  return most == -1 ? limits.max_model_len - 1 : most;
+  const std::optional<int> max_prompt = draft.truncate_prompt_tokens;
+  return max_prompt == -1 ? limits.max_model_len - 1 : max_prompt;
 }
 
-// Takes out tokens from the place `begin` on until no more than `most` are left.
-void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t most) {
-  const int64_t surplus = std::ssize(tokens) - most;
+// Takes out tokens from the place `begin` on until at most `max_prompt` are left.
+void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) {
+  const int64_t surplus = std::ssize(tokens) - max_prompt;
   if (surplus <= 0) return;
   tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
 }
 
 // What the tokenizer puts around a text stays around what is left of it, as in the reference.
 std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, AddBos add_bos,
-                            std::optional<int> most) {
+                            std::optional<int> max_prompt) {
   std::vector<TokenId> all = tokenizer.encode(text, add_bos);
-  if (!most || std::ssize(all) <= *most || add_bos == AddBos::kNo) return all;
+  if (!max_prompt || std::ssize(all) <= *max_prompt || add_bos == AddBos::kNo) return all;
   const std::vector<TokenId> inner = tokenizer.encode(text, AddBos::kNo);
   const int64_t around = std::ssize(all) - std::ssize(inner);
-  if (around < *most) {
-    keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), *most);
+  if (around < *max_prompt) {
+    keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), *max_prompt);
   }
   return all;
 }
 
 // The floor in tokens of the completion alone.
 LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
-  const int64_t least = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
-  return {.tokens = static_cast<int>(least)};
+  const int64_t min_new = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
+  return {.tokens = static_cast<int>(min_new)};
 }
 
 // Where the allowed tokens are not all banned at the beginning, they are not later on.
@@ -107,8 +107,8 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
   const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
   if (limits.spec == nullptr || allowed.empty()) return {};
-  const int64_t most = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
-  const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && most == 1;
+  const int64_t max_new = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
+  const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && max_new == 1;
   std::vector<TokenId> banned = banned_tokens(*limits.spec, sampling, 0);
   std::ranges::sort(banned);
   const auto is_banned = [&](TokenId token) { return std::ranges::binary_search(banned, token); };
@@ -161,8 +161,8 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
                   0);
   }
   if (!converses && !draft.add_special_tokens.value_or(true)) add_bos = AddBos::kNo;
-  const std::optional<int> most = longest_prompt(draft, limits);
-  if (draft.prompt && !most &&
+  const std::optional<int> max_prompt = longest_prompt(draft, limits);
+  if (draft.prompt && !max_prompt &&
       static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
     return failed({"prompt_too_long",
                    fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
@@ -172,11 +172,11 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   }
   std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
   try {
-    if (draft.prompt) prompt = encode(*tokenizer, *draft.prompt, add_bos, most);
+    if (draft.prompt) prompt = encode(*tokenizer, *draft.prompt, add_bos, max_prompt);
   } catch (const EncodeError& error) {
     return failed({"tokenization_failed", error.what()}, 0);
   }
-  if (most) keep_last(prompt, 0, *most);
+  if (max_prompt) keep_last(prompt, 0, *max_prompt);
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
     if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   }

@@ -22,9 +22,10 @@ struct LineHint {
 
 // Adds one, unless there is one for this key already or there are a hundred.
 inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
-  constexpr size_t kMost = 100;
+  constexpr size_t kMaxHints = 100;
   const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
-  if (hints.size() < kMost && std::ranges::none_of(hints, same)) hints.push_back(std::move(more));
+  if (hints.size() < kMaxHints && std::ranges::none_of(hints, same))
+    hints.push_back(std::move(more));
 }
 
 // A few lines that are worked on as one, and what becomes of them.

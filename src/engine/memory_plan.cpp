@@ -57,14 +57,15 @@ int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share) 
 
 MemoryPlan plan_memory(const MemoryDemand& d) {
   const int64_t block_bytes = d.kv_bytes_per_token * d.block_size;
-  const int64_t most = (d.available_bytes - d.weight_bytes - d.activation_bytes) / block_bytes;
+  const int64_t max_blocks =
+      (d.available_bytes - d.weight_bytes - d.activation_bytes) / block_bytes;
   const int64_t num_blocks = blocks_asked_for(d, block_bytes);
   if (num_blocks > kMaxPositions / d.block_size) {
     throw Error(fmt::format("{}: {} blocks of {} positions; a cache has at most {} positions",
                             d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
                             kMaxPositions));
   }
-  if (num_blocks > most) {
+  if (num_blocks > max_blocks) {
     throw Error(fmt::format(
         "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which the "
         "weights take {:.2f} GiB and the activations {:.2f} GiB",

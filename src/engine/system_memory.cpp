@@ -74,8 +74,8 @@ int64_t available_to_machine(const fs::path& root) {
 
 // Heaps of malloc beside the first one.
 int64_t num_more_heaps(const ProcessLimits& limits) {
-  constexpr int64_t kMost = 1024;
-  return std::clamp<int64_t>(limits.addresses / (16 * kHeapAddresses) - 1, 0, kMost);
+  constexpr int64_t kMax = 1024;
+  return std::clamp<int64_t>(limits.addresses / (16 * kHeapAddresses) - 1, 0, kMax);
 }
 
 // What a thread takes before it does anything.

@@ -12,7 +12,7 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kReadBytes = LineReader::kMostShown;
+constexpr int64_t kReadBytes = LineReader::kMaxShown;
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -59,7 +59,7 @@ std::optional<LineReader::Line> LineReader::next_ready() {
 void LineReader::show(const std::function<bool(std::string_view first, bool at_end)>& judge) {
   for (;;) {
     const std::string_view first(buffer_.get(), static_cast<size_t>(end_));
-    if (judge(first, at_end_) || at_end_ || end_ >= kMostShown) break;
+    if (judge(first, at_end_) || at_end_ || end_ >= kMaxShown) break;
     // Who has written a line may wait for its answer.
     if (first.find('\n') != first.npos && !bytes_.has_more_soon()) break;
     at_end_ = !refill();

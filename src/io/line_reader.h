@@ -43,9 +43,9 @@ class LineReader {
   // What share of a regular file the lines so far make up; nothing of other inputs.
   std::optional<double> share_read() const { return bytes_.share_read(end_ - begin_); }
   // Shows the first bytes, and whether they are all, until `judge` says that it has seen enough or
-  // there are kMostShown of them. Waits for a whole line, but not for more. REQUIRES: no line was
+  // there are kMaxShown of them. Waits for a whole line, but not for more. REQUIRES: no line was
   // taken.
-  static constexpr int64_t kMostShown = 256 << 10;
+  static constexpr int64_t kMaxShown = 256 << 10;
   void show(const std::function<bool(std::string_view first, bool at_end)>& judge);
   bool is_file() const { return bytes_.is_file(); }
   const std::string& name() const { return bytes_.name(); }

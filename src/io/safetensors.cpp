@@ -51,12 +51,12 @@ Checkpoint::Checkpoint(const std::string& dir) {
 
 Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<Declared>& tensors)
     : source_(source) {
-  constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 46;
+  constexpr int64_t kAlignment = 64, kMax = int64_t{1} << 46;
   const auto bytes_of = [&](const Declared& d) { return d.rows * d.cols * size_of(type); };
   int64_t total = 0;
   for (const Declared& d : tensors) {
     int64_t elements = 0;
-    if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMost || total > kMost)
+    if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMax || total > kMax)
       throw Error(fmt::format("{}: tensor '{}' of [{}, {}] is too large", source, shortened(d.name),
                               d.rows, d.cols));
     total += (bytes_of(d) + kAlignment - 1) / kAlignment * kAlignment;

@@ -13,12 +13,12 @@ namespace {
 
 int checked_blocks(int64_t num_blocks, int block_size) {
   CHECK(block_size > 0);
-  const int64_t most = std::numeric_limits<int32_t>::max() / block_size;
-  if (num_blocks < 1 || num_blocks > most) {
+  const int64_t max_blocks = std::numeric_limits<int32_t>::max() / block_size;
+  if (num_blocks < 1 || num_blocks > max_blocks) {
     throw Error(fmt::format(
         "--kv paged: {} blocks of {} positions, expected 1 to {} blocks; change --num-blocks or "
         "--kv-memory",
-        num_blocks, block_size, most));
+        num_blocks, block_size, max_blocks));
   }
   return static_cast<int>(num_blocks);
 }

@@ -57,8 +57,8 @@ ReadFamily find_family(const JsonObject& config) {
 }
 
 void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
-  const auto size = [&](std::string_view key, int fallback, int most = kMaxSize) {
-    return static_cast<int>(config.find_integer(key, 1, most).value_or(fallback));
+  const auto size = [&](std::string_view key, int fallback, int max = kMaxSize) {
+    return static_cast<int>(config.find_integer(key, 1, max).value_or(fallback));
   };
   spec.hidden = size("hidden_size", defaults.hidden);
   spec.vocab = size("vocab_size", defaults.vocab);

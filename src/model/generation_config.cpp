@@ -64,9 +64,9 @@ void add_not_done(GenerationDefaults& defaults, std::string_view what) {
 
 // Ids that no token has are bans of nothing, as in the reference.
 std::vector<TokenId> known_tokens(const JsonObject& from, std::string_view key, int vocab) {
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   std::vector<TokenId> tokens;
-  for (const int64_t id : from.integers(key, kLeast, std::numeric_limits<int64_t>::max())) {
+  for (const int64_t id : from.integers(key, kMin, std::numeric_limits<int64_t>::max())) {
     if (id >= 0 && id < vocab) tokens.push_back(static_cast<TokenId>(id));
   }
   return tokens;

@@ -42,8 +42,8 @@ std::string find_record(const std::vector<std::string>& shards, int64_t index) {
 // Reads every shard and checks that every record is there once.
 std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const ShardRuns& runs,
                                   const MergeOptions& options, MergeReport& report) {
-  int64_t most = 0;  // as many records fit into the files
-  for (const std::string& path : shards) most += size_of(path) / kShortestRecord;
+  int64_t max_records = 0;  // as many records fit into the files
+  for (const std::string& path : shards) max_records += size_of(path) / kShortestRecord;
   std::vector<bool> seen;
   std::deque<ShardFile> files;
   for (const std::string& path : shards) {
@@ -54,11 +54,11 @@ std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const 
         throw Error(fmt::format("{}: line {}: index {}, and its run has read {} lines", path, line,
                                 record.index, *runs.num_records()));
       }
-      if (record.index >= most) {
+      if (record.index >= max_records) {
         throw Error(
             fmt::format("{}: line {}: index {}, and the files have room for {} records: some "
                         "are missing, or this one is foreign",
-                        path, line, record.index, most));
+                        path, line, record.index, max_records));
       }
       if (seen.size() <= at) seen.resize(at + 1);
       if (seen[at]) {

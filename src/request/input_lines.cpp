@@ -9,7 +9,7 @@
 
 namespace pagedinfer {
 
-static_assert(LineReader::kMostShown >= static_cast<int64_t>(kFormBytes));
+static_assert(LineReader::kMaxShown >= static_cast<int64_t>(kFormBytes));
 
 InputLines::InputLines(const std::string& path, const LineChoice& choice, int stop_fd)
     : reader_(path, stop_fd), choice_(choice) {

@@ -44,7 +44,7 @@ std::string replay_rows(const Profile& profile) {
 }
 
 // What there is of operations below this share of the whole is one row.
-constexpr double kLeastShare = 0.001;
+constexpr double kMinShare = 0.001;
 
 std::string op_row(const std::string& name, const OpProfile& op, double seconds) {
   const double tera = 1e-12 * ratio(op.work.flops, op.seconds);
@@ -72,7 +72,7 @@ std::string op_rows(const char* heading, const Profile& profile, bool decode_onl
   for (const OpProfile& op : profile.ops) {
     if (op.decode_only != decode_only) continue;
     add(all, op);
-    if (op.seconds < kLeastShare * seconds) {
+    if (op.seconds < kMinShare * seconds) {
       add(small, op);
     } else {
       out += op_row(label_of(op.name), op, seconds);

@@ -35,7 +35,7 @@ struct Algorithm {
   uint16_t lanes = 16, parts = 1;
   uint32_t alignments[4] = {};
   uint64_t workspace = 0;
-  uint64_t most_rows = UINT64_MAX;  // of what to us are rows
+  uint64_t max_rows = UINT64_MAX;  // of what to us are rows
   uint64_t unused[3] = {};
 };
 
@@ -242,9 +242,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   }
   std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
   // The best one is for no more rows than were asked about.
-  for (const uint64_t most_rows : {d->cols, UINT64_MAX}) {
+  for (const uint64_t max_rows : {d->cols, UINT64_MAX}) {
     if (*found == std::min(requested, settings.algorithms_found)) break;
-    algorithm.most_rows = most_rows;
+    algorithm.max_rows = max_rows;
     results[(*found)++] = result_of(algorithm);
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -260,7 +260,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   *result = result_of(algorithm);
-  return are_supported(*desc, *a, *b, *c, *d) && d->cols <= algorithm.most_rows
+  return are_supported(*desc, *a, *b, *c, *d) && d->cols <= algorithm.max_rows
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -278,7 +278,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       !are_supported(*desc, *a_layout, *b_layout, *c_layout, *d_layout) ||
       !is_whole(a, *a_layout, at[0]) || !is_whole(b, *b_layout, at[1]) ||
       !is_whole(c, *c_layout, at[2]) || !is_whole(d, *d_layout, at[3]) ||
-      d_layout->cols > algorithm.most_rows || algorithm.workspace > workspace_bytes ||
+      d_layout->cols > algorithm.max_rows || algorithm.workspace > workspace_bytes ||
       reinterpret_cast<uintptr_t>(workspace) % 16 != 0 ||
       !emulated::on_device(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -104,14 +104,14 @@ cudaError_t enqueue(cudaStream_t stream, Item item) {
   }
   stream->queue.push_back(std::move(item));
   Counts& counts = device().counts;
-  counts.most_queued = std::max(counts.most_queued, static_cast<int64_t>(stream->queue.size()));
+  counts.max_queued = std::max(counts.max_queued, static_cast<int64_t>(stream->queue.size()));
   drift();
   return cudaSuccess;
 }
 
 namespace {
 
-constexpr int kPlainShared = 48 << 10, kMostShared = 227 << 10;
+constexpr int kPlainShared = 48 << 10, kMaxShared = 227 << 10;
 
 std::map<const void*, int>& allowed_shared() {
   static std::map<const void*, int> allowed;
@@ -136,7 +136,7 @@ cudaError_t problem_of(const Launch& launch) {
 
 cudaError_t allow_shared(const void* kernel, int bytes) {
   const Call call;
-  if (bytes < 0 || bytes > kMostShared) return answer(cudaErrorInvalidValue);
+  if (bytes < 0 || bytes > kMaxShared) return answer(cudaErrorInvalidValue);
   allowed_shared()[kernel] = bytes;
   return cudaSuccess;
 }

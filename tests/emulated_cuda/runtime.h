@@ -35,7 +35,7 @@ Settings& settings();
 struct Counts {
   int64_t launches = 0, products = 0, copies = 0, graph_launches = 0;
   int64_t ran_early = 0;  // items that ran before anybody waited for them
-  int64_t most_queued = 0;
+  int64_t max_queued = 0;
 };
 const Counts& counts();
 

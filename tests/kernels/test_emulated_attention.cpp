@@ -146,7 +146,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .small = work(plan.small),
                       .large = work(plan.large),
                       .num_states = plan.num_states,
-                      .most_shared_bytes = (random.below(2) ? 99 : 227) << 10,
+                      .max_shared_bytes = (random.below(2) ? 99 : 227) << 10,
                       .workspace = workspace.as<void>()},
                      nullptr);
     CHECK(out.guards_are_whole());
@@ -155,13 +155,13 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
 }
 
 template <class T>
-void check(Random& random, const Shape& shape, int most_tokens, double tolerance) {
+void check(Random& random, const Shape& shape, int max_tokens, double tolerance) {
   CAPTURE(shape.dim);
   CAPTURE(shape.heads);
   CAPTURE(shape.window);
   std::vector<Sequence<T>> seqs;
   for (int s = 0; s < 2; ++s) {
-    seqs.emplace_back(random, shape, s == 0 ? most_tokens : random.between(1, most_tokens));
+    seqs.emplace_back(random, shape, s == 0 ? max_tokens : random.between(1, max_tokens));
   }
   const auto block_size = [&] { return std::array{1, 7, 16, 64, 4096}[random.below(5)]; };
   run(random, shape, seqs, block_size(), 1000, [](int left) { return left; });

@@ -36,7 +36,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
                    int64_t num_positions, bool fill_up) {
   AttentionPlan plan;
   plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                 most_attention_states(bounds), plan);
+                 max_attention_states(bounds), plan);
   StepShape step = shape_of(batch, plan);
   if (fill_up) step = filled_up(step, bounds);
   const StepArrays at = lay_out(step);
@@ -127,7 +127,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
        .small = work(at.small_items, step.small_items, at.small_combines, step.small_combines),
        .large = work(at.large_items, step.large_items, at.large_combines, step.large_combines),
        .num_states = step.states,
-       .most_shared_bytes = 227 << 10,
+       .max_shared_bytes = 227 << 10,
        .workspace = workspace.as<void>()},
       nullptr);
 

@@ -222,7 +222,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
   Caller caller(limits, lines, rig.ops, overlap, clock);
   rig.start();
   rig.ops.unasked.clear();
-  rig.ops.most_unasked = 0;
+  rig.ops.max_unasked = 0;
   const bool overlaps = overlap == Overlap::kYes;
   try {
     Engine engine({rig.model.spec, rig.weights, rig.cache, pool, rig.ops, rig.ops.arithmetic(),
@@ -240,7 +240,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
   } catch (const std::exception& error) {
     caller.run.thrown = error.what();
   }
-  REQUIRE(rig.ops.most_unasked <= 1 + overlaps);
+  REQUIRE(rig.ops.max_unasked <= 1 + overlaps);
   pool.check_invariants();
   REQUIRE(pool.num_leaked({}) == 0);
   REQUIRE(pool.stats().positions_leased == 0);

@@ -31,7 +31,7 @@ class WatchedOps final : public StepProtocol {
 
   // Tickets that were not collected, and how many there were at a time at most.
   std::set<Ticket> unasked = {};
-  size_t most_unasked = 0;
+  size_t max_unasked = 0;
   bool collects = false;  // the latest call is collect(), or was when it threw
 
   Arithmetic& arithmetic() { return *arithmetic_; }
@@ -53,7 +53,7 @@ class WatchedOps final : public StepProtocol {
     on_sample(logits, rows);
     const Ticket ticket = call([&] { return steps_.sample(logits, rows); });
     unasked.insert(ticket);
-    most_unasked = std::max(most_unasked, unasked.size());
+    max_unasked = std::max(max_unasked, unasked.size());
     return ticket;
   }
   void collect(Ticket ticket, std::span<TokenId> out) override {

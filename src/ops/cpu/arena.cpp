@@ -14,14 +14,14 @@ void* Arena::take(int64_t bytes) {
   void* const piece = chunks_.back().data() + filled_;
   filled_ += rounded;
   used_ += rounded;
-  most_used_ = std::max(most_used_, used_);
+  max_used_ = std::max(max_used_, used_);
   return piece;
 }
 
 void Arena::reset() {
   if (chunks_.size() > 1) {  // one that holds everything from now on
     chunks_.clear();
-    chunks_.emplace_back(most_used_, "scratch");
+    chunks_.emplace_back(max_used_, "scratch");
   }
   filled_ = used_ = 0;
 }

@@ -16,12 +16,12 @@ class Arena {
   void reset();
 
   int64_t used() const { return used_; }
-  int64_t most_used() const { return most_used_; }
+  int64_t max_used() const { return max_used_; }
 
  private:
   std::vector<HostMemory> chunks_;  // the last one is being filled
   int64_t filled_ = 0;              // of the last chunk
-  int64_t used_ = 0, most_used_ = 0;
+  int64_t used_ = 0, max_used_ = 0;
 };
 
 }  // namespace pagedinfer

@@ -98,19 +98,19 @@ void CpuAttention::plan(const Call& call) {
 
   tasks_.clear();
   shared_items_.clear();
-  const int64_t most = std::max<int64_t>(1, segments * kv_heads / wanted_tasks);  // of a task
+  const int64_t max_items = std::max<int64_t>(1, segments * kv_heads / wanted_tasks);  // of a task
   int64_t states = 0;
   for (int i = 0; i < std::ssize(items_); ++i) {
     Item& item = items_[i];
     const int64_t count = item.end_segment - item.first_segment;
-    if (threads == 1 || item.num_rows > kFewRows || count <= most) {
+    if (threads == 1 || item.num_rows > kFewRows || count <= max_items) {
       tasks_.push_back({i, item.first_segment, item.end_segment});
       continue;
     }
     item.states = states;
     states += count * kv_heads * item.num_rows * (2 + call.padded);
     shared_items_.push_back(i);
-    const int64_t parts = (count + most - 1) / most;
+    const int64_t parts = (count + max_items - 1) / max_items;
     for (int64_t part = 0; part < parts; ++part) {
       tasks_.push_back({i, static_cast<int>(item.first_segment + count * part / parts),
                         static_cast<int>(item.first_segment + count * (part + 1) / parts)});

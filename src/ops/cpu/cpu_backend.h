@@ -50,7 +50,7 @@ class CpuOps final : public Ops {
   void collect(Ticket ticket, std::span<TokenId> out) override { drawn_.collect(ticket, out); }
 
   // The most bytes of scratch() and stage() that one step took.
-  int64_t most_scratch_used() const { return scratch_.most_used(); }
+  int64_t max_scratch_used() const { return scratch_.max_used(); }
   int64_t workspace_used() const { return packed_.size(); }
 
  private:

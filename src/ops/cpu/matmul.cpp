@@ -38,13 +38,13 @@ struct Cut {
   int outputs, rows;  // of a task
 };
 Cut cut(int num_threads, int64_t outputs, int num_rows) {
-  constexpr int kLeastOutputs = 32, kMostOutputs = 1024, kLeastRows = 64, kTasksPerThread = 4;
+  constexpr int kMinOutputs = 32, kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kTasksPerThread;
   const int size =
-      std::min(kMostOutputs, divide_up(divide_up(outputs, tasks), kLeastOutputs) * kLeastOutputs);
+      std::min(kMaxOutputs, divide_up(divide_up(outputs, tasks), kMinOutputs) * kMinOutputs);
   const int row_parts =
-      std::min(divide_up(num_rows, kLeastRows), std::max(1, tasks / divide_up(outputs, size)));
+      std::min(divide_up(num_rows, kMinRows), std::max(1, tasks / divide_up(outputs, size)));
   return {size, divide_up(divide_up(num_rows, row_parts), kPackedRows) * kPackedRows};
 }
 
@@ -72,15 +72,15 @@ void CpuOps::matmul(Tensor x, std::span<const Product> products) {
     packed_ = HostMemory();  // first: two of them need not fit
     packed_ = HostMemory(packed_bytes(rows, k), "the input of a product");
   }
-  constexpr int kLeastPacked = 1 << 16;  // numbers worth a second thread
-  const int pack_rows = divide_up(std::max(1, kLeastPacked / k), kPackedRows) * kPackedRows;
+  constexpr int kMinPacked = 1 << 16;  // numbers worth a second thread
+  const int pack_rows = divide_up(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
   pool_.parallel_for(divide_up(rows, pack_rows), [&](int task, int) {
     const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
     kernels.pack({x.row<float>(0), x.stride, rows, k, first, last, packed_.data()});
   });
 
-  constexpr int64_t kLeastWork = 1 << 18;  // multiplications worth a second thread
-  const int num_threads = outputs * rows * k < kLeastWork ? 1 : pool_.num_threads();
+  constexpr int64_t kMinWork = 1 << 18;  // multiplications worth a second thread
+  const int num_threads = outputs * rows * k < kMinWork ? 1 : pool_.num_threads();
   const Cut size = cut(num_threads, outputs, rows);
   const int row_parts = divide_up(rows, size.rows);
   const auto multiply = [&](const Product& product, int task) {

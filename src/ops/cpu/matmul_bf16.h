@@ -14,7 +14,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kDirectTileRows = kNativeLanes == 16 ? 8 : kNativeLanes == 8 ? 2 : 1;  // at a time
-constexpr int kMostDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 : 0;
+constexpr int kMaxDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 : 0;
 constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
 constexpr int kPanelOutputs = 16 * kPanelVectors;
@@ -63,7 +63,7 @@ __attribute__((noinline)) void direct_tile(const float* x, const bf16* weights, 
 
 void matmul_direct(const MatmulArgs& args) {
   const int rows = args.last_row - args.first_row;
-  alignas(64) float total[(kMostDirectRows + 1) * 16];
+  alignas(64) float total[(kMaxDirectRows + 1) * 16];
   ChunkCopy copy;
   for (int n = args.first; n < args.last; n += 16) {
     Ahead ahead = weights_ahead(args, n + 16, 0, args.k);
@@ -231,7 +231,7 @@ void matmul_panels(const MatmulArgs& args) {
 // ----
 
 void matmul_bf16(const MatmulArgs& args) {
-  args.last_row - args.first_row <= kMostDirectRows ? matmul_direct(args) : matmul_panels(args);
+  args.last_row - args.first_row <= kMaxDirectRows ? matmul_direct(args) : matmul_panels(args);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 constexpr int kDepth = 512;  // columns that are worked on at a time
 constexpr int kDotRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kDotOutputs = kNativeLanes == 16 ? 4 : 2;                       // at a time
-constexpr int kLeastDotRowBlock = 30, kMostDotRowBlock = 60;
+constexpr int kMinDotRowBlock = 30, kMaxDotRowBlock = 60;
 
 // Columns of x from k that lie together, padded with +0 to whole vectors.
 FORCE_INLINE int padded_depth(int left) { return left < kDepth ? (left + 15) / 16 * 16 : kDepth; }
@@ -111,13 +111,13 @@ template <class T>
 void matmul_float(const MatmulArgs& args) {
   // The block of x stays in the second-level cache for all outputs.
   const int fitting = kBlockNumbers / args.k / kDotRows * kDotRows;
-  const int block = fitting < kLeastDotRowBlock  ? kLeastDotRowBlock
-                    : fitting > kMostDotRowBlock ? kMostDotRowBlock
-                                                 : fitting;
+  const int block = fitting < kMinDotRowBlock   ? kMinDotRowBlock
+                    : fitting > kMaxDotRowBlock ? kMaxDotRowBlock
+                                                : fitting;
   for (int row = args.first_row; row < args.last_row; row += block) {
     const int rows = args.last_row - row < block ? args.last_row - row : block;
     for (int n = args.first; n < args.last; n += 16) {
-      alignas(64) float sums[kMostDotRowBlock * 256];
+      alignas(64) float sums[kMaxDotRowBlock * 256];
       const int outputs = args.last - n < 16 ? args.last - n : 16;
       int i = 0;
       for (; i + kDotOutputs <= outputs; i += kDotOutputs) {

@@ -15,20 +15,20 @@ FORCE_INLINE void store_native(float* to, Native a) { *(f32x16::InMemory*)to = a
 constexpr int kBlockNumbers = 128 * 1024;  // of x that are worked on for all outputs
 
 // Calls f<n>() with n = rows.
-template <int kMost, class F>
+template <int kMax, class F>
 FORCE_INLINE void with_rows(int rows, const F& f) {
-  if constexpr (kMost > 1) {
-    if (rows < kMost) return with_rows<kMost - 1>(rows, f);
+  if constexpr (kMax > 1) {
+    if (rows < kMax) return with_rows<kMax - 1>(rows, f);
   }
-  f.template operator()<kMost>();
+  f.template operator()<kMax>();
 }
-// Calls f<n>(first row) for groups of n <= kMost rows, as few and as equal as can be.
-template <int kMost, class F>
+// Calls f<n>(first row) for groups of n <= kMax rows, as few and as equal as can be.
+template <int kMax, class F>
 FORCE_INLINE void in_groups(int rows, const F& f) {
-  const int groups = (rows + kMost - 1) / kMost;
+  const int groups = (rows + kMax - 1) / kMax;
   for (int i = 0; i < groups; ++i) {
     const int first = rows * i / groups, last = rows * (i + 1) / groups;
-    with_rows<kMost>(last - first, [&]<int kRows>() { f.template operator()<kRows>(first); });
+    with_rows<kMax>(last - first, [&]<int kRows>() { f.template operator()<kRows>(first); });
   }
 }
 

@@ -34,7 +34,7 @@ struct InOrder {
 TokenId Sampler::draw(std::span<const float> logits, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const std::span<const float> x = changes_logits(row) ? adjust(logits, row) : logits;
-  if (params.temperature < FLT_MIN) return most_likely(x);
+  if (params.temperature < FLT_MIN) return argmax(x);
 
   const float largest = kernels_.largest(x.data(), std::ssize(x));
   if (largest == kNone) return -1;
@@ -103,7 +103,7 @@ void Sampler::penalize(const SampleRow& row) {
   }
 }
 
-TokenId Sampler::most_likely(std::span<const float> x) const {
+TokenId Sampler::argmax(std::span<const float> x) const {
   float best = kNone;
   int64_t best_block = -1;
   for (int64_t start = 0; start < std::ssize(x); start += kBlock) {
@@ -122,17 +122,17 @@ void Sampler::select_largest(std::span<const float> x, int64_t count) {
     maxima_.push_back(kernels_.largest(&x[start], group_size(start)));
   }
   // At least `count` numbers are no smaller than the count-th largest of the groups' maxima.
-  float least = -FLT_MAX;
+  float min_logit = -FLT_MAX;
   if (count < std::ssize(maxima_)) {
     order_ = maxima_;
     std::nth_element(order_.begin(), order_.begin() + count - 1, order_.end(), std::greater<>());
-    least = std::max(least, order_[count - 1]);
+    min_logit = std::max(min_logit, order_[count - 1]);
   }
   ids_.clear();
   for (int64_t start = 0; start < std::ssize(x); start += kGroup) {
-    if (maxima_[start / kGroup] < least) continue;
+    if (maxima_[start / kGroup] < min_logit) continue;
     for (int64_t id = start; id < start + group_size(start); ++id) {
-      if (x[id] >= least && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
+      if (x[id] >= min_logit && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
     }
   }
   if (count < std::ssize(ids_)) {
@@ -151,13 +151,13 @@ void Sampler::select_share(std::span<const float> x, double share) {
   double sum = 0;
   while (last > 1 && (sum += sums[last]) < share * (1 + 1e-9)) --last;
 
-  float least = FLT_MAX;
+  float min_logit = FLT_MAX;
   for (size_t id = 0; id < x.size(); ++id) {
-    if (upper_bits(weights_[id]) >= last) least = std::min(least, x[id]);
+    if (upper_bits(weights_[id]) >= last) min_logit = std::min(min_logit, x[id]);
   }
   ids_.clear();
   for (size_t id = 0; id < x.size(); ++id) {
-    if (x[id] >= least && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
+    if (x[id] >= min_logit && x[id] <= FLT_MAX) ids_.push_back(static_cast<TokenId>(id));
   }
   std::sort(ids_.begin(), ids_.end(), InOrder{x});
 }

@@ -24,7 +24,7 @@ class Sampler {
  private:
   std::span<const float> adjust(std::span<const float> logits, const SampleRow& row);
   void penalize(const SampleRow& row);
-  TokenId most_likely(std::span<const float> x) const;
+  TokenId argmax(std::span<const float> x) const;
   // The first `count` of the finite ones, in order, into ids_.
   void select_largest(std::span<const float> x, int64_t count);
   // All down to a logit, in order: nearly always enough to make up `share` of the weights_.

@@ -217,7 +217,7 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
                              .small = small,
                              .large = large,
                              .num_states = shape.states,
-                             .most_shared_bytes = static_cast<int>(device_.sharedMemPerBlockOptin),
+                             .max_shared_bytes = static_cast<int>(device_.sharedMemPerBlockOptin),
                              .workspace = step_.attention_workspace},
                             stream_.get());
   check_launch("attention");

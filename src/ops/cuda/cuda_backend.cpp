@@ -18,7 +18,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kLeastCapability = 8;
+constexpr int kMinCapability = 8;
 constexpr int64_t kUploadBytes = int64_t{16} << 20;  // of a piece of a weight
 
 std::string version_text(int version) {
@@ -60,9 +60,9 @@ std::string cuda_problem() {
   if (const cudaError_t found = cudaGetDeviceProperties(&properties, 0); found != cudaSuccess) {
     return fmt::format("CUDA: {}", cudaGetErrorString(found));
   }
-  if (properties.major < kLeastCapability) {
+  if (properties.major < kMinCapability) {
     return fmt::format("{}: compute capability {}.{}, needed is {}.0", properties.name,
-                       properties.major, properties.minor, kLeastCapability);
+                       properties.major, properties.minor, kMinCapability);
   }
   return CublasLt::problem();
 }
@@ -200,7 +200,7 @@ void CudaBackend::copy(Tensor from, Tensor to) {
 BatchView CudaBackend::stage(const Batch& batch) {
   arena_.end_step();
   kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds_),
-                          most_attention_states(bounds_), step_.plan);
+                          max_attention_states(bounds_), step_.plan);
   step_.shape = shape_of(batch, step_.plan);
   if (options_.graphs && only_decodes(step_.shape)) step_.shape = filled_up(step_.shape, bounds_);
   const StepArrays at = lay_out(step_.shape);

@@ -102,7 +102,7 @@ class CudaBackend final : public CudaOps {
     Tensor out = {};
   };
 
-  static constexpr size_t kMostGraphs = 64;
+  static constexpr size_t kMaxGraphs = 64;
 
   char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
@@ -123,7 +123,7 @@ class CudaBackend final : public CudaOps {
   SampleArrays sample_arrays_;
   Ticket latest_ = 0;
   GraphRecorder recorder_;
-  StepGraphs<StepShape, Queued, GraphRecorder> graphs_{kMostGraphs};
+  StepGraphs<StepShape, Queued, GraphRecorder> graphs_{kMaxGraphs};
 };
 
 }  // namespace pagedinfer

@@ -12,7 +12,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kMostCandidates = 8;
+constexpr int kMaxCandidates = 8;
 
 cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
@@ -144,11 +144,11 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key.out_alignment));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(key.out_alignment));
 
-  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> best = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kMaxCandidates> best = {};
   int found = 0;
   const cublasStatus_t status =
       lt_.get_heuristic(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
-                        preference.handle, kMostCandidates, best.data(), &found);
+                        preference.handle, kMaxCandidates, best.data(), &found);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
   // The fastest first. What it proposes is for key.rows alone.
   const auto candidates = std::span(best).first(static_cast<size_t>(found));

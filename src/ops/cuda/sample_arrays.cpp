@@ -144,7 +144,7 @@ void SampleArrays::pack(char* to) const {
   copy(at.tokens, tokens);
 }
 
-int64_t most_row_bytes(int64_t vocab, int64_t context) {
+int64_t max_row_bytes(int64_t vocab, int64_t context) {
   // A bias, a permission and a ban for every token, and as many tokens as a sequence has.
   return rounded(sizeof(kernels::SampleRowArgs)) + rounded(4 * vocab) +
          rounded(4 * (3 * vocab + context)) + kGranule;

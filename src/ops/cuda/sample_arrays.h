@@ -30,6 +30,6 @@ struct SampleArrays {
 };
 
 // What fill() needs to be given so that any one row fits.
-int64_t most_row_bytes(int64_t vocab, int64_t context);
+int64_t max_row_bytes(int64_t vocab, int64_t context);
 
 }  // namespace pagedinfer

@@ -89,12 +89,12 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShap
   records(at.large_combines, Combines(plan.large.combines), kNoCombine);
 }
 
-int64_t most_packed(const StepBounds& bounds) {
+int64_t max_packed(const StepBounds& bounds) {
   constexpr int64_t kParts = 11;
-  const int64_t rows = bounds.tokens * group_of(bounds), states = most_attention_states(bounds);
+  const int64_t rows = bounds.tokens * group_of(bounds), states = max_attention_states(bounds);
   // A sequence has a last tile that is not full; a tile is one item, or one for each state.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
-  return 3 * bounds.tokens + bounds.sequences * (3 + most_blocks(bounds)) + 1 + items * kItemInts +
+  return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 + items * kItemInts +
          bounds.sequences * kCombineInts + kParts * kGranule;
 }
 

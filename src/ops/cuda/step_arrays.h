@@ -30,6 +30,6 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShap
           int32_t* to);
 
 // The most that any step within the bounds packs, filled up or not.
-int64_t most_packed(const StepBounds& bounds);
+int64_t max_packed(const StepBounds& bounds);
 
 }  // namespace pagedinfer

@@ -29,14 +29,14 @@ template <class Shape, class Result, class Recorder>
 class StepGraphs {
  public:
   // Keeps that many shapes, those last used.
-  explicit StepGraphs(size_t most_shapes) : most_shapes_(most_shapes) {}
+  explicit StepGraphs(size_t max_shapes) : max_shapes_(max_shapes) {}
 
   // `queue` queues a step of this shape. What it throws is thrown if it throws again when nothing
   // is being recorded; DeviceLost at once.
   template <class Queue>
   Result run(const Shape& shape, Recorder& recorder, const Queue& queue) {
     Entry& entry = entry_for(shape, recorder);
-    if (entry.is_met && !entry.is_hopeless && failures_ < kMostFailures) {
+    if (entry.is_met && !entry.is_hopeless && failures_ < kMaxFailures) {
       try {
         if (!entry.graph) {
           record(entry, recorder, queue);
@@ -65,7 +65,7 @@ class StepGraphs {
 
  private:
   // Where recording does not work it is not tried with every shape.
-  static constexpr int kMostFailures = 4;
+  static constexpr int kMaxFailures = 4;
 
   struct Entry {
     bool is_met = false, is_hopeless = false;
@@ -96,7 +96,7 @@ class StepGraphs {
 
   Entry& entry_for(const Shape& shape, Recorder& recorder) {
     const auto found = entries_.find(shape);
-    if (found == entries_.end() && entries_.size() >= most_shapes_) {
+    if (found == entries_.end() && entries_.size() >= max_shapes_) {
       auto oldest = entries_.begin();
       for (auto i = entries_.begin(); i != entries_.end(); ++i) {
         if (i->second.last_used < oldest->second.last_used) oldest = i;
@@ -109,7 +109,7 @@ class StepGraphs {
     return entry;
   }
 
-  const size_t most_shapes_;
+  const size_t max_shapes_;
   std::map<Shape, Entry> entries_;
   uint64_t uses_ = 0;
   int failures_ = 0;

@@ -17,11 +17,11 @@ constexpr int64_t kSlack = int64_t{2} << 20;
 
 StepMemory::StepMemory(const StepBounds& bounds)
     : products(kProductWorkspaceBytes),
-      sample_lists(kSampleListBytes + most_row_bytes(bounds.vocab, bounds.context) +
+      sample_lists(kSampleListBytes + max_row_bytes(bounds.vocab, bounds.context) +
                    bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)}),
       drawn(2 * align_up(bounds.sequences * int64_t{sizeof(TokenId)}, DeviceArena::kStepAlignment)),
-      arrays(most_packed(bounds) * int64_t{sizeof(int32_t)}),
-      attention(kernels::attention_workspace_bytes(most_attention_states(bounds), bounds.kv_heads,
+      arrays(max_packed(bounds) * int64_t{sizeof(int32_t)}),
+      attention(kernels::attention_workspace_bytes(max_attention_states(bounds), bounds.kv_heads,
                                                    bounds.head_dim)),
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 

@@ -26,15 +26,15 @@ struct StepShape {
 inline int group_of(const StepBounds& bounds) {
   return bounds.kv_heads > 0 ? bounds.heads / bounds.kv_heads : 1;
 }
-inline int64_t most_blocks(const StepBounds& bounds) {
+inline int64_t max_blocks(const StepBounds& bounds) {
   return (bounds.context + bounds.block_size - 1) / bounds.block_size;
 }
 // The max_states of plan_attention(). More of them would only take memory: so many pieces of work
 // fill any device.
-inline int64_t most_attention_states(const StepBounds& bounds) {
-  constexpr int64_t kMost = 32768;
+inline int64_t max_attention_states(const StepBounds& bounds) {
+  constexpr int64_t kMax = 32768;
   const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
-  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMost);
+  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMax);
 }
 
 inline StepShape shape_of(const Batch& batch, const kernels::AttentionPlan& plan) {
@@ -57,9 +57,9 @@ inline bool only_decodes(const StepShape& shape) {
 }
 
 // The least multiple that is not less than `count` of a share of the power of two above it.
-constexpr int64_t share_bucket(int64_t count, int64_t shares, int64_t least_step) {
+constexpr int64_t share_bucket(int64_t count, int64_t shares, int64_t min_step) {
   const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
-  const int64_t step = std::max(least_step, power / shares);
+  const int64_t step = std::max(min_step, power / shares);
   return (count + step - 1) / step * step;
 }
 // 1, 2, 4, 8, then multiples of 8, from 256 on of 16, and so on.
@@ -71,13 +71,13 @@ constexpr int64_t decode_rows(int64_t rows) {
 // The shape that a step which only decodes is filled up to; never more than a step within the
 // bounds may have. What is beyond the step's own: sequences of one token that sees nothing and is
 // written nowhere, and pieces of attention of no segments. REQUIRES: only_decodes(shape), within
-// the bounds, planned with most_attention_states().
+// the bounds, planned with max_attention_states().
 inline StepShape filled_up(const StepShape& shape, const StepBounds& bounds) {
   StepShape full = shape;
   const int64_t rows = std::min({decode_rows(shape.tokens), bounds.tokens, bounds.sequences});
   full.tokens = full.sequences = full.logits = rows;
-  full.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), most_blocks(bounds));
-  full.states = most_attention_states(bounds);
+  full.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
+  full.states = max_attention_states(bounds);
   const int group = group_of(bounds);
   const auto fill_up = [&](int64_t& items, int64_t& combines, int tile_rows) {
     if (items == 0) return;

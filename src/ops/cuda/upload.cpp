@@ -11,7 +11,7 @@ namespace pagedinfer {
 namespace {
 
 // One thread copies or converts more slowly than the bus takes it.
-constexpr int kMostThreads = 8;
+constexpr int kMaxThreads = 8;
 constexpr int64_t kWorthAThread = 1 << 20;  // numbers
 
 // Numbers [first, first + count) of the tensor, row after row, converted.
@@ -38,7 +38,7 @@ void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cu
     const int64_t count = std::min(piece, total - first);
     char* const buffer = staging.next();
     const int64_t parts =
-        std::clamp<int64_t>(count / kWorthAThread, 1, std::min(kMostThreads, cores));
+        std::clamp<int64_t>(count / kWorthAThread, 1, std::min(kMaxThreads, cores));
     const auto fill = [&](int64_t part) {
       const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
       gather(host, first + begin, end - begin, dtype, buffer + begin * size_of(dtype));

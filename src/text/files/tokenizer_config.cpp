@@ -46,11 +46,11 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
 // counts.
 void read_added_file(const JsonObject& root, const SpecialTokens& special,
                      TokenizerConfig& config) {
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   std::map<int64_t, AddedToken> by_id;
   for (const auto field : root.fields()) {
     AddedToken token{.content = std::string(field.key)};
-    const int64_t id = root.integer(field.key, kLeast, std::numeric_limits<int64_t>::max());
+    const int64_t id = root.integer(field.key, kMin, std::numeric_limits<int64_t>::max());
     token.id = id >= 0 && id < Vocabulary::kMaxIds ? static_cast<TokenId>(id) : -1;
     token.special = special.is_special(field.key);
     token.normalized = !token.special;

@@ -69,6 +69,6 @@ TEST_CASE("an arena gives disjoint aligned pieces and settles on one chunk") {
                pieces[j].first >= pieces[i].first + pieces[i].second));
       }
     }
-    CHECK(arena.most_used() == 64 + 64 + 128 + (3 << 20) + 0 + 1024 + (2 << 20));
+    CHECK(arena.max_used() == 64 + 64 + 128 + (3 << 20) + 0 + 1024 + (2 << 20));
   }
 }

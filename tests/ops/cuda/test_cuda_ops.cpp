@@ -196,9 +196,9 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
       std::vector<float> weight =
           random.normals(static_cast<size_t>(n) * static_cast<size_t>(k), 0.05f);
       const Tensor on_gpu = gpu->upload(view(weight, n, k), dtype);
-      constexpr int64_t kMostRows = 700;
-      const std::vector<float> x = random.normals(static_cast<size_t>(kMostRows * k));
-      GuardedMatrix all(*gpu, dtype, kMostRows, k, 0);
+      constexpr int64_t kMaxRows = 700;
+      const std::vector<float> x = random.normals(static_cast<size_t>(kMaxRows * k));
+      GuardedMatrix all(*gpu, dtype, kMaxRows, k, 0);
       all.set(x);
       const auto run = [&](int64_t first, int64_t rows) {
         Tensor input = all.view();
@@ -209,9 +209,9 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
         gpu->matmul(input, {&product, 1});
         return out.get();
       };
-      const std::vector<float> expected = run(0, kMostRows);
+      const std::vector<float> expected = run(0, kMaxRows);
       for (const int64_t rows : {1, 2, 7, 16, 33, 64, 129, 256, 511}) {
-        const int64_t first = random.below(static_cast<int>(kMostRows - rows));
+        const int64_t first = random.below(static_cast<int>(kMaxRows - rows));
         const std::vector<float> part = run(first, rows);
         CHECK(count_differences(part, std::span(expected).subspan(static_cast<size_t>(first * n),
                                                                   part.size())) == 0);

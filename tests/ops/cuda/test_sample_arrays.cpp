@@ -13,7 +13,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
   Random random{75};
   for (int run = 0; run < 300; ++run) {
     const int vocab = random.between(2, 90), context = random.between(1, 120);
-    const int64_t bytes = most_row_bytes(vocab, context) + random.below(3000);
+    const int64_t bytes = max_row_bytes(vocab, context) + random.below(3000);
     const int count = random.between(1, 30);
     std::vector<SamplingParams> params(static_cast<size_t>(count));
     std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),

@@ -63,13 +63,13 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
     const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
     kernels::AttentionPlan plan;
     kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                            most_attention_states(bounds), plan);
+                            max_attention_states(bounds), plan);
     const StepShape own = shape_of(batch, plan);
     CHECK(only_decodes(own) >= decodes);
     const StepShape shape = decodes ? filled_up(own, bounds) : own;
     const Packed packed(batch, plan, shape);
     const StepArrays& at = packed.at;
-    CHECK(at.size <= most_packed(bounds));
+    CHECK(at.size <= max_packed(bounds));
 
     const int64_t more = shape.tokens - own.tokens;
     CHECK(packed.part(at.tokens) == followed_by(batch.tokens, more, 0));

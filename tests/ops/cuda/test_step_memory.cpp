@@ -87,7 +87,7 @@ TEST_CASE("what is planned of a GPU's memory is enough for every step") {
       arena.end_step();
       kernels::AttentionPlan plan;
       kernels::plan_attention(batch.query_starts, batch.positions, spec.heads / spec.kv_heads,
-                              most_attention_states(bounds), plan);
+                              max_attention_states(bounds), plan);
       StepShape shape = shape_of(batch, plan);
       if (decodes) shape = filled_up(shape, bounds);
       const int64_t array_bytes = 4 * lay_out(shape).size;

@@ -13,7 +13,7 @@ namespace {
 StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
   kernels::AttentionPlan plan;
   kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                          most_attention_states(bounds), plan);
+                          max_attention_states(bounds), plan);
   return shape_of(batch, plan);
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("a filled-up step holds the step and is within the bounds") {
     CHECK(full.logits == full.tokens);
     CHECK(full.block_size == own.block_size);
     CHECK(full.max_blocks >= own.max_blocks);
-    CHECK(full.max_blocks <= most_blocks(bounds));
+    CHECK(full.max_blocks <= max_blocks(bounds));
     CHECK(full.small_items >= own.small_items);
     CHECK(full.large_items >= own.large_items);
     CHECK(full.small_combines >= own.small_combines);
@@ -77,7 +77,7 @@ TEST_CASE("a filled-up step holds the step and is within the bounds") {
     CHECK((full.small_combines > 0) == (own.small_combines > 0));
     CHECK((full.large_combines > 0) == (own.large_combines > 0));
     CHECK(full.states >= own.states);
-    CHECK(full.states == most_attention_states(bounds));
+    CHECK(full.states == max_attention_states(bounds));
     // Rows, and an eighth of what is cut.
     const int64_t items = own.small_items + own.large_items;
     const int64_t tiles = own.small_items > 0 ? (group + 15) / 16 : (group + 63) / 64;
