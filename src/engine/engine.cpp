@@ -18,15 +18,15 @@ constexpr int kTriesPerStep = 2;
 
 // "" or what went wrong.
 template <class F>
-std::string try_once(StepRecord& record, const F& f) {
+std::string try_once(StepStats& stats, const F& f) {
   try {
     f();
     return "";
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    ++record.failures;
-    return fmt::format("a step failed {} times, at last with: {}", record.failures, error.what());
+    ++stats.failures;
+    return fmt::format("a step failed {} times, at last with: {}", stats.failures, error.what());
   }
 }
 
@@ -70,14 +70,14 @@ bool Engine::fill_window(const EnginePorts& ports) {
 
 // Retires the step before while the device computes the step that is launched here.
 void Engine::step(const EnginePorts& ports) {
-  Step next{.record = {.begin = parts_.clock()}};
+  Step next{.stats = {.begin = parts_.clock()}};
   next.plan = scheduler_.plan();
   if (next.plan.chunks.empty()) return retire_in_flight(nullptr, ports);
   build_batch(next.plan, parts_.pool.block_size(), batch_);
-  next.record.times.plan = parts_.clock() - next.record.begin;
+  next.stats.times.plan = parts_.clock() - next.stats.begin;
   for (const Chunk& chunk : next.plan.chunks) {
     double& admitted = progress_.at(chunk.age).timing.admitted;
-    if (admitted == 0) admitted = next.record.begin;
+    if (admitted == 0) admitted = next.stats.begin;
   }
 
   const std::string failure = launch(next, ports);
@@ -96,8 +96,8 @@ void Engine::step(const EnginePorts& ports) {
 // the latest.
 std::string Engine::launch(Step& step, const EnginePorts& ports) {
   std::string failure;
-  while (step.record.failures < kTriesPerStep) {
-    failure = try_once(step.record, [&] { compute(step); });
+  while (step.stats.failures < kTriesPerStep) {
+    failure = try_once(step.stats, [&] { compute(step); });
     if (failure.empty()) break;
     if (!in_flight_) continue;
     retire_in_flight(&step.plan, ports);
@@ -125,7 +125,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
     if (!chunk.completes) continue;
     const TokenId token = drawn_[row++];
     const Sequence* const seq = scheduler_.find(chunk.age);
-    step.record.num_surplus += seq == nullptr;
+    step.stats.num_surplus += seq == nullptr;
     sampled_.push_back(seq == nullptr ? Scheduler::Sampled{token} : on_token(*seq, token, now));
   }
   end(step, scheduler_.commit(step.plan, sampled_), failure, now, ports);
@@ -134,12 +134,12 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
 // Copies what the step drew to drawn_.
 std::string Engine::collect(Step& step) {
   std::string failure;
-  drawn_.resize(static_cast<size_t>(step.record.num_sampled));
-  while (step.ticket && step.record.failures < kTriesPerStep) {
-    failure = try_once(step.record, [&] {
+  drawn_.resize(static_cast<size_t>(step.stats.num_sampled));
+  while (step.ticket && step.stats.failures < kTriesPerStep) {
+    failure = try_once(step.stats, [&] {
       const double begin = parts_.clock();
       parts_.steps.collect(*step.ticket, drawn_);
-      step.record.times.sample += parts_.clock() - begin;
+      step.stats.times.sample += parts_.clock() - begin;
     });
     if (failure.empty()) break;
   }
@@ -158,30 +158,30 @@ void Engine::compute(Step& step) {
   });
   const double computed = parts_.clock();
   step.ticket = sample(step.plan, logits);
-  step.record.times.stage = staged - begin;
-  step.record.times.forward = computed - staged;
-  step.record.times.sample = parts_.clock() - computed;
+  step.stats.times.stage = staged - begin;
+  step.stats.times.forward = computed - staged;
+  step.stats.times.sample = parts_.clock() - computed;
 }
 
 // At launch: sequences that finish with the step still hold their memory.
 void Engine::describe(Step& step) const {
   const StepPlan& plan = step.plan;
-  StepRecord& record = step.record;
+  StepStats& stats = step.stats;
   const KvStats kv = parts_.pool.stats();
-  record.num_tokens = plan.num_tokens;
-  record.num_decodes = plan.num_decodes;
-  record.num_prefill_tokens = plan.num_tokens - plan.num_decodes;
-  record.num_sampled = batch_.num_logits();
-  record.running = scheduler_.num_running();
-  record.waiting = scheduler_.num_waiting();
-  record.admitted = plan.num_admitted;
-  record.preempted = plan.num_preempted;
-  record.positions_total = kv.positions_total;
-  record.positions_leased = kv.positions_leased;
-  record.blocks_used = kv.positions_leased / parts_.pool.block_size();
+  stats.num_tokens = plan.num_tokens;
+  stats.num_decodes = plan.num_decodes;
+  stats.num_prefill_tokens = plan.num_tokens - plan.num_decodes;
+  stats.num_sampled = batch_.num_logits();
+  stats.running = scheduler_.num_running();
+  stats.waiting = scheduler_.num_waiting();
+  stats.admitted = plan.num_admitted;
+  stats.preempted = plan.num_preempted;
+  stats.positions_total = kv.positions_total;
+  stats.positions_leased = kv.positions_leased;
+  stats.blocks_used = kv.positions_leased / parts_.pool.block_size();
   const CacheUse use = scheduler_.cache_use();
-  record.tokens_held = use.tokens_held + plan.num_tokens;
-  record.positions_contiguous = use.positions_contiguous;
+  stats.tokens_held = use.tokens_held + plan.num_tokens;
+  stats.positions_contiguous = use.positions_contiguous;
 }
 
 // One token for each row of logits.

@@ -17,7 +17,7 @@
 #include "kv/kv_pool.h"
 #include "model/decoder.h"
 #include "sched/scheduler.h"
-#include "stats/records.h"
+#include "stats/run_stats.h"
 #include "text/stop_strings.h"
 
 namespace pagedinfer {
@@ -42,9 +42,9 @@ struct EnginePorts {
   // As Intake::pull().
   std::function<Intake::Pull(bool wait, IntakeItem& item)> next;
   // Called once per line: in order of finishing, and at once for a line that can never run.
-  std::function<void(Completion, const RequestRecord&)> done;
+  std::function<void(Completion, const RequestStats&)> done;
   // After every step, when all that it finished is done.
-  std::function<void(const StepRecord&)> stepped;
+  std::function<void(const StepStats&)> stepped;
   // Asked before every step; true ends the run after the step in flight and drops unfinished
   // requests.
   std::function<bool()> interrupted;
@@ -71,7 +71,7 @@ class Engine {
 
   struct Step {
     StepPlan plan = {};
-    StepRecord record = {};
+    StepStats stats = {};
     std::optional<StepProtocol::Ticket> ticket = {};  // none: it draws nothing
   };
 

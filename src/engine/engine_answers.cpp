@@ -35,11 +35,11 @@ void Engine::submit(IntakeItem item, const EnginePorts& ports) {
   }
   const double now = parts_.clock();
   answer.timing = {.finished = now};
-  const RequestRecord record = {.head = answer.head,
-                                .error_code = answer.error.code,
-                                .finished = now,
-                                .prompt_tokens = answer.num_prompt_tokens};
-  ports.done(std::move(answer), record);
+  const RequestStats stats = {.head = answer.head,
+                              .error_code = answer.error.code,
+                              .finished = now,
+                              .prompt_tokens = answer.num_prompt_tokens};
+  ports.done(std::move(answer), stats);
 }
 
 // Takes note of a new token and says whether the sequence ends with it.
@@ -81,9 +81,9 @@ void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& 
     }
     finish(std::move(seq), std::move(error), now, ports);
   }
-  step.record.end = parts_.clock();
-  step.record.times.commit = step.record.end - now;
-  ports.stepped(step.record);
+  step.stats.end = parts_.clock();
+  step.stats.times.commit = step.stats.end - now;
+  ports.stepped(step.stats);
 }
 
 void Engine::finish(Sequence seq, RequestError error, double now, const EnginePorts& ports) {
@@ -92,16 +92,16 @@ void Engine::finish(Sequence seq, RequestError error, double now, const EnginePo
   progress.timing.finished = now;
   const auto num_prompt = static_cast<int>(seq.request.prompt.size());
   const bool failed = !error.code.empty();
-  const RequestRecord record = {.head = seq.request.head,
-                                .error_code = error.code,
-                                .admitted = progress.timing.admitted,
-                                .first_token = progress.timing.first_token,
-                                .finished = now,
-                                .token_times = std::move(progress.token_times),
-                                .prompt_tokens = num_prompt,
-                                .completion_tokens = failed ? 0 : seq.num_generated(),
-                                .preemptions = seq.num_preemptions,
-                                .recomputed_tokens = static_cast<int>(seq.num_recomputed)};
+  const RequestStats stats = {.head = seq.request.head,
+                              .error_code = error.code,
+                              .admitted = progress.timing.admitted,
+                              .first_token = progress.timing.first_token,
+                              .finished = now,
+                              .token_times = std::move(progress.token_times),
+                              .prompt_tokens = num_prompt,
+                              .completion_tokens = failed ? 0 : seq.num_generated(),
+                              .preemptions = seq.num_preemptions,
+                              .recomputed_tokens = static_cast<int>(seq.num_recomputed)};
   Completion answer = {.head = std::move(seq.request.head),
                        .num_prompt_tokens = num_prompt,
                        .timing = progress.timing};
@@ -113,7 +113,7 @@ void Engine::finish(Sequence seq, RequestError error, double now, const EnginePo
     if (progress.text) answer.text = progress.text->finish();
     answer.reason = *seq.finished;
   }
-  ports.done(std::move(answer), record);
+  ports.done(std::move(answer), stats);
 }
 
 }  // namespace pagedinfer

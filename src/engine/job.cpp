@@ -171,10 +171,10 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     if (profiler) profiler->ops().idle();
     return intake.pull(true, item);
   };
-  const auto done = [&](const Completion& completion, const RequestRecord& record) {
-    outlets.answer(completion, record, options);
+  const auto done = [&](const Completion& completion, const RequestStats& stats) {
+    outlets.answer(completion, stats, options);
     ++state.done;
-    state.output_tokens += record.completion_tokens;
+    state.output_tokens += stats.completion_tokens;
   };
   size_t num_hints = 0;  // that were printed
   const auto print_hints = [&] {
@@ -184,21 +184,21 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     for (const LineHint& hint : hints) print_note(text_of(hint));
     num_hints += hints.size();
   };
-  const auto stepped = [&](const StepRecord& record) {
-    outlets.step(record, intake.mark());
+  const auto stepped = [&](const StepStats& stats) {
+    outlets.step(stats, intake.mark());
     print_hints();
-    if (!shows_progress || !progress.due(record.end)) return;
-    state.elapsed = record.end - loaded;
+    if (!shows_progress || !progress.due(stats.end)) return;
+    state.elapsed = stats.end - loaded;
     if (const std::optional<LineCount> lines = intake.num_lines()) {
       state.total = lines->count;
       state.total_is_estimate = lines->is_estimate;
     }
     state.out_of_turn = outlets.records().num_waiting();
-    state.running = record.running;
-    state.waiting = record.waiting;
+    state.running = stats.running;
+    state.waiting = stats.waiting;
     state.kv_use =
-        static_cast<double>(record.positions_leased) / static_cast<double>(record.positions_total);
-    progress.show(record.end, state);
+        static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
+    progress.show(stats.end, state);
   };
   const auto interrupted = [&] { return interrupt.happened(); };
   RunInfo info = describe_run(config, setup);

@@ -76,16 +76,16 @@ Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
       stats_(measurements(paths.stats, interrupt)),
       trace_(measurements(config.trace, interrupt)) {}
 
-void Outlets::answer(const Completion& completion, const RequestRecord& record,
+void Outlets::answer(const Completion& completion, const RequestStats& stats,
                      const RecordOptions& options) {
   const double begin = clock_();
   line_.clear();
   append_record(line_, completion, options);
   records_.append(completion.head.turn, line_);
-  report_.add(record);
+  report_.add(stats);
   if (stats_.is_open()) {
     line_.clear();
-    append_request_line(line_, run_, record);
+    append_request_line(line_, run_, stats);
     stats_.append(line_);
   }
   seconds_ += clock_() - begin;
@@ -97,13 +97,13 @@ void Outlets::flush(const RunMark& mark) {
   seconds_ += clock_() - begin;
 }
 
-void Outlets::step(const StepRecord& record, const RunMark& mark) {
+void Outlets::step(const StepStats& stats, const RunMark& mark) {
   flush(mark);
   const double begin = clock_();
-  report_.add(record);
+  report_.add(stats);
   if (trace_.is_open()) {
     line_.clear();
-    append_step_line(line_, run_, record);
+    append_step_line(line_, run_, stats);
     trace_.append(line_);
   }
   seconds_ += clock_() - begin;

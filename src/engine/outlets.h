@@ -48,12 +48,12 @@ class Outlets {
   Outlets(const Config& config, const Paths& paths, const Setup& setup,
           const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
 
-  void answer(const Completion& completion, const RequestRecord& record,
+  void answer(const Completion& completion, const RequestStats& stats,
               const RecordOptions& options);
   // Everything that is finished reaches the system with the step that finished it, and before
   // the run waits for more.
   void flush(const RunMark& mark);
-  void step(const StepRecord& record, const RunMark& mark);
+  void step(const StepStats& stats, const RunMark& mark);
   // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
   void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
               const std::optional<Profile>& profile);

@@ -43,7 +43,7 @@ void add_spread(JsonWriter& json, std::string_view name, const Spread& spread) {
   add("max", spread.max);
 }
 
-void add_latencies(JsonWriter& json, const RequestRecord& request) {
+void add_latencies(JsonWriter& json, const RequestStats& request) {
   std::vector<double> gaps = inter_token_latencies(request);
   std::sort(gaps.begin(), gaps.end());
   json.field("queue_ms", milliseconds(queue_time(request)))
@@ -105,7 +105,7 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
 
 }  // namespace
 
-void append_request_line(std::string& out, const RunStamp& run, const RequestRecord& request) {
+void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request) {
   JsonWriter json(out);
   begin_line(json, "request", run, request.finished);
   json.key("id").raw(request.head.id_json.empty() ? "null" : request.head.id_json);
@@ -122,7 +122,7 @@ void append_request_line(std::string& out, const RunStamp& run, const RequestRec
   out += '\n';
 }
 
-void append_step_line(std::string& out, const RunStamp& run, const StepRecord& step) {
+void append_step_line(std::string& out, const RunStamp& run, const StepStats& step) {
   JsonWriter json(out);
   begin_line(json, "step", run, step.end);
   json.field("begin_s", rounded(step.begin))

@@ -31,10 +31,10 @@ struct RunInfo {
 };
 
 // {"kind":"request",...}; a request that failed has its code under "error" and no times.
-void append_request_line(std::string& out, const RunStamp& run, const RequestRecord& request);
+void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request);
 
 // {"kind":"step",...}
-void append_step_line(std::string& out, const RunStamp& run, const StepRecord& step);
+void append_step_line(std::string& out, const RunStamp& run, const StepStats& step);
 
 // {"kind":"profile",...}, of a run that has lasted `now` seconds
 void append_profile_line(std::string& out, const RunStamp& run, double now, const Profile& profile);

@@ -19,17 +19,17 @@ Spread spread_of(const Histogram& histogram) {
           .max = histogram.max()};
 }
 
-double queue_time(const RequestRecord& request) { return request.admitted - request.head.read; }
+double queue_time(const RequestStats& request) { return request.admitted - request.head.read; }
 
-double time_to_first_token(const RequestRecord& request) {
+double time_to_first_token(const RequestStats& request) {
   return request.first_token - request.head.read;
 }
 
-double end_to_end_latency(const RequestRecord& request) {
+double end_to_end_latency(const RequestStats& request) {
   return request.finished - request.head.read;
 }
 
-std::vector<double> inter_token_latencies(const RequestRecord& request) {
+std::vector<double> inter_token_latencies(const RequestStats& request) {
   std::vector<double> gaps;
   for (size_t i = 1; i < request.token_times.size(); ++i) {
     gaps.push_back(request.token_times[i] - request.token_times[i - 1]);
@@ -37,7 +37,7 @@ std::vector<double> inter_token_latencies(const RequestRecord& request) {
   return gaps;
 }
 
-double time_per_output_token(const RequestRecord& request) {
+double time_per_output_token(const RequestStats& request) {
   const double first_to_last = request.token_times.back() - request.token_times.front();
   return first_to_last / static_cast<double>(request.token_times.size() - 1);
 }
@@ -48,7 +48,7 @@ void Report::span(double begin, double end) {
   spanned_ = true;
 }
 
-void Report::add(const StepRecord& step) {
+void Report::add(const StepStats& step) {
   Summary& t = totals_;
   span(step.begin, step.end);
   ++t.steps;
@@ -75,7 +75,7 @@ void Report::add(const StepRecord& step) {
   t.device += step.times.stage + step.times.forward + step.times.sample;
 }
 
-void Report::add(const RequestRecord& request) {
+void Report::add(const RequestStats& request) {
   Summary& t = totals_;
   t.recomputed_tokens += request.recomputed_tokens;
   if (request.failed()) {

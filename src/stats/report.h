@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stats/histogram.h"
-#include "stats/records.h"
+#include "stats/run_stats.h"
 
 namespace pagedinfer {
 
@@ -19,13 +19,13 @@ Spread spread_of(const Histogram& histogram);
 
 // The latencies of one request in seconds, from the moment when its line was read. REQUIRES of
 // each: the request completed.
-double queue_time(const RequestRecord& request);  // to its admission
-double time_to_first_token(const RequestRecord& request);
-double end_to_end_latency(const RequestRecord& request);
+double queue_time(const RequestStats& request);  // to its admission
+double time_to_first_token(const RequestStats& request);
+double end_to_end_latency(const RequestStats& request);
 // The gaps between neighbouring token times: none for a completion of one token.
-std::vector<double> inter_token_latencies(const RequestRecord& request);
+std::vector<double> inter_token_latencies(const RequestStats& request);
 // The mean of the gaps. REQUIRES: there is one.
-double time_per_output_token(const RequestRecord& request);
+double time_per_output_token(const RequestStats& request);
 
 // Times that no step sees, in seconds. Reading and tokenizing run beside the engine, so the
 // parts of a run need not add up to its whole.
@@ -76,8 +76,8 @@ struct Summary {
 // grow with the run. Knows nothing of files or of the clock.
 class Report {
  public:
-  void add(const StepRecord& step);
-  void add(const RequestRecord& request);
+  void add(const StepStats& step);
+  void add(const RequestStats& request);
 
   Summary summary(const RunTimes& times) const;
 

@@ -28,7 +28,7 @@ void count(const EngineRun& run, Counters& counters) {
   ++counters.of["runs"];
   for (const auto& [index, answer] : run.answers) {
     counters.of["answers"] += 1;
-    counters.of["preemptions"] += run.records.at(index).preemptions;
+    counters.of["preemptions"] += run.requests.at(index).preemptions;
     if (answer.failed()) {
       ++counters.of[answer.error.code];
     } else {
@@ -37,7 +37,7 @@ void count(const EngineRun& run, Counters& counters) {
           answer.reason == FinishReason::kStop && answer.tokens.back() != kTinyStop;
     }
   }
-  for (const StepRecord& step : run.steps)
+  for (const StepStats& step : run.steps)
     counters.of["mixed steps"] += step.num_decodes > 0 && step.num_prefill_tokens > 0;
   counters.of["surplus rows"] += num_surplus(run);
 }
@@ -110,12 +110,12 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
         run_engine(bench.rig, pool,
                    {.max_step_tokens = 8, .max_running = 1, .max_waiting = 1, .max_model_len = 32},
                    lines, overlap);
-    REQUIRE(run.records.size() == lines.size());
-    const RequestRecord &first = run.records.at(0), &last = run.records.at(79);
-    for (const RequestRecord& record : {first, last}) {
-      CHECK(queue_time(record) == record.admitted - kRead);
-      CHECK(time_to_first_token(record) == record.first_token - kRead);
-      CHECK(end_to_end_latency(record) == record.finished - kRead);
+    REQUIRE(run.requests.size() == lines.size());
+    const RequestStats &first = run.requests.at(0), &last = run.requests.at(79);
+    for (const RequestStats& stats : {first, last}) {
+      CHECK(queue_time(stats) == stats.admitted - kRead);
+      CHECK(time_to_first_token(stats) == stats.first_token - kRead);
+      CHECK(end_to_end_latency(stats) == stats.finished - kRead);
     }
     // The last one has waited for the others.
     CHECK(end_to_end_latency(last) > 0.99 * (run.steps.back().end - kRead));

@@ -26,7 +26,7 @@ struct Scene {
     lines = make_lines(work, random);
     whole = run();
     REQUIRE(whole.thrown == "");
-    for (const auto& [index, record] : whole.records) num_preemptions += record.preemptions;
+    for (const auto& [index, stats] : whole.requests) num_preemptions += stats.preemptions;
     REQUIRE(num_preemptions > 0);
     REQUIRE((num_surplus(whole) > 0) == (overlap == Overlap::kYes));
   }
@@ -73,7 +73,7 @@ struct Scene {
 
 int num_failures(const EngineRun& run) {
   int failures = 0;
-  for (const StepRecord& step : run.steps) failures += step.failures;
+  for (const StepStats& step : run.steps) failures += step.failures;
   return failures;
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("a step that fails twice fails its own requests and no others") {
         ++num_failed;
         REQUIRE(answer.error.message.size() > 20);
         REQUIRE(answer.tokens.empty());
-        REQUIRE(run.records.at(index).completion_tokens == 0);
+        REQUIRE(run.requests.at(index).completion_tokens == 0);
       }
       // The second failure may have come after its step was done, and then costs nothing.
       bool twice_in_one = false;

@@ -42,8 +42,8 @@ class Line {
   simdjson::dom::element root_;
 };
 
-RequestRecord completed_request() {
-  RequestRecord request;
+RequestStats completed_request() {
+  RequestStats request;
   request.head.index = 5;
   request.head.id_json = "\"a \\\"quoted\\\" id\"";
   request.head.read = 1, request.admitted = 1.25, request.first_token = 2;
@@ -73,7 +73,7 @@ TEST_CASE("stats: a request's line has the keys and numbers of the request") {
 }
 
 TEST_CASE("stats: a request of one token has no time between tokens") {
-  RequestRecord request = completed_request();
+  RequestStats request = completed_request();
   request.head.id_json = "";
   request.token_times = {2};
   std::string out;
@@ -87,7 +87,7 @@ TEST_CASE("stats: a request of one token has no time between tokens") {
 }
 
 TEST_CASE("stats: a failed request's line has its code and no times") {
-  RequestRecord request;
+  RequestStats request;
   request.head.id_json = "17";
   request.error_code = "prompt_too_long";
   std::string out;
@@ -99,7 +99,7 @@ TEST_CASE("stats: a failed request's line has its code and no times") {
 }
 
 TEST_CASE("stats: a step's line has the numbers of the step") {
-  StepRecord step;
+  StepStats step;
   step.begin = 1.5, step.end = 1.75;
   step.num_tokens = 20, step.num_prefill_tokens = 16, step.num_decodes = 4, step.num_sampled = 5;
   step.num_surplus = 3;
@@ -232,7 +232,7 @@ TEST_CASE("stats: the summary of nothing is still a line of JSON") {
 }
 
 TEST_CASE("stats: every line names its run and the time of day of what it tells") {
-  StepRecord step;
+  StepStats step;
   step.end = 1.25;
   Summary summary;
   summary.total = 86400;

@@ -9,8 +9,8 @@
 namespace pagedinfer {
 namespace {
 
-RequestRecord request_at(double read, double admitted, std::vector<double> token_times) {
-  RequestRecord request;
+RequestStats request_at(double read, double admitted, std::vector<double> token_times) {
+  RequestStats request;
   request.head.read = read;
   request.admitted = admitted;
   request.first_token = token_times.front();
@@ -20,8 +20,8 @@ RequestRecord request_at(double read, double admitted, std::vector<double> token
   return request;
 }
 
-StepRecord step_at(double begin, double end) {
-  StepRecord step;
+StepStats step_at(double begin, double end) {
+  StepStats step;
   step.begin = begin;
   step.end = end;
   return step;
@@ -32,19 +32,19 @@ doctest::Approx near(double value) { return doctest::Approx(value).epsilon(0.005
 
 TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   Report report;
-  RequestRecord first = request_at(1, 2, {3, 4, 6});  // gaps 1, 2
+  RequestStats first = request_at(1, 2, {3, 4, 6});  // gaps 1, 2
   first.prompt_tokens = 10;
-  RequestRecord second = request_at(2, 4, {6});  // no gap
+  RequestStats second = request_at(2, 4, {6});  // no gap
   second.prompt_tokens = 20;
   second.recomputed_tokens = 5;
-  RequestRecord refused;
+  RequestStats refused;
   refused.error_code = "bad_json";
   refused.prompt_tokens = 1000;
   report.add(first);
   report.add(second);
   report.add(refused);
 
-  StepRecord step = step_at(2, 5);
+  StepStats step = step_at(2, 5);
   step.num_tokens = 31, step.num_prefill_tokens = 30, step.num_decodes = 1;
   step.running = 2, step.preempted = 1;
   step.positions_total = 100, step.positions_leased = 40;
@@ -119,7 +119,7 @@ TEST_CASE("stats: a run without requests or steps divides by nothing") {
 TEST_CASE("stats: the order in which records come does not matter") {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> gap(0.001, 2);
-  std::vector<RequestRecord> requests;
+  std::vector<RequestStats> requests;
   for (int i = 0; i < 200; ++i) {
     const double read = gap(random);
     std::vector<double> times = {read + gap(random)};
@@ -127,9 +127,9 @@ TEST_CASE("stats: the order in which records come does not matter") {
     requests.push_back(request_at(read, read, std::move(times)));
   }
   Report forward, backward;
-  for (const RequestRecord& request : requests) forward.add(request);
+  for (const RequestStats& request : requests) forward.add(request);
   std::reverse(requests.begin(), requests.end());
-  for (const RequestRecord& request : requests) backward.add(request);
+  for (const RequestStats& request : requests) backward.add(request);
   const Summary a = forward.summary({}), b = backward.summary({});
   CHECK(a.duration == b.duration);
   CHECK(a.itl.p99 == b.itl.p99);
@@ -139,7 +139,7 @@ TEST_CASE("stats: the order in which records come does not matter") {
 }
 
 TEST_CASE("stats: the gaps of a request add up to the time between first and last token") {
-  const RequestRecord request = request_at(0, 1, {2, 2.5, 4, 8});
+  const RequestStats request = request_at(0, 1, {2, 2.5, 4, 8});
   CHECK(inter_token_latencies(request) == std::vector<double>{0.5, 1.5, 4});
   CHECK(queue_time(request) == 1);
   CHECK(time_to_first_token(request) == 2);

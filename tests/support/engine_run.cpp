@@ -117,15 +117,15 @@ class Caller {
     return Intake::Pull::kItem;
   }
 
-  void done(Completion answer, const RequestRecord& record) {
+  void done(Completion answer, const RequestStats& stats) {
     const int64_t index = answer.head.index;
     REQUIRE(index < num_read_);
-    REQUIRE(record.head.index == index);
-    REQUIRE(run.records.emplace(index, record).second);
+    REQUIRE(stats.head.index == index);
+    REQUIRE(run.requests.emplace(index, stats).second);
     REQUIRE(run.answers.emplace(index, std::move(answer)).second);
   }
 
-  void stepped(const StepRecord& step) {
+  void stepped(const StepStats& step) {
     run.steps.push_back(step);
     run.num_answered.push_back(static_cast<int>(run.answers.size()));
   }
@@ -142,34 +142,34 @@ class Caller {
   std::optional<int64_t> owed_;  // an error that was handed out and must be answered at once
 };
 
-void check_request(const Completion& answer, const RequestRecord& record) {
-  REQUIRE(record.error_code == answer.error.code);
-  REQUIRE(record.prompt_tokens == answer.num_prompt_tokens);
-  REQUIRE(record.completion_tokens == std::ssize(answer.tokens));
-  REQUIRE(std::ssize(record.token_times) == record.completion_tokens);
-  REQUIRE(answer.head.read == record.head.read);
-  REQUIRE(answer.timing.admitted == record.admitted);
-  REQUIRE(answer.timing.first_token == record.first_token);
-  REQUIRE(answer.timing.finished == record.finished);
-  REQUIRE(record.head.read > 0);
-  if (record.failed()) {  // before anything was computed
-    REQUIRE(record.finished > record.head.read);
-    REQUIRE(record.admitted == 0);
-    REQUIRE(record.first_token == 0);
+void check_request(const Completion& answer, const RequestStats& stats) {
+  REQUIRE(stats.error_code == answer.error.code);
+  REQUIRE(stats.prompt_tokens == answer.num_prompt_tokens);
+  REQUIRE(stats.completion_tokens == std::ssize(answer.tokens));
+  REQUIRE(std::ssize(stats.token_times) == stats.completion_tokens);
+  REQUIRE(answer.head.read == stats.head.read);
+  REQUIRE(answer.timing.admitted == stats.admitted);
+  REQUIRE(answer.timing.first_token == stats.first_token);
+  REQUIRE(answer.timing.finished == stats.finished);
+  REQUIRE(stats.head.read > 0);
+  if (stats.failed()) {  // before anything was computed
+    REQUIRE(stats.finished > stats.head.read);
+    REQUIRE(stats.admitted == 0);
+    REQUIRE(stats.first_token == 0);
     return;
   }
-  REQUIRE(record.head.read < record.admitted);
-  REQUIRE(record.admitted < record.first_token);
-  REQUIRE(std::ranges::is_sorted(record.token_times, std::less_equal<>()));
-  REQUIRE(record.token_times.front() == record.first_token);
-  REQUIRE(record.token_times.back() == record.finished);
-  REQUIRE((record.preemptions > 0) >= (record.recomputed_tokens > 0));
-  REQUIRE(record.recomputed_tokens >= 0);
+  REQUIRE(stats.head.read < stats.admitted);
+  REQUIRE(stats.admitted < stats.first_token);
+  REQUIRE(std::ranges::is_sorted(stats.token_times, std::less_equal<>()));
+  REQUIRE(stats.token_times.front() == stats.first_token);
+  REQUIRE(stats.token_times.back() == stats.finished);
+  REQUIRE((stats.preemptions > 0) >= (stats.recomputed_tokens > 0));
+  REQUIRE(stats.recomputed_tokens >= 0);
 }
 
 double sum_of(const StepTimes& t) { return t.plan + t.stage + t.forward + t.sample + t.commit; }
 
-void check_step(const StepRecord& step) {
+void check_step(const StepStats& step) {
   const StepTimes& t = step.times;
   for (const double time : {t.plan, t.stage, t.forward, t.sample, t.commit}) REQUIRE(time > 0);
   REQUIRE(sum_of(t) < step.end - step.begin);
@@ -228,13 +228,13 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
     Engine engine({rig.model.spec, rig.weights, rig.cache, pool, rig.ops, rig.ops.arithmetic(),
                    &tokenizer, clock, overlaps},
                   limits);
-    const auto done = [&](Completion answer, const RequestRecord& record) {
+    const auto done = [&](Completion answer, const RequestStats& stats) {
       interference.before_answer();
-      caller.done(std::move(answer), record);
+      caller.done(std::move(answer), stats);
     };
     engine.run({.next = [&](bool wait, IntakeItem& item) { return caller.next(wait, item); },
                 .done = done,
-                .stepped = [&](const StepRecord& step) { caller.stepped(step); },
+                .stepped = [&](const StepStats& step) { caller.stepped(step); },
                 .interrupted = interference.interrupted});
     REQUIRE(rig.ops.unasked.empty());
   } catch (const std::exception& error) {
@@ -302,7 +302,7 @@ void check_answers(const EngineRun& run, const EngineRun& expected) {
       }
     }
     // What a step that failed drew in vain is not counted.
-    const auto has_failed = [](const StepRecord& step) { return step.failures > 0; };
+    const auto has_failed = [](const StepStats& step) { return step.failures > 0; };
     REQUIRE((num_others <= num_surplus(a) || std::ranges::any_of(a.steps, has_failed)));
   };
   check_rows(run, expected);
@@ -311,22 +311,22 @@ void check_answers(const EngineRun& run, const EngineRun& expected) {
 
 int num_surplus(const EngineRun& run) {
   int num_rows = 0;
-  for (const StepRecord& step : run.steps) num_rows += step.num_surplus;
+  for (const StepStats& step : run.steps) num_rows += step.num_surplus;
   return num_rows;
 }
 
 void check_records(const EngineRun& run, Overlap overlap) {
   int64_t tokens = num_surplus(run), drawn = num_surplus(run), admitted = 0, preempted = 0;
-  for (const auto& [index, record] : run.records) {
-    check_request(run.answers.at(index), record);
-    if (record.failed()) continue;
-    tokens += record.prompt_tokens + record.completion_tokens - 1 + record.recomputed_tokens;
-    drawn += record.completion_tokens;
-    admitted += 1 + record.preemptions;
-    preempted += record.preemptions;
+  for (const auto& [index, stats] : run.requests) {
+    check_request(run.answers.at(index), stats);
+    if (stats.failed()) continue;
+    tokens += stats.prompt_tokens + stats.completion_tokens - 1 + stats.recomputed_tokens;
+    drawn += stats.completion_tokens;
+    admitted += 1 + stats.preemptions;
+    preempted += stats.preemptions;
   }
   double last_begin = 0, last_end = 0, busy = 0;
-  for (const StepRecord& step : run.steps) {
+  for (const StepStats& step : run.steps) {
     check_step(step);
     REQUIRE(step.begin > (overlap == Overlap::kYes ? last_begin : last_end));
     REQUIRE(step.end > last_end);

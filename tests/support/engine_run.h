@@ -21,8 +21,8 @@ std::vector<Line> make_lines(const Workload& work, Random& random);
 
 struct EngineRun {
   std::map<int64_t, Completion> answers;  // by head.index
-  std::map<int64_t, RequestRecord> records;
-  std::vector<StepRecord> steps;
+  std::map<int64_t, RequestStats> requests;
+  std::vector<StepStats> steps;
   std::vector<int> num_answered;  // before the end of each of `steps`
   LogitRows logit_rows;
   std::string thrown = "";  // what ended it early
@@ -51,7 +51,7 @@ bool same_answer(const Completion& a, const Completion& b);
 // Fails the running test case unless `run` answered every line as expected, from the same logits.
 void check_answers(const EngineRun& run, const EngineRun& expected);
 
-// Fails the running test case if the records contradict the answers or each other. REQUIRES: the
+// Fails the running test case if the statistics contradict the answers or each other. REQUIRES: the
 // run came to its end, and no step failed.
 void check_records(const EngineRun& run, Overlap overlap);
 

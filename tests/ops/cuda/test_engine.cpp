@@ -39,7 +39,7 @@ TEST_CASE(
         check_answers(run, expected);
         check_records(run, overlap);
         surplus += num_surplus(run);
-        for (const StepRecord& step : run.steps) preempted += step.preempted;
+        for (const StepStats& step : run.steps) preempted += step.preempted;
       }
     }
     MESSAGE(surplus << " surplus rows, " << preempted << " preemptions");

@@ -22,7 +22,7 @@ struct StepTimes {
 
 // Steps begin and end in the same order. Where they overlap one ends after the next began, and
 // what the engine did for the next lies between its parts.
-struct StepRecord {
+struct StepStats {
   double begin = 0, end = 0;  // before planning, and when what it finished is handed out
   StepTimes times = {};
 
@@ -41,7 +41,7 @@ struct StepRecord {
 };
 
 // One input line, answered.
-struct RequestRecord {
+struct RequestStats {
   RecordHead head = {};
   std::string error_code = {};  // "" = completed
   double admitted = 0, first_token = 0, finished = 0;
