@@ -15,9 +15,16 @@ namespace pagedinfer {
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.
 
+// `count` cache positions to copy, in every layer.
+struct KvCopy {
+  int32_t source, destination, count;
+};
+
 // One step's work as flat arrays, ready to copy to a device. Prefill chunks and decode
 // tokens are the same thing here: a sequence contributes `count` tokens.
 //
+//   copies                    to be carried out before the step writes to the cache. A destination
+//                             is no other copy's source or destination.
 //   tokens, positions         one entry per token      (num_tokens); a token may be a placeholder
 //   slot_mapping              where in the cache the token's keys and values go
 //                                                      (num_tokens)
@@ -27,6 +34,7 @@ namespace pagedinfer {
 //                                                      (num_seqs, max_blocks)
 //   logit_tokens              the token behind each row of logits (num_logits)
 struct Batch {
+  std::vector<KvCopy> copies = {};
   std::vector<int32_t> tokens = {}, positions = {}, slot_mapping = {};
   std::vector<int32_t> query_starts = {}, context_lens = {}, block_table = {}, logit_tokens = {};
   int max_blocks = 0;

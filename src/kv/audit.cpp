@@ -6,40 +6,42 @@
 namespace pagedinfer {
 namespace {
 
-std::vector<OwnerId> owners_of(std::span<const KvLease* const> leases) {
-  std::vector<OwnerId> owners;
+std::vector<OwnerId> owners_of(std::span<const KvLease* const> leases, const KvLease& own) {
+  std::vector<OwnerId> owners = {own.owner};
   for (const KvLease* lease : leases) owners.push_back(lease->owner);
   return owners;
 }
 
 std::vector<BlockId> find_unlisted(const BlockAllocator& blocks, int block_size,
-                                   std::span<const KvLease* const> active) {
+                                   std::span<const KvLease* const> active, const KvLease& own) {
   std::vector<BlockId> listed;
-  for (const KvLease* lease : active) {
-    for (int32_t first : lease->block_table) listed.push_back(first / block_size);
-  }
+  const auto add = [&](const KvLease& lease) {
+    for (int32_t first : lease.block_table) listed.push_back(first / block_size);
+  };
+  for (const KvLease* lease : active) add(*lease);
+  add(own);
   return blocks.find_unreferenced(listed);
 }
 
 }  // namespace
 
 std::vector<BlockId> find_unaccounted(const BlockAllocator& blocks, int block_size,
-                                      std::span<const KvLease* const> active) {
-  const std::vector<BlockId> leaked = blocks.find_leaked(owners_of(active));
-  const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active);
+                                      std::span<const KvLease* const> active, const KvLease& own) {
+  const std::vector<BlockId> leaked = blocks.find_leaked(owners_of(active, own));
+  const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active, own);
   std::vector<BlockId> all;
   std::ranges::set_union(leaked, unlisted, std::back_inserter(all));
   return all;
 }
 
 int reclaim_unaccounted(BlockAllocator& blocks, int block_size,
-                        std::span<const KvLease* const> active) {
-  const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active);
+                        std::span<const KvLease* const> active, const KvLease& own) {
+  const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active, own);
   const int free_before = blocks.stats().free;
   for (BlockId block : unlisted) {
     for (OwnerId owner : blocks.owners(block)) blocks.release(block, owner);
   }
-  blocks.reclaim(owners_of(active));
+  blocks.reclaim(owners_of(active, own));
   return blocks.stats().free - free_before;
 }
 

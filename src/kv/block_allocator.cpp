@@ -1,30 +1,20 @@
 #include "kv/block_allocator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <stdexcept>
 
 #include "core/check.h"
 
 namespace pagedinfer {
-namespace {
-
-void require(bool holds, const char* what, int64_t block, OwnerId owner) {
-  if (!holds) throw std::logic_error(fmt::format("block {}, owner {}: {}", block, owner, what));
-}
-
-}  // namespace
 
 BlockAllocator::BlockAllocator(int num_blocks) {
-  require(num_blocks >= 0, "a negative number of blocks", num_blocks, kNobody);
-  first_owner_.assign(num_blocks, kNobody);
+  CHECK(num_blocks >= 0);
+  first_owner_.assign(num_blocks, kNoOwner);
   free_.reserve(num_blocks);
   for (BlockId block = num_blocks - 1; block >= 0; --block) free_.push_back(block);
 }
 
 std::optional<std::vector<BlockId>> BlockAllocator::allocate(int num_blocks, OwnerId owner) {
-  require(num_blocks >= 0 && owner >= 0, "cannot be allocated", num_blocks, owner);
+  CHECK(num_blocks >= 0 && owner >= 0);
   if (num_blocks > static_cast<int>(free_.size())) return std::nullopt;
   std::vector<BlockId> blocks(free_.rbegin(), free_.rbegin() + num_blocks);
   free_.resize(free_.size() - num_blocks);
@@ -33,17 +23,17 @@ std::optional<std::vector<BlockId>> BlockAllocator::allocate(int num_blocks, Own
 }
 
 void BlockAllocator::share(BlockId block, OwnerId owner) {
-  require(num_refs(block) > 0, "nobody holds it", block, owner);
-  require(owner >= 0 && !is_held_by(block, owner), "held already", block, owner);
+  CHECK(num_refs(block) > 0);
+  CHECK(owner >= 0 && !is_held_by(block, owner));
   more_owners_[block].push_back(owner);
 }
 
 void BlockAllocator::release(BlockId block, OwnerId owner) {
-  require(num_refs(block) > 0, "freed twice", block, owner);
-  require(is_held_by(block, owner), "held by somebody else", block, owner);
+  CHECK(num_refs(block) > 0);
+  CHECK(is_held_by(block, owner));
   const auto shared = more_owners_.find(block);
   if (shared == more_owners_.end()) {
-    first_owner_[block] = kNobody;
+    first_owner_[block] = kNoOwner;
     free_.push_back(block);
     return;
   }
@@ -66,8 +56,8 @@ std::vector<OwnerId> BlockAllocator::owners(BlockId block) const {
 }
 
 int BlockAllocator::num_refs(BlockId block) const {
-  require(block >= 0 && block < stats().total, "no such block", block, kNobody);
-  if (first_owner_[block] == kNobody) return 0;
+  CHECK(block >= 0 && block < stats().total);
+  if (first_owner_[block] == kNoOwner) return 0;
   const auto shared = more_owners_.find(block);
   return 1 + (shared == more_owners_.end() ? 0 : static_cast<int>(shared->second.size()));
 }
@@ -95,7 +85,7 @@ std::vector<BlockId> BlockAllocator::find_unreferenced(std::span<const BlockId> 
   for (BlockId block : referenced) is_referenced.at(block) = true;
   std::vector<BlockId> lost;
   for (BlockId block = 0; block < stats().total; ++block) {
-    if (first_owner_[block] != kNobody && !is_referenced[block]) lost.push_back(block);
+    if (first_owner_[block] != kNoOwner && !is_referenced[block]) lost.push_back(block);
   }
   return lost;
 }
@@ -123,7 +113,7 @@ void BlockAllocator::check_invariants() const {
     is_free[block] = true;
   }
   for (BlockId block = 0; block < stats().total; ++block) {
-    CHECK(is_free[block] == (first_owner_[block] == kNobody));
+    CHECK(is_free[block] == (first_owner_[block] == kNoOwner));
   }
   for (const auto& [block, others] : more_owners_) {
     CHECK(!is_free.at(block) && !others.empty());

@@ -13,7 +13,7 @@ namespace pagedinfer {
 using BlockId = int32_t;
 using OwnerId = int64_t;
 
-constexpr OwnerId kNobody = -1;
+constexpr OwnerId kNoOwner = -1;
 
 struct BlockStats {
   int total = 0, free = 0, used = 0;
@@ -23,8 +23,7 @@ struct BlockStats {
 // A block is free, or it has owners: one reference each. allocate() and release() take constant
 // time per block, but for the search among the owners of a shared one.
 //
-// Misuse (a block freed twice, held by somebody else, or unknown) throws std::logic_error and
-// changes nothing.
+// Aborts when a block is freed twice, released by an owner that does not hold it, or unknown.
 class BlockAllocator {
  public:
   explicit BlockAllocator(int num_blocks);  // 0 = exhausted from the start
@@ -43,7 +42,7 @@ class BlockAllocator {
   int num_refs(BlockId block) const;
 
   // The audit, in ascending order: used blocks with an owner that is not among `active`, and
-  // used blocks that nobody in `referenced` speaks of. Both are empty while nothing leaks.
+  // used blocks that `referenced` does not list. Both are empty while nothing leaks.
   std::vector<BlockId> find_leaked(std::span<const OwnerId> active) const;
   std::vector<BlockId> find_unreferenced(std::span<const BlockId> referenced) const;
 
@@ -56,7 +55,7 @@ class BlockAllocator {
  private:
   bool is_held_by(BlockId block, OwnerId owner) const;
 
-  std::vector<OwnerId> first_owner_;                               // of each block; kNobody = free
+  std::vector<OwnerId> first_owner_;                               // of each block; kNoOwner = free
   std::unordered_map<BlockId, std::vector<OwnerId>> more_owners_;  // of the shared ones
   std::vector<BlockId> free_;                                      // last in, first out
 };

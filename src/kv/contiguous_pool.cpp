@@ -36,20 +36,39 @@ ContiguousPool::ContiguousPool(int64_t num_positions, int max_model_len)
 // Nothing grows, so there is nothing to keep in reserve.
 std::optional<KvLease> ContiguousPool::open(std::span<const TokenId> tokens, int) {
   CHECK(static_cast<int>(tokens.size()) <= max_model_len_);
+  return take_reservation();
+}
+
+std::optional<KvLease> ContiguousPool::take_reservation() {
   const auto taken = reservations_.allocate(1, next_owner_);
   if (!taken) return std::nullopt;
   return KvLease{.owner = next_owner_++, .block_table = {taken->front() * max_model_len_}};
 }
 
-bool ContiguousPool::grow(KvLease& lease, int num_positions) {
-  CHECK(lease.block_table.size() == 1 && num_positions <= max_model_len_);
+std::optional<KvLease> ContiguousPool::fork(const KvLease& lease, int num_tokens) {
+  CHECK(lease.block_table.size() == 1 && num_tokens <= max_model_len_);
+  std::optional<KvLease> child = take_reservation();
+  if (child) copies_.add({lease.block_table[0], child->block_table[0], num_tokens});
+  return child;
+}
+
+bool ContiguousPool::grow(KvLease& lease, int, int end) {
+  CHECK(lease.block_table.size() == 1 && end <= max_model_len_);
   return true;  // open() took the whole reservation
 }
 
 void ContiguousPool::close(KvLease& lease) {
-  for (int32_t first : lease.block_table)
+  for (int32_t first : lease.block_table) {
+    copies_.drop(first);
     reservations_.release(first / max_model_len_, lease.owner);
+  }
   lease = KvLease{};
+}
+
+KvLease ContiguousPool::sources() const {
+  KvLease own = {.owner = kOwnerOfSources};
+  for (BlockId block : copies_.sources()) own.block_table.push_back(block * max_model_len_);
+  return own;
 }
 
 KvStats ContiguousPool::stats() const {
@@ -59,11 +78,12 @@ KvStats ContiguousPool::stats() const {
 }
 
 int ContiguousPool::num_leaked(std::span<const KvLease* const> active) const {
-  return static_cast<int>(find_unaccounted(reservations_, max_model_len_, active).size());
+  return static_cast<int>(
+      find_unaccounted(reservations_, max_model_len_, active, sources()).size());
 }
 
 int ContiguousPool::reclaim(std::span<const KvLease* const> active) {
-  return reclaim_unaccounted(reservations_, max_model_len_, active);
+  return reclaim_unaccounted(reservations_, max_model_len_, active, sources());
 }
 
 }  // namespace pagedinfer

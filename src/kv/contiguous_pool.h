@@ -1,12 +1,13 @@
 #pragma once
 
 #include "kv/kv_pool.h"
+#include "kv/pending_copies.h"
 
 namespace pagedinfer {
 
 // Every sequence gets a reservation: one run of max_model_len positions, however many it will
-// use. The baseline that paging is measured against: the unused tail of each reservation is lost
-// until the sequence ends.
+// use. The baseline that paging is measured against: nothing is shared, and the unused tail of each
+// reservation is lost until the sequence ends.
 class ContiguousPool final : public KvPool {
  public:
   // Makes floor(num_positions / max_model_len) reservations. Throws Error if that is none, or
@@ -15,7 +16,10 @@ class ContiguousPool final : public KvPool {
 
   int block_size() const override { return max_model_len_; }
   std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve) override;
-  bool grow(KvLease& lease, int num_positions) override;
+  std::optional<KvLease> fork(const KvLease& lease, int num_tokens) override;
+  bool grow(KvLease& lease, int begin, int end) override;
+  void publish(KvLease&, std::span<const TokenId>) override {}
+  std::vector<KvCopy> take_copies() override { return copies_.take(); }
   void close(KvLease& lease) override;
   std::optional<int64_t> free_tokens() const override { return std::nullopt; }
   KvStats stats() const override;
@@ -24,9 +28,14 @@ class ContiguousPool final : public KvPool {
   void check_invariants() const override { reservations_.check_invariants(); }
 
  private:
+  static constexpr OwnerId kOwnerOfSources = 0;
+
+  std::optional<KvLease> take_reservation();
+  KvLease sources() const;  // what the pool holds for itself
   int max_model_len_;
   BlockAllocator reservations_;
-  OwnerId next_owner_ = 0;
+  PendingCopies copies_{reservations_, max_model_len_, kOwnerOfSources};
+  OwnerId next_owner_ = kOwnerOfSources + 1;
 };
 
 }  // namespace pagedinfer

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/check.h"
@@ -33,12 +34,27 @@ std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int rese
   const int64_t left = blocks_.stats().free - blocks_for(num_tokens);
   if (left < 0 || left * block_size_ < reserve) return std::nullopt;
   KvLease lease = {.owner = next_owner_++};
-  CHECK(grow(lease, num_tokens));
+  CHECK(grow(lease, 0, num_tokens));
   return lease;
 }
 
-bool PagedPool::grow(KvLease& lease, int num_positions) {
-  const int missing = blocks_for(num_positions) - static_cast<int>(lease.block_table.size());
+std::optional<KvLease> PagedPool::fork(const KvLease& lease, int num_tokens) {
+  const int num_blocks = blocks_for(num_tokens);
+  CHECK(num_blocks <= static_cast<int>(lease.block_table.size()));
+  const auto taken = blocks_.allocate(num_blocks, next_owner_);
+  if (!taken) return std::nullopt;
+  KvLease child = {.owner = next_owner_++};
+  for (int i = 0; i < num_blocks; ++i) {
+    const int32_t first = (*taken)[i] * block_size_;
+    child.block_table.push_back(first);
+    copies_.add({lease.block_table[i], first, std::min(block_size_, num_tokens - i * block_size_)});
+  }
+  return child;
+}
+
+bool PagedPool::grow(KvLease& lease, int begin, int end) {
+  CHECK(begin <= static_cast<int64_t>(lease.block_table.size()) * block_size_);
+  const int missing = blocks_for(end) - static_cast<int>(lease.block_table.size());
   if (missing <= 0) return true;
   const auto taken = blocks_.allocate(missing, lease.owner);
   if (!taken) return false;
@@ -47,12 +63,21 @@ bool PagedPool::grow(KvLease& lease, int num_positions) {
 }
 
 void PagedPool::close(KvLease& lease) {
-  for (int32_t first : lease.block_table) blocks_.release(first / block_size_, lease.owner);
+  for (int32_t first : lease.block_table) {
+    copies_.drop(first);
+    blocks_.release(first / block_size_, lease.owner);
+  }
   lease = KvLease{};
 }
 
 std::optional<int64_t> PagedPool::free_tokens() const {
   return int64_t{blocks_.stats().free} * block_size_;
+}
+
+KvLease PagedPool::sources() const {
+  KvLease own = {.owner = kOwnerOfSources};
+  for (BlockId block : copies_.sources()) own.block_table.push_back(block * block_size_);
+  return own;
 }
 
 KvStats PagedPool::stats() const {
@@ -62,11 +87,11 @@ KvStats PagedPool::stats() const {
 }
 
 int PagedPool::num_leaked(std::span<const KvLease* const> active) const {
-  return static_cast<int>(find_unaccounted(blocks_, block_size_, active).size());
+  return static_cast<int>(find_unaccounted(blocks_, block_size_, active, sources()).size());
 }
 
 int PagedPool::reclaim(std::span<const KvLease* const> active) {
-  return reclaim_unaccounted(blocks_, block_size_, active);
+  return reclaim_unaccounted(blocks_, block_size_, active, sources());
 }
 
 }  // namespace pagedinfer

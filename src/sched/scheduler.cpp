@@ -68,7 +68,7 @@ void Scheduler::serve_decodes(StepPlan& plan) {
   for (auto it = running_.begin(); it != running_.end(); ++it) {
     Sequence& seq = it->second;
     if (!seq.is_decoding()) continue;
-    while (!pool_.grow(seq.lease, seq.num_known())) {
+    while (!pool_.grow(seq.lease, seq.num_computed, seq.num_known())) {
       CHECK(running_.size() > 1);  // by refusal() the pool holds any sequence alone
       const bool is_youngest = std::next(it) == running_.end();
       preempt_youngest();
