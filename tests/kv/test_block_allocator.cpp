@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "support/aborts.h"
 #include "kv/block_allocator.h"
+#include "tests/support/aborts.h"
 #include "tests/support/workload.h"
 
 using namespace pagedinfer;

@@ -5,10 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "support/aborts.h"
 #include "core/error.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
+#include "tests/support/aborts.h"
 #include "tests/support/workload.h"
 
 using namespace pagedinfer;
