@@ -178,8 +178,9 @@ void run(std::vector<std::string> only) {
       }
     }
     attention(bench, s, 64, 2048, 1, "attention_decode_contiguous", 2048);
-    for (const int queries : {512, 2048, 4096, 8192, 16384})
+    for (const int queries : {512, 2048, 4096, 8192, 16384}) {
       attention(bench, s, 1, queries, queries, "attention_prefill");
+    }
     attention(bench, s, 4, 8192, 512, "attention_chunk");
     for (const int64_t rows : {64, 2048}) rows_of(bench, s, rows);
     for (const int rows : {1, 64, 256}) {

@@ -45,12 +45,14 @@ int main(int argc, char** argv) {
   std::mt19937 random(1);
   std::string letters, base64, ideographs;
   while (letters.size() < kSize) letters += static_cast<char>('a' + random() % 26);
-  while (base64.size() < kSize)
+  while (base64.size() < kSize) {
     base64 += "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[random() % 64];
+  }
   while (ideographs.size() < kSize) {
     const auto c = 0x4E00 + random() % 0x5000;
-    for (const auto byte : {0xE0 | c >> 12, 0x80 | (c >> 6 & 63), 0x80 | (c & 63)})
+    for (const auto byte : {0xE0 | c >> 12, 0x80 | (c >> 6 & 63), 0x80 | (c & 63)}) {
       ideographs += static_cast<char>(byte);
+    }
   }
   std::vector<std::pair<std::string, std::string>> texts = {
       {"random letters, one word", letters},

@@ -23,8 +23,9 @@ void check(const ModelSpec& spec, const std::vector<TensorNames>& names) {
   require(spec.head_dim > 0 && spec.head_dim % 2 == 0, "a head has pairs of dimensions");
   require(std::isfinite(spec.attention_scale) && spec.attention_scale > 0, "scores have a scale");
   require(!spec.layers.empty() && !names.empty(), "there are layers and names");
-  for (const TensorNames& candidate : names)
+  for (const TensorNames& candidate : names) {
     require(candidate.layers.size() == spec.layers.size(), "every layer has names");
+  }
   for (const LayerSpec& layer : spec.layers) {
     require(layer.window >= 0, "a window is not negative");
     require(layer.rope >= 0 && static_cast<size_t>(layer.rope) < spec.rope_inv_freq.size(),
@@ -32,11 +33,13 @@ void check(const ModelSpec& spec, const std::vector<TensorNames>& names) {
   }
   for (const std::vector<float>& table : spec.rope_inv_freq) {
     require(table.size() == static_cast<size_t>(spec.head_dim) / 2, "a rope is for a head");
-    for (const float frequency : table)
+    for (const float frequency : table) {
       require(std::isfinite(frequency) && frequency >= 0, "frequencies are numbers");
+    }
   }
-  for (const TokenId token : spec.eos_tokens)
+  for (const TokenId token : spec.eos_tokens) {
     require(token >= 0 && token < spec.vocab, "the vocabulary has the end of sequence");
+  }
 }
 
 }  // namespace

@@ -209,8 +209,9 @@ __device__ int cut_to_share(const Row& row, const uint64_t* keys, int count, dou
   for (int first = 0; first < count; first += kDrawThreads) {
     const int here = count - first < kDrawThreads ? count - first : kDrawThreads;
     __syncthreads();
-    if (threadIdx.x < here)
+    if (threadIdx.x < here) {
       shared.weights[threadIdx.x] = row.weight(logit_of(keys[first + threadIdx.x]));
+    }
     __syncthreads();
     if (threadIdx.x == 0) {
       for (int i = 0; i < here && shared.chosen < 0; ++i) {

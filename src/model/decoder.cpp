@@ -41,8 +41,9 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
   b.gate = columns(gate_up, 0, spec.intermediate);
   b.up = columns(gate_up, spec.intermediate, spec.intermediate);
   b.gated = rows(spec.intermediate);
-  for (size_t i = 0; i < spec.rope_inv_freq.size(); ++i)
+  for (size_t i = 0; i < spec.rope_inv_freq.size(); ++i) {
     b.rope_tables.push_back(take(DType::kF32, tokens, spec.head_dim));
+  }
   if (logits == 0) return b;
   b.last = take(activation, logits, spec.hidden);
   b.last_normed = take(activation, logits, spec.hidden);
@@ -70,8 +71,9 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   };
 
   ops.embed(weights.embedding, batch.tokens, weights.embedding_scale, b.residual);
-  for (size_t i = 0; i < b.rope_tables.size(); ++i)
+  for (size_t i = 0; i < b.rope_tables.size(); ++i) {
     ops.rope_table(batch.positions, weights.rope_inv_freq[i], b.rope_tables[i]);
+  }
 
   for (size_t l = 0; l < spec.layers.size(); ++l) {
     const LayerSpec& layer = spec.layers[l];

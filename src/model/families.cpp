@@ -46,8 +46,9 @@ ReadFamily find_family(const JsonObject& config) {
   const bool by_type = architectures.empty();
   std::string supported;
   for (const Family& family : kFamilies) {
-    if (by_type ? family.model_type == model_type : family.architecture == architectures[0])
+    if (by_type ? family.model_type == model_type : family.architecture == architectures[0]) {
       return family.read;
+    }
     supported += fmt::format("{}{}", supported.empty() ? "" : ", ",
                              by_type ? family.model_type : family.architecture);
   }
@@ -69,21 +70,26 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
   spec.heads = size("num_attention_heads", defaults.heads);
   const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
   spec.kv_heads = size("num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
-  if (spec.heads % spec.kv_heads != 0)
+  if (spec.heads % spec.kv_heads != 0) {
     config.fail("num_key_value_heads", fmt::format("is {}, expected a divisor of the {} heads",
                                                    spec.kv_heads, spec.heads));
-  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden % spec.heads != 0)
+  }
+  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden % spec.heads != 0) {
     config.fail("num_attention_heads", fmt::format("is {}, expected a divisor of hidden_size {}",
                                                    spec.heads, spec.hidden));
+  }
   spec.head_dim = size("head_dim", defaults.head_dim > 0 ? defaults.head_dim
                                                          : std::max(1, spec.hidden / spec.heads));
-  if (spec.head_dim > kMaxHeadDim)
+  if (spec.head_dim > kMaxHeadDim) {
     config.fail("head_dim", fmt::format("is {}, expected at most {}", spec.head_dim, kMaxHeadDim));
-  if (spec.head_dim % 2 != 0)
+  }
+  if (spec.head_dim % 2 != 0) {
     config.fail("head_dim", fmt::format("is {}, expected an even number", spec.head_dim));
-  if (int64_t{spec.heads} * spec.head_dim > kMaxSize)
+  }
+  if (int64_t{spec.heads} * spec.head_dim > kMaxSize) {
     config.fail("head_dim", fmt::format("is {} in {} heads, expected at most {} together",
                                         spec.head_dim, spec.heads, kMaxSize));
+  }
 
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   spec.norm_eps = static_cast<float>(config.find_number("rms_norm_eps", 0.0, 1.0).value_or(1e-6));
@@ -99,8 +105,9 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
 
 void expect(const JsonObject& config, std::string_view key, std::string_view value) {
   const std::string found = config.find_string(key).value_or(std::string(value));
-  if (found != value)
+  if (found != value) {
     config.fail(key, fmt::format("is '{}', expected {}", shortened(found), value));
+  }
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
@@ -113,23 +120,26 @@ int read_window(const JsonObject& config, int absent) {
 }
 
 void refuse_unless_causal(const JsonObject& config) {
-  if (!config.find_bool("is_causal").value_or(true))
+  if (!config.find_bool("is_causal").value_or(true)) {
     config.fail("is_causal", "is not true, which is not supported");
+  }
 }
 
 std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) {
   std::vector<bool> slides;
   for (const std::string& type : config.strings("layer_types")) {
     const bool is_full = type == "full_attention" || type == "attention";  // an older name
-    if (!is_full && type != "sliding_attention")
+    if (!is_full && type != "sliding_attention") {
       config.fail("layer_types", fmt::format("has '{}', expected full_attention or "
                                              "sliding_attention",
                                              shortened(type)));
+    }
     slides.push_back(!is_full);
   }
-  if (config.has("layer_types") && slides.size() != num_layers)
+  if (config.has("layer_types") && slides.size() != num_layers) {
     config.fail("layer_types", fmt::format("has {} entries, expected {}, as many as layers",
                                            slides.size(), num_layers));
+  }
   return slides;
 }
 
@@ -147,8 +157,9 @@ void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
   const int window = is_on ? read_window(config, 4096) : 0;
   std::vector<bool> slides = read_layer_types(config, spec.layers.size());
   const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
-  for (int64_t i = 0; slides.size() < spec.layers.size(); ++i)
+  for (int64_t i = 0; slides.size() < spec.layers.size(); ++i) {
     slides.push_back(window > 0 && i >= first);
+  }
   set_windows(config, slides, window, spec);
 }
 

@@ -12,8 +12,9 @@ namespace {
 enum Rope { kFull, kSliding };
 
 void refuse_number(const JsonObject& config, std::string_view key) {
-  if (const auto number = config.find_number(key, -1e30, 1e30))
+  if (const auto number = config.find_number(key, -1e30, 1e30)) {
     config.fail(key, fmt::format("is {}, which is not supported", *number));
+  }
 }
 
 void read_text(const JsonObject& config, ModelSpec& spec) {
@@ -67,8 +68,9 @@ void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
   const auto text = config.find_object("text_config");
   if (!text) config.fail("text_config", "is missing, expected an object");
   refuse_unless_causal(*text);
-  if (text->has("quantization_config"))
+  if (text->has("quantization_config")) {
     text->fail("quantization_config", "is there, and quantized checkpoints are not supported");
+  }
   read_text(*text, spec);
   spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true);
   read_eos_tokens(*text, spec);

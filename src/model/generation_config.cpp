@@ -111,8 +111,9 @@ std::optional<int64_t> find_length(const JsonObject& from, std::string_view key)
   const auto value = from.find(key);
   double number = 0;  // which holds every length exactly
   if (!value || value->get(number) != simdjson::SUCCESS) return std::nullopt;
-  if (number != std::floor(number) || !(number >= kLengths.from && number <= kLengths.to))
+  if (number != std::floor(number) || !(number >= kLengths.from && number <= kLengths.to)) {
     return std::nullopt;
+  }
   return static_cast<int64_t>(number);
 }
 

@@ -10,8 +10,9 @@ void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   expect(config, "hidden_act", "silu");
   refuse(config, "attention_bias");
   refuse(config, "mlp_bias");
-  for (const bool slides : read_layer_types(config, spec.layers.size()))
+  for (const bool slides : read_layer_types(config, spec.layers.size())) {
     if (slides) config.fail("layer_types", "has 'sliding_attention', which is not supported");
+  }
   spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

@@ -11,8 +11,9 @@ namespace {
 
 // Which of the names are those of the files.
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files) {
-  for (const TensorNames& names : candidates)
+  for (const TensorNames& names : candidates) {
     if (files.contains(names.embedding) || files.contains(names.output)) return names;
+  }
   return candidates.front();
 }
 
@@ -31,8 +32,9 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
 DType dummy_type(const JsonObject& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::string name = config.find_string(key).value_or("");
-    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16})
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
       if (name == name_of(type)) return type;
+    }
   }
   return DType::kBF16;
 }
@@ -44,11 +46,14 @@ LoadedModel open_model(const std::string& dir, WeightSource source) {
   const JsonObject config = file.root();
   ModelSpec spec;
   std::vector<TensorNames> candidates;
-  if (config.has("quantization_config"))
+  if (config.has("quantization_config")) {
     config.fail("quantization_config", "is there, and quantized checkpoints are not supported");
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
-    if (config.find_integer(key, 0, INT64_MAX).value_or(0) > 0)
+  }
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+    if (config.find_integer(key, 0, INT64_MAX).value_or(0) > 0) {
       config.fail(key, "is there, and experts are not supported");
+    }
+  }
   refuse_unless_causal(config);
   find_family(config)(config, spec, candidates);
   read_eos_tokens(config, spec);

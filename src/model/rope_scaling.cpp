@@ -68,18 +68,21 @@ Llama3Scaling read_llama3(const JsonObject& rope) {
   const Llama3Scaling scaling = {
       number("factor", 1.0), number("low_freq_factor", 1e-6), number("high_freq_factor", 1e-6),
       static_cast<float>(rope.integer("original_max_position_embeddings", 1, 1 << 30))};
-  if (scaling.high_frequency_factor <= scaling.low_frequency_factor)
+  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
     rope.fail("high_freq_factor",
               fmt::format("is {}, expected more than low_freq_factor {}",
                           scaling.high_frequency_factor, scaling.low_frequency_factor));
+  }
   return scaling;
 }
 
 std::vector<float> frequencies_of(const JsonObject& config, const std::optional<JsonObject>& rope,
                                   const LayerRope& layers, int head_dim) {
-  for (const JsonObject* where : {&config, rope ? &*rope : &config})
-    if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0)
+  for (const JsonObject* where : {&config, rope ? &*rope : &config}) {
+    if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0) {
       where->fail("partial_rotary_factor", "is not 1, which is not supported");
+    }
+  }
   constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
   auto theta = config.find_number(layers.theta_key, kMinTheta, kMaxTheta);
   if (rope && rope->has("rope_theta")) theta = rope->number("rope_theta", kMinTheta, kMaxTheta);
@@ -114,9 +117,11 @@ std::vector<float> default_frequencies(float base, int head_dim) {
 
 std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
   const auto parameters = config.find_object("rope_parameters");
-  for (const std::string_view layer_type : {kFullLayers, kSlidingLayers})
-    if (parameters && parameters->has(layer_type))
+  for (const std::string_view layer_type : {kFullLayers, kSlidingLayers}) {
+    if (parameters && parameters->has(layer_type)) {
       parameters->fail(layer_type, "is there, expected one kind of rope for all layers");
+    }
+  }
   const auto scaling = config.find_object("rope_scaling");
   const bool is_old = scaling && scaling->fields().size() > 0;
   const auto& rope = is_old ? scaling : parameters;
@@ -127,9 +132,10 @@ std::vector<float> layer_rope_frequencies(const JsonObject& config, const LayerR
                                           int head_dim) {
   const auto parameters = config.find_object("rope_parameters");
   if (parameters && parameters->fields().size() > 0 && !parameters->has(kFullLayers) &&
-      !parameters->has(kSlidingLayers))
+      !parameters->has(kSlidingLayers)) {
     config.fail("rope_parameters",
                 fmt::format("has neither {} nor {}", kFullLayers, kSlidingLayers));
+  }
   auto rope = parameters ? parameters->find_object(layers.type) : std::nullopt;
   const auto scaling = config.find_object("rope_scaling");
   if (scaling && layers.type == kFullLayers) {

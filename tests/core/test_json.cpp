@@ -57,8 +57,9 @@ TEST_CASE("bytes that are not UTF-8 still give valid JSON, and keep what is vali
   std::mt19937 random(2);
   for (int run = 0; run < 5000; ++run) {
     std::string bytes(random() % 12, '\0');
-    for (char& byte : bytes)
+    for (char& byte : bytes) {
       byte = static_cast<char>(random() % 3 ? 0x80 + random() % 128 : random());
+    }
     json.clear();
     append_json_string(json, bytes);
     CHECK(simdjson::validate_utf8(json));

@@ -72,8 +72,9 @@ void store(char* p, cudaDataType_t type, float x) {
 std::vector<float> columns(const char* from, const Layout& layout, uint64_t cols) {
   std::vector<float> all(layout.rows * cols);
   const uint64_t pitch = static_cast<uint64_t>(layout.ld) * size_of(layout.type);
-  for (uint64_t j = 0; j < cols; ++j)
+  for (uint64_t j = 0; j < cols; ++j) {
     load(from + j * pitch, layout.type, layout.rows, &all[j * layout.rows]);
+  }
   return all;
 }
 
@@ -139,8 +140,9 @@ bool are_supported(const cublasLtMatmulDescOpaque_t& desc, const Layout& a, cons
 }
 bool fit(const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
   for (const Layout* layout : {&a, &b, &c, &d}) {
-    if (layout->rows == 0 || layout->cols == 0 || layout->ld < static_cast<int64_t>(layout->rows))
+    if (layout->rows == 0 || layout->cols == 0 || layout->ld < static_cast<int64_t>(layout->rows)) {
       return false;
+    }
   }
   return a.rows == b.rows && d.rows == a.cols && d.cols == b.cols && c.rows == d.rows &&
          c.cols == d.cols;
@@ -230,8 +232,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *found = 0;
   const emulated::Settings& settings = emulated::settings();
   if (settings.heuristic_status != 0) return static_cast<cublasStatus_t>(settings.heuristic_status);
-  if (handle == nullptr || requested < 1 || !fit(*a, *b, *c, *d))
+  if (handle == nullptr || requested < 1 || !fit(*a, *b, *c, *d)) {
     return CUBLAS_STATUS_INVALID_VALUE;
+  }
   if (!are_supported(*desc, *a, *b, *c, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   Algorithm algorithm;
   const bool few_rows = d->cols <= 64;

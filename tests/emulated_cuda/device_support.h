@@ -52,8 +52,9 @@ class GuardedMatrix {
   bool guards_are_whole() {
     std::vector<bool> own(static_cast<size_t>(rows_ * stride_ + 128));
     for (int64_t i = 0; i < rows_; ++i) {
-      for (int64_t j = 0; j < cols_; ++j)
+      for (int64_t j = 0; j < cols_; ++j) {
         own[static_cast<size_t>(offset_ + i * stride_ + j)] = true;
+      }
     }
     for (size_t i = 0; i < own.size(); ++i) {
       for (const unsigned char byte : bytes_[i].at) {

@@ -121,8 +121,9 @@ cudaError_t copy(char* to, size_t to_pitch, const char* from, size_t from_pitch,
   }
   ++device().counts.copies;
   return enqueue(stream, ItemKind::kCopy, nullptr, [=] {
-    for (size_t i = 0; i < height; ++i)
+    for (size_t i = 0; i < height; ++i) {
       std::memcpy(to + i * to_pitch, from + i * from_pitch, width);
+    }
   });
 }
 

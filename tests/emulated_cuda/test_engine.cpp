@@ -18,9 +18,10 @@ struct Scene {
                    .max_waiting = 3,
                    .max_model_len = 24,
                    .admission_reserve = 0.0};
-    for (int i = 0; i < 6; ++i)
+    for (int i = 0; i < 6; ++i) {
       work.arrivals.push_back(
           {i / 3, make_request(i, random.pick(1, 9), random.pick(4, 9), kTinyVocab)});
+    }
     vary_sampling(work.arrivals, random);
     lines = make_lines(work, random);
   }
@@ -56,8 +57,9 @@ TEST_CASE("on a GPU: when it is lost with a step on its way, what was answered s
   for (int64_t calls = 0;; calls += 41) {
     INFO("behind " << calls << " calls");
     const EngineRun run = scene.run(calls);
-    for (const auto& [index, answer] : run.answers)
+    for (const auto& [index, answer] : run.answers) {
       REQUIRE(same_answer(answer, whole.answers.at(index)));
+    }
     if (run.thrown == "") break;
     REQUIRE(run.thrown.starts_with("the GPU was lost"));
     max_answered = std::max(max_answered, run.answers.size());

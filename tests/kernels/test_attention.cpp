@@ -81,8 +81,9 @@ TEST_CASE("every query's visible keys are attended to exactly once, whatever the
             if (is_visible(key, position, window)) keys.push_back(key);
           }
           for (int first = tile.first_key / 64 * 64; first < tile.end_key; first += 64) {
-            if (!all_visible(first, first + 64, tile.first_position, tile.last_position, window))
+            if (!all_visible(first, first + 64, tile.first_position, tile.last_position, window)) {
               continue;
+            }
             for (int key = first; key < first + 64; ++key) {
               wrong +=
                   !is_visible(key, position, window) || key < tile.first_key || key >= tile.end_key;

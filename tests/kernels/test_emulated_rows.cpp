@@ -174,9 +174,10 @@ void check_qkv(Random& random) {
     const int row = kv_row_elements(dim, sizeof(T));
     return to_float(static_cast<T*>(of)[kv_offset(column / dim, slot, 20, row) + column % dim]);
   };
-  if (has_q)
+  if (has_q) {
     CHECK(
         is_near(q, rows, heads * dim, [&](int i, int j) { return wanted_q[i * heads * dim + j]; }));
+  }
   const int kv_cols = kv_heads * dim;
   GuardedMatrix<T> got(random, rows, kv_cols, vectors);
   const auto fetch = [&](void* of, const auto& slot_of) {

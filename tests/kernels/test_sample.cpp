@@ -135,8 +135,9 @@ int draw_as_the_gpu(std::vector<float> x, const SampleRowArgs& row, const Sample
   }
   std::vector<uint64_t> keys;
   for (int id = 0; id < n; ++id) {
-    if (is_finite(x[static_cast<size_t>(id)]))
+    if (is_finite(x[static_cast<size_t>(id)])) {
       keys.push_back(key_of(x[static_cast<size_t>(id)], id));
+    }
   }
   if (keys.empty()) return -1;
   std::sort(keys.begin(), keys.end());

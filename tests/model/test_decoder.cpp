@@ -114,8 +114,9 @@ TEST_CASE("sharded files and types of weights load to the same model") {
     for (size_t i = 0; i < 2; ++i) CHECK(difference(rounded[i], f32[i]) < bound);
     CHECK(rounded != f32);
   }
-  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     CHECK(difference(logits({.dtype = dtype}, DType::kBF16)[1], f32[1]) < 0.1f);
+  }
   CHECK(logits({.llama3_rope = true}, DType::kF32) != f32);
 }
 

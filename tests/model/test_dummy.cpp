@@ -104,8 +104,9 @@ TEST_CASE("the configs of real models have as many weights as those have") {
     const std::string dir = source_dir() + "/datasets/configs/" + name;
     const LoadedModel model = open_model(dir, WeightSource::kDummy);
     int64_t count = 0;
-    for (const auto& tensor : needed_tensors(model.spec, model.names))
+    for (const auto& tensor : needed_tensors(model.spec, model.names)) {
       count += tensor.rows * tensor.cols;
+    }
     CHECK(count == expected);
     CHECK(model.spec.eos_tokens.size() == (std::string(name) == "qwen3-4b" ? 1
                                            : name[0] == 'l'                ? 3

@@ -52,10 +52,12 @@ std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence,
     const int size = parts.empty() ? length : parts[static_cast<size_t>(i) % parts.size()];
     const int end = std::min(length, begin + size);
     std::vector<int32_t> wanted;
-    for (const int32_t position : positions)
+    for (const int32_t position : positions) {
       if (position >= begin && position < end) wanted.push_back(position - begin);
-    for (auto& row : runner.run({tokens.begin() + begin, tokens.begin() + end}, wanted))
+    }
+    for (auto& row : runner.run({tokens.begin() + begin, tokens.begin() + end}, wanted)) {
       rows.push_back(std::move(row));
+    }
     begin = end;
   }
   return rows;
@@ -120,8 +122,9 @@ TEST_CASE("greedy completions of every family are the reference's") {
     runner.start(static_cast<int>(prompt.size() + expected.size()));
     std::vector<TokenId> tokens = {
         best_of(runner.run(prompt, {static_cast<int32_t>(prompt.size()) - 1})[0])};
-    while (tokens.size() < expected.size())
+    while (tokens.size() < expected.size()) {
       tokens.push_back(best_of(runner.run({tokens.back()}, {0})[0]));
+    }
     CHECK(tokens == expected);
   });
 }

@@ -363,8 +363,9 @@ TEST_CASE("a mutated config is an error or a model that computes") {
     try {
       int64_t elements = 0;
       const LoadedModel model = open_model(dir.path(), WeightSource::kDummy);
-      for (const auto& tensor : needed_tensors(model.spec, model.names))
+      for (const auto& tensor : needed_tensors(model.spec, model.names)) {
         elements += tensor.rows * tensor.cols;
+      }
       if (elements > 1 << 20) continue;
       ModelRunner runner(dir.path(), DType::kF32, available_isas().back(), 1, WeightSource::kDummy);
       runner.start(4);

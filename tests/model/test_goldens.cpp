@@ -121,8 +121,9 @@ TEST_CASE("greedy completions of the bundled models are the reference's") {
       runner.start(static_cast<int>(prompt.size() + expected.size()));
       std::vector<TokenId> tokens = {
           best_of(runner.run(prompt, {static_cast<int32_t>(prompt.size()) - 1})[0])};
-      while (tokens.size() < expected.size())
+      while (tokens.size() < expected.size()) {
         tokens.push_back(best_of(runner.run({tokens.back()}, {0})[0]));
+      }
       CHECK(tokens == expected);
     });
     CHECK(count >= 50);

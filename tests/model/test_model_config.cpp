@@ -20,8 +20,9 @@ using Fields = std::map<std::string, std::string>;  // to JSON text; "" leaves a
 
 std::string to_json(const Fields& fields) {
   std::string text;
-  for (const auto& [key, value] : fields)
+  for (const auto& [key, value] : fields) {
     if (!value.empty()) text += fmt::format("{}\"{}\": {}", text.empty() ? "" : ", ", key, value);
+  }
   return "{" + text + "}";
 }
 
@@ -84,13 +85,15 @@ TEST_CASE("rope frequencies are the reference's, bit for bit") {
                                                         {34, 0x1.9731eep-14f},
                                                         {35, 0x1.90d10cp-16f},
                                                         {50, 0x1.280d96p-20f},
-                                                        {63, 0x1.4985fep-24f}})
+                                                        {63, 0x1.4985fep-24f}}) {
     CHECK(llama3[i] == value);
+  }
   const auto linear = frequencies(
       R"({"rope_parameters": {"rope_theta": 10000, "rope_type": "linear", "factor": 3}})", 128);
   for (const auto& [i, value] : std::map<size_t, float>{
-           {0, 0x1.555556p-2f}, {1, 0x1.27951ep-2f}, {17, 0x1.d8ee96p-6f}, {63, 0x1.42e682p-15f}})
+           {0, 0x1.555556p-2f}, {1, 0x1.27951ep-2f}, {17, 0x1.d8ee96p-6f}, {63, 0x1.42e682p-15f}}) {
     CHECK(linear[i] == value);
+  }
   CHECK(frequencies("{}", 32) ==
         std::vector<float>{0x1.000000p+0f, 0x1.1feb34p-1f, 0x1.43d136p-2f, 0x1.6c310ep-3f,
                            0x1.99999ap-4f, 0x1.ccab84p-5f, 0x1.030dc6p-5f, 0x1.235a72p-6f,

@@ -62,8 +62,9 @@ class AttentionSteps {
         chunk_(chunk),
         done_(sequences.size()),
         left_behind_(sequences.size()) {
-    for (const AttentionSequence& s : sequences)
+    for (const AttentionSequence& s : sequences) {
       max_blocks_ = std::max(max_blocks_, (s.tokens + block_size - 1) / block_size);
+    }
     const int num_blocks = static_cast<int>(sequences.size()) * max_blocks_ + 3;
     const int offset = random.below(20);
     firsts_.resize(num_blocks);
@@ -104,8 +105,9 @@ class AttentionSteps {
       batch.query_starts.push_back(batch.num_tokens());
       batch.context_lens.push_back(done_[s]);
       const int used = (done_[s] + block_size_ - 1) / block_size_;
-      for (int b = 0; b < max_blocks_; ++b)
+      for (int b = 0; b < max_blocks_; ++b) {
         batch.block_table.push_back(b < used ? firsts_[s * max_blocks_ + b] : -1);
+      }
     }
     return !step.taking_part.empty();
   }

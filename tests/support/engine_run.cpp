@@ -200,8 +200,9 @@ std::vector<Line> make_lines(const Workload& work, Random& random) {
     Request request = arrival;
     SamplingParams& params = request.sampling;
     if (random.one_in(2)) {
-      for (int i = random.pick(1, 3); i > 0; --i)
+      for (int i = random.pick(1, 3); i > 0; --i) {
         params.stop.push_back(kStops[static_cast<size_t>(random.pick(0, 5))]);
+      }
     }
     if (random.one_in(3)) params.stop_token_ids = random.tokens(random.pick(1, 3), kTinyVocab);
     if (random.one_in(3)) params.min_tokens = random.pick(1, params.max_tokens);

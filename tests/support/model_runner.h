@@ -26,9 +26,10 @@ class ModelRunner {
   // Forgets what was computed before; at most `num_positions` tokens follow.
   void start(int num_positions) {
     cache_.clear();
-    for (size_t i = 0; i < model.spec.layers.size(); ++i)
+    for (size_t i = 0; i < model.spec.layers.size(); ++i) {
       cache_.push_back(
           ops->allocate_kv(compute_, model.spec.kv_heads, model.spec.head_dim, num_positions));
+    }
     num_positions_ = num_positions;
     length_ = 0;
   }
@@ -51,8 +52,9 @@ class ModelRunner {
     const BatchView view = ops->stage(batch);
     const Tensor logits = forward(model.spec, weights, cache_, view, *ops, *arithmetic);
     std::vector<std::vector<float>> rows;
-    for (int64_t i = 0; i < logits.rows; ++i)
+    for (int64_t i = 0; i < logits.rows; ++i) {
       rows.emplace_back(logits.row<float>(i), logits.row<float>(i) + logits.cols);
+    }
     return rows;
   }
 

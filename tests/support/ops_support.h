@@ -58,8 +58,9 @@ inline std::vector<const Kernels*> usable_kernels() {
 }
 inline std::string isa_names() {
   std::string names;
-  for (const CpuIsa isa : available_isas())
+  for (const CpuIsa isa : available_isas()) {
     names += std::string(names.empty() ? "" : ", ") + name_of(isa);
+  }
   return names;
 }
 

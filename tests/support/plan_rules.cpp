@@ -56,8 +56,9 @@ void check_batch(const StepPlan& plan, const Batch& batch) {
 void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
   const std::set<int64_t> runs = ages_of(scheduler.running());
-  if (!runs.empty() && !scheduler.waiting().empty())
+  if (!runs.empty() && !scheduler.waiting().empty()) {
     REQUIRE(*runs.rbegin() < scheduler.waiting().begin()->first);
+  }
   int num_left = 0, num_joined = 0;
   for (int64_t age : ran_before) num_left += !runs.contains(age);
   for (int64_t age : runs) num_joined += !ran_before.contains(age);

@@ -16,8 +16,9 @@ namespace {
 
 uint64_t hash_bits(const float* row, int64_t count) {
   uint64_t hash = 0xcbf29ce484222325ull;
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
     hash = (hash ^ std::bit_cast<uint32_t>(row[i])) * 0x100000001b3ull;
+  }
   return hash;
 }
 
@@ -36,9 +37,10 @@ Rig::Rig(const LoadedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType com
       ops(*backend_, *backend_),
       weights(load_weights(m, compute, *backend_)),
       is_written_(kNumPositions, true) {
-  for (size_t i = 0; i < m.spec.layers.size(); ++i)
+  for (size_t i = 0; i < m.spec.layers.size(); ++i) {
     cache.push_back(
         backend_->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+  }
   ops.on_stage = [this](const Batch& batch) { poison_unwritten(batch); };
   ops.on_sample = [this](Tensor logits, std::span<const SampleRow> rows) { note(logits, rows); };
 }
@@ -67,8 +69,9 @@ void Rig::poison_unwritten(const Batch& batch) {
     const int32_t* blocks = &batch.block_table[static_cast<size_t>(seq) * batch.max_blocks];
     const int num_blocks = (batch.context_lens[seq] - 1) / batch.block_size + 1;
     const int start = batch.positions[batch.query_starts[seq]];
-    for (int p = start; p < num_blocks * batch.block_size; ++p)
+    for (int p = start; p < num_blocks * batch.block_size; ++p) {
       poison(blocks[p / batch.block_size] + p % batch.block_size);
+    }
   }
   for (const int32_t slot : batch.slot_mapping) is_written_[slot] = true;
 }

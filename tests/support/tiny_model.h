@@ -28,9 +28,10 @@ inline TinyFamily tiny_mistral(int window) {  // in every layer
 }
 inline std::string tiny_layer_types(int layers) {
   std::string types;
-  for (int i = 0; i < layers; ++i)
+  for (int i = 0; i < layers; ++i) {
     types +=
         fmt::format(R"({}"{}_attention")", i == 0 ? "" : ", ", i % 2 == 0 ? "sliding" : "full");
+  }
   return types;
 }
 inline TinyFamily tiny_qwen2(int window, int layers) {
@@ -144,8 +145,9 @@ inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.
                        i % 2);
     shards[i % 2].push_back(tensors[i]);
   }
-  for (int s = 0; s < 2; ++s)
+  for (int s = 0; s < 2; ++s) {
     write_file(dir_ / fmt::format("shard-{}.safetensors", s), safetensors(shards[s], o.dtype));
+  }
   write_file(dir_ / "model.safetensors.index.json",
              fmt::format("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map));
 }

@@ -5,8 +5,9 @@
 namespace pagedinfer {
 
 Staging::Staging(int64_t bytes) : bytes_(bytes) {
-  for (PinnedBytes& buffer : buffers_)
+  for (PinnedBytes& buffer : buffers_) {
     buffer = take_pinned(bytes, "memory of the host to copy from");
+  }
   for (CudaEvent& event : sent_) event = make_event();
 }
 

@@ -126,8 +126,9 @@ TEST_CASE("a product on tiles is the plain loop's") {
                 static_cast<Numbers>(i % kNumKindsOfNumbers), i % 2);
   }
   for (const int k : {32, 512, 513, 544, 1024}) {
-    for (const int rows : {1, 16, 17, 32, 33})
+    for (const int rows : {1, 16, 17, 32, 33}) {
       check_shape(random, rows, k, 64, Numbers::kNormal, false);
+    }
   }
 }
 

@@ -76,8 +76,9 @@ std::vector<AttentionSequence> random_sequences(Random& random, const AttentionS
     constexpr int kEdges[] = {1, 255, 256, 257, 511, 512, 513, 63, 64, 65};
     const int tokens = random.below(2) ? kEdges[random.below(10)] : random.between(1, 900);
     sequences.emplace_back(random, shape, tokens);
-    for (auto* x : {&sequences.back().q, &sequences.back().k, &sequences.back().v})
+    for (auto* x : {&sequences.back().q, &sequences.back().k, &sequences.back().v}) {
       *x = rounded_to(shape.cache, *x);
+    }
   }
   return sequences;
 }
@@ -100,8 +101,9 @@ TEST_CASE("on a GPU: attention is near the CPU's") {
           random, shape, sequences,
           {.isa = available_isas().back(), .threads = 2, .block_size = 64, .chunk = 1000});
       // The output is rounded, and so are the probabilities.
-      for (size_t s = 0; s < sequences.size(); ++s)
+      for (size_t s = 0; s < sequences.size(); ++s) {
         check_close(dtype, found[s], expected[s], 2.5e-3);
+      }
     }
   }
 }

@@ -23,8 +23,9 @@ struct Side {
       : model(m),
         ops(make_gpu(m.spec, {.compute = compute, .deterministic = true, .graphs = graphs})),
         weights(load_weights(m, compute, *ops)) {
-    for (size_t i = 0; i < m.spec.layers.size(); ++i)
+    for (size_t i = 0; i < m.spec.layers.size(); ++i) {
       cache.push_back(ops->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kPositions));
+    }
   }
 
   // The logits of the batch's own rows, and the most likely token of each.
@@ -64,8 +65,9 @@ struct Sequences {
 
   explicit Sequences(Random& random) {
     for (int32_t i = 0; i < kPositions / kBlockSize; ++i) free.push_back(i * kBlockSize);
-    for (size_t i = free.size(); i > 1; --i)
+    for (size_t i = free.size(); i > 1; --i) {
       std::swap(free[i - 1], free[static_cast<size_t>(random.below(static_cast<int>(i)))]);
+    }
   }
   void add(Random& random, int num_tokens, int vocab) {
     One& one = all.emplace_back();
@@ -114,8 +116,9 @@ void compare(const LoadedModel& model, DType compute, int seed) {
     const Side::Result expected = plain.run(batch), found = graphs.run(batch);
     num_differing += count_differences(expected.logits, found.logits) != 0;
     num_differing += expected.tokens != found.tokens;
-    for (int s = 0; s < count; ++s)
+    for (int s = 0; s < count; ++s) {
       sequences.all[static_cast<size_t>(s)].tokens.push_back(found.tokens[static_cast<size_t>(s)]);
+    }
   };
   const auto add = [&](int length) {
     sequences.add(random, length, static_cast<int>(model.spec.vocab));

@@ -43,8 +43,9 @@ class GpuRunner {
     std::vector<float> all(static_cast<size_t>(logits.rows * logits.cols));
     ops_->read(logits, all.data());
     std::vector<std::vector<float>> rows;
-    for (int64_t i = 0; i < logits.rows; ++i)
+    for (int64_t i = 0; i < logits.rows; ++i) {
       rows.emplace_back(all.begin() + i * logits.cols, all.begin() + (i + 1) * logits.cols);
+    }
     return rows;
   }
 
@@ -90,8 +91,9 @@ void compare(const std::string& dir, DType compute, WeightSource source = Weight
   const std::vector<std::vector<float>> on_cpu = rounded.run(tokens, wanted);
 
   std::vector<std::vector<float>> found = gpu.run(0, {tokens.begin(), tokens.begin() + kPrompt});
-  for (size_t i = kPrompt; i < tokens.size(); ++i)
+  for (size_t i = kPrompt; i < tokens.size(); ++i) {
     found.push_back(gpu.run(static_cast<int>(i), {tokens[i]})[0]);
+  }
   const std::vector<std::vector<float>> again = gpu.run(0, tokens);  // as one prompt
 
   float error = 0, cpu_error = 0, size = 0;

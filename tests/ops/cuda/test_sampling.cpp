@@ -26,8 +26,9 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
           }
         }
         if (random.below(10) == 0) {
-          for (int id = 0; id < vocab; ++id)
+          for (int id = 0; id < vocab; ++id) {
             logits[static_cast<size_t>(i) * vocab + id] = -INFINITY;
+          }
         }
       }
       std::vector<SamplingParams> params(static_cast<size_t>(count));
