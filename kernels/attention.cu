@@ -1,4 +1,4 @@
-// Chooses the kernels of one call of attention.
+// Chooses and launches the kernels of attention.
 #include "kernels/attention.h"
 #include "kernels/attention_launch.h"
 #include "kernels/common.cuh"
@@ -52,7 +52,7 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .query_starts = args.query_starts,
                     .block_table = args.block_table,
                     .max_blocks = args.max_blocks,
-                    .walk = block_walk(args.block_size),
+                    .block_divisor = block_divisor(args.block_size),
                     .max_shared_bytes = args.max_shared_bytes};
   tiles.state_outs = static_cast<float*>(args.workspace);
   tiles.states =

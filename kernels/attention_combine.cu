@@ -1,5 +1,5 @@
-// Joins the states of a tile's segments in ascending order and writes the output. Bound by reading
-// the states; a thread has four dimensions of one row and asks for kAhead states at once.
+// Combines the states of a tile's segments in ascending order and writes the output. Bound by
+// reading the states: a thread computes four dimensions of one row and loads kAhead states at once.
 #include "kernels/attention_launch.h"
 #include "kernels/tensor_core.cuh"
 
@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const TileArgs a, int
   const int kv_head = blockIdx.y;
   const int start = a.query_starts[work.seq];
   const int seq_rows = (a.query_starts[work.seq + 1] - start) * a.group;
-  const int num_rows = smaller(a.tile_rows, seq_rows - work.first_row);
-  // The tile's first row sees farthest back; segments before that have no state.
+  const int num_rows = min_of(a.tile_rows, seq_rows - work.first_row);
+  // The tile's first row sees farthest back. Segments before its first key have no state.
   const int first_position = a.positions[start + work.first_row / a.group];
   const int first_segment = first_visible(first_position, a.window) / kSegmentKeys;
 

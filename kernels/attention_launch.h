@@ -1,4 +1,4 @@
-// Between the files of attention; not for others.
+// Private to the attention kernels: what their files share.
 #pragma once
 
 #include "kernels/attention.h"
@@ -6,25 +6,25 @@
 
 namespace pagedinfer::kernels {
 
-// One launch of tiles of one size, or of the combine step after it.
+// One launch of tiles of one size, or of the combine kernel after it. Pointers and sizes are those
+// of AttentionArgs.
 struct TileArgs {
   Type type;
   const void *q, *k, *v;
   void* out;
   int64_t q_stride, out_stride, num_positions;
-  int kv_heads, group;
-  float scale_log2;  // of scores in base 2
+  int kv_heads, group;  // group: query heads per KV head
+  float scale_log2;     // scale * log2(e): weights are powers of 2
   int window;
   const int32_t *positions, *query_starts, *block_table;
   int max_blocks;
-  BlockWalk walk;
+  BlockDivisor block_divisor;
   int tile_rows, max_shared_bytes;
   const AttentionItem* items;
   const AttentionCombine* combines;
   int num_items, num_combines;
-  // (states, kv_heads), and the same by head_dim
-  AttentionState* states;
-  float* state_outs;
+  AttentionState* states;  // (num_states, kv_heads)
+  float* state_outs;       // (num_states, kv_heads, head_dim)
 };
 
 void launch_tiles_64(const TileArgs& args, cudaStream_t stream);

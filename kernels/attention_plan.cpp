@@ -9,17 +9,17 @@ void plan_attention(std::span<const int32_t> query_starts, std::span<const int32
     tiles->combines.clear();
   }
   plan.num_states = 0;
-  const int num_seqs = larger(static_cast<int>(query_starts.size()) - 1, 0);
+  const int num_seqs = max_of(static_cast<int>(query_starts.size()) - 1, 0);
   const auto rows_of = [&](int seq) { return (query_starts[seq + 1] - query_starts[seq]) * group; };
   const auto segments_of = [&](int seq, int last_row) {
     return positions[query_starts[seq] + last_row / group] / kSegmentKeys + 1;
   };
-  // Tiles that are alone in their sequence have nothing beside them that would keep the device
-  // busy: those of more than `longest_whole` segments are cut.
-  int longest_whole = 1;
+  // A sequence of one tile gives the device only one item per KV head, too few to keep it busy. If
+  // such a tile has more than `max_whole_segments`, it is cut into one item per segment.
+  int max_whole_segments = 1;
   const auto is_cut = [&](int seq) {
     const int rows = rows_of(seq);
-    return rows > 0 && rows <= kLargeTileRows && segments_of(seq, rows - 1) > longest_whole;
+    return rows > 0 && rows <= kLargeTileRows && segments_of(seq, rows - 1) > max_whole_segments;
   };
   const auto states_needed = [&] {
     int64_t states = 0;
@@ -29,7 +29,7 @@ void plan_attention(std::span<const int32_t> query_starts, std::span<const int32
     }
     return states;
   };
-  while (states_needed() > max_states) longest_whole *= 2;
+  while (states_needed() > max_states) max_whole_segments *= 2;
 
   for (int seq = 0; seq < num_seqs; ++seq) {
     const int rows = rows_of(seq);
@@ -46,9 +46,9 @@ void plan_attention(std::span<const int32_t> query_starts, std::span<const int32
       plan.num_states += int64_t{segments} * rows;
       continue;
     }
-    // The last tile of a prompt has the most to do and comes first.
+    // The last tile of a prompt sees the most keys, so it comes first.
     for (int row = (rows - 1) / tile_rows * tile_rows; row >= 0 && rows > 0; row -= tile_rows) {
-      const int last_row = smaller(row + tile_rows, rows) - 1;
+      const int last_row = min_of(row + tile_rows, rows) - 1;
       tiles.items.push_back({seq, row, 0, segments_of(seq, last_row), -1});
     }
   }

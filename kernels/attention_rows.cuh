@@ -1,7 +1,8 @@
-// The arithmetic of attention on 16 rows and a tile of keys, done by kParts warps together: each
-// has its share of the keys in the product with K and of the dimensions in the product with V. Of a
-// 16 x 8 accumulator a lane has two rows, lane / 4 and lane / 4 + 8: element i belongs to row i
-// / 2.
+// The arithmetic of attention on 16 rows and a tile of keys, by kParts warps together. They divide
+// the keys among them in the product with K and the dimensions in the product with V; `part` is the
+// warp's number among them. A lane holds parts of two rows of a 16 x 8 accumulator, lane / 4 and
+// lane / 4 + 8: its elements 0 and 1 belong to the first ("row 0"), 2 and 3 to the second ("row
+// 1").
 #pragma once
 
 #include "kernels/attention_state.h"
@@ -11,9 +12,10 @@
 namespace pagedinfer::kernels {
 namespace {
 
-constexpr float kNone = -__builtin_huge_valf();
+constexpr float kMasked = -__builtin_huge_valf();  // the score of a key that a row does not see
 
-// Calls f(score, which of the lane's two rows, key within the tile) for a part's scores.
+// Calls f(score, row, key) for each score that the lane holds of a part: row is 0 or 1, key is the
+// number of the key in the tile.
 template <int kParts, int kTiles, class F>
 __device__ void for_each_score(float (&score)[kTiles][4], int part, const F& f) {
   const int first = part * 16 + threadIdx.x % 4 * 2;
@@ -26,7 +28,8 @@ __device__ void for_each_score(float (&score)[kTiles][4], int part, const F& f) 
   }
 }
 
-// The part's 16 by 16 pieces of score = q k^T, which is 0 before. The rows begin at `row` of q.
+// score = q k^T for the part's keys, 16 by 16. The 16 rows begin at row `row` of q. REQUIRES: score
+// is 0.
 template <class T, int D, int kParts, int kTiles>
 __device__ void score_keys(float (&score)[kTiles][4], const T* q, int row, const T* keys,
                            int part) {
@@ -48,7 +51,8 @@ __device__ void score_keys(float (&score)[kTiles][4], const T* q, int row, const
   }
 }
 
-// Gives every part the scores of all of them. All threads of the block take part.
+// Gives every part the scores of all parts, by way of shared memory. All threads of the block call
+// it.
 template <int kParts, int kTiles, int kOwn>
 __device__ void share_scores(float (&score)[kTiles][4], const float (&own)[kOwn][4], int part,
                              float4* exchange) {
@@ -67,21 +71,24 @@ __device__ void share_scores(float (&score)[kTiles][4], const float (&own)[kOwn]
   }
 }
 
-// Makes p = 2^(score - largest) of the scores, and multiplies the sums that there are by `keep`
-// beforehand. The lanes of a row sum up their own keys only.
+// One step of the online softmax (Milakov and Gimelshein 2018): raises state.max to the scores of
+// this tile, replaces each score with p = 2^(score - max), and updates state.sum. `keep` is the
+// factor that rescales what was summed under the old max. A lane sums its own keys only; row_sum()
+// completes the sum.
 template <int kTiles>
-__device__ void soften(float (&score)[kTiles][4], AttentionState (&state)[2], float (&keep)[2]) {
-  float largest[2] = {kNone, kNone}, shift[2], sum[2] = {0.0f, 0.0f};
+__device__ void softmax_update(float (&score)[kTiles][4], AttentionState (&state)[2],
+                               float (&keep)[2]) {
+  float row_max[2] = {kMasked, kMasked}, shift[2], sum[2] = {0.0f, 0.0f};
   for_each_score<1>(score, 0,
-                    [&](float x, int row, int) { largest[row] = fmaxf(largest[row], x); });
+                    [&](float x, int row, int) { row_max[row] = fmaxf(row_max[row], x); });
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    largest[i] = fmaxf(largest[i], __shfl_xor_sync(~0u, largest[i], 1));
-    largest[i] = fmaxf(largest[i], __shfl_xor_sync(~0u, largest[i], 2));
-    largest[i] = fmaxf(largest[i], state[i].largest);
-    shift[i] = largest[i] == kNone ? 0.0f : largest[i];  // of a row that has seen nothing yet
-    keep[i] = exp2_fast(sub_rn(state[i].largest, shift[i]));
-    state[i].largest = largest[i];
+    row_max[i] = fmaxf(row_max[i], __shfl_xor_sync(~0u, row_max[i], 1));
+    row_max[i] = fmaxf(row_max[i], __shfl_xor_sync(~0u, row_max[i], 2));
+    row_max[i] = fmaxf(row_max[i], state[i].max);
+    shift[i] = row_max[i] == kMasked ? 0.0f : row_max[i];  // 0: the row has seen no key yet
+    keep[i] = exp2_fast(sub_rn(state[i].max, shift[i]));
+    state[i].max = row_max[i];
   }
   for_each_score<1>(score, 0, [&](float& x, int row, int) {
     x = exp2_fast(sub_rn(x, shift[row]));
@@ -91,8 +98,8 @@ __device__ void soften(float (&score)[kTiles][4], AttentionState (&state)[2], fl
   for (int i = 0; i < 2; ++i) state[i].sum = add_rn(mul_rn(state[i].sum, keep[i]), sum[i]);
 }
 
-// out = keep out + p v in the part's dimensions, 16 after 16 of them; out has room for as many as
-// any part has.
+// out = keep * out + p v in the part's dimensions, 16 at a time. `out` has room for the part with
+// the most dimensions.
 template <class T, int D, int kParts, int kOut, int kTiles>
 __device__ void add_values(float (&out)[kOut][4], const float (&keep)[2],
                            const float (&p)[kTiles][4], const T* values, int part) {
@@ -112,7 +119,7 @@ __device__ void add_values(float (&out)[kOut][4], const float (&keep)[2],
 #pragma unroll
     for (int n = 0; n < kOut / 2; ++n) {
       const int piece = n * kParts + part;
-      if (D / 16 % kParts != 0 && piece >= D / 16) continue;  // the same for all of a warp
+      if (D / 16 % kParts != 0 && piece >= D / 16) continue;  // all lanes of a warp agree
       uint32_t right[4];
       load_matrices_transposed(
           right, values + k * 16 * Rows::kStride + Rows::offset(lane % 16, 2 * piece + lane / 16));
@@ -122,7 +129,7 @@ __device__ void add_values(float (&out)[kOut][4], const float (&keep)[2],
   }
 }
 
-// Lanes that have the same row, together.
+// The sum over the four lanes that hold the same row.
 __device__ inline float row_sum(float x) {
   x = add_rn(x, __shfl_xor_sync(~0u, x, 1));
   return add_rn(x, __shfl_xor_sync(~0u, x, 2));

@@ -1,6 +1,6 @@
-// Attention of any head size and type, one thread block per query head: float32 throughout, and
-// operation by operation the CPU backend's definition. For parity tests and unusual models; reads
-// the keys anew for every query head.
+// Attention for any head size and type, with one thread block per token and query head. All
+// arithmetic is float32 and follows the CPU backend operation by operation. For parity tests and
+// unusual models: it reads the keys again for every query head.
 #include "kernels/attention_launch.h"
 #include "kernels/common.cuh"
 
@@ -8,12 +8,12 @@ namespace pagedinfer::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kLanes = 16;  // of a sum: lane = key mod 16
+constexpr int kLanes = 16;  // partial sums of the weights: lane = key mod 16
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const AttentionArgs a) {
   const int token = blockIdx.x, head = blockIdx.y, dim = a.cache.head_dim;
-  float* const q = reinterpret_cast<float*>(dynamic_shared());  // (dim), times the scale
+  float* const q = reinterpret_cast<float*>(dynamic_shared());  // (dim), already scaled
   float* const total = q + dim;                                 // (dim)
   __shared__ float p[kSegmentKeys];
   __shared__ float reduced[kThreads / kWarp];
@@ -21,12 +21,12 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
 
   const int seq = sequence_of(a.query_starts, a.num_seqs, token);
   const int32_t* const block_row = a.block_table + int64_t(seq) * a.max_blocks;
-  const BlockWalk walk = block_walk(a.block_size);
+  const BlockDivisor divisor = block_divisor(a.block_size);
   const int row = kv_row_elements(dim, sizeof(T)), kv_head = head / (a.heads / a.cache.kv_heads);
   const T* const k = static_cast<const T*>(a.cache.k);
   const T* const v = static_cast<const T*>(a.cache.v);
   const auto offset = [&](int key) {
-    return kv_offset(kv_head, cache_position(block_row, walk, key), a.cache.num_positions, row);
+    return kv_offset(kv_head, cache_position(block_row, divisor, key), a.cache.num_positions, row);
   };
   const T* const from = static_cast<const T*>(a.q.data) + token * a.q.stride + int64_t{head} * dim;
   for (int d = threadIdx.x; d < dim; d += kThreads) {
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
   const KeyRange visible = visible_keys(position, position, a.window);
   for (int s = visible.begin / kSegmentKeys; s * kSegmentKeys < visible.end; ++s) {
     const KeyRange keys = keys_of_segment(visible, s);
-    __syncthreads();  // q is there; p is free again
+    __syncthreads();  // q is written; p is no longer read
     float largest = -__builtin_huge_valf();
     for (int i = threadIdx.x; i < kSegmentKeys; i += kThreads) {
       const int key = s * kSegmentKeys + i;

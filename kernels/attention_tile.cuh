@@ -1,12 +1,12 @@
-// Attention of one tile of rows on tensor cores. Many rows (prompts): bound by mma.sync; few rows
-// (decoding): by reading K and V once.
+// Attention of one tile of rows on tensor cores. With many rows (prompts) it is bound by mma.sync,
+// with few rows (decodes) by reading K and V once.
 //
-// kParts warps have 16 rows and all keys of a tile of kKeys; the tiles lie at absolute multiples,
-// so that a row goes through the same operations whatever shares its thread block. Keys and values
-// come through kStages stages of shared memory, filled asynchronously by all warps; those outside
-// of what the block's rows see are zeros there and are not read. A tile that a row does not see
-// changes nothing of it: its p is 0 and the scale of what it has is 1. Every kSegmentKeys keys the
-// softmax begins anew, and what it had is joined to the total or written as a state.
+// Each group of kParts warps computes 16 rows and loops over tiles of kKeys keys. Tiles of keys
+// begin at absolute multiples of kKeys, so that a row goes through the same operations whatever
+// shares its thread block. All warps copy keys and values asynchronously through kStages buffers in
+// shared memory; keys that no row of the block sees are not read, zeros take their place. A tile of
+// keys that a row does not see leaves the row unchanged: its p is 0 and its `keep` is 1. Every
+// kSegmentKeys keys the softmax restarts; its state is combined into the total, or written out.
 #pragma once
 
 #include "kernels/attention_launch.h"
@@ -24,11 +24,12 @@ struct TileShape {
   static constexpr int kStages = kRowGroups == 1 && D <= 96 ? 3 : 2;
   static constexpr int kStride = SharedRows<D>::kStride, kVecs = SharedRows<D>::kVecs;
   static constexpr int kTile = kKeys * kStride;
-  // Accumulators of 16 x 8 that a warp has of the scores and of the output.
+  // 16 x 8 accumulators of a warp, for the scores and for the output.
   static constexpr int kOwnScores = 2 * ceil_div(kKeys / 16, kParts);
   static constexpr int kOut = 2 * ceil_div(D / 16, kParts);
-  // The totals are in registers where these suffice.
-  static constexpr int kTotals = 4 * kOut;  // of a thread
+  // Totals of earlier segments, per thread. They go to shared memory if registers would not
+  // suffice.
+  static constexpr int kTotals = 4 * kOut;
   static constexpr bool kTotalsInShared = kTotals > 64;
   static constexpr int kExchange = kParts > 1 ? 16 * kKeys / 4 : 0;  // float4
   static constexpr int kBytes = (kRows * kStride + kStages * 2 * kTile) * 2 + kExchange * 16 +
@@ -45,10 +46,10 @@ struct TileWork {
   const TileArgs& a;
   const Tile& tile;
   const int32_t* block_row;
-  int64_t head_base;  // element of the cache at which the head begins
+  int64_t head_base;  // first element of the head in the cache
   int kv_head;
-  T *q, *stages;       // shared
-  int* key_positions;  // shared, (kStages, kKeys)
+  T *q, *stages;       // in shared memory
+  int* key_positions;  // in shared memory, (kStages, kKeys)
 
   __device__ T* keys(int stage) const { return stages + stage * 2 * S::kTile; }
   __device__ T* values(int stage) const { return keys(stage) + S::kTile; }
@@ -57,7 +58,7 @@ struct TileWork {
     return int64_t(tile.start + index / a.group) * stride +
            int64_t(kv_head * a.group + index % a.group) * D;
   }
-  __device__ int position(int row) const {  // -1: sees nothing
+  __device__ int position(int row) const {  // -1: past the last row, sees no key
     if (row >= tile.num_rows) return -1;
     return a.positions[tile.start + (tile.first_row + row) / a.group];
   }
@@ -72,23 +73,25 @@ struct TileWork {
     }
   }
 
-  // Of this thread's key of a tile; -1: nobody sees it.
+  // The cache position of this thread's key in the tile of keys that begins at `first`; -1: no row
+  // sees it.
   __device__ int key_position(int first) const {
     const int key = first + threadIdx.x;
     const bool seen = threadIdx.x < S::kKeys && key >= tile.first_key && key < tile.end_key;
-    return seen ? cache_position(block_row, a.walk, key) : -1;
+    return seen ? cache_position(block_row, a.block_divisor, key) : -1;
   }
   __device__ void store_key_position(int stage, int position) const {
     if (threadIdx.x < S::kKeys) key_positions[stage * S::kKeys + threadIdx.x] = position;
   }
 
-  // One of the vectors of a tile that this thread copies.
+  // A 16-byte vector of a tile of keys that this thread copies, and the element of shared memory
+  // that it goes to.
   struct Copy {
     int row, vec, to;
   };
   __device__ static Copy copy_of(int n) {
     const int row = threadIdx.x / S::kVecs, vec = threadIdx.x % S::kVecs;
-    if constexpr (S::kThreads % (8 * S::kVecs) == 0) {  // adds constants to what the first one has
+    if constexpr (S::kThreads % (8 * S::kVecs) == 0) {  // all differ by constants
       const int rows = n * (S::kThreads / S::kVecs);
       return {row + rows, vec, SharedRows<D>::offset(row, vec) + rows * S::kStride};
     }
@@ -96,12 +99,13 @@ struct TileWork {
     return {i / S::kVecs, i % S::kVecs, SharedRows<D>::offset(i / S::kVecs, i % S::kVecs)};
   }
 
-  // REQUIRES: the stage's key positions, stored before the last barrier.
+  // Starts the copies of a tile of keys. REQUIRES: store_key_position() for the stage, then a
+  // barrier.
   __device__ void load_keys(int stage) const {
     constexpr int kCopies = S::kKeys * S::kVecs / S::kThreads;
     const T* const k = static_cast<const T*>(a.k) + head_base;
     const T* const v = static_cast<const T*>(a.v) + head_base;
-    int positions[kCopies];  // read before the first copy, as no read would pass one
+    int positions[kCopies];  // all read first: the compiler moves no read across a copy
 #pragma unroll
     for (int n = 0; n < kCopies; ++n) {
       positions[n] = key_positions[stage * S::kKeys + copy_of(n).row];
@@ -116,7 +120,7 @@ struct TileWork {
     }
   }
 
-  // Asks for the queries and the first keys.
+  // Starts the copies of the queries and of the first kStages - 1 tiles of keys.
   __device__ void begin(int first_tile, int end_tile) const {
     int positions[S::kStages];
 #pragma unroll
@@ -144,8 +148,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
 
   const Tile tile = make_part(whole, blockIdx.z * S::kRows, S::kRows, a.query_starts, a.positions,
                               a.group, a.tile_rows, a.window);
-  // No segment, no rows, no key that a row sees, or a segment before the window, whose state the
-  // combine step does not look for.
+  // Nothing to do: no segment, no rows, no visible key, or a segment before the window, whose state
+  // the combine kernel does not read.
   if (tile.first_key >= tile.end_key) return;
 
   T* const q = reinterpret_cast<T*>(shared);
@@ -171,8 +175,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
   const int firsts[2] = {first_visible(positions[0], a.window),
                          first_visible(positions[1], a.window)};
 
-  AttentionState state[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
-  AttentionState total[2] = {{kNone, 0.0f}, {kNone, 0.0f}};
+  AttentionState state[2] = {{kMasked, 0.0f}, {kMasked, 0.0f}};
+  AttentionState total[2] = {{kMasked, 0.0f}, {kMasked, 0.0f}};
   float out[S::kOut][4] = {};
   float register_totals[S::kTotalsInShared ? 1 : S::kTotals];
   const auto total_at = [&](int i) -> float& {
@@ -191,8 +195,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
   int stage = 0;
   for (int t = first_tile; t < end_tile; ++t) {
     wait_for_copies<S::kStages - 2>();
-    __syncthreads();  // tile t is there for all, and nobody reads tile t - 1 any more
-    // Where the keys after those lie is asked for here and needed at the next barrier.
+    __syncthreads();  // tile t has arrived for all threads, tile t - 1 is no longer read
+    // Loaded now because the copy that follows the next barrier needs it.
     const int next_position = work.key_position((t + S::kStages) * S::kKeys);
     if (t + S::kStages - 1 < end_tile) {
       work.load_keys(stage == 0 ? S::kStages - 1 : stage - 1);
@@ -205,9 +209,9 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
         for_each_score<kParts>(own, part, [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
         if (all_visible(first, end, tile.first_position, tile.last_position, a.window)) return;
         for_each_score<kParts>(own, part, [&](float& x, int row, int key) {
-          // No branches for one score: they would cost more than all else.
+          // Bitwise, without branches: a branch per score would cost more than all the rest.
           const bool visible = (first + key >= firsts[row]) & (first + key <= positions[row]);
-          x = visible ? x : kNone;
+          x = visible ? x : kMasked;
         });
       };
       float score[S::kKeys / 8][4] = {}, keep[2];
@@ -218,7 +222,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
         if (part < S::kKeys / 16) compute_scores(own);
         share_scores<kParts>(score, own, part, exchange);
       }
-      soften(score, state, keep);
+      softmax_update(score, state, keep);
       add_values<T, D, kParts>(out, keep, score, work.values(stage), part);
 
       if (item.state < 0 && (end % kSegmentKeys == 0 || t + 1 == end_tile)) {
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
         for (int i = 0; i < 2; ++i) {
           state[i].sum = row_sum(state[i].sum);
           scales[i] = combine(total[i], state[i], exp2_fast);
-          state[i] = {kNone, 0.0f};
+          state[i] = {kMasked, 0.0f};
         }
 #pragma unroll
         for (int n = 0; n < S::kOut; ++n) {
@@ -240,7 +244,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts>::kThreads)
         }
       }
     }
-    work.store_key_position(stage, next_position);  // nobody needs those of tile t any more
+    work.store_key_position(stage, next_position);  // those of tile t are no longer read
     stage = stage + 1 == S::kStages ? 0 : stage + 1;
   }
   if (!has_rows) return;
@@ -284,11 +288,11 @@ void launch_shape(const TileArgs& args, cudaStream_t stream) {
 
 template <class T, int D>
 void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
-  // 128 rows where possible: 64 take twice the bytes from the L2, as many as it has. Of 64
-  // dimensions more blocks of 64 rows fit, 80 do not divide among 256 threads, 256 leave no
-  // registers.
+  // 128 rows per block if possible: with 64 the L2 cache delivers twice the bytes and becomes the
+  // limit. Not with 64 dimensions, of which more blocks fit at 64 rows; not with 80, which do not
+  // divide among 256 threads; not with 256, which leave too few registers.
   constexpr int kRowGroups = D == 96 || D == 128 ? 8 : 4;
-  static_assert(TileShape<D, 1, 4>::kBytes <= 99 << 10);  // that any device has
+  static_assert(TileShape<D, 1, 4>::kBytes <= 99 << 10);  // every device has these
   if (args.tile_rows == kLargeTileRows &&
       TileShape<D, kRowGroups, 1>::kBytes <= args.max_shared_bytes) {
     launch_shape<T, D, kRowGroups, 1>(args, stream);

@@ -1,20 +1,20 @@
-// What a thread block of attention works on, and where it keeps it.
+// The tile of rows that a thread block of attention computes, and how it keeps rows in shared
+// memory.
 #pragma once
 
-#include "kernels/attention_bounds.h"
 #include "kernels/attention_plan.h"
 
 namespace pagedinfer::kernels {
 
 struct Tile {
-  int start;      // first token of the sequence
-  int first_row;  // among the sequence's
-  int num_rows;   // where it is not positive, there are no keys either
-  int first_position, last_position;
-  int first_key, end_key;  // what any row sees of the item's segments; may be nothing
+  int start;                          // first token of the sequence
+  int first_row;                      // among the sequence's rows
+  int num_rows;                       // <= 0: the tile is empty and has no keys
+  int first_position, last_position;  // of its first and last row
+  int first_key, end_key;  // keys of the item's segments that a row sees; none if first >= end
 };
 
-// Several thread blocks may share an item: its rows from `row` on.
+// The item without its first `row` rows. Several thread blocks may share an item.
 KERNEL_HD constexpr AttentionItem rows_from(AttentionItem item, int row) {
   item.first_row += row;
   if (item.state >= 0) item.state += row;
@@ -27,18 +27,19 @@ KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, const int32_t* que
   tile.start = query_starts[item.seq];
   tile.first_row = item.first_row;
   const int seq_rows = (query_starts[item.seq + 1] - tile.start) * group;
-  tile.num_rows = smaller(tile_rows, seq_rows - item.first_row);
+  tile.num_rows = min_of(tile_rows, seq_rows - item.first_row);
   if (tile.num_rows <= 0) return tile;
   tile.first_position = positions[tile.start + item.first_row / group];
   tile.last_position = positions[tile.start + (item.first_row + tile.num_rows - 1) / group];
   const KeyRange visible = visible_keys(tile.first_position, tile.last_position, window);
-  tile.first_key = larger(visible.begin, item.first_segment * kSegmentKeys);
-  tile.end_key = smaller(visible.end, item.end_segment * kSegmentKeys);
+  tile.first_key = max_of(visible.begin, item.first_segment * kSegmentKeys);
+  tile.end_key = min_of(visible.end, item.end_segment * kSegmentKeys);
   return tile;
 }
 
-// Of a thread block that has `rows` of an item's, from `row` on. Where the item's state is asked
-// for, rows that see nothing have one too, so the keys are then the whole item's.
+// The tile of a thread block that computes `rows` rows of an item, from row `row` on. If the item
+// writes states, it writes one for each row, even for a row that sees no key of the segment; so the
+// tile then has the keys of the whole item.
 KERNEL_HD constexpr Tile make_part(const AttentionItem& item, int row, int rows,
                                    const int32_t* query_starts, const int32_t* positions, int group,
                                    int tile_rows, int window) {
@@ -49,15 +50,15 @@ KERNEL_HD constexpr Tile make_part(const AttentionItem& item, int row, int rows,
   return part;
 }
 
-// Rows of D elements of 2 bytes in shared memory, in vectors of 16 bytes. The same vector of eight
-// neighbouring rows, which ldmatrix reads at once, lies in eight different groups of banks.
+// Rows of D 2-byte elements in shared memory, as vectors of 16 bytes. ldmatrix reads the same
+// vector of eight neighbouring rows at once; these lie in eight different groups of banks.
 template <int D>
 struct SharedRows {
   static constexpr int kVecs = D / 8;
-  static constexpr bool kSwizzled = kVecs % 8 == 0;  // else a vector of nothing ends each row
+  static constexpr bool kSwizzled = kVecs % 8 == 0;  // else each row is padded by one vector
   static constexpr int kStride = kSwizzled ? D : D + 8;
 
-  // Element at which a row's vector begins. Eight rows on it is 8 * kStride more, for any vector.
+  // The first element of a row's vector. Eight rows further on it is 8 * kStride more.
   KERNEL_HD static constexpr int offset(int row, int vec) {
     return row * kStride + 8 * (kSwizzled ? vec / 8 * 8 + ((vec ^ row) & 7) : vec);
   }

@@ -1,6 +1,6 @@
-// Sampling, first part: what looks at every logit once, each bound by reading them. Logits are
-// changed in place, then the largest of each group and chunk is found, then weights are summed by
-// blocks where the whole vocabulary is drawn from.
+// Sampling, first part: three kernels that read every logit once and are bound by it. They adjust
+// the logits in place, find the largest logit of each group and chunk, and sum the weights of each
+// block for rows that need the weights of the whole vocabulary.
 #include "kernels/common.cuh"
 #include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
@@ -10,77 +10,75 @@ namespace pagedinfer::kernels {
 namespace {
 
 constexpr int kAdjustThreads = 512;
-constexpr int kCounters = 8192;  // ids whose occurrences are counted at a time
+constexpr int kWindow = 8192;  // ids that are counted at a time, in shared memory
 constexpr uint32_t kInPrompt = 1u << 31;
 constexpr int kThreads = 256;
 
-// One thread block per row. Biases of the same token are added in their order.
-__global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
-  // Whether allowed; then times generated, and the upper bit: in the prompt.
-  __shared__ uint32_t counters[kCounters];
-  const SampleRowArgs row = a.rows[blockIdx.x];
-  float* const x = a.logits + blockIdx.x * a.stride;
-  const auto known = [&](int id) { return id >= 0 && id < a.vocabulary; };
-
-  const int32_t* const biased = a.tokens + row.bias.begin;
-  for (int i = threadIdx.x; i < row.bias.count; i += kAdjustThreads) {
-    const int id = biased[i];
-    bool is_first = known(id);
-    for (int j = 0; j < i && is_first; ++j) is_first = biased[j] != id;
-    if (!is_first) continue;
-    float sum = x[id];
-    for (int j = i; j < row.bias.count; ++j) {
-      if (biased[j] == id) sum = add_rn(sum, a.biases[row.bias.begin + j]);
-    }
-    x[id] = sum;
-  }
-  if (row.allowed.count > 0) {
-    for (int first = 0; first < a.vocabulary; first += kCounters) {
-      const int count = a.vocabulary - first < kCounters ? a.vocabulary - first : kCounters;
-      __syncthreads();
-      for (int i = threadIdx.x; i < count; i += kAdjustThreads) counters[i] = 0;
-      __syncthreads();
-      for (int i = threadIdx.x; i < row.allowed.count; i += kAdjustThreads) {
-        const int id = a.tokens[row.allowed.begin + i] - first;
-        if (id >= 0 && id < count) atomicOr(&counters[id], 1u);
-      }
-      __syncthreads();
-      for (int i = threadIdx.x; i < count; i += kAdjustThreads) {
-        if (counters[i] == 0) x[first + i] = -__builtin_huge_valf();
-      }
-    }
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < row.banned.count; i += kAdjustThreads) {
-    const int id = a.tokens[row.banned.begin + i];
-    if (known(id)) x[id] = -__builtin_huge_valf();
-  }
-  if (!has_penalties(row)) return;
-
-  for (int first = 0; first < a.vocabulary; first += kCounters) {
-    const int count = a.vocabulary - first < kCounters ? a.vocabulary - first : kCounters;
+// Counts tokens and calls use(id, count) for each id of the vocabulary, kWindow ids at a time.
+// tally(counter_of) adds up the tokens of a window: counter_of(id) is the counter of an id, nullptr
+// for an id outside the window. All threads of the block call it.
+template <class Tally, class Use>
+__device__ void for_each_count(uint32_t (&counters)[kWindow], int vocabulary, const Tally& tally,
+                               const Use& use) {
+  for (int first = 0; first < vocabulary; first += kWindow) {
+    const int size = min_of(vocabulary - first, kWindow);
+    __syncthreads();  // the counters are no longer read
+    for (int i = threadIdx.x; i < size; i += kAdjustThreads) counters[i] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < count; i += kAdjustThreads) counters[i] = 0;
+    tally(
+        [&](int id) { return id >= first && id < first + size ? &counters[id - first] : nullptr; });
     __syncthreads();
-    for (int i = threadIdx.x; i < row.prompt.count; i += kAdjustThreads) {
-      const int id = a.tokens[row.prompt.begin + i] - first;
-      if (id >= 0 && id < count) atomicOr(&counters[id], kInPrompt);
-    }
-    for (int i = threadIdx.x; i < row.generated.count; i += kAdjustThreads) {
-      const int id = resolved_token(a.tokens[row.generated.begin + i], a.drawn) - first;
-      if (id >= 0 && id < count) atomicAdd(&counters[id], 1u);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < count; i += kAdjustThreads) {
-      const uint32_t counter = counters[i];
-      if (counter == 0) continue;
-      x[first + i] =
-          penalized(x[first + i], row, counter & kInPrompt, static_cast<int>(counter & ~kInPrompt));
-    }
+    for (int i = threadIdx.x; i < size; i += kAdjustThreads) use(first + i, counters[i]);
   }
 }
 
-// A warp has a group at a time.
+// Bias, allowed tokens, banned tokens and penalties, in this order. One thread block per row.
+__global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
+  __shared__ uint32_t counters[kWindow];
+  const SampleRowArgs row = a.rows[blockIdx.x];
+  float* const x = a.logits + blockIdx.x * a.stride;
+
+  for (int i = threadIdx.x; i < row.bias.count; i += kAdjustThreads) {
+    const int place = row.bias.begin + i;
+    x[a.tokens[place]] = add_rn(x[a.tokens[place]], a.biases[place]);
+  }
+  if (row.allowed.count > 0) {
+    const auto tally = [&](const auto& counter_of) {
+      for (int i = threadIdx.x; i < row.allowed.count; i += kAdjustThreads) {
+        uint32_t* const counter = counter_of(a.tokens[row.allowed.begin + i]);
+        if (counter != nullptr) atomicOr(counter, 1u);
+      }
+    };
+    for_each_count(counters, a.vocabulary, tally, [&](int id, uint32_t is_allowed) {
+      if (is_allowed == 0) x[id] = -__builtin_huge_valf();
+    });
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < row.banned.count; i += kAdjustThreads) {
+    x[a.tokens[row.banned.begin + i]] = -__builtin_huge_valf();
+  }
+  if (!has_penalties(row)) return;
+
+  // A counter is the number of times that the id was generated, and kInPrompt if it is in the
+  // prompt.
+  const auto tally = [&](const auto& counter_of) {
+    for (int i = threadIdx.x; i < row.prompt.count; i += kAdjustThreads) {
+      uint32_t* const counter = counter_of(a.tokens[row.prompt.begin + i]);
+      if (counter != nullptr) atomicOr(counter, kInPrompt);
+    }
+    for (int i = threadIdx.x; i < row.generated.count; i += kAdjustThreads) {
+      const int id = resolved_token(a.tokens[row.generated.begin + i], a.drawn);
+      uint32_t* const counter = counter_of(id);
+      if (counter != nullptr) atomicAdd(counter, 1u);
+    }
+  };
+  for_each_count(counters, a.vocabulary, tally, [&](int id, uint32_t counter) {
+    if (counter == 0) return;
+    x[id] = penalized(x[id], row, counter & kInPrompt, static_cast<int>(counter & ~kInPrompt));
+  });
+}
+
+// The largest logit of each group and of each chunk. A warp takes one group after another.
 __global__ void __launch_bounds__(kThreads)
     largest_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Largest of_warp[kThreads / kWarp];
@@ -122,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
   space.chunks[row * space.num_chunks + blockIdx.y] = best;
 }
 
-// Sixteen threads have a block of weights.
+// The sum of each block of weights, by sixteen threads.
 __global__ void __launch_bounds__(kThreads)
     weights_kernel(const SampleArgs a, const SampleSpace space) {
   static_assert(kThreads / kSumLanes * kWeightBlock == kChunk);
@@ -140,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Where the parts of the workspace lie; the bytes of all of them.
+// Divides the workspace into the arrays of `space`; returns the bytes that they need together.
 int64_t lay_out(int64_t rows, int64_t vocabulary, void* workspace, SampleSpace& space) {
   const auto parts = [&](int64_t size) { return (vocabulary + size - 1) / size; };
   space.num_chunks = static_cast<int>(parts(kChunk));
@@ -154,7 +152,7 @@ int64_t lay_out(int64_t rows, int64_t vocabulary, void* workspace, SampleSpace& 
   take(space.chunks, rows * space.num_chunks);
   take(space.groups, rows * space.num_groups);
   take(space.block_sums, rows * space.num_blocks);
-  take(space.min_rank, rows);
+  take(space.min_ranks, rows);
   take(space.keys, (rows < kBigSlots ? rows : kBigSlots) * vocabulary);
   return bytes;
 }

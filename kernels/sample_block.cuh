@@ -1,4 +1,4 @@
-// What the threads of a block do together in sampling.
+// Reductions over a warp or a thread block in sampling. Private to the sampling kernels.
 #pragma once
 
 #include "kernels/common.cuh"
@@ -9,6 +9,7 @@ namespace {
 
 __device__ Largest none() { return {-__builtin_huge_valf(), 0x7fffffff}; }
 
+// The larger logit; of equal ones the one with the smaller id.
 __device__ Largest better(Largest a, Largest b) {
   return b.value > a.value || (b.value == a.value && b.id < a.id) ? b : a;
 }
@@ -21,7 +22,7 @@ __device__ Largest warp_best(Largest x) {
   return x;
 }
 
-// Every warp of the block finds it by itself.
+// The largest logit of a row. Every warp computes it on its own.
 __device__ Largest largest_of_row(const SampleSpace& space, int64_t row) {
   const Largest* const chunks = space.chunks + row * space.num_chunks;
   Largest best = none();
@@ -31,8 +32,8 @@ __device__ Largest largest_of_row(const SampleSpace& space, int64_t row) {
   return warp_best(best);
 }
 
-// The sum of weight(0 .. count - 1), at most kWeightBlock of them, by sixteen neighbouring
-// threads; right in the first of them. All threads of a warp take part.
+// The sum of weight(i) for i < min(count, kWeightBlock), computed by sixteen neighbouring threads.
+// Only the first of them returns the sum. All threads of a warp call it.
 template <class F>
 __device__ float sum_of_block(int count, const F& weight) {
   const int lane = threadIdx.x % kSumLanes;

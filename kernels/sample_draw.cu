@@ -1,21 +1,21 @@
-// Sampling, second part: a thread block per row draws from what is left. Candidates of a filter
-// are gathered by one look at the logits and sorted in shared memory; the rare row with more than
-// kSharedKeys of them is left to a second kernel, which sorts in global memory. Sums in double are
-// added up by one thread: their order is part of the definition, and they are few.
+// Sampling, second part: a thread block draws the token of a row. If a filter (top-k, top-p, min-p)
+// is set, it reads the logits once to gather the candidates and sorts them in shared memory. The
+// rare row with more than kSharedKeys candidates is left to a second kernel, which sorts in global
+// memory. One thread adds the sums in double: they are few, and their order decides the bits.
 #include "kernels/sample_block.cuh"
 #include "kernels/sample_sort.cuh"
 
 namespace pagedinfer::kernels {
 namespace {
 
-constexpr int kShares = 16;  // thresholds among which top-p's is looked for
+constexpr int kThresholds = 16;  // logits that are tried as the lowest one of top-p
 constexpr int kWarps = kDrawThreads / kWarp;
 
 struct Shared {
   union {
     uint64_t keys[kSharedKeys];
-    double prefix[kSharedKeys];  // sums of blocks of weights
-    float shares[kWarps][kShares];
+    double prefix[kSharedKeys];  // prefix sums of blocks of weights
+    float shares[kWarps][kThresholds];
     uint32_t histogram[256];
   };
   double few_prefix[kSharedKeys / kWeightBlock];
@@ -25,7 +25,7 @@ struct Shared {
   uint32_t rank;
 };
 
-// One row in the hands of one thread block.
+// The row that a thread block draws from.
 struct Row {
   const SampleArgs& a;
   const SampleSpace& space;
@@ -41,8 +41,8 @@ struct Row {
   __device__ bool top_k() const { return has_top_k(settings, a.vocabulary); }
 };
 
-// Turns sums of blocks into sums of all blocks up to each; the last one is the total.
-__device__ double add_up(double* sums, int count, Shared& shared) {
+// Replaces the block sums by their prefix sums and returns the total.
+__device__ double make_prefix_sums(double* sums, int count, Shared& shared) {
   __syncthreads();
   if (threadIdx.x == 0) {
     double sum = 0;
@@ -53,15 +53,17 @@ __device__ double add_up(double* sums, int count, Shared& shared) {
   return shared.total;
 }
 
-// The sums of the weights of the whole vocabulary, which a kernel before has found by blocks.
-__device__ double add_up_vocabulary(const Row& row) {
+// Leaves the prefix sums of the whole vocabulary's weights in shared.prefix and returns the total.
+// weights_kernel() has computed the block sums.
+__device__ double sum_vocabulary(const Row& row) {
   double* const prefix = row.shared.prefix;
   const float* const sums = row.space.block_sums + row.index * row.space.num_blocks;
   for (int i = threadIdx.x; i < row.space.num_blocks; i += kDrawThreads) prefix[i] = sums[i];
-  return add_up(prefix, row.space.num_blocks, row.shared);
+  return make_prefix_sums(prefix, row.space.num_blocks, row.shared);
 }
 
-// The draw by inversion among `count` candidates of these weights, given the sums of their blocks.
+// Draws by inversion: the index of the first of `count` weights at which the running sum exceeds
+// u * total, where u is the row's random number. `prefix` holds the prefix sums of blocks.
 template <class F>
 __device__ int draw_index(const Row& row, const double* prefix, int count, double total,
                           const F& weight) {
@@ -69,7 +71,7 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
   const SampleRowArgs& settings = row.settings;
   const double target =
       mul_rn(double{uniform_of(settings.key, settings.sample, settings.position)}, total);
-  const int num_blocks = ceil_of(count, kWeightBlock);
+  const int num_blocks = ceil_div(count, kWeightBlock);
   for (int i = threadIdx.x; i < num_blocks; i += kDrawThreads) {
     if (prefix[i] > target && (i == 0 || !(prefix[i - 1] > target))) shared.chosen = i;
   }
@@ -92,7 +94,7 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
   return shared.chosen;
 }
 
-// The rank of the count-th largest of rank(0 .. size - 1); REQUIRES: 0 < count <= size.
+// The count-th largest of rank(i) for i < size, by radix selection. REQUIRES: 0 < count <= size.
 template <class F>
 __device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shared) {
   uint32_t found = 0, mask = 0;
@@ -121,7 +123,7 @@ __device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shar
   return found;
 }
 
-// A rank that at least top_k logits reach, if so many are finite, and rarely many more.
+// A rank that at least top_k logits reach (if that many are finite), and rarely many more.
 __device__ uint32_t min_rank_for_top_k(const Row& row) {
   const int count = row.settings.top_k;
   uint32_t rank = 0;
@@ -136,13 +138,13 @@ __device__ uint32_t min_rank_for_top_k(const Row& row) {
   return rank > 0 ? rank : 1;
 }
 
-// A rank such that the logits that reach it most likely make up the share. Logits from whole
-// multiples of the temperature below the largest one are summed up side by side.
+// A rank such that the weights of the logits that reach it very likely sum to `share` or more.
+// Tries the largest logit less 1, 2, ... kThresholds times the temperature, all in one pass.
 __device__ uint32_t min_rank_for_share(const Row& row, double share) {
-  float sums[kShares] = {};
+  float sums[kThresholds] = {};
   const float* const groups = row.space.groups + row.index * row.space.num_groups;
   const auto threshold = [&](int i) { return row.largest - row.settings.temperature * (i + 1); };
-  const float lowest = threshold(kShares - 1);
+  const float lowest = threshold(kThresholds - 1);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   for (int group = warp; group < row.space.num_groups; group += kWarps) {
     if (groups[group] < lowest) continue;
@@ -151,20 +153,20 @@ __device__ uint32_t min_rank_for_share(const Row& row, double share) {
       const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
       const float weight = row.weight(logit);
 #pragma unroll
-      for (int s = 0; s < kShares; ++s) {
+      for (int s = 0; s < kThresholds; ++s) {
         if (logit >= threshold(s)) sums[s] += weight;
       }
     }
   }
 #pragma unroll
-  for (int s = 0; s < kShares; ++s) {
+  for (int s = 0; s < kThresholds; ++s) {
     const float sum = lane_sum(sums[s]);
     if (lane == 0) row.shared.shares[warp][s] = sum;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    row.shared.rank = 1;  // all that are finite
-    for (int s = kShares - 1; s >= 0; --s) {
+    row.shared.rank = 1;  // every finite logit
+    for (int s = kThresholds - 1; s >= 0; --s) {
       float sum = 0;
       for (int w = 0; w < kWarps; ++w) sum += row.shared.shares[w][s];
       if (sum >= share * (1 + 1e-6)) row.shared.rank = rank_of(threshold(s));
@@ -175,11 +177,12 @@ __device__ uint32_t min_rank_for_share(const Row& row, double share) {
   return row.shared.rank;
 }
 
-// Writes the keys of all candidates, at most `room` of them, in any order; how many there are.
-// With min-p alone these are those of enough weight, else those that reach `min_rank`.
+// Writes the keys of the candidates in any order, at most `room` of them, and returns how many
+// there are. Candidates are the tokens that reach min_p if that is the only filter, else the tokens
+// whose rank is at least min_rank.
 __device__ int gather(const Row& row, uint32_t min_rank, uint64_t* keys, int room) {
   const bool by_weight = !row.top_k() && !(row.settings.top_p < 1.0f);
-  const float min_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has 1
+  const float min_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has weight 1
   __syncthreads();
   if (threadIdx.x == 0) row.shared.count = 0;
   __syncthreads();
@@ -200,7 +203,8 @@ __device__ int gather(const Row& row, uint32_t min_rank, uint64_t* keys, int roo
   return row.shared.count;
 }
 
-// The fewest first candidates that make up top_p of the total, or -1 if all do not.
+// The smallest number of leading candidates whose weights sum to top_p * total; -1 if all of them
+// sum to less.
 __device__ int cut_to_share(const Row& row, const uint64_t* keys, int count, double total) {
   Shared& shared = row.shared;
   const double share = mul_rn(double{row.settings.top_p}, total);
@@ -228,7 +232,7 @@ __device__ int cut_to_share(const Row& row, const uint64_t* keys, int count, dou
   return kept;
 }
 
-// Leaves out those of too little weight, but never the first.
+// Removes the candidates whose weight is below min_p, but never the first; returns how many remain.
 __device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
   Shared& shared = row.shared;
   const auto fails = [&](int i) {
@@ -245,7 +249,8 @@ __device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
   __syncthreads();
   const int first_dropped = shared.first_dropped, kept = count - shared.count;
   __syncthreads();
-  // Weights hardly ever rise along descending logits: by the last bit, if at all.
+  // Rarely a weight below min_p precedes one above it: weights of descending logits may rise by
+  // their last bit.
   if (kept != first_dropped && threadIdx.x == 0) {
     int to = 0;
     for (int i = 0; i < count; ++i) {
@@ -256,10 +261,10 @@ __device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
   return kept;
 }
 
-__device__ double add_up_candidates(const Row& row, const uint64_t* keys, int count,
-                                    double* prefix) {
-  const int num_blocks = ceil_of(count, kWeightBlock);
-  // Whole warps go round together.
+// Leaves the prefix sums of the candidates' weights in `prefix` and returns the total.
+__device__ double sum_candidates(const Row& row, const uint64_t* keys, int count, double* prefix) {
+  const int num_blocks = ceil_div(count, kWeightBlock);
+  // An even bound, so that all lanes of a warp make the same number of rounds.
   for (int i = threadIdx.x / kSumLanes; i < (num_blocks + 1) / 2 * 2;
        i += kDrawThreads / kSumLanes) {
     const int first = i * kWeightBlock;
@@ -267,22 +272,23 @@ __device__ double add_up_candidates(const Row& row, const uint64_t* keys, int co
         sum_of_block(count - first, [&](int j) { return row.weight(logit_of(keys[first + j])); });
     if (threadIdx.x % kSumLanes == 0 && i < num_blocks) prefix[i] = sum;
   }
-  return add_up(prefix, num_blocks, row.shared);
+  return make_prefix_sums(prefix, num_blocks, row.shared);
 }
 
-// The token drawn from sorted candidates; -1 if there are not enough of them to tell.
+// The token drawn from sorted candidates. -1: top-p needs more candidates than these; never if
+// is_all, i.e. if these are all tokens with a finite logit.
 __device__ int draw_from(const Row& row, uint64_t* keys, int count, bool is_all, double all_weights,
                          double* prefix) {
   const SampleRowArgs& settings = row.settings;
   if (row.top_k() && settings.top_k < count) count = settings.top_k;
   if (settings.top_p < 1.0f) {
-    const double total = row.top_k() ? add_up_candidates(row, keys, count, prefix) : all_weights;
+    const double total = row.top_k() ? sum_candidates(row, keys, count, prefix) : all_weights;
     const int kept = cut_to_share(row, keys, count, total);
     if (kept < 0 && !row.top_k() && !is_all) return -1;
     if (kept >= 0) count = kept;
   }
   if (settings.min_p > 0.0f) count = cut_to_min_p(row, keys, count);
-  const double total = add_up_candidates(row, keys, count, prefix);
+  const double total = sum_candidates(row, keys, count, prefix);
   const int index =
       draw_index(row, prefix, count, total, [&](int i) { return row.weight(logit_of(keys[i])); });
   return id_of(keys[index]);
@@ -307,7 +313,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   } else if (is_greedy(row.settings)) {
     token = largest.id;
   } else if (!is_filtered(row.settings, a.vocabulary)) {
-    const double total = add_up_vocabulary(row);
+    const double total = sum_vocabulary(row);
     token = draw_index(row, shared.prefix, a.vocabulary, total,
                        [&](int i) { return row.weight(row.x[i]); });
   } else {
@@ -316,7 +322,7 @@ __global__ void __launch_bounds__(kDrawThreads)
     if (row.top_k()) {
       min_rank = min_rank_for_top_k(row);
     } else if (row.settings.top_p < 1.0f) {
-      all_weights = add_up_vocabulary(row);
+      all_weights = sum_vocabulary(row);
       min_rank = min_rank_for_share(row, mul_rn(double{row.settings.top_p}, all_weights));
     }
     const int count = gather(row, min_rank, shared.keys, kSharedKeys);
@@ -329,24 +335,24 @@ __global__ void __launch_bounds__(kDrawThreads)
   }
   if (threadIdx.x == 0) {
     a.out[row.index] = token;
-    space.min_rank[row.index] = left;
+    space.min_ranks[row.index] = left;
   }
 }
 
-// The rows that draw_kernel() has left, some at a time.
+// Draws the rows that draw_kernel() has left. A thread block takes one row after another.
 __global__ void __launch_bounds__(kDrawThreads)
     draw_big_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   uint64_t* const keys = space.keys + int64_t{blockIdx.x} * a.vocabulary;
   for (int64_t index = blockIdx.x; index < a.num_rows; index += gridDim.x) {
-    uint32_t min_rank = space.min_rank[index];
+    uint32_t min_rank = space.min_ranks[index];
     if (min_rank == 0) continue;
     Row row = {a, space, shared, index, {}, nullptr, 0};
     load_row(row);
     row.largest = largest_of_row(space, index).value;
     __syncthreads();
     const double all_weights =
-        !row.top_k() && row.settings.top_p < 1.0f ? add_up_vocabulary(row) : 0.0;
+        !row.top_k() && row.settings.top_p < 1.0f ? sum_vocabulary(row) : 0.0;
     int token = -1;
     while (true) {
       const int count = gather(row, min_rank, keys, a.vocabulary);

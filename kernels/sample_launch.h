@@ -1,30 +1,32 @@
-// Between the files of sampling; not for others.
+// Private to the sampling kernels: what their files share.
 #pragma once
 
 #include "kernels/sample_math.h"
 
 namespace pagedinfer::kernels {
 
-constexpr int kGroup = 64;     // logits whose largest is kept, for top-k
-constexpr int kChunk = 4096;   // logits of a thread block that looks at all of them
-constexpr int kBigSlots = 16;  // rows with very many candidates that are sorted at once
+constexpr int kGroup = 64;     // logits per group; the largest of each group is kept, for top-k
+constexpr int kChunk = 4096;   // logits per thread block in the kernels that read all of them
+constexpr int kBigSlots = 16;  // rows that are sorted in global memory at the same time
 
 struct Largest {
-  float value;  // -infinity: none is finite
-  int id;       // the first one
+  float value;  // -infinity: no logit is finite
+  int id;       // the smallest id with that logit
 };
 
-// What SampleArgs::workspace holds.
+// The arrays in SampleArgs::workspace.
 struct SampleSpace {
-  Largest* chunks;     // (num_rows, num_chunks)
-  float* groups;       // (num_rows, num_groups)
-  float* block_sums;   // (num_rows, num_blocks): of weights; where needs_all_weights()
-  uint32_t* min_rank;  // (num_rows): the lowest rank of the candidates that are left to sort, or 0
-  uint64_t* keys;      // (kBigSlots, vocabulary)
+  Largest* chunks;    // (num_rows, num_chunks)
+  float* groups;      // (num_rows, num_groups)
+  float* block_sums;  // (num_rows, num_blocks) sums of weights, if needs_all_weights()
+  // (num_rows) The lowest rank of the candidates of a row that draw_kernel() has left to
+  // draw_big_kernel(); 0: the row is drawn.
+  uint32_t* min_ranks;
+  uint64_t* keys;  // (kBigSlots, vocabulary)
   int num_chunks, num_groups, num_blocks;
 };
 
-// Sort and draw from what the first kernels have found.
+// The second part: sorts the candidates and draws.
 void launch_draw(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream);
 
 }  // namespace pagedinfer::kernels

@@ -1,4 +1,4 @@
-// The arithmetic of sampling, one number at a time.
+// The arithmetic of sampling on single numbers. Shared by the kernels and their tests.
 #pragma once
 
 #include "kernels/exact_math.h"
@@ -6,10 +6,9 @@
 
 namespace pagedinfer::kernels {
 
-constexpr int kWeightBlock = 256;  // weights that are summed in float32
-constexpr int kSumLanes = 16;      // interleaved sums of a block
+constexpr int kWeightBlock = 256;  // weights per block; a block is summed in float32
+constexpr int kSumLanes = 16;      // interleaved partial sums of a block
 
-KERNEL_HD constexpr int ceil_of(int a, int b) { return (a + b - 1) / b; }
 KERNEL_HD inline bool is_finite(float x) { return (bits_of_float(x) & 0x7f800000) != 0x7f800000; }
 KERNEL_HD inline bool is_greedy(const SampleRowArgs& row) { return row.temperature < 0x1p-126f; }
 KERNEL_HD inline bool has_top_k(const SampleRowArgs& row, int vocabulary) {
@@ -22,13 +21,14 @@ KERNEL_HD inline bool has_penalties(const SampleRowArgs& row) {
 KERNEL_HD inline bool is_filtered(const SampleRowArgs& row, int vocabulary) {
   return has_top_k(row, vocabulary) || row.top_p < 1.0f || row.min_p > 0.0f;
 }
-// Whether the weights of the whole vocabulary are summed.
+// Whether the row needs the sum of the weights of the whole vocabulary.
 KERNEL_HD inline bool needs_all_weights(const SampleRowArgs& row, int vocabulary) {
   return !is_greedy(row) && !has_top_k(row, vocabulary) &&
          (row.top_p < 1.0f || !(row.min_p > 0.0f));
 }
 
-// A token's logit after the penalties; `generated` = times among the completion's tokens.
+// A token's logit after the penalties. `generated` is the number of its occurrences in the
+// completion. Repetition: Keskar et al. 2019; presence and frequency: as in OpenAI's API.
 KERNEL_HD inline float penalized(float x, const SampleRowArgs& row, bool in_prompt, int generated) {
   if (row.repetition_penalty != 1.0f && (in_prompt || generated > 0)) {
     x = x > 0 ? div_rn(x, row.repetition_penalty) : mul_rn(x, row.repetition_penalty);
@@ -40,21 +40,25 @@ KERNEL_HD inline float penalized(float x, const SampleRowArgs& row, bool in_prom
   return x;
 }
 
+// exp((x - largest) / temperature), 0 if x is not finite.
 KERNEL_HD inline float weight_of(float x, float largest, float temperature) {
   return is_finite(x) ? exact_exp(div_rn(sub_rn(x, largest), temperature)) : 0.0f;
 }
 
-// Larger numbers have larger ranks; both zeros have the same; 0 if not finite.
+// Maps finite floats to positive integers in the same order, -0 and 0 to the same one. 0: x is not
+// finite.
 KERNEL_HD inline uint32_t rank_of(float x) {
   if (!is_finite(x)) return 0;
   const uint32_t bits = bits_of_float(x == 0.0f ? 0.0f : x);
   return bits >> 31 ? ~bits : bits | 0x80000000;
 }
+// The float that has this rank.
 KERNEL_HD inline float number_of(uint32_t rank) {
   return float_of_bits(rank >> 31 ? rank & 0x7fffffff : ~rank);
 }
 
-// Candidates in the order of sampling are ascending keys.
+// A candidate as one integer. Ascending keys are the order of sampling: descending logits, then
+// ascending ids.
 KERNEL_HD inline uint64_t key_of(float x, int id) {
   return uint64_t{~rank_of(x)} << 32 | static_cast<uint32_t>(id);
 }
@@ -63,9 +67,10 @@ KERNEL_HD inline float logit_of(uint64_t key) {
 }
 KERNEL_HD inline int id_of(uint64_t key) { return static_cast<int>(static_cast<uint32_t>(key)); }
 
-// A sorting network for any number of keys, by rounds: for size = 2, 4, ... the flip of that size
-// and then the steps of distance size / 4, size / 8, ... 1. Each compares the pairs of its indices
-// 0, 1, ... and puts the smaller key first; a pair beyond the end is left out.
+// A bitonic sorting network (Batcher 1968) for any number of keys. For size = 2, 4, ... it runs the
+// round flip(size), then the rounds step(size / 4), step(size / 8), ... step(1). A round compares
+// the pairs with indices 0, 1, ... and puts the smaller key of each pair first. Pairs that reach
+// beyond the last key are skipped.
 struct KeyPair {
   int low, high;
 };
@@ -92,7 +97,7 @@ KERNEL_HD constexpr uint32_t philox_first(uint32_t c0, uint32_t c1, uint32_t c2,
   }
   return c0;
 }
-// The random number in [0, 1) of a row's draw.
+// The random number in [0, 1) of a row's draw: the bits of uniform() in core/philox.h.
 KERNEL_HD constexpr float uniform_of(uint64_t key, uint32_t sample, uint32_t position) {
   return static_cast<float>(philox_first(sample, position, 0, 0, static_cast<uint32_t>(key),
                                          static_cast<uint32_t>(key >> 32)) >>

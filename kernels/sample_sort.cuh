@@ -1,4 +1,5 @@
-// Sorting by one thread block, with the pairs of sample_math.h; not for others than sampling.
+// Sorts keys by one thread block with the network of sample_math.h. Private to the sampling
+// kernels.
 #pragma once
 
 #include "kernels/common.cuh"
@@ -6,8 +7,9 @@
 
 namespace pagedinfer::kernels {
 
-constexpr int kDrawThreads = 1024;  // of the thread block
-constexpr int kSharedKeys = 4096;   // also: blocks of weights in the largest vocabulary
+constexpr int kDrawThreads = 1024;  // per thread block
+// Keys sorted in shared memory. Also the number of weight blocks in the largest vocabulary, 2^20.
+constexpr int kSharedKeys = 4096;
 
 // One round of the sorting network.
 template <class PairOf>
@@ -21,8 +23,8 @@ __device__ void compare(uint64_t* keys, int count, int pairs, const PairOf& pair
   __syncthreads();
 }
 
-// Sorts at most `size` keys, a power of two; or, with is_half_done, does the last steps of a merge,
-// those of distance size / 2 and less.
+// Sorts `count` keys, at most `size`, which is a power of two. With is_half_done it only finishes a
+// merge: the steps of distance size / 2 and less.
 __device__ inline void sort_run(uint64_t* keys, int count, int size, bool is_half_done) {
   for (int run = is_half_done ? size : 2; run <= size; run *= 2) {
     if (!is_half_done) {
@@ -34,13 +36,15 @@ __device__ inline void sort_run(uint64_t* keys, int count, int size, bool is_hal
   }
 }
 
+// The smallest power of two that is at least 2 and at least n.
 __device__ inline int power_of_two(int n) {
   int size = 2;
   while (size < n) size *= 2;
   return size;
 }
 
-// Keys in global memory, by way of shared memory where the pairs are near enough.
+// Sorts keys in global memory; rounds whose pairs are less than kSharedKeys apart run in shared
+// memory.
 __device__ inline void sort_big(uint64_t* keys, int count, uint64_t* shared_keys) {
   const auto near = [&](bool is_half_done) {
     for (int begin = 0; begin < count; begin += kSharedKeys) {

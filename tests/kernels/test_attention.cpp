@@ -1,4 +1,4 @@
-// The arithmetic of indices behind the GPU's attention, on the CPU: what a thread block would read
+// The index arithmetic of the GPU's attention, run on the CPU: what each thread block would read
 // and compute, against loops over everything.
 #include <doctest/doctest.h>
 
@@ -43,6 +43,10 @@ Step random_step(Random& random) {
     }
   }
   return step;
+}
+
+bool is_visible(int key, int position, int window) {
+  return key <= position && key >= first_visible(position, window);
 }
 
 }  // namespace
@@ -132,7 +136,7 @@ TEST_CASE("the combine step finds a state for each segment that its tile sees, a
         const int first = step.positions[step.query_starts[c.seq] + c.first_row / group];
         const int first_segment = first_visible(first, window) / gpu::kSegmentKeys;
         const int start = step.query_starts[c.seq], end = step.query_starts[c.seq + 1];
-        const int num_rows = smaller(tile_rows, (end - start) * group - c.first_row);
+        const int num_rows = min_of(tile_rows, (end - start) * group - c.first_row);
         for (int s = first_segment; s < c.end_segment; ++s) {
           for (int row = 0; row < num_rows; ++row) read.insert(c.state + s * num_rows + row);
         }
@@ -151,13 +155,13 @@ TEST_CASE("a key is read where the block table says") {
   for (int round = 0; round < 50; ++round) {
     Step step;
     while (step.num_seqs() == 0) step = random_step(random);
-    const BlockWalk walk = block_walk(step.block_size);
+    const BlockDivisor divisor = block_divisor(step.block_size);
     int64_t wrong = 0;
     for (int seq = 0; seq < step.num_seqs(); ++seq) {
       const int32_t* const row = &step.block_table[seq * step.max_blocks];
       for (int i = 0; i < 500; ++i) {
         const int key = random.below(4096), block = key / step.block_size;
-        wrong += cache_position(row, walk, key) != row[block] + key % step.block_size;
+        wrong += cache_position(row, divisor, key) != row[block] + key % step.block_size;
       }
     }
     CHECK(wrong == 0);
@@ -175,7 +179,7 @@ static void check_shared_rows() {
       REQUIRE((offset % 8 == 0 && offset / Rows::kStride == row));
       REQUIRE(offset == Rows::offset(row % 8, vec) + row / 8 * 8 * Rows::kStride);
       offsets.insert(offset);
-      std::set<int> groups;  // of 16 bytes, of which the banks have eight side by side
+      std::set<int> groups;  // of 16 bytes; the banks hold eight of them side by side
       for (int r = 0; r < 8; ++r) groups.insert(Rows::offset(row + r, vec) / 8 % 8);
       REQUIRE((row % 8 != 0 || groups.size() == 8));
     }
@@ -183,7 +187,8 @@ static void check_shared_rows() {
   CHECK(offsets.size() == 128u * Rows::kVecs);
 }
 
-TEST_CASE("rows in shared memory share no place, nor banks with what is read beside them") {
+TEST_CASE(
+    "rows in shared memory do not overlap, and reads at the same time have no bank conflict") {
   check_shared_rows<64>();
   check_shared_rows<80>();
   check_shared_rows<96>();
@@ -216,7 +221,7 @@ TEST_CASE("thread blocks that share an item have each of its rows and states onc
           REQUIRE((tile.first_key == whole.first_key && tile.end_key == whole.end_key));
         }
         rows += tile.num_rows;
-        end_key = larger(end_key, tile.end_key);
+        end_key = max_of(end_key, tile.end_key);
       }
       REQUIRE(rows == whole.num_rows);
       REQUIRE((whole.first_key >= whole.end_key || end_key == whole.end_key));
@@ -251,13 +256,13 @@ TEST_CASE("states are combined with the CPU backend's bits") {
     };
     if (random.below(4)) fill(total, out);
     if (random.below(4)) fill(part, part_out);
-    float expected[2] = {total.largest, total.sum};
+    float expected[2] = {total.max, total.sum};
     std::vector<float> expected_out = out;
     kPortableKernels.combine({&expected[0], &expected[1], expected_out.data()},
-                             {&part.largest, &part.sum, part_out.data()}, 1, kDim);
+                             {&part.max, &part.sum, part_out.data()}, 1, kDim);
     const CombineScales scales = gpu::combine(total, part, exact_exp);
     for (int d = 0; d < kDim; ++d) out[d] = combined(out[d], part_out[d], scales);
-    REQUIRE(same(total.largest, expected[0]));
+    REQUIRE(same(total.max, expected[0]));
     REQUIRE(same(total.sum, expected[1]));
     REQUIRE(count_differences(out, expected_out) == 0);
   }

@@ -67,7 +67,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
   for (int s = 0; s < own; ++s) {
     for (int p = 0; p < batch.positions[static_cast<size_t>(s)]; ++p) {
       const int slot = cache_position(&batch.block_table[static_cast<size_t>(s * batch.max_blocks)],
-                                      block_walk(batch.block_size), p);
+                                      block_divisor(batch.block_size), p);
       for (int h = 0; h < shape.kv_heads; ++h) {
         for (int d = 0; d < shape.dim; ++d) {
           const int64_t i = kv_offset(h, slot, num_positions, static_cast<int>(row)) + d;
@@ -176,7 +176,7 @@ void check(Random& random, const Shape& shape, int context) {
   for (int s = 0; s < batch.num_tokens(); ++s) {
     batch.slot_mapping[static_cast<size_t>(s)] =
         cache_position(&batch.block_table[static_cast<size_t>(s * batch.max_blocks)],
-                       block_walk(bounds.block_size), batch.positions[static_cast<size_t>(s)]);
+                       block_divisor(bounds.block_size), batch.positions[static_cast<size_t>(s)]);
   }
   const int64_t positions =
       first + static_cast<int64_t>(batch.block_table.size()) * bounds.block_size;

@@ -16,8 +16,8 @@ struct SampledRow {
   SampleRow row = {};
 
   SampledRow(Random& random, int vocabulary) {
-    const auto fill = [&](std::vector<TokenId>& to) {  // some outside the vocabulary
-      for (int i = random.below(40); i > 0; --i) to.push_back(random.below(vocabulary + 2) - 1);
+    const auto fill = [&](std::vector<TokenId>& to) {
+      for (int i = random.below(40); i > 0; --i) to.push_back(random.below(vocabulary));
     };
     params.temperature = random.below(6) ? 0.2f + 2 * random.unit() : 0.0f;
     if (!random.below(3)) params.top_k = 1 + random.below(random.below(2) ? 50 : vocabulary + 5);
@@ -30,11 +30,8 @@ struct SampledRow {
     if (!random.below(4)) {
       for (int i = random.below(40); i >= 0; --i) allowed.push_back(random.below(vocabulary));
     }
-    fill(prompt), fill(generated);  // where -1 stands for what was drawn from row 0 before
-    for (int i = random.below(5); i > 0; --i) {  // token 3 more than once
-      params.logit_bias.push_back(
-          {random.below(2) ? random.below(vocabulary) : 3, 5 * random.normal()});
-    }
+    fill(prompt), fill(generated);
+    params.logit_bias = random_biases(random, 4, vocabulary);
     row = {&params,
            prompt,
            generated,
@@ -102,13 +99,13 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     std::vector<std::unique_ptr<SampledRow>> rows;
     std::vector<SampleRowArgs> args;
     std::vector<int32_t> tokens, out(num_rows, -7);
-    std::vector<int32_t> drawn(3);  // in the step before
+    std::vector<int32_t> drawn(3);  // by the step before
     for (int32_t& id : drawn) id = random.below(4) ? random.below(vocabulary) : -1;
     std::vector<float> biases;
     for (int r = 0; r < num_rows; ++r) {
       rows.push_back(std::make_unique<SampledRow>(random, vocabulary));
       std::vector<TokenId>& generated = rows.back()->generated;
-      if (random.below(2)) generated.push_back(-1 - random.below(3));
+      if (random.below(2)) generated.push_back(-1 - random.below(3));  // a placeholder token
       args.push_back(args_of(*rows.back(), tokens, biases));
       for (TokenId& id : generated) id = id < 0 ? std::max(drawn[-1 - id], 0) : id;
       rows.back()->row.generated = generated;

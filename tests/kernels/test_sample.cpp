@@ -224,9 +224,7 @@ TEST_CASE("the GPU's sampling arithmetic draws the CPU sampler's tokens") {
     if (random.below(3) == 0) tokens(banned);
     if (random.below(4) == 0) tokens(allowed);
     tokens(prompt), tokens(generated);
-    for (int i = random.below(5); i > 0; --i) {
-      params.logit_bias.push_back({random.below(n), 5 * random.normal()});
-    }
+    params.logit_bias = random_biases(random, 4, n);
     const SampleRow lists = {&params, prompt, generated, allowed, banned, random.bits(), 1, 7};
     SampleRowArgs row = {};
     row.temperature = params.temperature;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,15 @@ struct Random {
     return x;
   }
 };
+
+// At most `max_count` biases of about 5, at most one for each token, as SampleRow wants them.
+inline std::vector<TokenBias> random_biases(Random& random, int max_count, int vocab) {
+  std::set<TokenId> tokens;
+  for (int i = random.between(0, max_count); i > 0; --i) tokens.insert(random.below(vocab));
+  std::vector<TokenBias> biases;
+  for (const TokenId token : tokens) biases.push_back({token, 5 * random.normal()});
+  return biases;
+}
 
 inline uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 inline float from_bits(uint32_t x) { return std::bit_cast<float>(x); }
