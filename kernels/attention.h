@@ -1,12 +1,14 @@
-// Causal attention by position over the block table: prompts, chunks at any offset and decoding,
-// from any pool. A query's bits depend on its row of q and the visible keys and values only, not
-// on how it was planned, batched or chunked, nor on block size or pool.
+// Causal attention over a cache that a block table describes: whole prompts, chunks at any offset
+// and decode steps, with the paged and the contiguous pool. The bits of an output row depend only
+// on its row of q and on the keys and values that it sees, not on the plan, the batch, the chunk,
+// the block size or the pool.
 //
-// Softmax in float32, restarted every kSegmentKeys keys and combined in ascending order. With
-// bfloat16 or float16 and a head_dim of 64, 80, 96, 128 or 256 on tensor cores, p rounded to the
-// type for the product with V; else a slow kernel in float32, which ignores the plan. Prompts with
-// heads of 256 dimensions are slower where a block has 99 KiB of shared memory, as on sm_86 and
-// sm_89, than where it has 163 and more; the bits are the same.
+// The softmax is computed in float32. It restarts every kSegmentKeys keys, and the segments are
+// combined in ascending order. bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run
+// on tensor cores; there the probabilities are rounded to the type before the product with V.
+// Everything else runs a slow float32 kernel, which ignores the plan. Prompts with a head_dim of
+// 256 are slower on devices that give a thread block 99 KiB of shared memory (sm_86, sm_89) than
+// on those that give it 163 KiB or more; the bits are the same.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -15,7 +17,7 @@
 
 namespace pagedinfer::kernels {
 
-// AttentionTiles on the device.
+// AttentionTiles in device memory.
 struct AttentionWork {
   const AttentionItem* items;
   const AttentionCombine* combines;
@@ -35,11 +37,11 @@ struct AttentionArgs {
   int num_tokens, num_seqs, max_blocks, block_size;
   AttentionWork small, large;
   int64_t num_states;    // of the plan
-  int max_shared_bytes;  // that the device lets a block have: its opt-in limit
-  void* workspace;  // attention_workspace_bytes(), 16-byte aligned; free after the launch's kernels
+  int max_shared_bytes;  // per thread block: the device's opt-in limit
+  void* workspace;       // attention_workspace_bytes(), 16-byte aligned; used until the kernels end
 };
 
-// True if the slow kernel runs, which needs neither plan nor workspace.
+// True if launch_attention() runs the slow kernel, which needs neither plan nor workspace.
 bool attention_is_slow(const AttentionArgs& args);
 int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim);
 void launch_attention(const AttentionArgs& args, cudaStream_t stream);

@@ -1,12 +1,12 @@
-// Which piece of attention a thread block computes. Made on the host once per step from the
-// batch; good for every layer, whatever its window. Knows nothing of devices.
+// Which part of attention each thread block computes. Made on the host from the batch, once per
+// step, for every layer whatever its window. Knows nothing of devices.
 //
-// The queries of a sequence and the query heads that share a KV head are one list of rows,
-// row = query * group + head of the group, cut into tiles; the context is cut into segments of
-// kSegmentKeys at absolute multiples. A tile either takes all its segments in order (state < 0)
-// or is one of several items of one segment each, whose states the combine step takes in order.
-// Both give the same bits. An item or combine step of no segments writes nothing: they fill up a
-// launch.
+// The queries of a sequence and the query heads that share a KV head form one list of rows,
+// row = query * group + head within the group, which is cut into tiles. The context is cut into
+// segments of kSegmentKeys keys at absolute multiples. Either one item computes all segments of a
+// tile in order (state < 0), or the tile has an item for each segment and the combine kernel joins
+// their states in the same order. Both give the same bits. An item or a combine without segments
+// does nothing; such entries pad a launch to a fixed size.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct AttentionItem {
   int32_t seq;
   int32_t first_row;
   int32_t first_segment, end_segment;
-  int32_t state;  // where the states of its rows begin, or -1: writes the output
+  int32_t state;  // index of its first row's state; -1: it writes the output itself
 };
 
 struct AttentionCombine {
   int32_t seq;
   int32_t first_row;
   int32_t end_segment;
-  int32_t state;  // of segment 0; segment s has the next s-th num_rows states
+  int32_t state;  // first state of segment 0; segment s begins s * (rows of the tile) later
 };
 
 // Tiles of one size.
@@ -38,14 +38,14 @@ struct AttentionTiles {
 };
 
 struct AttentionPlan {
-  AttentionTiles small;    // kSmallTileRows: decoding
-  AttentionTiles large;    // kLargeTileRows: prompts, and groups of more heads than that
-  int64_t num_states = 0;  // rows of states, of both sizes together
+  AttentionTiles small;    // tiles of kSmallTileRows: decodes
+  AttentionTiles large;    // tiles of kLargeTileRows: prompts, and decodes with larger groups
+  int64_t num_states = 0;  // of both sizes together, each for one row
 };
 
-// query_starts (num_seqs + 1) and positions (num_tokens) as in a step's batch; group = heads per
-// KV head. Where more than max_states states would be needed, only the longest contexts are cut.
-// Reuses the plan's memory.
+// Plans a batch with these query_starts (num_seqs + 1) and positions (num_tokens); `group` is the
+// number of query heads per KV head. If cutting every tile would need more than max_states states,
+// only those with the longest contexts are cut. Overwrites `plan` and reuses its memory.
 void plan_attention(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
                     int group, int64_t max_states, AttentionPlan& plan);
 

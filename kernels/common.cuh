@@ -1,4 +1,4 @@
-// Conversions, vectors of 16 bytes and reductions for every kernel.
+// What every kernel uses: conversions, 16-byte vectors, reductions over a warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -33,7 +33,7 @@ __device__ inline __half from_float<__half>(float x) {
   return __float2half_rn(x);
 }
 
-// kCount elements that are loaded and stored at once.
+// kCount elements that one instruction loads or stores.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Vec {
   T at[kCount];
@@ -50,9 +50,10 @@ __device__ void store_vec(T* to, const Vec<T, kCount>& x) {
   *reinterpret_cast<Vec<T, kCount>*>(to) = x;
 }
 
-// float32 beside vectors of another type: 16 bytes at a time where there are so many.
+// Loads kCount floats, 16 bytes at a time if kCount is a multiple of 4: weights and tables for a
+// vector of kCount elements of a narrower type.
 template <int kCount>
-__device__ Vec<float, kCount> load_beside(const float* from) {
+__device__ Vec<float, kCount> load_f32(const float* from) {
   if constexpr (kCount % 4 != 0) {
     return load_vec<kCount>(from);
   } else {
@@ -67,13 +68,14 @@ __device__ Vec<float, kCount> load_beside(const float* from) {
   }
 }
 
-// The same in every lane. Groups of kLanes lanes, a power of two.
+// The sum over each group of kLanes lanes (a power of two), in every lane of the group.
 template <int kLanes = kWarp>
 __device__ float lane_sum(float x) {
 #pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
   return x;
 }
+// The maximum over the warp, in every lane.
 __device__ inline float lane_max(float x) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -89,7 +91,7 @@ inline bool in_vectors(Type type, Matrix x, int64_t cols) {
   return is_aligned(x.data) && x.stride % count == 0 && cols % count == 0;
 }
 
-// Calls f with a value of the type that `type` names.
+// Calls f with a zero of the C++ type that `type` names.
 template <class F>
 void with_type(Type type, const F& f) {
   switch (type) {

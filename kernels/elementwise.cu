@@ -1,11 +1,11 @@
-// A thread has 16 bytes of one row (one element where rows are not aligned). Bound by memory.
+// A thread handles 16 bytes of one row, or one element if rows are not aligned. Bound by memory.
 #include "kernels/common.cuh"
 #include "kernels/elementwise.h"
 
 namespace pagedinfer::kernels {
 namespace {
 
-// f(row, column) for every kVec-th column of every row.
+// Calls f(row, column) for every kVec-th column of every row.
 template <int kVec, class F>
 __global__ void row_kernel(const F f, int64_t cols) {
   const int64_t column = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * kVec;
@@ -59,7 +59,8 @@ struct Add {
 };
 
 __device__ float silu(float x) { return x / (1.0f + expf(-x)); }
-// x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
+// GELU in its tanh form (Hendrycks and Gimpel 2016), with u = sqrt(2/pi) (x + 0.044715 x^3):
+// x/2 (1 + tanh u) = x / (1 + exp(-2u)).
 __device__ float gelu_tanh(float x) {
   return x / (1.0f + expf(x * (-1.5957691216057308f - 0.07135481627260025f * (x * x))));
 }

@@ -5,7 +5,7 @@
 
 namespace pagedinfer::kernels {
 
-// out[i] = table[tokens[i]] * scale. Table and out have the same type.
+// out[i] = table[tokens[i]] * scale, all in one type.
 struct EmbedArgs {
   Type type;
   Matrix table;           // (vocabulary, cols)
@@ -26,7 +26,7 @@ struct GatherRowsArgs {
 };
 void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
 
-// x += y, or, with y_is_one_row, the same y to every row.
+// x += y. With y_is_one_row, y is (1, cols) and is added to every row.
 struct AddArgs {
   Type type;
   Matrix x, y;  // (num_rows, cols)
@@ -35,7 +35,7 @@ struct AddArgs {
 };
 void launch_add(const AddArgs& args, cudaStream_t stream);
 
-// out = activation(gate) * up; out may be gate or up.
+// out = activation(gate) * up. `out` may be `gate` or `up`.
 struct GateArgs {
   Type type;
   Matrix gate, up, out;  // (num_rows, cols)

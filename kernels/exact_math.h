@@ -1,5 +1,5 @@
-// float32 arithmetic that no compiler may fuse or reorder, so that kernels compiled in different
-// shapes, and the CPU, give the same bits. On the host this holds with -ffp-contract=off.
+// float32 arithmetic that no compiler may fuse or reorder, so that every kernel and the CPU give
+// the same bits. On the host this holds with -ffp-contract=off.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ KERNEL_HD inline uint32_t bits_of_float(float x) { return std::bit_cast<uint32_t
 KERNEL_HD inline float float_of_bits(uint32_t x) { return std::bit_cast<float>(x); }
 #endif
 
-// exp by range reduction and a polynomial, operation by operation the CPU backend's.
+// exp(x) by range reduction and a polynomial: the same operations as ops/cpu/vector_math.h, so the
+// same bits.
 KERNEL_HD inline float exact_exp(float x) {
   if (x != x) return x;
   if (x < -0x1.5d589ep+6f) return 0.0f;  // below the smallest normal number
@@ -54,7 +55,8 @@ struct CosSin {
   float cos, sin;
 };
 
-// Within 0.5000001 ulp for |angle| < 2^24; operation by operation the CPU backend's.
+// Within 0.5000001 ulp for |angle| < 2^24: the same operations as the CPU backend's rope table, so
+// the same bits.
 KERNEL_HD inline CosSin cos_sin(float angle) {
   const double round = 0x1.8p52, x = angle;
   const double shifted = add_rn(mul_rn(x, 0x1.45f306dc9c883p-1), round);

@@ -1,4 +1,4 @@
-// Keys and values to their places in the cache, and from block to block. Bound by memory.
+// Writes keys and values to the cache and copies blocks within it. Bound by memory.
 #include "kernels/common.cuh"
 #include "kernels/kv.h"
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) write_kv_kernel(const WriteKvArgs a)
   }
 }
 
-// Whole rows, the padding too, so that all is in vectors.
+// Copies whole rows with their padding, so that every access is a 16-byte vector.
 __global__ void __launch_bounds__(kThreads) copy_kv_kernel(const CopyKvArgs a, int row_vecs) {
   using Vec16 = Vec<uint32_t, 4>;
   const int64_t positions = a.cache.num_positions;

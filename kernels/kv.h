@@ -1,4 +1,4 @@
-// Writes to the cache that do no arithmetic. Bound by memory.
+// Writes to the cache, without arithmetic. Bound by memory.
 #pragma once
 
 #include "kernels/kv_layout.h"
@@ -9,15 +9,14 @@ namespace pagedinfer::kernels {
 struct WriteKvArgs {
   Type type;                    // of k, v and the cache
   Matrix k, v;                  // (num_rows, kv_heads * head_dim)
-  const int32_t* slot_mapping;  // (num_rows); a row of -1 is written nowhere
+  const int32_t* slot_mapping;  // (num_rows) cache positions; -1: the row is skipped
   int64_t num_rows;
   KvCache cache;
 };
 void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream);
 
-// Copies runs of positions to other positions of the same cache, keys and values of every head.
-// The copies of one launch run in no order: a destination is no other copy's source or
-// destination.
+// Copies runs of positions to other positions of the same cache: keys and values of every head.
+// REQUIRES: no copy writes what another copy of the launch reads or writes; they run in any order.
 struct CopyKvArgs {
   Type type;
   const int32_t* from;  // (num_copies) first positions

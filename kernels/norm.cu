@@ -1,6 +1,6 @@
-// RMSNorm. Bound by memory: a run's elements stay in registers between the sum and the scaling,
-// so that each is read once and written once. Narrow runs (heads) have a warp each, wide ones a
-// thread block.
+// RMSNorm. Bound by memory: a run's elements stay in registers between the sum and the scaling, so
+// that each is read once and written once. A narrow run (a head) is computed by a warp, a wide one
+// by a thread block.
 #include "kernels/common.cuh"
 #include "kernels/norm.h"
 
@@ -10,7 +10,8 @@ namespace {
 constexpr int kWarpsOfHeads = 4;
 constexpr int kMaxThreads = 1024;
 
-// The same sum in every thread of the run, which has threadIdx.x; a fixed order.
+// The sum over the threads of a run, in every one of them; threadIdx.x is the number in the run.
+// The order of additions is fixed.
 __device__ float run_sum(float x) {
   __shared__ float of_warp[kMaxThreads / kWarp];
   x = lane_sum(x);
@@ -22,11 +23,12 @@ __device__ float run_sum(float x) {
   return x;
 }
 
-// With kHeld > 0 a run has at most kHeld vectors per thread; with 0 any number, read twice.
+// With kHeld > 0, registers hold the run, at most kHeld vectors per thread; with 0, a run of any
+// width is read twice.
 template <class T, int kVec, int kHeld>
 __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs a) {
   const int64_t run = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
-  if (run >= a.num_rows * a.runs) return;  // a whole warp; a block of one run never
+  if (run >= a.num_rows * a.runs) return;  // whole warps return; a block with one run never does
   const int64_t row = run / a.runs, first = run % a.runs * a.width;
   const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride + first;
   T* const residual = a.residual.data == nullptr
@@ -34,8 +36,8 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
                           : static_cast<T*>(a.residual.data) + row * a.residual.stride + first;
   T* const out = static_cast<T*>(a.out.data) + row * a.out.stride + first;
 
-  // Loads a vector, adds it to the residual, and to `sum` its squares.
-  const auto take = [&](int64_t i, float& sum) {
+  // Loads a vector, adds the residual and stores that sum in it, and adds the squares to `sum`.
+  const auto load_and_sum = [&](int64_t i, float& sum) {
     auto value = load_vec<kVec>(x + i);
     if (residual != nullptr) {
       const auto before = load_vec<kVec>(residual + i);
@@ -49,8 +51,9 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
     for (int j = 0; j < kVec; ++j) sum += to_float(value.at[j]) * to_float(value.at[j]);
     return value;
   };
-  const auto give = [&](int64_t i, Vec<T, kVec> value, float scale) {
-    const auto weight = load_beside<kVec>(a.weight + i);
+  // Scales a vector and stores it.
+  const auto store_scaled = [&](int64_t i, Vec<T, kVec> value, float scale) {
+    const auto weight = load_f32<kVec>(a.weight + i);
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
       value.at[j] = from_float<T>(to_float(value.at[j]) * scale * (weight.at[j] + a.offset));
@@ -59,25 +62,26 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
   };
   const auto scale_of = [&](float sum) { return 1.0f / sqrtf(sum / float(a.width) + a.eps); };
 
-  // Not 64 bits: nvcc 13.0 would store what is held number by number.
+  // 32-bit: with 64-bit indices nvcc 13.0 stores the held vectors element by element.
   const int begin = threadIdx.x * kVec, step = blockDim.x * kVec;
   float sum = 0.0f;
   if constexpr (kHeld > 0) {
     Vec<T, kVec> held[kHeld];
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
-      if (begin + i * step < a.width) held[i] = take(begin + i * step, sum);
+      if (begin + i * step < a.width) held[i] = load_and_sum(begin + i * step, sum);
     }
     const float scale = scale_of(run_sum(sum));
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
-      if (begin + i * step < a.width) give(begin + i * step, held[i], scale);
+      if (begin + i * step < a.width) store_scaled(begin + i * step, held[i], scale);
     }
   } else {
-    for (int64_t i = begin; i < a.width; i += step) take(i, sum);
+    for (int64_t i = begin; i < a.width; i += step) load_and_sum(i, sum);
     const float scale = scale_of(run_sum(sum));
     const T* const summed = residual != nullptr ? residual : x;
-    for (int64_t i = begin; i < a.width; i += step) give(i, load_vec<kVec>(summed + i), scale);
+    for (int64_t i = begin; i < a.width; i += step)
+      store_scaled(i, load_vec<kVec>(summed + i), scale);
   }
 }
 

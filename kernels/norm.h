@@ -1,18 +1,18 @@
-// RMSNorm (Zhang and Sennrich 2019) with the residual sum before it. Bound by memory.
+// RMSNorm (Zhang and Sennrich 2019), with the addition to the residual before it. Bound by memory.
 #pragma once
 
 #include "kernels/types.h"
 
 namespace pagedinfer::kernels {
 
-// With `residual`: residual += x first, rounded to its type, and that is what is normalized.
-// Every run of `width` elements of a row is normalized, then scaled by weight + offset:
+// Normalizes every run of `width` elements of a row and scales it by weight + offset:
 //   out = r / sqrt(mean(r^2) + eps) * (weight + offset)
-// A row's bits depend on that row, width and type only. out may be x.
+// where r is x or, with `residual`, the new residual: residual += x, rounded to its type.
+// A row's bits depend only on that row, the width and the type. `out` may be `x`.
 struct RmsNormArgs {
   Type type;
   Matrix x;             // (num_rows, runs * width)
-  Matrix residual;      // the same, or data = nullptr
+  Matrix residual;      // (num_rows, runs * width), or data = nullptr: none
   const float* weight;  // (width)
   float offset, eps;
   Matrix out;  // (num_rows, runs * width)

@@ -1,5 +1,5 @@
-// Rotary embedding. Bound by memory: in launch_qkv() each number of q, k and v is read once from
-// memory (a norm's second look finds it in the cache) and written once.
+// Rotary position embedding. Bound by memory: launch_qkv() reads each number of q, k and v once
+// from memory (a norm's second read hits the L1 or L2 cache) and writes it once.
 #include "kernels/common.cuh"
 #include "kernels/exact_math.h"
 #include "kernels/rope.h"
@@ -20,10 +20,11 @@ __global__ void rope_table_kernel(const RopeTableArgs a) {
   to[i + a.half] = value.sin;
 }
 
-// Rotates `low` against `high` by the angles of columns [i, i + kVec) of a table's row.
+// Rotates the pairs (low[j], high[j]) by the angles whose cosines begin at `cos` and whose sines
+// begin at cos + half.
 template <int kVec>
 __device__ void rotate(float (&low)[kVec], float (&high)[kVec], const float* cos, int half) {
-  const auto cosines = load_beside<kVec>(cos), sines = load_beside<kVec>(cos + half);
+  const auto cosines = load_f32<kVec>(cos), sines = load_f32<kVec>(cos + half);
 #pragma unroll
   for (int j = 0; j < kVec; ++j) {
     const float a = low[j], b = high[j], c = cosines.at[j], s = sines.at[j];
@@ -64,14 +65,15 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const RopeArgs a) {
   }
 }
 
-// `lanes` (a power of two) neighbours of a warp have one head of q, k or v.
+// Each group of `lanes` neighbouring lanes (a power of two) computes one head of q, k or v.
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lanes) {
   const int q_heads = a.q.data == nullptr ? 0 : a.heads, kv_heads = a.cache.kv_heads;
   const int heads = q_heads + 2 * kv_heads;
   const int64_t index = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
   const int lane = threadIdx.x % lanes;
-  const bool valid = index < a.num_rows * heads;  // all lanes take part in the sums
+  const bool valid =
+      index < a.num_rows * heads;  // no early return: all lanes take part in the shuffles
   const int64_t row = valid ? index / heads : 0;
   const int head = valid ? static_cast<int>(index % heads) : 0;
   const bool is_q = head < q_heads, is_v = head >= q_heads + kv_heads;
@@ -107,8 +109,8 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     load_floats(low, x + i);
     load_floats(high, x + half + i);
     if (weight != nullptr) {
-      const auto first = load_beside<kVec>(weight + i);
-      const auto second = load_beside<kVec>(weight + half + i);
+      const auto first = load_f32<kVec>(weight + i);
+      const auto second = load_f32<kVec>(weight + half + i);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         low[j] = low[j] * scale * (first.at[j] + a.offset);

@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021), alone and as one pass with what surrounds it.
+// Rotary position embedding (Su et al. 2021), alone and in one pass with the norms of the heads and
+// the writes to the cache.
 #pragma once
 
 #include "kernels/kv_layout.h"
@@ -6,8 +7,8 @@
 
 namespace pagedinfer::kernels {
 
-// out = cos and then sin of float(position) * inv_freq, the angle rounded to float32: the
-// CPU backend's bits.
+// Writes the cosines and then the sines of the angles float(position) * inv_freq, which are rounded
+// to float32. The bits are those of the CPU backend.
 struct RopeTableArgs {
   const int32_t* positions;  // (num_rows), below 2^24
   const float* inv_freq;     // (half)
@@ -29,9 +30,9 @@ struct RopeArgs {
 };
 void launch_rope(const RopeArgs& args, cudaStream_t stream);
 
-// In one pass over q, k and v: the heads of q and k are normalized (if there is a weight) and
-// rotated (if there is a table); q stays in place, k and v go to the cache and are not changed
-// where they are. Rounded once, at the end. REQUIRES: an even head_dim.
+// One pass over q, k and v: normalizes the heads of q and k (if there is a weight), rotates them
+// (if there is a table), stores q in place and k and v in the cache. `k` and `v` themselves do not
+// change. Results are rounded once, at the end. REQUIRES: head_dim is even.
 struct QkvArgs {
   Type type;
   Matrix q;     // (num_rows, heads * head_dim), or data = nullptr
@@ -39,10 +40,10 @@ struct QkvArgs {
   int64_t num_rows;
   int heads;
   const float *q_weight, *k_weight;  // (head_dim), or nullptr
-  float offset, eps;                 // of the norms, as RmsNormArgs
+  float offset, eps;                 // of the norms, as in RmsNormArgs
   const float* table;                // (num_rows, head_dim): cos, then sin; or nullptr
   int64_t table_stride;
-  const int32_t* slot_mapping;  // (num_rows): the position in the cache; -1: written nowhere
+  const int32_t* slot_mapping;  // (num_rows) cache positions; -1: k and v are skipped
   KvCache cache;                // of the same type
 };
 void launch_qkv(const QkvArgs& args, cudaStream_t stream);

@@ -1,5 +1,5 @@
-// The instructions that attention is made of: asynchronous copies to shared memory, ldmatrix and
-// mma.m16n8k16. With g = lane / 4 and t = lane % 4, a 16 x 8 accumulator holds in each lane the
+// The instructions of attention: asynchronous copies to shared memory, ldmatrix, mma.m16n8k16 and
+// ex2. With g = lane / 4 and t = lane % 4, a 16 x 8 accumulator holds in each lane the
 // elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace pagedinfer::kernels {
 
-// 16 bytes; zeros, and nothing is read, if not `valid`.
+// Copies 16 bytes; if not `valid`, writes zeros and reads nothing.
 __device__ inline void copy_async(void* to_shared, const void* from, bool valid) {
   const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
@@ -16,7 +16,7 @@ __device__ inline void copy_async(void* to_shared, const void* from, bool valid)
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 template <int kPending>
-__device__ void wait_for_copies() {  // until at most kPending groups are under way
+__device__ void wait_for_copies() {  // until at most kPending groups are pending
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
@@ -58,7 +58,7 @@ __device__ inline void multiply_add<__half>(float (&c)[4], const uint32_t (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two neighbours of a row, the first in the lower half.
+// Two neighbouring elements of a row, the first in the lower half.
 template <class T>
 __device__ uint32_t pack_pair(float first, float second);
 template <>

@@ -65,8 +65,8 @@ double worst_error(Random& random, const Shape& shape, const Sequence<T>& seq) {
   return worst;
 }
 
-// All sequences side by side, a chunk of each at a time, in scattered blocks. What no token has
-// been written to is NaN.
+// Computes all sequences together, a chunk of each per step, in scattered blocks. Cache positions
+// that no token has been written to are NaN.
 template <class T, class ChunkOf>
 void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int block_size,
          int64_t max_states, const ChunkOf& chunk_of) {
