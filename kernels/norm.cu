@@ -80,8 +80,9 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_kernel(const RmsNormArgs
     for (int64_t i = begin; i < a.width; i += step) load_and_sum(i, sum);
     const float scale = scale_of(run_sum(sum));
     const T* const summed = residual != nullptr ? residual : x;
-    for (int64_t i = begin; i < a.width; i += step)
+    for (int64_t i = begin; i < a.width; i += step) {
       store_scaled(i, load_vec<kVec>(summed + i), scale);
+    }
   }
 }
 

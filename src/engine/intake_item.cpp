@@ -15,8 +15,9 @@ namespace {
 
 RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
   if (draft.prompt || draft.has_messages) {
-    if (draft.prompt && draft.prompt->empty())
+    if (draft.prompt && draft.prompt->empty()) {
       return {"empty_prompt", "the prompt is an empty string"};
+    }
     if (!can_tokenize) {
       return {"no_tokenizer",
               fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "

@@ -189,9 +189,9 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
     print_hints();
     if (!shows_progress || !progress.due(stats.end)) return;
     state.elapsed = stats.end - loaded;
-    if (const std::optional<LineCount> lines = intake.num_lines()) {
-      state.total = lines->count;
-      state.total_is_estimate = lines->is_estimate;
+    if (const std::optional<LineCount> count = intake.num_lines()) {
+      state.total = count->count;
+      state.total_is_estimate = count->is_estimate;
     }
     state.out_of_turn = outlets.records().num_waiting();
     state.running = stats.running;

@@ -24,8 +24,9 @@ struct LineHint {
 inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
   constexpr size_t kMaxHints = 100;
   const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
-  if (hints.size() < kMaxHints && std::ranges::none_of(hints, same))
+  if (hints.size() < kMaxHints && std::ranges::none_of(hints, same)) {
     hints.push_back(std::move(more));
+  }
 }
 
 // A few lines that are worked on as one, and what becomes of them.

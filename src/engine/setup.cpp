@@ -50,8 +50,9 @@ ChatSettings make_chat(const Config& config, const Setup& setup) {
       .format = read_chat_format(setup.model_dir, config.chat_template, config.chat_date),
       .wrap_prompts = config.chat,
       .system = config.system};
-  if (config.chat && chat.format.known == nullptr)
+  if (config.chat && chat.format.known == nullptr) {
     throw Error(fmt::format("--chat: {}: {}", setup.model_dir, chat.format.problem));
+  }
   if (config.chat && setup.tokenizer == nullptr) {
     throw Error(fmt::format("--chat: {} has no tokenizer", setup.model_dir));
   }

@@ -130,8 +130,9 @@ void check_scheduling(const Config& config) {
         *config.max_step_tokens, *config.max_batch_size));
   }
   // What is left is about the model's length; without --max-model-len it comes after loading.
-  if (config.max_model_len)
+  if (config.max_model_len) {
     resolve(config, *config.max_model_len, config.device == Config::Device::kCuda);
+  }
 }
 
 void check_sampling(const Config::Sampling& sampling) {

@@ -48,8 +48,9 @@ void JsonObject::fail(std::string_view key, std::string_view message) const {
 
 std::optional<element> JsonObject::find(std::string_view key) const {
   std::optional<element> found;
-  for (const auto field : object_)
+  for (const auto field : object_) {
     if (field.key == key) found = field.value;
+  }
   if (found && found->is_null()) return std::nullopt;
   return found;
 }
@@ -61,8 +62,9 @@ JsonObject JsonObject::within(std::string_view key, simdjson::dom::object object
 int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
                                int64_t max) const {
   int64_t integer = 0;
-  if (value.get(integer) != simdjson::SUCCESS || integer < min || integer > max)
+  if (value.get(integer) != simdjson::SUCCESS || integer < min || integer > max) {
     fail(key, fmt::format("is {}, expected an integer from {} to {}", shown(value), min, max));
+  }
   return integer;
 }
 
@@ -81,8 +83,9 @@ std::optional<double> JsonObject::find_number(std::string_view key, NumberRange 
   const auto value = find(key);
   if (!value) return std::nullopt;
   double number = 0;
-  if (value->get(number) != simdjson::SUCCESS || !range.contains(number))
+  if (value->get(number) != simdjson::SUCCESS || !range.contains(number)) {
     fail(key, fmt::format("is {}, expected {}", shown(*value), text_of(range)));
+  }
   return number;
 }
 
@@ -90,8 +93,9 @@ std::optional<bool> JsonObject::find_bool(std::string_view key) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
   bool truth = false;
-  if (value->get(truth) != simdjson::SUCCESS)
+  if (value->get(truth) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected true or false", shown(*value)));
+  }
   return truth;
 }
 
@@ -99,8 +103,9 @@ std::optional<std::string> JsonObject::find_string(std::string_view key) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
   std::string_view text;
-  if (value->get(text) != simdjson::SUCCESS)
+  if (value->get(text) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected a string", shown(*value)));
+  }
   return std::string(text);
 }
 
@@ -108,8 +113,9 @@ std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
   simdjson::dom::object object;
-  if (value->get(object) != simdjson::SUCCESS)
+  if (value->get(object) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected an object", shown(*value)));
+  }
   return within(key, object);
 }
 
@@ -117,13 +123,15 @@ std::vector<std::string> JsonObject::strings(std::string_view key) const {
   const auto value = find(key);
   if (!value) return {};
   simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS)
+  if (value->get(list) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected a list of strings", shown(*value)));
+  }
   std::vector<std::string> all;
   for (const element item : list) {
     std::string_view text;
-    if (item.get(text) != simdjson::SUCCESS)
+    if (item.get(text) != simdjson::SUCCESS) {
       fail(key, fmt::format("holds {}, expected strings", shown(item)));
+    }
     all.emplace_back(text);
   }
   return all;
@@ -133,13 +141,15 @@ std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
   const auto value = find(key);
   if (!value) return {};
   simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS)
+  if (value->get(list) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected a list of objects", shown(*value)));
+  }
   std::vector<JsonObject> all;
   for (const element item : list) {
     simdjson::dom::object object;
-    if (item.get(object) != simdjson::SUCCESS)
+    if (item.get(object) != simdjson::SUCCESS) {
       fail(key, fmt::format("holds {}, expected objects", shown(item)));
+    }
     all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object);
   }
   return all;
@@ -149,8 +159,9 @@ std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int
   const auto value = find(key);
   if (!value) return {};
   simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS)
+  if (value->get(list) != simdjson::SUCCESS) {
     fail(key, fmt::format("is {}, expected a list of integers", shown(*value)));
+  }
   std::vector<int64_t> all;
   for (const element item : list) all.push_back(as_integer(key, item, min, max));
   return all;
@@ -189,10 +200,12 @@ JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(p
 
 void JsonFile::parse(const simdjson::padded_string& text) {
   element root;
-  if (const auto error = parse_model_json(parser_, text).get(root); error != simdjson::SUCCESS)
+  if (const auto error = parse_model_json(parser_, text).get(root); error != simdjson::SUCCESS) {
     throw Error(fmt::format("{}: not JSON: {}", path_, simdjson::error_message(error)));
-  if (root.get(root_) != simdjson::SUCCESS)
+  }
+  if (root.get(root_) != simdjson::SUCCESS) {
     throw Error(fmt::format("{}: is {}, expected a JSON object", path_, shown(root)));
+  }
 }
 
 }  // namespace pagedinfer

@@ -88,8 +88,9 @@ class Numbers {
   }
 
   std::string_view name_here() const {
-    for (const std::string_view name : kNames)
+    for (const std::string_view name : kNames) {
       if (rest_.starts_with(name)) return name;
+    }
     return {};
   }
 

@@ -22,8 +22,9 @@ MappedFile::MappedFile(const std::string& path) {
   void* data = nullptr;
   // A mapping of no bytes is an error, a file of no bytes is not.
   if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED)
+  if (data == MAP_FAILED) {
     throw Error(fmt::format("{}: cannot map: {}", path, std::strerror(errno)));
+  }
   bytes_ = {static_cast<const std::byte*>(data), size};
 }
 
@@ -32,8 +33,9 @@ MappedFile MappedFile::zeros(size_t bytes) {
   if (bytes == 0) return memory;
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED)
+  if (data == MAP_FAILED) {
     throw Error(fmt::format("no {} bytes of memory: {}", bytes, std::strerror(errno)));
+  }
   memory.bytes_ = {static_cast<const std::byte*>(data), bytes};
   return memory;
 }

@@ -56,9 +56,10 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
   int64_t total = 0;
   for (const Declared& d : tensors) {
     int64_t elements = 0;
-    if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMax || total > kMax)
+    if (__builtin_mul_overflow(d.rows, d.cols, &elements) || elements > kMax || total > kMax) {
       throw Error(fmt::format("{}: tensor '{}' of [{}, {}] is too large", source, shortened(d.name),
                               d.rows, d.cols));
+    }
     total += (bytes_of(d) + kAlignment - 1) / kAlignment * kAlignment;
   }
   files_.push_back(MappedFile::zeros(static_cast<size_t>(total)));
@@ -89,18 +90,21 @@ void Checkpoint::add_shards(const std::string& dir, const std::string& index_pat
     std::string_view value;
     if (field.value.get(value) != simdjson::SUCCESS) value = {};
     const std::string shard(value);
-    if (shard.empty() || shard.find('/') != std::string::npos || shard == "..")
+    if (shard.empty() || shard.find('/') != std::string::npos || shard == "..") {
       weight_map->fail(field.key,
                        fmt::format("is '{}', expected the name of a file", shortened(shard)));
+    }
     const std::string path = dir + "/" + shard;
-    if (!file_exists(path))
+    if (!file_exists(path)) {
       throw Error(fmt::format("{}: is missing, {} expects tensor '{}' in it", path, index_path,
                               shortened(field.key)));
+    }
     if (!shards.contains(shard)) shards[shard] = add_file(path);
     const auto found = shards[shard].find(field.key);
-    if (found == shards[shard].end())
+    if (found == shards[shard].end()) {
       throw Error(fmt::format("{}: no tensor '{}', which {} expects in it", path,
                               shortened(field.key), index_path));
+    }
     tensors_[std::string(field.key)] = found->second;
   }
 }
@@ -113,8 +117,9 @@ std::vector<std::string> Checkpoint::names() const {
 
 const StoredTensor& Checkpoint::stored(std::string_view name) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end())
+  if (found == tensors_.end()) {
     throw Error(fmt::format("{}: no tensor '{}'", source_, shortened(name)));
+  }
   return found->second;
 }
 
@@ -127,9 +132,10 @@ bool Checkpoint::same(std::string_view a, std::string_view b) const {
 DType Checkpoint::dtype(std::string_view name) const {
   const StoredTensor& tensor = stored(name);
   const auto type = dtype_of(tensor.type);
-  if (!type)
+  if (!type) {
     throw Error(fmt::format("{}: tensor '{}' has type {}, expected F32, F16 or BF16", tensor.file,
                             shortened(name), tensor.type));
+  }
   return *type;
 }
 
@@ -137,11 +143,12 @@ Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) con
   const StoredTensor& tensor = stored(name);
   const DType type = dtype(name);
   const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
-  if (!vector && tensor.shape != std::vector<int64_t>{rows, cols})
+  if (!vector && tensor.shape != std::vector<int64_t>{rows, cols}) {
     throw Error(
         fmt::format("{}: tensor '{}' has shape [{}], expected [{}]", tensor.file, shortened(name),
                     shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),
                     rows == 1 ? fmt::format("{}", cols) : fmt::format("{}, {}", rows, cols)));
+  }
   MappedFile::read_ahead(tensor.bytes);
   // Read-only memory behind a pointer that is not const: an Ops does not write to weights.
   return {const_cast<std::byte*>(tensor.bytes.data()), type, rows, cols, cols};

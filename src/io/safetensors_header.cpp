@@ -37,23 +37,26 @@ std::string shown(const std::vector<int64_t>& numbers) {
 // Bytes of so many elements; nothing where that is no whole number or overflows.
 std::optional<uint64_t> bytes_of(const std::vector<int64_t>& shape, int bits) {
   uint64_t total = static_cast<uint64_t>(bits);
-  for (const int64_t size : shape)
+  for (const int64_t size : shape) {
     if (__builtin_mul_overflow(total, static_cast<uint64_t>(size), &total)) return std::nullopt;
+  }
   if (total % 8 != 0) return std::nullopt;
   return total / 8;
 }
 
 // The JSON text between the length and the data.
 std::string_view header_of(const std::string& path, std::span<const std::byte> file) {
-  if (file.size() < kLengthBytes)
+  if (file.size() < kLengthBytes) {
     throw Error(fmt::format("{}: has {} bytes, expected a header of at least {}", path, file.size(),
                             kLengthBytes));
+  }
   uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
   const uint64_t room = std::min<uint64_t>(file.size() - kLengthBytes, kMaxHeader);
-  if (length > room)
+  if (length > room) {
     throw Error(fmt::format("{}: the header is said to have {} bytes, expected at most {}", path,
                             length, room));
+  }
   return {reinterpret_cast<const char*>(file.data()) + kLengthBytes, length};
 }
 
@@ -63,16 +66,18 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   StoredTensor tensor = {fields.find_string("dtype").value_or(""), {}, {}, path};
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](TypeBits t) { return t.name == tensor.type; });
-  if (type == std::end(kTypes))
+  if (type == std::end(kTypes)) {
     fields.fail("dtype",
                 fmt::format("is '{}', expected a type of the format", shortened(tensor.type)));
+  }
 
   if (!fields.has("shape")) fields.fail("shape", "is missing, expected a list of sizes");
   tensor.shape = fields.integers("shape", 0, kMax);
   const auto expected = bytes_of(tensor.shape, type->bits);
-  if (!expected)
+  if (!expected) {
     fields.fail("shape", fmt::format("is [{}], expected a whole number of bytes below 2^64",
                                      shown(tensor.shape)));
+  }
 
   const std::vector<int64_t> range = fields.integers("data_offsets", 0, kMax);
   const auto says = [&](std::string_view expectation) {
@@ -81,24 +86,27 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   if (range.size() != 2 || range[0] > range[1]) says("a begin and an end");
   const auto begin = static_cast<uint64_t>(range[0]), end = static_cast<uint64_t>(range[1]);
   if (end > data.size()) says(fmt::format("an end in the file's {} bytes of data", data.size()));
-  if (end - begin != *expected)
+  if (end - begin != *expected) {
     says(fmt::format("{} bytes, for {} [{}]", *expected, tensor.type, shown(tensor.shape)));
+  }
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
 }
 
 void check_overlaps(const std::string& path, const Tensors& tensors) {
   std::vector<const Tensors::value_type*> order;
-  for (const auto& entry : tensors)
+  for (const auto& entry : tensors) {
     if (!entry.second.bytes.empty()) order.push_back(&entry);
+  }
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return a->second.bytes.data() < b->second.bytes.data();
   });
   for (size_t i = 1; i < order.size(); ++i) {
     const auto& before = order[i - 1]->second.bytes;
-    if (order[i]->second.bytes.data() < before.data() + before.size())
+    if (order[i]->second.bytes.data() < before.data() + before.size()) {
       throw Error(fmt::format("{}: tensors '{}' and '{}' overlap", path,
                               shortened(order[i - 1]->first), shortened(order[i]->first)));
+    }
   }
 }
 
@@ -111,11 +119,13 @@ Tensors parse_safetensors(const std::string& path, std::span<const std::byte> fi
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   simdjson::dom::object object;
-  if (const auto error = parse_model_json(parser, simdjson::padded_string(text)).get(root))
+  if (const auto error = parse_model_json(parser, simdjson::padded_string(text)).get(root)) {
     throw Error(
         fmt::format("{}: the header is not JSON: {}", path, simdjson::error_message(error)));
-  if (root.get(object) != simdjson::SUCCESS)
+  }
+  if (root.get(object) != simdjson::SUCCESS) {
     throw Error(path + ": the header is not a JSON object");
+  }
 
   const JsonObject header(path, "", object);
   Tensors tensors;
@@ -123,8 +133,9 @@ Tensors parse_safetensors(const std::string& path, std::span<const std::byte> fi
     if (field.key == "__metadata__") continue;
     if (!field.value.is_object()) header.fail(field.key, "is not an object");
     const JsonObject entry(path, fmt::format("{}.", field.key), simdjson::dom::object(field.value));
-    if (!tensors.try_emplace(std::string(field.key), parse_tensor(entry, path, data)).second)
+    if (!tensors.try_emplace(std::string(field.key), parse_tensor(entry, path, data)).second) {
       header.fail(field.key, "is there twice");
+    }
   }
   check_overlaps(path, tensors);
   return tensors;

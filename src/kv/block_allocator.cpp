@@ -50,8 +50,9 @@ void BlockAllocator::release(BlockId block, OwnerId owner) {
 std::vector<OwnerId> BlockAllocator::owners(BlockId block) const {
   if (num_refs(block) == 0) return {};
   std::vector<OwnerId> owners = {first_owner_[block]};
-  if (const auto shared = more_owners_.find(block); shared != more_owners_.end())
+  if (const auto shared = more_owners_.find(block); shared != more_owners_.end()) {
     owners.insert(owners.end(), shared->second.begin(), shared->second.end());
+  }
   return owners;
 }
 

@@ -50,7 +50,7 @@ class InputLines {
   bool has_changed() const { return reader_.has_changed(); }
 
  private:
-  std::optional<InputLine> take(std::optional<LineReader::Line> (LineReader::*next)());
+  std::optional<InputLine> take(std::optional<LineReader::Line> (LineReader::*read)());
 
   LineReader reader_;
   const LineChoice choice_;

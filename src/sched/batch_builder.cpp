@@ -24,8 +24,9 @@ void build_batch(const StepPlan& plan, int block_size, Batch& batch) {
   clear(batch);
   batch.block_size = block_size;
   batch.max_blocks = 0;
-  for (const Chunk& chunk : plan.chunks)
+  for (const Chunk& chunk : plan.chunks) {
     batch.max_blocks = std::max(batch.max_blocks, num_context_blocks(chunk, block_size));
+  }
 
   batch.query_starts.push_back(0);
   for (const Chunk& chunk : plan.chunks) {

@@ -65,7 +65,9 @@ Profile ProfileReport::profile() const {
     op.decode_only = key.second;
     if (!op.decode_only || !is_replayed(op.name)) continue;
     op.calls = std::llround(static_cast<double>(op.calls) * scale);
-    for (double* sum : {&op.work.bytes, &op.work.flops, &op.seconds, &op.bound}) *sum *= scale;
+    for (double* measure : {&op.work.bytes, &op.work.flops, &op.seconds, &op.bound}) {
+      *measure *= scale;
+    }
   }
   std::ranges::stable_sort(profile.ops, std::greater(), &OpProfile::seconds);
   profile.gaps.spread = spread_of(gaps_);

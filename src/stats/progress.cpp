@@ -68,8 +68,9 @@ void Progress::show(double now, const ProgressState& state) {
     return;
   }
   // The last column stays free: a terminal may go on to the next line with it.
-  if (const size_t columns = columns_(); columns > 1)
+  if (const size_t columns = columns_(); columns > 1) {
     line.resize(std::min(line.size(), columns - 1));
+  }
   const size_t width = line.size();
   if (width < width_) line.append(width_ - width, ' ');
   width_ = width;

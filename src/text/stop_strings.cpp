@@ -10,8 +10,9 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 // How much of `pattern` is matched after `next`, when `matched` bytes of it were before.
 size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, size_t matched,
                char next) {
-  while (matched > 0 && (matched == pattern.size() || pattern[matched] != next))
+  while (matched > 0 && (matched == pattern.size() || pattern[matched] != next)) {
     matched = fallback[matched];
+  }
   return pattern[matched] == next ? matched + 1 : 0;
 }
 
@@ -23,8 +24,9 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> 
   for (const std::string& stop : stops) {
     if (stop.empty()) continue;
     std::vector<size_t> fallback(stop.size() + 1, 0);
-    for (size_t i = 1; i < stop.size(); ++i)
+    for (size_t i = 1; i < stop.size(); ++i) {
       fallback[i + 1] = advance(stop, fallback, fallback[i], stop[i]);
+    }
     patterns_.push_back({stop, std::move(fallback)});
   }
 }

@@ -37,8 +37,9 @@ void count(const EngineRun& run, Counters& counters) {
           answer.reason == FinishReason::kStop && answer.tokens.back() != kTinyStop;
     }
   }
-  for (const StepStats& step : run.steps)
+  for (const StepStats& step : run.steps) {
     counters.of["mixed steps"] += step.num_decodes > 0 && step.num_prefill_tokens > 0;
+  }
   counters.of["surplus rows"] += num_surplus(run);
 }
 
@@ -146,8 +147,9 @@ TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks no
       const int num_idle = limit - static_cast<int>(run.steps.size());
       REQUIRE(num_idle >= 0);
       REQUIRE(num_idle <= (overlap == Overlap::kYes ? 3 : 1));
-      for (const auto& [index, answer] : run.answers)
+      for (const auto& [index, answer] : run.answers) {
         REQUIRE(same_answer(answer, whole.answers.at(index)));
+      }
       if (run.steps.empty()) continue;
       // With a step on its way the lines behind it have not been looked at.
       const auto num_whole = whole.num_answered[run.steps.size() - 1];
@@ -168,8 +170,9 @@ TEST_CASE("what a port throws ends the run and leaks nothing") {
     const auto require_thrown = [&](const Interference& interference) {
       const EngineRun run = run_engine(bench.rig, pool, work.limits, lines, overlap, interference);
       REQUIRE(run.thrown == "the disk is full");
-      for (const auto& [index, answer] : run.answers)
+      for (const auto& [index, answer] : run.answers) {
         REQUIRE(same_answer(answer, whole.answers.at(index)));
+      }
       return std::ssize(run.answers);
     };
     for (int limit = 0; limit < std::ssize(whole.steps); ++limit) {

@@ -19,9 +19,10 @@ struct Scene {
   explicit Scene(Overlap o) : model(open_model(files.dir())), rig(model, options()), overlap(o) {
     Random random(3);
     Workload work;
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 8; ++i) {
       work.arrivals.push_back(
           {i / 3, make_request(i, random.pick(1, 9), random.pick(4, 9), kTinyVocab)});
+    }
     vary_sampling(work.arrivals, random);
     lines = make_lines(work, random);
     whole = run();
@@ -171,8 +172,9 @@ TEST_CASE("a device that fails from some call on answers every line, with errors
       REQUIRE(run.thrown == "");
       REQUIRE(run.answers.size() == scene.lines.size());
       for (const auto& [index, answer] : run.answers) {
-        if (answer.error.code != "step_failed")
+        if (answer.error.code != "step_failed") {
           REQUIRE(same_answer(answer, scene.whole.answers.at(index)));
+        }
       }
     }
   }
@@ -192,8 +194,9 @@ TEST_CASE("a lost device ends the run at once, and what was answered stands") {
       REQUIRE(run.thrown == "the device is gone");
       // All may be answered, and a step of nothing but surplus rows on its way.
       REQUIRE(run.answers.size() + (overlap == Overlap::kNo) <= scene.lines.size());
-      for (const auto& [index, answer] : run.answers)
+      for (const auto& [index, answer] : run.answers) {
         REQUIRE(same_answer(answer, scene.whole.answers.at(index)));
+      }
     }
   }
 }

@@ -31,8 +31,9 @@ class Edges {
     const auto never = [](const Rig::Tokens&) { return false; };
     std::map<int64_t, Rig::Tokens> alone;
     rig_.start();
-    for (const auto& [step, request] : arrivals_)
+    for (const auto& [step, request] : arrivals_) {
       alone[request.head.index] = rig_.alone(request, limits.max_model_len, never);
+    }
     const LogitRows expected = rig_.logit_rows();
 
     rig_.start();
@@ -138,8 +139,9 @@ TEST_CASE("an answer is cut off where the model's length ends") {
   Edges edges;
   constexpr int kLength = 40;
   for (const int num_prompt : {1, 5, kLength - 2, kLength - 1}) {
-    for (const int more : {-1, 0, 1, 100})
+    for (const int more : {-1, 0, 1, 100}) {
       edges.add(num_prompt, std::max(1, kLength - num_prompt + more));
+    }
   }
   PagedPool blocks(60, 3);
   ContiguousPool reservations(2 * kLength, kLength);

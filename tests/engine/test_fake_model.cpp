@@ -134,8 +134,9 @@ TEST_CASE("a sequence preempted with a token in flight receives it and may end w
     INFO("trial " << trial);
     Random random(20000 + trial);
     Workload work;
-    for (int i = 0; i < 40; ++i)
+    for (int i = 0; i < 40; ++i) {
       work.arrivals.push_back({i / 4, make_request(i, random.pick(1, 9), random.pick(9, 40))});
+    }
     work.limits = {.prefill_chunk_size = random.pick(3, 20),
                    .max_step_tokens = 32,
                    .max_running = 8,

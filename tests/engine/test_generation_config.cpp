@@ -31,8 +31,10 @@ std::string notes_on(const std::string& generation, const Config::Sampling& flag
   const TinyModel files;
   write_file(files.dir() + "/generation_config.json", generation);
   std::string all;
-  for (const std::string& note : generation_notes(flags, open_model(files.dir()).generation, true))
+  for (const std::string& note :
+       generation_notes(flags, open_model(files.dir()).generation, true)) {
     all += note + "\n";
+  }
   return all;
 }
 

@@ -59,9 +59,9 @@ const ChatSettings& chatml() {
 }
 
 std::string describe(const IntakeItem& item) {
-  const auto head = [](const RecordHead& head) {
-    return fmt::format("{} {} {} {} {}", head.index, head.turn, head.line, head.id_json,
-                       static_cast<int>(head.form));
+  const auto head = [](const RecordHead& h) {
+    return fmt::format("{} {} {} {} {}", h.index, h.turn, h.line, h.id_json,
+                       static_cast<int>(h.form));
   };
   if (const auto* answer = std::get_if<Completion>(&item)) {
     return fmt::format("{} {} {}: {}", head(answer->head), answer->num_prompt_tokens,

@@ -59,8 +59,9 @@ TEST_CASE("a number of any size that nobody asks for is no error") {
     CHECK(asked.file.root().string("c") == "x");
     list += (list.empty() ? "" : ",") + number;
   }
-  for (const std::string& nested : {"[" + list + "]", "{\"a\": [[" + list + "]], \"b\": NaN}"})
+  for (const std::string& nested : {"[" + list + "]", "{\"a\": [[" + list + "]], \"b\": NaN}"}) {
     CHECK(Asked(nested).file.root().string("c") == "x");
+  }
   const std::string digits(5000, '7');
   CHECK(Asked(digits).file.root().string("c") == "x");
 }
@@ -135,9 +136,10 @@ TEST_CASE("a huge number changes nothing else of a random document") {
     if (depth == 0 || random() % 3 == 0) return scalars[random() % std::size(scalars)];
     std::string text;
     const bool is_list = random() % 2 == 0;
-    for (auto i = random() % 4; i > 0; --i)
+    for (auto i = random() % 4; i > 0; --i) {
       text += (text.empty() ? "" : " ,\n") + std::string(is_list ? "" : R"("1e999\"":)") +
               value(depth - 1);
+    }
     return is_list ? "[" + text + "]" : "{" + text + "}";
   };
   for (int trial = 0; trial < 500; ++trial) {

@@ -184,8 +184,9 @@ TEST_CASE("every truncation of a checkpoint is an error") {
                          .eos_token = 1});
   const std::string path = files.dir() + "/model.safetensors";
   const std::string whole = read_file(path);
-  for (size_t size = 0; size < whole.size(); size += 1 + size / 50)
+  for (size_t size = 0; size < whole.size(); size += 1 + size / 50) {
     CHECK(has(error_of(whole.substr(0, size)), "/model.safetensors: "));
+  }
   CHECK(error_of(whole).empty());
 }
 

@@ -27,8 +27,9 @@ void check_slots(const KvPool& pool, const std::vector<KvLease>& leases,
   std::set<int32_t> slots;
   int64_t num_positions = 0;
   for (size_t i = 0; i < leases.size(); ++i) {
-    for (int p = 0; p < lengths[i]; ++p, ++num_positions)
+    for (int p = 0; p < lengths[i]; ++p, ++num_positions) {
       slots.insert(leases[i].slot(p, pool.block_size()));
+    }
   }
   REQUIRE(static_cast<int64_t>(slots.size()) == num_positions);
   if (slots.empty()) return;
@@ -390,8 +391,9 @@ TEST_CASE("a pool that could hold nothing is refused by the flag's name") {
     return std::string();
   };
   const std::string contiguous = message_of([] { ContiguousPool(19, 20); });
-  for (const char* part : {"19 ", " 20", "--num-blocks", "--kv-memory", "--max-model-len"})
+  for (const char* part : {"19 ", " 20", "--num-blocks", "--kv-memory", "--max-model-len"}) {
     CHECK(contiguous.find(part) != std::string::npos);
+  }
   CHECK(message_of([] { PagedPool(0, 16); }).find("--num-blocks") != std::string::npos);
   // More positions than an index of the cache can number.
   CHECK(message_of([] { PagedPool(1 << 27, 16); }).find("--num-blocks") != std::string::npos);

@@ -248,10 +248,12 @@ TEST_CASE("random requests written as JSON arrive as they are") {
     sampling.presence_penalty = 4 * real() - 2;
     sampling.frequency_penalty = 4 * real() - 2;
     sampling.seed = uint64_t{random()} << 32 | random();
-    for (auto left = random() % 3; left > 0; --left)
+    for (auto left = random() % 3; left > 0; --left) {
       sampling.stop.push_back(random_text(random) + "x");
-    for (auto left = random() % 3; left > 0; --left)
+    }
+    for (auto left = random() % 3; left > 0; --left) {
       sampling.stop_token_ids.push_back(int(random() >> 1));
+    }
     for (auto left = random() % 3; left > 0; --left) {
       sampling.logit_bias.push_back({static_cast<TokenId>(100 - left), 200 * real() - 100});
     }

@@ -140,8 +140,9 @@ TEST_CASE("tables are told, whatever separates their columns") {
     CHECK(form_of(table).find(call) != std::string::npos);
   }
   std::string many = "id,prompt,max tokens\n";
-  for (int i = 0; many.size() < 2 * kFormBytes; ++i)
+  for (int i = 0; many.size() < 2 * kFormBytes; ++i) {
     many += fmt::format("{},\"Nora, {}\",3\n", i, i);
+  }
   CHECK(is(many, "CSV of 3 columns"));
 }
 

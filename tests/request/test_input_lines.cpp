@@ -23,8 +23,9 @@ std::vector<Taken> take(const std::string& path, const LineChoice& choice) {
   InputLines lines(path, choice);
   std::vector<Taken> taken;
   while (const auto line = lines.next()) {
-    if (line->taken)
+    if (line->taken) {
       taken.push_back({std::string(line->text), line->index, line->turn, line->number});
+    }
   }
   return taken;
 }

@@ -276,9 +276,10 @@ TEST_CASE("stats: no name holds a value in one kind of line and an object in ano
       CAPTURE(name);
       const bool nested = value.is_object() || value.is_array();
       CHECK(is_nested.emplace(name, nested).first->second == nested);
-      if (nested)
+      if (nested) {
         CHECK(
             std::set<std::string_view>{"config", "notes", "failed_by_code", "ops"}.contains(name));
+      }
     }
   }
 }

@@ -61,9 +61,11 @@ TEST_CASE("incremental search finds what a search of the whole text finds") {
   int stopped = 0, ended = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     std::vector<std::string> stops(random() % 4);
-    for (std::string& stop : stops)
-      for (uint32_t i = 0, n = 1 + random() % 4; i < n; ++i)
+    for (std::string& stop : stops) {
+      for (uint32_t i = 0, n = 1 + random() % 4; i < n; ++i) {
         stop += tokenizer.token_bytes(std::vector<TokenId>{0, 1, 2, 5}[random() % 4]);
+      }
+    }
 
     TextStream stream(tokenizer, stops);
     std::string bytes;
@@ -107,8 +109,9 @@ TEST_CASE("a run of byte tokens is UTF-8 as a whole, or a mark for each byte") {
   const ByteTokenizer tokenizer;
   const auto text_of = [&](const std::vector<TokenId>& ids, std::vector<std::string> stops = {}) {
     TextStream stream(tokenizer, stops);
-    for (const TokenId id : ids)
+    for (const TokenId id : ids) {
       if (stream.push(id)) break;
+    }
     return stream.finish();
   };
   const std::string mark = "\xEF\xBF\xBD", euro = "\xE2\x82\xAC";

@@ -17,8 +17,9 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   std::vector<std::string> parts;
   size_t begin = 0;
   for (size_t end; (end = text.find(separator, begin)) != std::string::npos;
-       begin = end + separator.size())
+       begin = end + separator.size()) {
     parts.push_back(text.substr(begin, end - begin));
+  }
   parts.push_back(text.substr(begin));
   return parts;
 }
@@ -83,8 +84,9 @@ TEST_CASE("special tokens that a prompt spells out are found") {
 
 TEST_CASE("control tokens and ids beyond the vocabulary add no text") {
   const auto tokenizer = make_tokenizer(bundled_model());
-  for (TokenId id : {-1, 0, 1, 2, tokenizer->vocab_size(), tokenizer->vocab_size() + 1})
+  for (TokenId id : {-1, 0, 1, 2, tokenizer->vocab_size(), tokenizer->vocab_size() + 1}) {
     CHECK(tokenizer->token_bytes(id).empty());
+  }
 }
 
 TEST_CASE("every byte has a token, so every text comes back") {

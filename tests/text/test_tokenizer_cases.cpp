@@ -33,8 +33,9 @@ std::vector<std::string> texts_for(const std::string& name) {
   simdjson::dom::parser parser;
   std::vector<std::string> texts;
   for (const std::string& line :
-       lines_of(std::filesystem::exists(own) ? own : path_of("texts.jsonl")))
+       lines_of(std::filesystem::exists(own) ? own : path_of("texts.jsonl"))) {
     texts.emplace_back(std::string_view(parser.parse(line)));
+  }
   return texts;
 }
 
@@ -76,8 +77,9 @@ TEST_CASE("random ids have the reference's text") {
       CAPTURE(line);
       const simdjson::dom::object object = parser.parse(line);
       std::vector<TokenId> ids;
-      for (const int64_t id : simdjson::dom::array(object["ids"]))
+      for (const int64_t id : simdjson::dom::array(object["ids"])) {
         ids.push_back(static_cast<TokenId>(id));
+      }
       ids.push_back(letter);
       CHECK(text_of(*tokenizer, ids) == std::string(std::string_view(object["text"])) + "a");
     }
@@ -95,8 +97,9 @@ TEST_CASE("a byte-level tokenizer gives every text back") {
         // A special token that the text spells out leaves none.
         back += bytes.empty() ? "|" : std::string(bytes);
       }
-      if (back.find('|') == std::string::npos || text.find('<') == std::string::npos)
+      if (back.find('|') == std::string::npos || text.find('<') == std::string::npos) {
         CHECK(back == text);
+      }
     }
   }
 }

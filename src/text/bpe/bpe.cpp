@@ -21,8 +21,9 @@ Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, const BpeOptions& opti
       merges_(std::move(merges)),
       options_(options),
       cache_(std::make_unique<WordCache>(kCachePlaces)) {
-  for (TokenId id = 0; id < vocabulary.num_ids(); ++id)
+  for (TokenId id = 0; id < vocabulary.num_ids(); ++id) {
     is_of_model_[static_cast<size_t>(id)] = vocabulary.has(id);
+  }
   for (int byte = 0; byte < 256; ++byte) {
     const std::string spelt = options.byte_level
                                   ? byte_level_letters(std::string(1, static_cast<char>(byte)))

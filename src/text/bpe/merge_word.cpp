@@ -25,8 +25,9 @@ int64_t merge_short(const MergeTable& merges, std::vector<TokenId>& symbols) {
   for (size_t i = 0; i + 1 < n; ++i) pairs[i] = pair_at(i);
   while (n > 1) {
     size_t best = 0;
-    for (size_t i = 1; i + 1 < n; ++i)
+    for (size_t i = 1; i + 1 < n; ++i) {
       if (pairs[i].rank < pairs[best].rank) best = i;
+    }
     if (pairs[best].merged < 0) break;
     symbols[best] = pairs[best].merged;
     --n;
@@ -49,8 +50,9 @@ class LongWord {
     heap_.reserve(n);
     for (uint32_t i = 0; i < n; ++i) links_[i] = {i - 1, i + 1};  // kNone before the first
     links_[n - 1].next = kNone;
-    for (uint32_t i = 0; i + 1 < n; ++i)
+    for (uint32_t i = 0; i + 1 < n; ++i) {
       if (const auto* merge = find(i)) heap_.push_back(entry(merge->rank, i));
+    }
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 

@@ -86,8 +86,9 @@ void append_composed(std::string_view text, std::string& result) {
       utf8proc_normalize_utf32(characters.data(), static_cast<utf8proc_ssize_t>(characters.size()),
                                static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   CHECK(n >= 0);
-  for (const auto c : std::span(characters).first(static_cast<size_t>(n)))
+  for (const auto c : std::span(characters).first(static_cast<size_t>(n))) {
     append_utf8(result, static_cast<char32_t>(c));
+  }
 }
 
 std::string to_nfc(std::string text) {

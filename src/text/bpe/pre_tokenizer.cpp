@@ -106,8 +106,9 @@ PreTokenizerStep split_at(std::string literal, SplitBehavior behavior, bool inve
     for_each_piece(pieces, [&](std::string_view piece) {
       cut.begin(piece, to);
       for (size_t at = 0; (at = piece.find(literal, at)) != std::string_view::npos;
-           at += literal.size())
+           at += literal.size()) {
         cut.match(at, at + literal.size());
+      }
       cut.finish();
     });
     pieces = std::move(to);

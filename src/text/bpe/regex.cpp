@@ -32,14 +32,16 @@ PCRE2_SPTR bytes_of(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>
 }  // namespace
 
 Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
-  if (const auto foreign = foreign_syntax(pattern))
+  if (const auto foreign = foreign_syntax(pattern)) {
     throw Error(fmt::format("has '{}', which is not supported", shortened(*foreign)));
+  }
   int error = 0;
   PCRE2_SIZE at = 0;
   code_->code =
       pcre2_compile(bytes_of(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error, &at, nullptr);
-  if (code_->code == nullptr)
+  if (code_->code == nullptr) {
     throw Error(fmt::format("is no regular expression: {}, at byte {}", message_of(error), at));
+  }
   uint32_t matches_empty = 0;
   pcre2_pattern_info(code_->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
   if (matches_empty != 0) throw Error("matches the empty text, which is not supported");

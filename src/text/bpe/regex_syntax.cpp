@@ -53,13 +53,15 @@ class Scan {
     if (c == 'p' || c == 'P') {
       const size_t end = left_.find('}');
       if (left_.size() < 3 || left_[2] != '{' || end == std::string_view::npos) return fail(3);
-      if (std::ranges::find(kCategories, left_.substr(3, end - 3)) == kCategories.end())
+      if (std::ranges::find(kCategories, left_.substr(3, end - 3)) == kCategories.end()) {
         return fail(std::min<size_t>(end + 1, 20));
+      }
       return take(end + 1);
     }
     const bool punctuation = c > ' ' && c < 0x7F && !std::isalnum(static_cast<unsigned char>(c));
-    if (!punctuation && std::string_view("rntfsSdD").find(c) == std::string_view::npos)
+    if (!punctuation && std::string_view("rntfsSdD").find(c) == std::string_view::npos) {
       return fail(2);
+    }
     take(2);
   }
 
@@ -82,8 +84,9 @@ class Scan {
     take(1);
     if (left_.substr(0, 1) == "*") return fail(1);
     if (left_.substr(0, 1) != "?") return;
-    for (const std::string_view known : kGroups)
+    for (const std::string_view known : kGroups) {
       if (left_.starts_with(known)) return take(known.size());
+    }
     fail(3);
   }
 

@@ -34,8 +34,9 @@ std::optional<char> TokenText::byte_of(std::string_view spelt) const {
 std::string TokenText::bytes_of(std::string_view spelt) const {
   if (const auto byte = byte_of(spelt)) return {*byte};
   std::string text = replaced(*this, spelt);
-  if (byte_level)
+  if (byte_level) {
     if (auto bytes = byte_level_bytes(text)) return *bytes;
+  }
   return text;
 }
 

@@ -16,8 +16,9 @@ size_t Vocabulary::slot_of(std::string_view text) const {
 
 void Vocabulary::grow() {
   slots_.assign(std::max<size_t>(64, slots_.size() * 2), -1);
-  for (TokenId id = 0; id < num_ids(); ++id)
+  for (TokenId id = 0; id < num_ids(); ++id) {
     if (has(id)) slots_[slot_of(text(id))] = id;
+  }
 }
 
 Vocabulary::Added Vocabulary::add(std::string_view text, TokenId id) {

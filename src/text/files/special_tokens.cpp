@@ -13,8 +13,9 @@ constexpr std::string_view kNames = "model_specific_special_tokens";
 // The last field of that name, null too.
 std::optional<element> field_of(const JsonObject& root, std::string_view key) {
   std::optional<element> found;
-  for (const auto field : root.fields())
+  for (const auto field : root.fields()) {
     if (field.key == key) found = field.value;
+  }
   return found;
 }
 
@@ -35,8 +36,9 @@ AddedToken token_of(const JsonObject& root, std::string_view key, element value,
     token.content = text;
     return token;
   }
-  if (value.get(object) != simdjson::SUCCESS)
+  if (value.get(object) != simdjson::SUCCESS) {
     root.fail(key, "is neither a token's text nor an object");
+  }
   token = read_added_token(root.within(key, object), is_special);
   token.id = -1;
   return token;
@@ -46,8 +48,9 @@ std::vector<AddedToken> tokens_of(const JsonObject& root, std::string_view key, 
   std::vector<AddedToken> tokens;
   if (value.is_null()) return tokens;
   simdjson::dom::array list;
-  if (value.get(list) != simdjson::SUCCESS)
+  if (value.get(list) != simdjson::SUCCESS) {
     root.fail(key, "is neither a list of tokens nor an object");
+  }
   for (const element item : list) tokens.push_back(token_of(root, key, item, !is_marked(item)));
   return tokens;
 }
@@ -109,8 +112,9 @@ void SpecialTokens::read_tokenizer_config(const JsonObject& root) {
     list.reset();
   }
   const auto own = field_of(root, kNames);
-  if (strong_.empty() && own && own->get(names) == simdjson::SUCCESS)
+  if (strong_.empty() && own && own->get(names) == simdjson::SUCCESS) {
     append_object(root, kNames, names);
+  }
   if (list) list_ = tokens_of(root, kList, *list);
   if (older) older_list_ = tokens_of(root, kOlderList, *older);
 }
@@ -148,20 +152,24 @@ bool SpecialTokens::is_special(std::string_view content) const {
 
 std::vector<AddedToken> SpecialTokens::named() const {
   std::vector<Name> all;
-  for (size_t i = 0; i < kRoles.size(); ++i)
+  for (size_t i = 0; i < kRoles.size(); ++i) {
     all.emplace_back(kRoles[i], roles_[i].value_or(AddedToken{}));
-  for (const auto* names : {&weak_, &strong_})
+  }
+  for (const auto* names : {&weak_, &strong_}) {
     for (const auto& [name, token] : *names) set(all, name, token);
+  }
   std::vector<AddedToken> tokens;
   for (const auto& entry : all) append(tokens, entry.second);
   return tokens;
 }
 
 std::string SpecialTokens::spelling(std::string_view role) const {
-  for (const auto& [name, token] : strong_)
+  for (const auto& [name, token] : strong_) {
     if (name == role) return token.content;
-  for (size_t i = 0; i < kRoles.size(); ++i)
+  }
+  for (size_t i = 0; i < kRoles.size(); ++i) {
     if (kRoles[i] == role && roles_[i]) return roles_[i]->content;
+  }
   return "";
 }
 

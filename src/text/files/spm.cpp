@@ -40,8 +40,9 @@ std::string reason_of(const sentencepiece::util::Status& status) {
 void load(const std::string& file, std::string_view bytes,
           sentencepiece::SentencePieceProcessor& processor) {
   const auto status = processor.LoadFromSerializedProto(bytes);
-  if (!status.ok())
+  if (!status.ok()) {
     throw Error(fmt::format("{}: is no SentencePiece model{}", file, reason_of(status)));
+  }
 }
 
 class SentencePieceTokenizer final : public Tokenizer {
@@ -80,8 +81,9 @@ class SentencePieceTokenizer final : public Tokenizer {
           part.text.data() == text.data() || (legacy_ && !part.text.starts_with(' '));
       const auto& processor = begins ? processor_ : continuing_;
       std::vector<int> more;
-      if (const auto status = processor.Encode(part.text, &more); !status.ok())
+      if (const auto status = processor.Encode(part.text, &more); !status.ok()) {
         throw EncodeError("SentencePiece cannot encode the text" + reason_of(status));
+      }
       ids.insert(ids.end(), more.begin(), more.end());
     }
     if (eos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(eos_);
@@ -89,8 +91,9 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::optional<TokenId> find_token(std::string_view text) const override {
-    for (const auto& [spelling, added] : added_)
+    for (const auto& [spelling, added] : added_) {
       if (spelling == text) return added;
+    }
     const int id = processor_.PieceToId(text);
     if (processor_.IdToPiece(id) != text) return std::nullopt;  // the unknown token's id
     return id;
@@ -103,8 +106,9 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   std::string_view special_text(TokenId token) const override {
     if (token >= 0 && token < vocab_size()) return processor_.IdToPiece(token);
-    for (const auto& [spelling, added] : added_)
+    for (const auto& [spelling, added] : added_) {
       if (token == added) return spelling;
+    }
     return {};
   }
 

@@ -35,8 +35,9 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
     const auto [end, error] =
         std::from_chars(field.key.data(), field.key.data() + field.key.size(), token.id);
     if (error != std::errc() || end != field.key.data() + field.key.size() || token.id < 0 ||
-        token.id >= Vocabulary::kMaxIds)
+        token.id >= Vocabulary::kMaxIds) {
       entry.fail("content", fmt::format("has the id '{}'", shortened(field.key)));
+    }
     config.added.push_back(std::move(token));
   }
   std::ranges::sort(config.added, {}, &AddedToken::id);
@@ -91,8 +92,9 @@ class Places {
                               shortened(token.content), token.id, id));
     }
     if (!known && (id >= Vocabulary::kMaxIds ||
-                   parts_.vocabulary->add(token.content, id) != Vocabulary::Added::kYes))
+                   parts_.vocabulary->add(token.content, id) != Vocabulary::Added::kYes)) {
       throw Error(fmt::format("{}: no id is left for '{}'", path_, shortened(token.content)));
+    }
     token.id = id;
     parts_.added.push_back(std::move(token));
     return parts_.added.back();
@@ -114,8 +116,9 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   std::optional<JsonObject> list;
   if (const std::string path = path_of("tokenizer_config.json"); file_exists(path)) {
     const JsonObject root = file.emplace(path).root();
-    if (root.find_bool("split_special_tokens").value_or(false))
+    if (root.find_bool("split_special_tokens").value_or(false)) {
       root.fail("split_special_tokens", "is true, which is not supported");
+    }
     config.add_bos = root.find_bool("add_bos_token");
     config.add_eos = root.find_bool("add_eos_token");
     config.legacy = root.find_bool("legacy").value_or(false);
@@ -124,8 +127,9 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   }
   config.lists_added = list.has_value();
   config.added_from = path_of("tokenizer_config.json");
-  if (const std::string path = path_of("special_tokens_map.json"); !list && file_exists(path))
+  if (const std::string path = path_of("special_tokens_map.json"); !list && file_exists(path)) {
     special.read_special_tokens_map(JsonFile(path).root());
+  }
   config.named = special.named();
   config.extra = special.listed();
   config.bos = special.spelling("bos_token");
@@ -142,8 +146,9 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
 void apply_config(const TokenizerConfig& config, BpeParts& parts) {
   Places places(parts, config.added_from);
   if (!config.lists_added) {
-    for (AddedToken& token : parts.added)
+    for (AddedToken& token : parts.added) {
       token.special = token.special || names(config.named, token.content);
+    }
   }
   std::unordered_set<TokenId> taken;
   for (const AddedToken& token : parts.added) taken.insert(token.id);
@@ -156,9 +161,10 @@ void apply_config(const TokenizerConfig& config, BpeParts& parts) {
   }
   // Of a new token that has several names the last one says how it is looked for.
   std::vector<AddedToken> more;
-  for (const auto* tokens : {&config.named, &config.extra})
+  for (const auto* tokens : {&config.named, &config.extra}) {
     std::ranges::copy_if(*tokens, std::back_inserter(more),
                          [&](const AddedToken& token) { return !places.has(token.content); });
+  }
   for (const AddedToken& token : more) places.set(token);
 }
 

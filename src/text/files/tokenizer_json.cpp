@@ -36,9 +36,10 @@ void read_vocabulary(const JsonObject& model, Vocabulary& vocabulary) {
   if (!entries) model.fail("vocab", "is missing, expected an object of tokens and ids");
   for (const auto field : entries->fields()) {
     int64_t id = 0;
-    if (field.value.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxId)
+    if (field.value.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxId) {
       model.fail("vocab",
                  fmt::format("gives '{}' no id from 0 to {}", shortened(field.key), kMaxId));
+    }
     add_token(model, "vocab", vocabulary, field.key, static_cast<TokenId>(id));
   }
 }
@@ -55,16 +56,18 @@ bool read_pair(element merge, std::array<std::string_view, 2>& pair) {
   simdjson::dom::array both;
   if (merge.get(both) != simdjson::SUCCESS) return false;
   size_t n = 0;
-  for (const element side : both)
+  for (const element side : both) {
     if (n == 2 || side.get(pair[n++]) != simdjson::SUCCESS) return false;
+  }
   return n == 2;
 }
 
 MergeTable read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
   const auto value = model.find("merges");
   simdjson::dom::array list;
-  if (!value || value->get(list) != simdjson::SUCCESS)
+  if (!value || value->get(list) != simdjson::SUCCESS) {
     model.fail("merges", "is missing or no list, expected a list of pairs");
+  }
   size_t count = 0;  // the library's own count stops at 2^24
   for ([[maybe_unused]] const element merge : list) ++count;
   MergeTable merges(count);
@@ -72,8 +75,9 @@ MergeTable read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
   std::string merged;
   for (const element merge : list) {
     std::array<std::string_view, 2> pair;
-    if (!read_pair(merge, pair))
+    if (!read_pair(merge, pair)) {
       model.fail("merges", fmt::format("has no pair of tokens at {}", rank));
+    }
     merged.assign(pair[0]).append(pair[1]);
     std::array<TokenId, 3> ids = {};
     for (size_t i = 0; i < 3; ++i) {
@@ -98,8 +102,9 @@ BpeOptions read_options(const JsonObject& model, const Vocabulary& vocabulary, b
   check_keys(model,
              {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"});
-  if (model.find_number("dropout", 0, 1).value_or(0) != 0)
+  if (model.find_number("dropout", 0, 1).value_or(0) != 0) {
     model.fail("dropout", "is not 0, which is not supported");
+  }
   refuse_affix(model, "continuing_subword_prefix");
   refuse_affix(model, "end_of_word_suffix");
   BpeOptions options{.byte_level = byte_level,
@@ -108,8 +113,9 @@ BpeOptions read_options(const JsonObject& model, const Vocabulary& vocabulary, b
                      .fuse_unk = model.find_bool("fuse_unk").value_or(false)};
   if (const auto unk = model.find_string("unk_token")) {
     options.unk = vocabulary.find(*unk);
-    if (!options.unk)
+    if (!options.unk) {
       model.fail("unk_token", fmt::format("is '{}', which is no token", shortened(*unk)));
+    }
   }
   for (int byte = 0; byte_level && options.byte_fallback && byte < 256; ++byte) {
     if (vocabulary.find(byte_level_letters(std::string(1, static_cast<char>(byte))))) continue;
@@ -129,15 +135,18 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
     AddedToken token = read_added_token(entry);
     if (token.content.empty()) entry.fail("content", "is empty");
     token.id = static_cast<TokenId>(entry.integer("id", 0, kMaxId));
-    if (!contents.insert(token.content).second)
+    if (!contents.insert(token.content).second) {
       entry.fail("content",
                  fmt::format("is '{}', which was added before", shortened(token.content)));
+    }
     // The reference gives ids of its own: the model's, or the next one.
     const TokenId expected = vocabulary.find(token.content).value_or(next);
-    if (token.id != expected)
+    if (token.id != expected) {
       entry.fail("id", fmt::format("is {}, expected {}", token.id, expected));
-    if (!vocabulary.find(token.content))
+    }
+    if (!vocabulary.find(token.content)) {
       add_token(entry, "content", vocabulary, token.content, token.id);
+    }
     next = std::max(next, token.id + 1);
     tokens.push_back(std::move(token));
   }
@@ -150,8 +159,9 @@ BpeParts read_tokenizer_json(const JsonFile& file) {
   const JsonObject root = file.root();
   check_keys(root, {"version", "truncation", "padding", "added_tokens", "normalizer",
                     "pre_tokenizer", "post_processor", "decoder", "model"});
-  if (const auto version = root.find_string("version"); version && *version != "1.0")
+  if (const auto version = root.find_string("version"); version && *version != "1.0") {
     root.fail("version", fmt::format("is {}, expected 1.0", *version));
+  }
   const auto model = root.find_object("model");
   if (!model) root.fail("model", "is missing, expected an object");
 
@@ -160,8 +170,9 @@ BpeParts read_tokenizer_json(const JsonFile& file) {
   parts.normalizer = read_normalizer(root);
   parts.pre_tokenizer = read_pre_tokenizer(root, byte_level);
   parts.text = read_decoder(root);
-  if (const std::string type = model->find_string("type").value_or("BPE"); type != "BPE")
+  if (const std::string type = model->find_string("type").value_or("BPE"); type != "BPE") {
     model->fail("type", fmt::format("is {}, supported is BPE", type));
+  }
   read_vocabulary(*model, *parts.vocabulary);
   parts.vocab_size = parts.vocabulary->num_ids();
   const BpeOptions options = read_options(*model, *parts.vocabulary, byte_level);

@@ -51,8 +51,9 @@ Pattern read_pattern(const JsonObject& step) {
   if (!pattern) step.fail("pattern", "is missing, expected an object with String or Regex");
   check_keys(*pattern, {"String", "Regex"});
   const auto literal = pattern->find_string("String"), regex = pattern->find_string("Regex");
-  if (literal.has_value() == regex.has_value())
+  if (literal.has_value() == regex.has_value()) {
     step.fail("pattern", "has both String and Regex or neither");
+  }
   if (literal.value_or(regex.value_or("")).empty()) step.fail("pattern", "is empty");
   return {literal ? *literal : *regex, regex.has_value()};
 }
@@ -95,8 +96,9 @@ PreTokenizerStep read_split(const JsonObject& step) {
 // The one character that stands for a space.
 std::string read_mark(const JsonObject& step) {
   const std::string mark = step.string("replacement");
-  if (mark.empty() || utf8_size(mark.front()) != mark.size())
+  if (mark.empty() || utf8_size(mark.front()) != mark.size()) {
     step.fail("replacement", fmt::format("is '{}', expected one character", shortened(mark)));
+  }
   return mark;
 }
 
@@ -104,9 +106,10 @@ PrependScheme read_prepend_scheme(const JsonObject& step) {
   const auto old_style = step.find_bool("add_prefix_space");
   const auto name = step.find_string("prepend_scheme");
   if (old_style == false) {
-    if (name && *name != "never")
+    if (name && *name != "never") {
       step.fail("prepend_scheme",
                 fmt::format("is {}, but add_prefix_space is false", shortened(*name)));
+    }
     return PrependScheme::kNever;
   }
   if (!name || *name == "always") return PrependScheme::kAlways;
@@ -123,9 +126,10 @@ const std::initializer_list<std::string_view> kByteLevelKeys = {"type", "add_pre
 void read_byte_level(const JsonObject& step, std::vector<PreTokenizerStep>& steps) {
   check_keys(step, kByteLevelKeys);
   if (step.find_bool("add_prefix_space").value_or(true)) steps.push_back(add_prefix_space());
-  if (step.find_bool("use_regex").value_or(true))
+  if (step.find_bool("use_regex").value_or(true)) {
     steps.push_back(
         split_regex(step, "use_regex", kByteLevelPattern, SplitBehavior::kIsolated, false));
+  }
 }
 
 }  // namespace
@@ -162,8 +166,9 @@ std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonObject& root, bool& b
   byte_level = false;
   for (const JsonObject& step : steps_of(root, "pre_tokenizer", "pretokenizers")) {
     const std::string type = step.string("type");
-    if (byte_level)
+    if (byte_level) {
       step.fail("type", fmt::format("is {} after ByteLevel, which is last", shortened(type)));
+    }
     if (type == "Split") {
       steps.push_back(read_split(step));
     } else if (type == "ByteLevel") {
@@ -194,15 +199,17 @@ TokenText read_decoder(const JsonObject& root) {
   for (const JsonObject& step : steps) {
     const std::string type = step.string("type");
     const bool strip = type == "Strip";
-    if (whole && !strip)
+    if (whole && !strip) {
       step.fail("type", fmt::format("is {}, which is not supported there", shortened(type)));
+    }
     if (type == "ByteLevel") {
       check_keys(step, kByteLevelKeys);
       if (text.byte_fallback) step.fail("type", "is ByteLevel after ByteFallback");
       text.byte_level = whole = true;
     } else if (type == "Replace" || type == "Metaspace") {
-      if (text.byte_fallback)
+      if (text.byte_fallback) {
         step.fail("type", fmt::format("is {} after ByteFallback", shortened(type)));
+      }
       if (type == "Metaspace") {
         check_keys(step, kMetaspaceKeys);
         read_prepend_scheme(step);  // counts at the beginning of a text only
@@ -219,8 +226,9 @@ TokenText read_decoder(const JsonObject& root) {
     } else if (strip && whole) {
       // From the left it counts at the beginning of a text only.
       check_keys(step, {"type", "content", "start", "stop"});
-      if (step.find_integer("stop", 0, INT32_MAX).value_or(0) != 0)
+      if (step.find_integer("stop", 0, INT32_MAX).value_or(0) != 0) {
         step.fail("stop", "is not 0, which is not supported");
+      }
     } else {
       fail_type(step,
                 "ByteLevel, Replace, Metaspace, ByteFallback, Fuse, Strip (after Fuse) and "
@@ -249,8 +257,9 @@ void read_post_processor(const JsonObject& root, const Vocabulary& vocabulary,
       check_keys(piece, {"SpecialToken", "Sequence"});
       const auto special = piece.find_object("SpecialToken");
       const auto sequence = piece.find_object("Sequence");
-      if (special.has_value() == sequence.has_value())
+      if (special.has_value() == sequence.has_value()) {
         step.fail("single", "holds what is neither SpecialToken nor Sequence");
+      }
       if (sequence) {
         if (seen || sequence->string("id") != "A") step.fail("single", "has not A once");
         seen = true;
@@ -258,11 +267,13 @@ void read_post_processor(const JsonObject& root, const Vocabulary& vocabulary,
       }
       const std::string name = special->string("id");
       const auto token = tokens ? tokens->find_object(name) : std::nullopt;
-      if (!token)
+      if (!token) {
         step.fail("single", fmt::format("has '{}', not in special_tokens", shortened(name)));
+      }
       for (const int64_t id : token->integers("ids", 0, Vocabulary::kMaxIds - 1)) {
-        if (!vocabulary.has(static_cast<TokenId>(id)))
+        if (!vocabulary.has(static_cast<TokenId>(id))) {
           token->fail("ids", fmt::format("holds {}, which is no token", id));
+        }
         (seen ? suffix : prefix).push_back(static_cast<TokenId>(id));
       }
     }

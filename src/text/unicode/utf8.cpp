@@ -11,8 +11,9 @@ char32_t utf8_character(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes.front());
   if (bytes.size() == 1) return first;
   char32_t character = first & (0x7F >> bytes.size());
-  for (const char c : bytes.substr(1))
+  for (const char c : bytes.substr(1)) {
     character = character << 6 | (static_cast<unsigned char>(c) & 0x3F);
+  }
   return character;
 }
 

@@ -74,12 +74,12 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
           CHECK(found.emplace(tokens[j], biases[j]).second);
         }
         CHECK(found == wanted);
-        const auto known = [&](const std::vector<TokenId>& tokens) {
-          std::set<int> ids;
-          for (const TokenId id : tokens) {
-            if (id >= 0 && id < vocab) ids.insert(id);
+        const auto known = [&](const std::vector<TokenId>& listed) {
+          std::set<int> in_vocab;
+          for (const TokenId id : listed) {
+            if (id >= 0 && id < vocab) in_vocab.insert(id);
           }
-          return ids;
+          return in_vocab;
         };
         const std::set<int> permits = known(allowed[first + i]), bans = known(banned[first + i]);
         const auto list = [&](kernels::TokenRange range) {

@@ -43,8 +43,9 @@ TEST_CASE("the files beside a tokenizer.json add the reference's tokens") {
     const std::string name{std::string_view(made["tokenizer"])};
     std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
                           dir / "tokenizer.json");
-    for (const auto file : simdjson::dom::object(made["files"]))
+    for (const auto file : simdjson::dom::object(made["files"])) {
       write_file(dir / file.key, simdjson::minify(file.value));
+    }
     const auto tokenizer = make_tokenizer(dir.path());
     Ids ids;
     for (const int64_t id : made["ids"]) ids.push_back(static_cast<TokenId>(id));

@@ -85,15 +85,17 @@ TEST_CASE("a vocabulary that is wrong is refused by name") {
   for (const std::string vocab :
        {"3", "[]", "null", R"({"a": -1})", R"({"a": 16777216})", R"({"a": 9223372036854775808})",
         R"({"a": 1e300})", R"({"a": "0"})", R"({"a": 0, "b": 0})", R"({"a": 0, "a": 1})",
-        R"({"a": {}})"})
+        R"({"a": {}})"}) {
     check_refused({.vocab = vocab}, "'model.vocab'");
+  }
 }
 
 TEST_CASE("merges that are wrong are refused by name") {
   for (const std::string merges :
        {"3", "{}", R"(["ab"])", R"(["a b c"])", R"(["a  b"])", R"([["a"]])", R"([["a", "b", "c"]])",
-        R"([["a", 1]])", R"([1])", R"(["a c"])", R"(["b a"])", R"(["c a"])", R"([null])"})
+        R"([["a", 1]])", R"([1])", R"(["a c"])", R"(["b a"])", R"(["c a"])", R"([null])"}) {
     check_refused({.merges = merges}, "'model.merges'");
+  }
 }
 
 TEST_CASE("what a model file asks for and we do not know is refused by name") {

@@ -28,10 +28,12 @@ std::string encode(uint32_t c) {
 
 TEST_CASE("every character comes out whole, however its bytes arrive") {
   std::string all;
-  for (uint32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 97)
+  for (uint32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 97) {
     if (c < 0xD800 || c > 0xDFFF) all += encode(c);
-  for (size_t piece : {size_t{1}, size_t{2}, size_t{3}, size_t{5}, all.size()})
+  }
+  for (size_t piece : {size_t{1}, size_t{2}, size_t{3}, size_t{5}, all.size()}) {
     CHECK(decode(all, piece) == all);
+  }
 }
 
 TEST_CASE("a broken character is one U+FFFD for each maximal part") {
@@ -50,8 +52,9 @@ TEST_CASE("a broken character is one U+FFFD for each maximal part") {
        "b",
        r + r + r + "b"},
   };
-  for (const auto& [bytes, text] : cases)
+  for (const auto& [bytes, text] : cases) {
     for (size_t piece : {1, 2, 9}) CHECK(decode(bytes, piece) == text);
+  }
 }
 
 TEST_CASE("an unfinished character is held back") {
@@ -65,8 +68,9 @@ TEST_CASE("random bytes decode to the same valid text in any pieces") {
                                        0xE2, 0xED, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xFF};
   for (int trial = 0; trial < 2000; ++trial) {
     std::string bytes;
-    for (uint32_t i = 0, n = random() % 30; i < n; ++i)
+    for (uint32_t i = 0, n = random() % 30; i < n; ++i) {
       bytes += static_cast<char>(interesting[random() % sizeof(interesting)]);
+    }
     const std::string text = decode(bytes, bytes.size() + 1);
     CHECK(decode(bytes, 1 + random() % 4) == text);
     CHECK(decode(text, 1) == text);  // valid: nothing is left to replace or to hold back
