@@ -65,11 +65,12 @@ set(pagedinfer_core_sources
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
   src/ops/cpu/cpu_attention.cpp
-  src/ops/cpu/cpu_ops.cpp
+  src/ops/cpu/cpu_backend.cpp
+  src/ops/cpu/cpu_info.cpp
+  src/ops/cpu/cpu_matmul.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp
   src/ops/cpu/isa.cpp
-  src/ops/cpu/matmul.cpp
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
@@ -108,6 +109,7 @@ set(pagedinfer_core_sources
   src/stats/report.cpp
   src/stats/run_stamp.cpp
   src/stats/table.cpp
+  src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
   src/engine/engine_answers.cpp
@@ -129,6 +131,7 @@ set(pagedinfer_core_sources
   src/engine/token_bans.cpp
   src/engine/validate.cpp
   src/ops/cuda/convert.cpp
+  src/ops/cuda/cuda_info.cpp
   src/ops/cuda/sample_arrays.cpp
   src/ops/cuda/step_arrays.cpp
   kernels/attention_plan.cpp

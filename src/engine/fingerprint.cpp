@@ -71,13 +71,13 @@ Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   fingerprint.set("model", setup.model_name);  // records name it
   fingerprint.set("weights", config.weights == Config::Weights::kDummy ? "dummy" : "auto");
   add_model(fingerprint, setup.model_dir, setup.model.checkpoint.paths());
-  fingerprint.set("device", setup.on_gpu ? "cuda" : "cpu");
-  if (setup.on_gpu) {
+  fingerprint.set("device", setup.backend->info.name);
+  if (!setup.backend->info.always_deterministic) {
     on_off("deterministic", config.deterministic);
     // GPUs of another kind, or another cuBLAS, add up in another order.
-    if (config.deterministic) fingerprint.set("gpu", setup.gpu_arithmetic);
+    if (config.deterministic) fingerprint.set("gpu", setup.ops->arithmetic_name());
   }
-  fingerprint.set("dtype", name_of(setup.compute));
+  fingerprint.set("dtype", name_of(setup.options.compute));
   number("max-model-len", setup.max_model_len);
 
   const SamplingParams& sampling = setup.defaults;

@@ -115,9 +115,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
   InputLines lines(config.input, choice_of(config), interrupt.fd());
   Setup setup = load(config, clock);
   interrupt.throw_if_happened();
-  if (!config.quiet && !setup.gpu_problem.empty()) {
-    print_note(fmt::format("the GPU is not used: {}", setup.gpu_problem));
-  }
+  if (!config.quiet && !setup.backend_note.empty()) print_note(setup.backend_note);
   const double loaded = clock();
   // Only now: nothing is made or replaced in vain.
   Outlets outlets(config, paths, setup, clock, std::move(stamp), interrupt);
@@ -139,7 +137,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                             .max_model_len = setup.max_model_len,
                             .spec = &setup.model.spec},
                  .max_items = setup.limits.max_waiting + kReadAhead,
-                 .num_workers = num_tokenizers(setup.cpu.num_threads)});
+                 .num_workers = num_tokenizers(setup.options.num_threads)});
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
   Progress progress(terminal && config.progress != Config::Progress::kOn, print,
@@ -162,7 +160,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
                  .arithmetic = profiler ? profiler->ops().arithmetic() : arithmetic,
                  .tokenizer = setup.tokenizer.get(),
                  .clock = clock,
-                 .overlaps = setup.on_gpu},
+                 .overlaps = setup.backend->info.overlaps},
                 setup.limits);
   const auto next = [&](bool wait, IntakeItem& item) {
     const Intake::Pull pulled = intake.pull(false, item);

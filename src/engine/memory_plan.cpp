@@ -10,9 +10,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int64_t kMaxPositions = INT32_MAX;  // a slot is an int32
-constexpr int64_t kBesidePlanOnGpu = int64_t{512} << 20;
-constexpr double kShareOfMemory = 0.5;  // the rest is for the page cache and other programs
-constexpr double kLargestShare = 0.9;   // where that is too little
+constexpr int64_t kBesidePlanOnDevice = int64_t{512} << 20;
 constexpr int64_t kFewPositions = 2048;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -31,28 +29,26 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
     const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
     return std::max<int64_t>(usable - d.weight_bytes - d.activation_bytes, 0) / block_bytes;
   };
-  int64_t fit = fitting(d.on_gpu ? 1.0 : kShareOfMemory);
+  int64_t fit = fitting(d.rules.usual_share);
   const int64_t few = std::min(longest, std::max<int64_t>(kFewPositions / d.block_size, 1));
-  if (!d.on_gpu && fit < few) fit = std::min(few, fitting(kLargestShare));
+  if (fit < few) fit = std::min(few, fitting(d.rules.max_share));
   if (fit == 0) {
     throw Error(fmt::format(
-        "not enough {}memory: {:.2f} GiB are available{}; the weights take {:.2f} GiB and the "
+        "not enough {}: {:.2f} GiB are available{}; the weights take {:.2f} GiB and the "
         "activations {:.2f} GiB, which leaves no room for the KV cache (a smaller --max-batch-size "
         "and --max-step-tokens, or a {}, may help)",
-        d.on_gpu ? "GPU " : "", gib(d.available_bytes),
-        d.on_gpu ? "" : " and nine tenths of it may be used", gib(d.weight_bytes),
-        gib(d.activation_bytes),
-        d.on_gpu ? "larger --gpu-memory-utilization" : "given --kv-memory"));
+        d.rules.name, gib(d.available_bytes), d.rules.limit, gib(d.weight_bytes),
+        gib(d.activation_bytes), d.rules.way_out));
   }
   return std::min({longest * d.max_batch_size, fit, kMaxPositions / d.block_size});
 }
 
 }  // namespace
 
-int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share) {
+int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double share) {
   const int64_t used = total_bytes - free_bytes;
   const auto asked_for = static_cast<int64_t>(share * static_cast<double>(total_bytes)) - used;
-  return std::max<int64_t>(std::min(asked_for, free_bytes - kBesidePlanOnGpu), 0);
+  return std::max<int64_t>(std::min(asked_for, free_bytes - kBesidePlanOnDevice), 0);
 }
 
 MemoryPlan plan_memory(const MemoryDemand& d) {
@@ -70,8 +66,8 @@ MemoryPlan plan_memory(const MemoryDemand& d) {
         "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which the "
         "weights take {:.2f} GiB and the activations {:.2f} GiB",
         d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
-        static_cast<double>(num_blocks) * gib(block_bytes), gib(d.available_bytes),
-        d.on_gpu ? " on the GPU" : "", gib(d.weight_bytes), gib(d.activation_bytes)));
+        static_cast<double>(num_blocks) * gib(block_bytes), gib(d.available_bytes), d.rules.place,
+        gib(d.weight_bytes), gib(d.activation_bytes)));
   }
   return {.weight_bytes = d.weight_bytes,
           .activation_bytes = d.activation_bytes,

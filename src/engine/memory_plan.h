@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/backend_info.h"
+
 namespace pagedinfer {
 
 // What decides how many cache positions a run gets.
 struct MemoryDemand {
-  bool on_gpu = false;             // what memory this is about
+  MemoryRules rules = {};          // of the device
   int64_t available_bytes = 0;     // that this process can still take
   int64_t weight_bytes = 0;        // of the model, mapped or copied
   int64_t activation_bytes = 0;    // scratch of the largest step, its logits included
@@ -28,15 +30,15 @@ struct MemoryPlan {
   int64_t num_positions() const { return num_blocks * block_size; }
 };
 
-// Bytes of a GPU that a run may take where `share` of all its memory may be in use. What is taken
-// beside the plan, code at its first use above all, has a place even with a share of 1.
-int64_t available_on_gpu(int64_t total_bytes, int64_t free_bytes, double share);
+// Bytes of a device with memory of its own that a run may take where `share` of all its memory may
+// be in use. What is taken beside the plan, code at its first use above all, has a place even with
+// a share of 1.
+int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double share);
 
-// Blocks for max_batch_size sequences of max_model_len, or as many as half of the available
-// memory (of a GPU: all of it) holds beside weights and activations, of the other half no more than
-// a few thousand positions need; with --num-blocks or
-// --kv-memory exactly that. Throws Error, naming the flag, when there is not one block or not
-// enough memory.
+// Blocks for max_batch_size sequences of max_model_len, or as many as the usual share of the
+// available memory holds beside weights and activations, up to the maximum share for the first few
+// thousand positions; with --num-blocks or --kv-memory exactly that. Throws Error, naming the flag,
+// when there is not one block or not enough memory.
 MemoryPlan plan_memory(const MemoryDemand& demand);
 
 }  // namespace pagedinfer

@@ -21,13 +21,13 @@ std::string without_ending(std::string_view path) {
 // The step that the flags given ask for, and the batch that fits it. Decodes come first and
 // there are at most max_batch_size of them: what is left in a step must hold a token of a
 // prompt some day or, where prompts are computed whole, the longest one.
-void resolve_step(const Config& config, int max_model_len, bool on_gpu, Resolved& resolved) {
+void resolve_step(const Config& config, int max_model_len, int usual_step_tokens,
+                  Resolved& resolved) {
   const int prompt = resolved.chunked_prefill ? 0 : max_model_len;
   resolved.max_batch_size = config.max_batch_size.value_or(kDefaultBatchSize);
   if (!config.max_step_tokens) {
     const int needed = resolved.max_batch_size + prompt;
-    const int usual = on_gpu ? kDefaultStepTokensOnGpu : kDefaultStepTokens;
-    resolved.max_step_tokens = prompt == 0 ? std::max(needed, usual) : needed;
+    resolved.max_step_tokens = prompt == 0 ? std::max(needed, usual_step_tokens) : needed;
     return;
   }
   resolved.max_step_tokens = *config.max_step_tokens;
@@ -60,14 +60,14 @@ Paths resolve_paths(const Config& config) {
   return paths;
 }
 
-Resolved resolve(const Config& config, int max_model_len, bool on_gpu) {
+Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens) {
   Resolved resolved;
   const bool is_static = config.batching == Config::Batching::kStatic;
   resolved.kv = config.kv.value_or(is_static ? Config::Kv::kContiguous : Config::Kv::kPaged);
   resolved.block_size = config.block_size.value_or(kDefaultBlockSize);
   resolved.chunked_prefill = config.chunked_prefill.value_or(!is_static);
   resolved.prefill_chunk_size = config.prefill_chunk_size.value_or(kDefaultPrefillChunkSize);
-  resolve_step(config, max_model_len, on_gpu, resolved);
+  resolve_step(config, max_model_len, usual_step_tokens, resolved);
   if (is_static && !config.kv) {
     resolved.notes.push_back("kv is contiguous because batching is static");
   }

@@ -12,8 +12,6 @@ inline constexpr int kDefaultBlockSize = 16;
 inline constexpr int kDefaultBatchSize = 256;
 inline constexpr int kDefaultPrefillChunkSize = 512;
 inline constexpr double kDefaultGpuMemoryUtilization = 0.9;
-// Or max_batch_size, if that is more.
-inline constexpr int kDefaultStepTokens = 2048, kDefaultStepTokensOnGpu = 8192;
 
 struct Paths {
   std::string output;  // a file, or - for standard output
@@ -37,9 +35,9 @@ struct Resolved {
   std::vector<std::string> notes = {};
 };
 
-// For a run on the CPU, or on a GPU. REQUIRES: validate(config) passed. Throws Error when whole
-// prompts were asked for and
+// `usual_step_tokens`: max_step_tokens where it is not given, or max_batch_size, if that is more.
+// REQUIRES: validate(config) passed. Throws Error when whole prompts were asked for and
 // --max-step-tokens has no room for the longest one.
-Resolved resolve(const Config& config, int max_model_len, bool on_gpu);
+Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens);
 
 }  // namespace pagedinfer

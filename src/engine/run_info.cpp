@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "engine/resolve.h"
+#include "ops/cpu/cpu_ops.h"
 
 namespace pagedinfer {
 
@@ -29,7 +30,8 @@ std::string json_list(const std::vector<std::string>& texts) {
 }  // namespace
 
 RunInfo describe_run(const Config& config, const Setup& setup) {
-  const Resolved resolved = resolve(config, setup.max_model_len, setup.on_gpu);
+  const Resolved resolved =
+      resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens);
   const SchedulerLimits& limits = setup.limits;
   const SamplingParams& sampling = setup.defaults;
   const bool contiguous = resolved.kv == Config::Kv::kContiguous;
@@ -61,19 +63,18 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set("token_ids", config.token_ids);
   set("record_timing", config.record_timing);
   set("profile", config.profile);
-  set("device", std::string(setup.on_gpu ? "cuda" : "cpu"));
+  set("device", std::string(setup.backend->info.name));
   set("served_model_name", setup.model_name);
   set("weights", std::string(config.weights == Config::Weights::kDummy ? "dummy" : "auto"));
-  set("dtype", std::string(name_of(setup.compute)));
+  set("dtype", std::string(name_of(setup.options.compute)));
   set("max_model_len", int64_t{setup.max_model_len});
-  set("threads", int64_t{setup.cpu.num_threads});
-  if (setup.on_gpu) {
+  set("threads", int64_t{setup.options.num_threads});
+  if (setup.ops->capacity()) {
     set("gpu_memory_utilization",
         config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
-    set("deterministic", config.deterministic);
-  } else {
-    set("cpu_isa", std::string(name_of(setup.cpu.isa)));
   }
+  if (!setup.backend->info.always_deterministic) set("deterministic", config.deterministic);
+  if (setup.options.cpu_isa) set("cpu_isa", std::string(name_of(*setup.options.cpu_isa)));
   set("kv", std::string(contiguous ? "contiguous" : "paged"));
   set("block_size", int64_t{setup.memory.block_size});
   set("num_blocks", setup.memory.num_blocks);

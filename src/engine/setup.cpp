@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "core/error.h"
 #include "engine/intake.h"
@@ -14,28 +15,11 @@
 #include "engine/system_memory.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
-#include "ops/cuda/cuda_ops.h"
 #include "ops/peaks.h"
 #include "text/files/make_tokenizer.h"
 
 namespace pagedinfer {
 namespace {
-
-// The type that products and the cache use. The CPU computes float16 as float32.
-DType compute_type(DType asked, bool on_gpu) {
-  return asked == DType::kF16 && !on_gpu ? DType::kF32 : asked;
-}
-
-CpuIsa choose_isa(std::optional<CpuIsa> asked) {
-  const std::vector<CpuIsa> available = available_isas();
-  std::string found;
-  for (CpuIsa isa : available) {
-    if (asked == isa) return isa;
-    found += fmt::format(" {}", name_of(isa));
-  }
-  if (!asked) return available.back();
-  throw Error(fmt::format("--cpu-isa {}: this processor has{}", name_of(*asked), found));
-}
 
 int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
   if (!asked) return spec.max_positions;
@@ -68,8 +52,8 @@ void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
   }
 }
 
-SchedulerLimits make_limits(const Config& config, int max_model_len, bool on_gpu) {
-  const Resolved resolved = resolve(config, max_model_len, on_gpu);
+SchedulerLimits make_limits(const Config& config, int max_model_len, int usual_step_tokens) {
+  const Resolved resolved = resolve(config, max_model_len, usual_step_tokens);
   return {.batching = config.batching == Config::Batching::kStatic ? Batching::kStatic
                                                                    : Batching::kContinuous,
           .chunked_prefill = resolved.chunked_prefill,
@@ -84,66 +68,64 @@ SchedulerLimits make_limits(const Config& config, int max_model_len, bool on_gpu
 
 StepBounds bounds_of(const Config& config, const Setup& setup) {
   const ModelSpec& spec = setup.model.spec;
-  return {.tokens = setup.limits.max_step_tokens,
-          .sequences = setup.limits.max_running,
-          .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
-          .vocab = spec.vocab,
-          .context = setup.max_model_len,
-          .block_size = resolve(config, setup.max_model_len, setup.on_gpu).block_size,
-          .heads = spec.heads,
-          .kv_heads = spec.kv_heads,
-          .head_dim = spec.head_dim};
+  return {
+      .tokens = setup.limits.max_step_tokens,
+      .sequences = setup.limits.max_running,
+      .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+      .vocab = spec.vocab,
+      .context = setup.max_model_len,
+      .block_size =
+          resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).block_size,
+      .heads = spec.heads,
+      .kv_heads = spec.kv_heads,
+      .head_dim = spec.head_dim};
 }
 
-// What a run on the GPU may take of it.
-int64_t available_to(const Config& config, const CudaOps& gpu) {
-  const GpuMemory memory = gpu.memory();
-  return available_on_gpu(memory.total, memory.free,
-                          config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
-}
-
-// The backend and how much memory it may take. The machine's peaks are measured by a backend of
-// their own, whose memory is free again before the run takes its share.
-int64_t make_ops(const Config& config, const std::function<double()>& clock, Setup& setup) {
+DeviceOptions make_options(const Config& config, const Setup& setup) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  setup.cpu.num_threads = config.threads.value_or(cores);
-  if (setup.on_gpu) {
-    const CudaOptions options = {
-        .compute = setup.compute, .deterministic = config.deterministic, .graphs = true};
-    if (config.profile) {
-      setup.peaks = measure_peaks(*make_cuda_ops(options), setup.compute, kGpuProbe, clock);
-    }
-    auto gpu = make_cuda_ops(options);
-    setup.gpu_arithmetic = gpu->arithmetic_name();
-    const int64_t available = available_to(config, *gpu);
-    setup.ops = std::move(gpu);
-    return available;
+  return setup.backend->info.resolve({.compute = config.dtype.value_or(file_dtype(setup.model)),
+                                      .num_threads = config.threads.value_or(cores),
+                                      .cpu_isa = config.cpu_isa,
+                                      .deterministic = config.deterministic});
+}
+
+// How much memory a run may take.
+int64_t available_to(const Config& config, const Setup& setup) {
+  if (const std::optional<Capacity> memory = setup.ops->capacity()) {
+    return available_on_device(
+        memory->total, memory->free,
+        config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
   }
-  setup.cpu.isa = choose_isa(config.cpu_isa);
-  setup.cpu.compute = setup.compute;
-  if (config.profile) {
-    setup.peaks = measure_peaks(*make_cpu_ops(setup.cpu), setup.compute, kCpuProbe, clock);
-  }
-  setup.ops = make_cpu_ops(setup.cpu);
   // Whoever says how large the cache is leaves room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
   constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
-  const int num_threads = num_tokenizers(setup.cpu.num_threads) + kOtherThreads;
+  const int num_threads = num_tokenizers(setup.options.num_threads) + kOtherThreads;
   return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
+}
+
+// The machine's peaks are measured by a device of their own, whose memory is free again before the
+// run takes its share.
+void make_device(const Config& config, const std::function<double()>& clock, Setup& setup) {
+  const BackendInfo& backend = setup.backend->info;
+  if (config.profile) {
+    setup.peaks =
+        measure_peaks(*backend.make(setup.options), setup.options.compute, backend.probe, clock);
+  }
+  setup.ops = backend.make(setup.options);
 }
 
 MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available_bytes) {
   const ModelSpec& spec = setup.model.spec;
   const int64_t per_layer =
-      setup.ops->kv_bytes_per_position(setup.compute, spec.kv_heads, spec.head_dim);
+      setup.ops->kv_bytes_per_position(setup.options.compute, spec.kv_heads, spec.head_dim);
   const StepBounds bounds = bounds_of(config, setup);
   const int64_t activation_bytes =
       scratch_bytes(spec, setup.ops->activation_type(), setup.limits.max_step_tokens,
                     setup.limits.max_running) +
       setup.ops->workspace_bytes(bounds);
-  return plan_memory({.on_gpu = setup.on_gpu,
+  return plan_memory({.rules = setup.backend->info.memory,
                       .available_bytes = available_bytes,
-                      .weight_bytes = weight_bytes(setup.model, setup.compute, *setup.ops),
+                      .weight_bytes = weight_bytes(setup.model, setup.options.compute, *setup.ops),
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
                       .block_size = bounds.block_size,
@@ -154,7 +136,8 @@ MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available
 }
 
 std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
-  if (resolve(config, setup.max_model_len, setup.on_gpu).kv == Config::Kv::kContiguous) {
+  if (resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).kv ==
+      Config::Kv::kContiguous) {
     return std::make_unique<ContiguousPool>(setup.memory.num_positions(), setup.max_model_len);
   }
   return std::make_unique<PagedPool>(setup.memory.num_blocks, setup.memory.block_size);
@@ -181,23 +164,21 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
   check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
 
-  setup.on_gpu = config.device == Config::Device::kCuda;
-  if (config.device == Config::Device::kAuto) {
-    const std::string problem = cuda_problem();
-    setup.on_gpu = problem.empty();
-    if (!setup.on_gpu && has_gpu()) setup.gpu_problem = problem;
-  }
-  setup.limits = make_limits(config, setup.max_model_len, setup.on_gpu);
-  setup.compute = compute_type(config.dtype.value_or(file_dtype(setup.model)), setup.on_gpu);
-  const int64_t available = make_ops(config, clock, setup);
+  BackendChoice choice = choose_backend(config.device);
+  setup.backend = &choice.row;
+  setup.backend_note = std::move(choice.note);
+  setup.limits = make_limits(config, setup.max_model_len, choice.row.info.usual_step_tokens);
+  setup.options = make_options(config, setup);
+  make_device(config, clock, setup);
+  const int64_t available = available_to(config, setup);
   setup.memory = make_plan(config, setup, available);
   setup.ops->reserve(bounds_of(config, setup), setup.memory.weight_bytes + setup.memory.kv_bytes,
                      setup.memory.activation_bytes);
-  setup.weights = load_weights(setup.model, setup.compute, *setup.ops);
+  setup.weights = load_weights(setup.model, setup.options.compute, *setup.ops);
   setup.pool = make_pool(config, setup);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    setup.cache.push_back(setup.ops->allocate_kv(setup.compute, spec.kv_heads, spec.head_dim,
-                                                 setup.memory.num_positions()));
+    setup.cache.push_back(setup.ops->allocate_kv(setup.options.compute, spec.kv_heads,
+                                                 spec.head_dim, setup.memory.num_positions()));
   }
   return setup;
 }

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "core/profile.h"
+#include "engine/backends.h"
 #include "engine/chat_prompt.h"
 #include "engine/memory_plan.h"
 #include "kv/kv_pool.h"
 #include "model/model.h"
 #include "model/weights.h"
-#include "ops/cpu/cpu_ops.h"
 #include "ops/ops.h"
 #include "sched/scheduler.h"
 #include "settings/config.h"
@@ -30,11 +30,9 @@ struct Setup {
   SamplingParams defaults = {};         // for lines that do not say otherwise
   std::vector<std::string> notes = {};  // what of the model's wishes is not as its authors know it
 
-  DType compute = DType::kBF16;  // of products and of the cache
-  bool on_gpu = false;
-  std::string gpu_arithmetic = {};  // CudaOps::arithmetic_name(); "" on the CPU
-  std::string gpu_problem = {};  // why the GPU that is there is not used; "" if that was asked for
-  CpuOptions cpu = {};           // on a GPU only its threads matter, to the tokenizers
+  const BackendRow* backend = nullptr;
+  std::string backend_note = {};          // as BackendChoice::note
+  DeviceOptions options = {};             // resolved
   std::optional<DevicePeaks> peaks = {};  // measured for --profile
   std::unique_ptr<Ops> ops = {};
   // In front of those of `ops`; null: nothing is.

@@ -14,10 +14,10 @@
 #include "core/json.h"
 #include "core/sampling_ranges.h"
 #include "core/shortened.h"
+#include "engine/backends.h"
 #include "engine/model_path.h"
 #include "engine/resolve.h"
 #include "io/file_names.h"
-#include "ops/cuda/cuda_ops.h"
 #include "request/request_parser.h"
 #include "text/chat/chat_template.h"
 
@@ -57,9 +57,11 @@ void check_device(const Config& config) {
   if (share && config.device == Config::Device::kCpu) {
     throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
   }
-  if (config.device == Config::Device::kCuda) {
-    if (const std::string problem = cuda_problem(); !problem.empty()) {
-      throw Error(fmt::format("--device cuda: {}; --device cpu works without", problem));
+  if (config.device != Config::Device::kAuto) {
+    const BackendInfo& backend = backend_of(config.device).info;
+    if (const std::string problem = backend.problem(); !problem.empty()) {
+      throw Error(
+          fmt::format("--device {}: {}; --device cpu works without", backend.name, problem));
     }
   }
   within("--threads", config.threads, 1, 4096);
@@ -130,9 +132,7 @@ void check_scheduling(const Config& config) {
         *config.max_step_tokens, *config.max_batch_size));
   }
   // What is left is about the model's length; without --max-model-len it comes after loading.
-  if (config.max_model_len) {
-    resolve(config, *config.max_model_len, config.device == Config::Device::kCuda);
-  }
+  if (config.max_model_len) resolve(config, *config.max_model_len, 0);
 }
 
 void check_sampling(const Config::Sampling& sampling) {

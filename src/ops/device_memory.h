@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/tensor.h"
 #include "ops/kv_layer.h"
@@ -16,6 +17,10 @@ struct StepBounds {
   int64_t context = 0;  // positions that a sequence sees
   int block_size = 1;
   int heads = 0, kv_heads = 0, head_dim = 0;
+};
+
+struct Capacity {
+  int64_t total = 0, free = 0;  // bytes
 };
 
 // Tensors live until the DeviceMemory is destroyed.
@@ -41,6 +46,8 @@ class DeviceMemory {
   virtual int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const = 0;
   // and what a step takes beside its scratch().
   virtual int64_t workspace_bytes(const StepBounds&) const { return 0; }
+  // Of the device, at this moment; nullopt: it uses the host's memory.
+  virtual std::optional<Capacity> capacity() const { return std::nullopt; }
 
   // Takes what a run needs, all at once: `permanent` bytes for the tensors above, `scratch` for a
   // step's scratch() and workspace_bytes(bounds). For backends that do not take memory as they go;

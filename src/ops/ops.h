@@ -14,6 +14,9 @@ class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public 
  public:
   // "cpu (avx512, 2 threads)": for the statistics.
   virtual std::string description() const = 0;
+  // What the bits of deterministic runs depend on beside their settings: "NVIDIA H200, cuBLAS
+  // 130100". "": nothing, they are the same on every device of this kind.
+  virtual std::string arithmetic_name() const { return ""; }
 };
 
 }  // namespace pagedinfer

@@ -14,8 +14,6 @@ struct PeakProbe {
   int64_t copied_bytes = 0;
   int64_t rows = 0, width = 0;  // of a product (rows, width) x (width, width)
 };
-inline constexpr PeakProbe kCpuProbe = {.copied_bytes = 128 << 20, .rows = 256, .width = 2048};
-inline constexpr PeakProbe kGpuProbe = {.copied_bytes = 512 << 20, .rows = 8192, .width = 4096};
 
 // The fastest of several copies, its reads and writes counted, and of several products in
 // `compute`; takes some tenths of a second. REQUIRES: nobody has used `ops` before, and nobody

@@ -10,6 +10,8 @@
 #include "engine/memory_plan.h"
 #include "engine/model_path.h"
 #include "engine/system_memory.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cuda/cuda_ops.h"
 #include "tests/support/paths.h"
 #include "tests/support/support.h"
 
@@ -35,7 +37,8 @@ struct FakeRoot {
 };
 
 MemoryDemand demand() {
-  return {.available_bytes = 8 * kGiB,
+  return {.rules = kCpuInfo.memory,
+          .available_bytes = 8 * kGiB,
           .weight_bytes = kGiB,
           .activation_bytes = kGiB / 2,
           .kv_bytes_per_token = 1024,
@@ -143,13 +146,13 @@ TEST_CASE("by default the cache stays within half of the available memory") {
 }
 
 TEST_CASE("on a GPU the cache takes all that the run may use, less what others use") {
-  CHECK(available_on_gpu(100 * kGiB, 100 * kGiB, 0.5) == 50 * kGiB);
-  CHECK(available_on_gpu(100 * kGiB, 70 * kGiB, 0.5) == 20 * kGiB);
-  CHECK(available_on_gpu(100 * kGiB, 10 * kGiB, 0.5) == 0);
-  CHECK(available_on_gpu(100 * kGiB, 99 * kGiB, 1.0) == 99 * kGiB - kGiB / 2);
-  CHECK(available_on_gpu(100 * kGiB, kGiB / 4, 1.0) == 0);
+  CHECK(available_on_device(100 * kGiB, 100 * kGiB, 0.5) == 50 * kGiB);
+  CHECK(available_on_device(100 * kGiB, 70 * kGiB, 0.5) == 20 * kGiB);
+  CHECK(available_on_device(100 * kGiB, 10 * kGiB, 0.5) == 0);
+  CHECK(available_on_device(100 * kGiB, 99 * kGiB, 1.0) == 99 * kGiB - kGiB / 2);
+  CHECK(available_on_device(100 * kGiB, kGiB / 4, 1.0) == 0);
   MemoryDemand d = demand();
-  d.on_gpu = true;
+  d.rules = kCudaInfo.memory;
   d.max_batch_size = 1 << 20;
   d.max_model_len = 1 << 20;
   const MemoryPlan plan = plan_memory(d);

@@ -14,9 +14,9 @@
 namespace pagedinfer {
 
 // The Ops of make_cpu_ops(). Activations are float32; kv_layout.h says how the cache looks.
-class CpuOps final : public Ops {
+class CpuBackend final : public Ops {
  public:
-  explicit CpuOps(const CpuOptions& options);
+  explicit CpuBackend(const CpuOptions& options);
 
   std::string description() const override;
 

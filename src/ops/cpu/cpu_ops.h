@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "ops/backend_info.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -23,5 +24,7 @@ struct CpuOptions {
 // A backend on this processor. Every result is the same bits for every isa and num_threads.
 // REQUIRES: isa is among available_isas().
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options);
+
+extern const BackendInfo kCpuInfo;
 
 }  // namespace pagedinfer

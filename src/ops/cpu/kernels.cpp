@@ -2,7 +2,8 @@
 #include "ops/cpu/kernels.h"
 
 #include "ops/cpu/attention.h"
-#include "ops/cpu/matmul.h"
+#include "ops/cpu/matmul_bf16.h"
+#include "ops/cpu/matmul_float.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/scalar_math.h"
 

@@ -105,10 +105,10 @@ std::string CudaBackend::arithmetic_name() const {
   return fmt::format("{}, cuBLAS {}", device_.name, products_.library_version());
 }
 
-GpuMemory CudaBackend::memory() const {
+std::optional<Capacity> CudaBackend::capacity() const {
   size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "to ask for its memory");
-  return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
+  return Capacity{static_cast<int64_t>(total), static_cast<int64_t>(free)};
 }
 
 char* CudaBackend::take_permanent(int64_t bytes, int64_t alignment, const char* what) {

@@ -27,7 +27,7 @@ class CudaBackend final : public CudaOps {
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
-  GpuMemory memory() const override;
+  std::optional<Capacity> capacity() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;

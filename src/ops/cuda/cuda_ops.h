@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ops/backend_info.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -18,10 +19,6 @@ struct CudaOptions {
   // Steps that only decode are queued as graphs where their shape has been met before. Then
   // stage() gives them rows that belong to no sequence, behind the batch's.
   bool graphs = false;
-};
-
-struct GpuMemory {
-  int64_t total = 0, free = 0;  // bytes
 };
 
 // How many steps that only decode were queued in which way.
@@ -39,10 +36,6 @@ struct GraphCounts {
 class CudaOps : public Ops {
  public:
   virtual std::string device_name() const = 0;
-  // "NVIDIA H200, cuBLAS 130100": where two runs have the same, and are deterministic, they give
-  // the same bits.
-  virtual std::string arithmetic_name() const = 0;
-  virtual GpuMemory memory() const = 0;  // of the device, at this moment
   virtual GraphCounts graph_counts() const = 0;
 
   // Copies between the host and a tensor of this Ops, element by element in rows. They wait.
@@ -58,5 +51,7 @@ bool has_gpu();
 
 // Throws Error with cuda_problem() if there is one.
 std::unique_ptr<CudaOps> make_cuda_ops(const CudaOptions& options);
+
+extern const BackendInfo kCudaInfo;
 
 }  // namespace pagedinfer

@@ -50,11 +50,11 @@ Cut cut(int num_threads, int64_t outputs, int num_rows) {
 
 }  // namespace
 
-int64_t CpuOps::workspace_bytes(const StepBounds& bounds) const {
+int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
   return packed_bytes(bounds.tokens, bounds.widest_input);
 }
 
-void CpuOps::matmul(Tensor x, std::span<const Product> products) {
+void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   const int rows = static_cast<int>(x.rows), k = static_cast<int>(x.cols);
   if (rows == 0 || products.empty()) return;
   CHECK(x.dtype == DType::kF32);

@@ -1,4 +1,4 @@
-#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/denormals.h"
 #include "ops/cpu/isa.h"
 
@@ -74,7 +73,7 @@ void write_row(const Kernels& kernels, const float* key, const float* value, con
 
 }  // namespace
 
-CpuOps::CpuOps(const CpuOptions& options)
+CpuBackend::CpuBackend(const CpuOptions& options)
     : options_(options),
       kernels_(kernels_of(options.isa)),
       pool_(options.num_threads),
@@ -85,17 +84,17 @@ CpuOps::CpuOps(const CpuOptions& options)
   CHECK(options.compute == DType::kF32 || options.compute == DType::kBF16);
 }
 
-std::string CpuOps::description() const {
+std::string CpuBackend::description() const {
   return fmt::format("cpu ({}, {} thread{})", name_of(options_.isa), options_.num_threads,
                      options_.num_threads == 1 ? "" : "s");
 }
 
-Tensor CpuOps::allocate(DType dtype, int64_t rows, int64_t cols) {
+Tensor CpuBackend::allocate(DType dtype, int64_t rows, int64_t cols) {
   permanent_.emplace_back(rows * cols * size_of(dtype), "a tensor");
   return {permanent_.back().data(), dtype, rows, cols, cols};
 }
 
-Tensor CpuOps::upload(Tensor host, DType dtype) {
+Tensor CpuBackend::upload(Tensor host, DType dtype) {
   if (host.dtype == dtype) {
     prefaulter_.will_read(host.data, host.bytes());
     return host;
@@ -115,7 +114,7 @@ Tensor CpuOps::upload(Tensor host, DType dtype) {
   return copy;
 }
 
-KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
+KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
   CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   if (head_dim > kMaxHeadDim) {
     throw Error(fmt::format("heads of {} dimensions: the CPU backend has at most {}", head_dim,
@@ -135,22 +134,22 @@ KvLayer CpuOps::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num
   return {k, v, kv_heads, head_dim, num_positions};
 }
 
-int64_t CpuOps::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
+int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
   return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
 }
 
 // Memory is taken as it is needed. A run begins with the first positions of its cache: as many as
 // a step of the usual size fills. Where a step may hold a whole prompt of any length, few do.
-void CpuOps::reserve(const StepBounds& bounds, int64_t, int64_t) {
+void CpuBackend::reserve(const StepBounds& bounds, int64_t, int64_t) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
 }
 
-Tensor CpuOps::scratch(DType dtype, int64_t rows, int64_t cols) {
+Tensor CpuBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
   return {scratch_.take(rows * cols * size_of(dtype)), dtype, rows, cols, cols};
 }
 
-BatchView CpuOps::stage(const Batch& batch) {
+BatchView CpuBackend::stage(const Batch& batch) {
   scratch_.reset();
   const auto column = [&](const std::vector<int32_t>& values) {
     const Tensor copy = scratch(DType::kI32, static_cast<int64_t>(values.size()), 1);
@@ -173,7 +172,7 @@ BatchView CpuOps::stage(const Batch& batch) {
 }
 
 template <class F>
-void CpuOps::for_rows(int64_t rows, int64_t floats, const F& f) {
+void CpuBackend::for_rows(int64_t rows, int64_t floats, const F& f) {
   constexpr int64_t kWorthAThread = 32768;
   const int64_t ranges =
       std::clamp<int64_t>(floats / kWorthAThread, 1, std::min<int64_t>(rows, pool_.num_threads()));
@@ -183,7 +182,7 @@ void CpuOps::for_rows(int64_t rows, int64_t floats, const F& f) {
   });
 }
 
-void CpuOps::copy(Tensor from, Tensor to) {
+void CpuBackend::copy(Tensor from, Tensor to) {
   CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
   for_rows(from.rows, from.rows * from.cols, [&](int64_t first, int64_t last) {
     const int64_t row_bytes = from.cols * size_of(from.dtype);
@@ -193,7 +192,7 @@ void CpuOps::copy(Tensor from, Tensor to) {
   });
 }
 
-void CpuOps::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
+void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       widen(kernels_, table, item(tokens, i), 0, out.cols, out.row<float>(i));
@@ -202,7 +201,7 @@ void CpuOps::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   });
 }
 
-void CpuOps::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
+void CpuBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
   CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
@@ -211,7 +210,7 @@ void CpuOps::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor o
   });
 }
 
-void CpuOps::add(Tensor x, Tensor y) {
+void CpuBackend::add(Tensor x, Tensor y) {
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       kernels_.add(x.row<float>(i), y.row<float>(i), x.cols);
@@ -219,7 +218,7 @@ void CpuOps::add(Tensor x, Tensor y) {
   });
 }
 
-void CpuOps::add_bias(Tensor x, Tensor bias) {
+void CpuBackend::add_bias(Tensor x, Tensor bias) {
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols);
@@ -227,7 +226,7 @@ void CpuOps::add_bias(Tensor x, Tensor bias) {
   });
 }
 
-void CpuOps::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
+void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
   constexpr int64_t kCostOfAnAngle = 32;
@@ -239,7 +238,7 @@ void CpuOps::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
   });
 }
 
-void CpuOps::rope(Tensor x, Tensor table) {
+void CpuBackend::rope(Tensor x, Tensor table) {
   CHECK(x.cols % table.cols == 0);
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
@@ -248,7 +247,7 @@ void CpuOps::rope(Tensor x, Tensor table) {
   });
 }
 
-void CpuOps::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
+void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
   const auto f = activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
   constexpr int64_t kCostOfAnExp = 4;
   for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t first, int64_t last) {
@@ -258,7 +257,7 @@ void CpuOps::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
   });
 }
 
-void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
+void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, item(slot_mapping, i));
@@ -267,7 +266,7 @@ void CpuOps::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
 }
 
 // In one pass, so that a row is still near when the next thing happens to it.
-void CpuOps::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                  Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   CHECK(q.cols % rope_table.cols == 0 && k.cols % rope_table.cols == 0);
   const auto rotate = [&](const Tensor& x, const Tensor& norm, int64_t i) {
@@ -284,18 +283,18 @@ void CpuOps::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& 
   });
 }
 
-void CpuOps::attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+void CpuBackend::attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                        Tensor out) {
   attention_.run(q, cache, batch, args, out);
 }
 
-void CpuOps::gather_rows(Tensor x, Tensor indices, Tensor out) {
+void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
   for (int64_t i = 0; i < out.rows; ++i) {
     std::copy_n(x.row<float>(item(indices, i)), x.cols, out.row<float>(i));
   }
 }
 
-StepProtocol::Ticket CpuOps::sample(Tensor logits, std::span<const SampleRow> unresolved) {
+StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow> unresolved) {
   CHECK(logits.rows == std::ssize(unresolved));
   const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
   const std::span<TokenId> out = drawn_.next(rows.size());
@@ -314,7 +313,7 @@ StepProtocol::Ticket CpuOps::sample(Tensor logits, std::span<const SampleRow> un
 }
 
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions& options) {
-  return std::make_unique<CpuOps>(options);
+  return std::make_unique<CpuBackend>(options);
 }
 
 }  // namespace pagedinfer

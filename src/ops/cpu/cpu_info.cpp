@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace pagedinfer {
+namespace {
+
+std::string no_problem() { return ""; }
+
+bool is_present() { return true; }
+
+CpuIsa choose_isa(std::optional<CpuIsa> asked) {
+  const std::vector<CpuIsa> available = available_isas();
+  std::string found;
+  for (CpuIsa isa : available) {
+    if (asked == isa) return isa;
+    found += fmt::format(" {}", name_of(isa));
+  }
+  if (!asked) return available.back();
+  throw Error(fmt::format("--cpu-isa {}: this processor has{}", name_of(*asked), found));
+}
+
+// float16 is computed as float32.
+DeviceOptions resolve(const DeviceOptions& asked) {
+  DeviceOptions options = asked;
+  if (asked.compute == DType::kF16) options.compute = DType::kF32;
+  options.cpu_isa = choose_isa(asked.cpu_isa);
+  options.deterministic = true;
+  return options;
+}
+
+std::unique_ptr<Ops> make(const DeviceOptions& options) {
+  return make_cpu_ops({.isa = options.cpu_isa.value(),
+                       .num_threads = options.num_threads,
+                       .compute = options.compute});
+}
+
+}  // namespace
+
+constinit const BackendInfo kCpuInfo = {
+    .name = "cpu",
+    .device = "the CPU",
+    .problem = no_problem,
+    .is_present = is_present,
+    .resolve = resolve,
+    .make = make,
+    .always_deterministic = true,
+    .overlaps = false,
+    .usual_step_tokens = 2048,
+    // The rest is for the page cache and other programs.
+    .memory = {.usual_share = 0.5,
+               .max_share = 0.9,
+               .name = "memory",
+               .place = "",
+               .limit = " and nine tenths of it may be used",
+               .way_out = "given --kv-memory"},
+    .probe = {.copied_bytes = 128 << 20, .rows = 256, .width = 2048},
+};
+
+}  // namespace pagedinfer

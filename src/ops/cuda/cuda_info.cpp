@@ -1,0 +1,38 @@
+#include "ops/cuda/cuda_ops.h"
+
+namespace pagedinfer {
+namespace {
+
+DeviceOptions resolve(const DeviceOptions& asked) {
+  DeviceOptions options = asked;
+  options.cpu_isa.reset();
+  return options;
+}
+
+std::unique_ptr<Ops> make(const DeviceOptions& options) {
+  return make_cuda_ops(
+      {.compute = options.compute, .deterministic = options.deterministic, .graphs = true});
+}
+
+}  // namespace
+
+constinit const BackendInfo kCudaInfo = {
+    .name = "cuda",
+    .device = "the GPU",
+    .problem = cuda_problem,
+    .is_present = has_gpu,
+    .resolve = resolve,
+    .make = make,
+    .always_deterministic = false,
+    .overlaps = true,
+    .usual_step_tokens = 8192,
+    .memory = {.usual_share = 1,
+               .max_share = 1,
+               .name = "GPU memory",
+               .place = " on the GPU",
+               .limit = "",
+               .way_out = "larger --gpu-memory-utilization"},
+    .probe = {.copied_bytes = 512 << 20, .rows = 8192, .width = 4096},
+};
+
+}  // namespace pagedinfer
