@@ -14,7 +14,6 @@ set(pagedinfer_core_sources
   src/io/mapped_file.cpp
   src/io/model_folder.cpp
   src/io/open_file.cpp
-  src/io/pipe_reader.cpp
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
   src/request/input_form.cpp

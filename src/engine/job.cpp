@@ -191,7 +191,7 @@ int run(const Config& config, const Load& load, Interrupt& interrupt) {
       state.total = count->count;
       state.total_is_estimate = count->is_estimate;
     }
-    state.out_of_turn = outlets.records().num_waiting();
+    state.out_of_order = outlets.records().num_waiting();
     state.running = stats.running;
     state.waiting = stats.waiting;
     state.kv_use =

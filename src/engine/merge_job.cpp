@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "engine/interrupt.h"
-#include "io/pipe_reader.h"
+#include "io/open_file.h"
 #include "output/merge.h"
 
 namespace pagedinfer {

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "engine/fingerprint.h"
 #include "engine/run_input.h"
-#include "io/pipe_reader.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 namespace {

@@ -7,7 +7,7 @@
 
 namespace pagedinfer {
 
-// The system calls that change what is on disk, so that a test can let each of them fail.
+// The system calls that change files. A test replaces them to make each of them fail.
 struct FileCalls {
   std::function<ssize_t(int, const void*, size_t)> write = ::write;
   std::function<ssize_t(int, const void*, size_t, off_t)> pwrite = ::pwrite;

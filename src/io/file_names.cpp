@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Where a file is or would be, from the root on. Of a path that the system does not follow to its
-// end, as its words say.
+// The absolute path of a file, which need not exist, with links resolved as far as the system can
+// follow them.
 fs::path place_of(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);

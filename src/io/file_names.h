@@ -1,4 +1,4 @@
-// The names of files: those that stand beside an output, and changing them.
+// Questions about the names of files, and changes of names.
 #pragma once
 
 #include <string>
@@ -7,30 +7,31 @@
 
 namespace pagedinfer {
 
-// What a run that has not ended keeps beside its output, and one that has.
+// The state files beside an output: OUTPUT.part of an unfinished run, OUTPUT.run of a finished one.
 std::string part_of(const std::string& output);
 std::string run_of(const std::string& output);
 
-// Whether that is how standard output is asked for: "-", or as the system calls it. What stands
-// behind it, be it a file, is not ours to lock, to shorten or to put other files beside.
+// Whether `path` names standard output: "-", "/dev/stdout" and the like. Even if that is a file, we
+// do not lock or truncate it and put no state files beside it.
 bool is_standard_output(const std::string& path);
-// Whether there is a file of that name, be it a link to nothing.
+// Whether the directory entry exists; a dangling link does.
 bool name_exists(const std::string& path);
 bool is_link(const std::string& path);
-// Whether both are the names of one file, be it there or not, or of standard output. Devices and
-// pipes, which take what several writers give them, are no files.
+// Whether both paths name the same regular file, which need not exist, or both name standard
+// output. False for devices and pipes: several writers may use them.
 bool same_file(const std::string& a, const std::string& b);
-// Whether what is written there cannot be had again: standard output, or something other than a
-// file has that name, as a device or a pipe.
+// Whether data written there cannot be read back: standard output, a device, a pipe. False if
+// nothing has that name.
 bool is_stream(const std::string& path);
-int64_t size_of(const std::string& path);  // 0 of a file that is not there
+int64_t size_of(const std::string& path);  // 0 if there is no such file
 
-// A file that is not there is no error. Both throw Error.
+// Succeeds if there is no such file. Throws Error.
 void remove_file(const FileCalls& calls, const std::string& path);
+// Throws Error.
 void rename_file(const FileCalls& calls, const std::string& from, const std::string& to);
 
-// Makes the names in the folder of `path` last. Where the file system cannot, they last as long
-// as it wants.
+// fsyncs the parent directory of `path`, so that renames in it are durable. Ignores errors: some
+// file systems do not support it.
 void sync_folder_of(const std::string& path);
 
 }  // namespace pagedinfer

@@ -39,7 +39,6 @@ bool Gunzip::fill() {
   return count > 0;
 }
 
-// Where a member may begin: steps over NUL bytes.
 bool Gunzip::skip_padding() {
   while (fill()) {
     if (*stream_.next_in != 0) return true;
@@ -62,7 +61,7 @@ int64_t Gunzip::read(char* data, int64_t size) {
       inside_ = false;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
       damage_ = fmt::format("{}: the gzip data are damaged at or before byte {}: {}", name_, used(),
-                            stream_.msg != nullptr ? stream_.msg : "they ask for a dictionary");
+                            stream_.msg != nullptr ? stream_.msg : "a preset dictionary is needed");
     }
     const auto count = size - static_cast<int64_t>(stream_.avail_out);
     if (count > 0) return count;
@@ -71,7 +70,7 @@ int64_t Gunzip::read(char* data, int64_t size) {
 
 void Gunzip::check_whole() const {
   if (!inside_) return;
-  throw Error(fmt::format("{}: the gzip data end at byte {}, in the middle: the file is not whole",
+  throw Error(fmt::format("{}: the gzip data end at byte {}, in the middle: the file is incomplete",
                           name_, num_packed_));
 }
 

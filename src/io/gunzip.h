@@ -10,43 +10,44 @@
 
 namespace pagedinfer {
 
-// Whether these first bytes of a file say that it is packed by gzip. No text begins like this.
+// Whether `bytes` begin with gzip's magic number. No UTF-8 text does.
 bool is_gzip(std::string_view bytes);
 
-// Unpacks gzip data of one member or several, as gzip -d does: NUL bytes behind the last one are
-// no data. What can be unpacked is given before it is told that the rest cannot.
+// Decompresses gzip data of one or more members. Ignores NUL padding behind a member, as gzip -d
+// does. Returns all bytes before a damaged place before it throws.
 class Gunzip {
  public:
-  // Up to `size` bytes; 0 at their end.
+  // Reads up to `size` compressed bytes; 0 at the end.
   using ReadPacked = std::function<int64_t(char* data, int64_t size)>;
 
-  // `begun` are the first packed bytes, `read` gives those behind them. Errors call the data
-  // `name`.
+  // `begun` holds the first compressed bytes, `read` returns the following ones. `name` is for
+  // error messages.
   Gunzip(const std::string& name, std::string_view begun, ReadPacked read);
   ~Gunzip();
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  // Unpacks up to `size` bytes; 0 at the end. Throws Error where the data are damaged.
+  // Decompresses up to `size` bytes; 0 at the end. Throws Error if the data are damaged.
   int64_t read(char* data, int64_t size);
-  // Whether packed bytes were read that are not unpacked.
+  // Whether compressed bytes are buffered.
   bool has_unread() const { return stream_.avail_in > 0; }
-  // Throws Error if the packed bytes have ended in the middle.
+  // Throws Error if the compressed data ended inside a member.
   void check_whole() const;
-  // Packed bytes that what was given so far was made of.
+  // Compressed bytes consumed so far.
   int64_t used() const { return num_packed_ - static_cast<int64_t>(stream_.avail_in); }
 
  private:
-  // Reads more packed bytes if all are used up; false at their end.
+  // Refills an empty buffer; false at the end of the compressed data.
   bool fill();
+  // Skips NUL bytes between members; false at the end of the compressed data.
   bool skip_padding();
 
   const std::string name_;
   const ReadPacked read_;
   std::vector<char> packed_;
-  int64_t num_packed_ = 0;  // bytes read so far
-  bool inside_ = false;     // of a member
-  std::string damage_;      // what is wrong behind the bytes that were given
+  int64_t num_packed_ = 0;  // compressed bytes read so far
+  bool inside_ = false;     // a member
+  std::string damage_;      // an error found behind the bytes already returned
   z_stream stream_ = {};
 };
 

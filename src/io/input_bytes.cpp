@@ -16,11 +16,11 @@ namespace pagedinfer {
 
 namespace {
 
-// Waits until `fd` has something to say. False when `stop_fd` has, which goes first.
+// Waits until `fd` is readable. False if `stop_fd` is, which takes precedence.
 bool wait_for_input(int fd, int stop_fd) {
   pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};  // a negative descriptor is ignored
   while (poll(fds, 2, -1) < 0) {
-    if (errno != EINTR) return true;  // let read() say what is wrong
+    if (errno != EINTR) return true;  // read() will report the error
   }
   return fds[1].revents == 0;
 }
@@ -29,8 +29,8 @@ bool wait_for_input(int fd, int stop_fd) {
 
 InputBytes::InputBytes(const std::string& path, int stop_fd)
     : name_(path == "-" ? "standard input" : path), stop_fd_(stop_fd) {
-  // O_NONBLOCK: opening a named pipe that has no writer yet must not wait where nothing can stop
-  // it. Reads wait in poll().
+  // O_NONBLOCK: open() of a named pipe without a writer would wait, and stop_fd could not end that.
+  // Reads wait in poll().
   fd_ = path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) throw cannot_open(name_, errno);
   if (fstat(fd_, &at_open_) != 0 || S_ISDIR(at_open_.st_mode)) {
@@ -84,7 +84,7 @@ int64_t InputBytes::unpack(char* data, int64_t size) {
   return count;
 }
 
-// Reads as much as says what the data are.
+// Reads enough bytes to see whether the data are compressed.
 int64_t InputBytes::begin(char* data, int64_t size) {
   begun_ = true;
   int64_t count = 0;
@@ -116,7 +116,7 @@ int64_t InputBytes::read_file(char* data, int64_t size) {
     if (count < 0) throw cannot_read(name_, errno);
     num_read_ += count;
     if (count == 0 && num_read_ < size_at_open_) {
-      throw Error(fmt::format("{}: ends at byte {}, had {} when it was opened: it was cut off",
+      throw Error(fmt::format("{}: ends at byte {}, had {} when it was opened: it was truncated",
                               name_, num_read_, size_at_open_));
     }
     return count;

@@ -30,7 +30,7 @@ class Scan {
  private:
   enum class Want : uint8_t { kValue, kValueOrEnd, kKey, kKeyOrEnd, kColon, kCommaOrEnd };
 
-  // Takes what begins with `c`; whether that is whole.
+  // Consumes the token that begins with `c`.
   End step(char c) {
     const Want want = want_;
     if (want == Want::kColon || (want == Want::kCommaOrEnd && c == ',')) {
@@ -85,7 +85,7 @@ class Scan {
 
   const std::string_view text_;
   size_t at_ = 0;
-  std::string open_ = {};  // the brackets that have no end yet
+  std::string open_ = {};  // the open brackets, outermost first
   Want want_ = Want::kValue;
 };
 

@@ -6,14 +6,15 @@
 
 namespace pagedinfer {
 
-// How far the JSON value goes that a text begins with.
+// The extent of the JSON value at the beginning of a text.
 struct JsonExtent {
+  // kWhole: a complete value. kCutOff: the text ends inside a value, or in a scalar that might
+  // continue. kBroken: not JSON.
   enum class End : uint8_t { kWhole, kCutOff, kBroken } end;
-  size_t size;  // of the value if it is whole, else how far the text is the beginning of one
+  size_t size;  // bytes of the value, or of the longest prefix that can begin a value
 };
 
-// Looks at brackets, commas, colons and strings; a scalar may be any word. A text that ends inside
-// a value, or in a scalar that may go on, is cut off.
+// Checks brackets, commas, colons and strings only; any word passes as a scalar.
 JsonExtent scan_json(std::string_view text);
 
 }  // namespace pagedinfer

@@ -16,10 +16,10 @@ namespace {
 
 using simdjson::dom::element;
 
-// How a value reads in a message: short, whatever the file holds.
+// A value as messages show it, at most 63 bytes.
 std::string shown(element value) {
   constexpr size_t kMaxShown = 60;
-  if (is_beyond_double(value)) return "no finite number";
+  if (is_beyond_double(value)) return "not a finite number";
   const std::string text = simdjson::minify(value);
   const std::string_view first = first_bytes(text, kMaxShown);
   return fmt::format("{}{}", first, first.size() < text.size() ? "..." : "");
@@ -34,7 +34,7 @@ simdjson::padded_string load(const std::string& path) {
     const ssize_t count = read(file.fd, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw cannot_read(path, errno);
-    if (count == 0) throw Error(fmt::format("{}: has become shorter while it was read", path));
+    if (count == 0) throw Error(fmt::format("{}: was truncated while it was read", path));
     done += static_cast<size_t>(count);
   }
   return text;

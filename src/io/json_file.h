@@ -12,12 +12,13 @@
 
 namespace pagedinfer {
 
-// One object of a JSON file, read field by field. Every error names the file and the field.
-// Fields that nobody asks for are ignored, null is absent, and where a key repeats the last
-// one counts. The find functions return nothing for an absent field, the others throw.
+// One object of a JSON file, read field by field. Unknown fields are ignored, a null field counts
+// as absent, and of a repeated key the last one counts. The find functions return nullopt for an
+// absent field; integer(), number() and string() throw. All throw Error, naming the file and the
+// field, for a value of another type or out of range.
 class JsonObject {
  public:
-  // `prefix` stands before the names of fields in messages, "rope_scaling." for example.
+  // Messages put `prefix` before the names of fields: "rope_scaling.".
   JsonObject(std::string file, std::string prefix, simdjson::dom::object object)
       : file_(std::move(file)), prefix_(std::move(prefix)), object_(object) {}
 
@@ -41,9 +42,9 @@ class JsonObject {
   std::string string(std::string_view key) const;
 
   const simdjson::dom::object& fields() const { return object_; }
-  // An object that stands in a field, for messages.
+  // Wraps an object that the field `key` holds, so that messages name its place.
   JsonObject within(std::string_view key, simdjson::dom::object object) const;
-  // The field as it is.
+  // The field of any type; nullopt if it is absent or null.
   std::optional<simdjson::dom::element> find(std::string_view key) const;
 
   // Throws "FILE: 'KEY' " + message.
@@ -57,11 +58,12 @@ class JsonObject {
   simdjson::dom::object object_;
 };
 
-// A JSON file in memory whose root is an object. The objects it gives refer to it.
+// A JSON file in memory, whose root must be an object. Throws Error if it is not, or cannot be
+// read. REQUIRES: it outlives the objects that it returns.
 class JsonFile {
  public:
   explicit JsonFile(const std::string& path);
-  // `bytes` are what the file holds.
+  // Parses `bytes`; `path` is for messages.
   JsonFile(std::string path, std::string_view bytes);
 
   JsonObject root() const { return {path_, "", root_}; }

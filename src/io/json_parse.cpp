@@ -20,7 +20,7 @@ bool is_of_number(char c) {
   return is_digit(c) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// What JSON calls a number, of any size.
+// Whether `text` is a number by JSON's grammar.
 bool is_number(std::string_view text) {
   const auto digits = [&] {
     const size_t count = std::min(text.size(), text.find_first_not_of("0123456789"));
@@ -45,7 +45,7 @@ bool is_number(std::string_view text) {
   return text.empty();
 }
 
-// Copies a JSON text with the numbers replaced that the parser refuses, as if they were not JSON.
+// Copies a JSON text and replaces the numbers that the parser refuses.
 class Numbers {
  public:
   explicit Numbers(std::string_view text) : rest_(text) {}
@@ -55,7 +55,7 @@ class Numbers {
       if (rest_.front() == '"') {
         copy(string_size());
       } else if (const std::string_view name = name_here(); !name.empty()) {
-        out_ += ' ';  // so that it is no part of a number beside it
+        out_ += ' ';  // keeps it apart from a number beside it
         append_largest(name);
         out_ += ' ';
         rest_.remove_prefix(name.size());
@@ -74,13 +74,13 @@ class Numbers {
     rest_.remove_prefix(size);
   }
 
-  // With the sign of `number`.
+  // Appends the largest double with the sign of `number`.
   void append_largest(std::string_view number) {
     if (number.starts_with('-')) out_ += '-';
     out_ += kLargest;
   }
 
-  // Of the string here, to the end of the text if it has none.
+  // Bytes of the string at the current place; up to the end of the text if it is not closed.
   size_t string_size() const {
     size_t end = 1;
     while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;

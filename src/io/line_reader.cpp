@@ -60,7 +60,7 @@ void LineReader::show(const std::function<bool(std::string_view first, bool at_e
   for (;;) {
     const std::string_view first(buffer_.get(), static_cast<size_t>(end_));
     if (judge(first, at_end_) || at_end_ || end_ >= kMaxShown) break;
-    // Who has written a line may wait for its answer.
+    // The writer of a pipe may wait for the answer to its first line.
     if (first.find('\n') != first.npos && !bytes_.has_more_soon()) break;
     at_end_ = !refill();
   }
@@ -71,13 +71,13 @@ bool LineReader::refill() {
   make_room();
   const int64_t count = bytes_.read(buffer_.get() + end_, std::min(capacity_ - end_, kReadBytes));
   end_ += count;
-  if (bytes_.stopped()) begin_ = end_ = scanned_ = 0;  // half a line is none
+  if (bytes_.stopped()) begin_ = end_ = scanned_ = 0;  // drops an incomplete line
   return count > 0;
 }
 
 void LineReader::make_room() {
-  // Of a line beyond the limit only its beginning is kept: enough to see that it is one.
-  // The 5 more are what a byte-order mark, a \r and the limit itself may take away.
+  // Keeps only the beginning of a line beyond the limit: limit + 1 bytes, a byte-order mark (3) and
+  // a \r.
   end_ = std::min(end_, begin_ + max_line_bytes_ + 5);
 
   const int64_t unread = end_ - begin_;

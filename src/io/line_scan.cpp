@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kScanBytes = 1 << 20;
 
-// Reads behind what `buffer` holds; false at the end of the file.
+// Appends the next bytes of the file to `buffer`, which begins at `place`; false at its end.
 bool read_more(const OpenFile& file, const std::string& path, int64_t place, std::string& buffer) {
   const size_t held = buffer.size();
   buffer.resize(held + kScanBytes);

@@ -7,11 +7,11 @@
 
 namespace pagedinfer {
 
-// Calls `take` with every complete line from `begin` on, its end included, and where it stands;
-// until it says false. kLinePadding readable bytes follow the line. What a crash can leave
-// behind the last record is no line: one without an end, and all from the first line on that
-// holds a NUL byte. Returns where the complete lines end; 0 if there is no such file. Memory
-// is that of the longest line. Throws Error when the file cannot be read.
+// Calls `take` with each complete line from byte `begin` on, \n included, and its offset in the
+// file, until `take` returns false. kLinePadding readable bytes follow the line. Stops before what
+// a crash can leave behind the last line: a line without \n, or a line that holds a NUL byte.
+// Returns the offset behind the last line taken; 0 if there is no such file. Holds one line in
+// memory at a time. Throws Error if the file cannot be read.
 int64_t scan_lines(const std::string& path, int64_t begin,
                    const std::function<bool(std::string_view line, int64_t place)>& take);
 

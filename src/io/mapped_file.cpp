@@ -20,7 +20,7 @@ MappedFile::MappedFile(const std::string& path) {
   if (::fstat(file.fd, &status) != 0) throw cannot_read(path, errno);
   const auto size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
-  // A mapping of no bytes is an error, a file of no bytes is not.
+  // mmap() refuses to map 0 bytes, but an empty file is no error.
   if (size > 0) data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) {
     throw Error(fmt::format("{}: cannot map: {}", path, std::strerror(errno)));
@@ -48,7 +48,7 @@ void MappedFile::read_ahead(std::span<const std::byte> part) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const uintptr_t aligned = begin / page * page;
-  // Only a hint: where the system refuses it, the pages are read when they are touched.
+  // A hint: if it fails, the pages are read when they are touched.
   (void)::madvise(reinterpret_cast<void*>(aligned), part.size() + (begin - aligned), MADV_WILLNEED);
 }
 

@@ -22,7 +22,7 @@ struct OtherFile {
   std::string_view meaning;
 };
 
-// The first one that is there is told of.
+// The first one found is reported.
 constexpr OtherFile kOtherFiles[] = {
     {"adapter_config", ".json",
      "a LoRA adapter, which is not applied: merge it into its base model (merge_and_unload of "
@@ -36,10 +36,10 @@ constexpr OtherFile kOtherFiles[] = {
     {"", ".bin", "not a format that is read: use safetensors"},
     {"", ".pt", "PyTorch's own format, which is not read: use safetensors"},
     {"", ".pth", "PyTorch's own format, which is not read: use safetensors"},
-    {"models--", "", "the folder of one model in a hub cache: give that one"},
+    {"models--", "", "a model's folder in a hub cache: give that folder"},
 };
 
-// How much of a model a folder holds, links to nothing not counted: the more the greater.
+// Ranks how complete a model in a folder is. Dangling links do not count.
 int wholeness(const fs::path& dir) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(dir / name, ignored); };
@@ -94,8 +94,8 @@ std::string find_snapshot(const std::string& dir) {
     best_rank = rank;
   }
   if (best.empty()) {
-    throw Error(fmt::format(
-        "{}: is the folder of a hub cache without a snapshot; download the model once more", dir));
+    throw Error(
+        fmt::format("{}: is a hub cache folder without a snapshot; download the model again", dir));
   }
   return best;
 }

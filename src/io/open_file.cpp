@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -38,7 +39,7 @@ const char* kind_of(mode_t mode) {
 }
 
 int open_regular(const std::string& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes would wait.
+  // O_NONBLOCK: open() of a pipe without a writer would wait.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) throw cannot_open(path, errno);
   struct stat status = {};
@@ -48,6 +49,20 @@ int open_regular(const std::string& path) {
   if (failed != 0) throw cannot_open(path, failed);
   throw Error(
       fmt::format("{}: cannot read: it is {}, not a regular file", path, kind_of(status.st_mode)));
+}
+
+// A descriptor, or below 0.
+int open_with_reader(const std::string& path, int stop_fd) {
+  constexpr int kPollMs = 20;  // the system does not notify a writer of a new reader
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode)) return -1;
+  for (;;) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0) fcntl(fd, F_SETFL, 0);        // writes wait for the reader
+    if (fd >= 0 || errno != ENXIO) return fd;  // the caller's own open() reports other errors
+    pollfd stop = {stop_fd, POLLIN, 0};
+    if (poll(&stop, 1, kPollMs) > 0) return -1;
+  }
 }
 
 }  // namespace
@@ -61,6 +76,10 @@ bool file_exists(const std::string& path) {
   const bool is_missing = error == ENOENT || error == ENOTDIR;
   if (is_missing && lstat(path.c_str(), &status) != 0) return false;
   throw cannot_open(path, error);
+}
+
+OpenFile wait_for_reader(const std::string& path, int stop_fd) {
+  return OpenFile(open_with_reader(path, stop_fd));
 }
 
 }  // namespace pagedinfer

@@ -8,16 +8,16 @@
 
 namespace pagedinfer {
 
-// What to throw when the system has refused to open `path`, or to read what it names.
+// The Error to throw when open() or read() has failed with `error` (an errno value).
 Error cannot_open(const std::string& path, int error);
 Error cannot_read(const std::string& name, int error);
 
-// A file that is only read; closed in the end.
+// Owns a file descriptor.
 struct OpenFile {
-  // Takes a descriptor; below 0 there is none.
+  // Takes ownership of a descriptor; negative = none.
   explicit OpenFile(int opened) : fd(opened) {}
-  // Opens a regular file, and waits for nothing whatever the name stands for. Throws Error that
-  // says why it cannot be read: it is missing, forbidden, a loop of links, a folder, a pipe.
+  // Opens a regular file for reading. Never blocks. Throws Error saying why it cannot be read: it
+  // is missing, forbidden, a loop of links, a folder, a pipe.
   explicit OpenFile(const std::string& path);
   ~OpenFile() {
     if (fd >= 0) close(fd);
@@ -28,8 +28,13 @@ struct OpenFile {
   const int fd;
 };
 
-// Whether there is something of that name. Throws Error for a link to nothing and for what may not
-// be looked at: to go on as if nothing were there would be wrong.
+// Whether something has that name. Throws Error for a dangling link and if permissions forbid the
+// answer, because false would be wrong.
 bool file_exists(const std::string& path);
+
+// If `path` names a pipe, waits until it has a reader or `stop_fd` is readable, and returns the
+// pipe opened for writing; else returns no descriptor. Write to the returned descriptor: the reader
+// may be gone before the pipe is opened a second time.
+[[nodiscard]] OpenFile wait_for_reader(const std::string& path, int stop_fd);
 
 }  // namespace pagedinfer

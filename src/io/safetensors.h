@@ -11,27 +11,19 @@
 
 #include "core/tensor.h"
 #include "io/mapped_file.h"
+#include "io/safetensors_header.h"
 
 namespace pagedinfer {
 
-// One tensor of a file, as its header states it. The constructor of Checkpoint has checked
-// that the bytes lie in the file and are as many as the shape needs.
-struct StoredTensor {
-  std::string type = {};  // the file's name for it: "BF16"
-  std::vector<int64_t> shape = {};
-  std::span<const std::byte> bytes = {};
-  std::string file = {};  // for messages
-};
-
-// The named tensors of a model directory: model.safetensors, or the shards that
-// model.safetensors.index.json names. Files are mapped, nothing is read but the headers.
-// Tensors that nobody asks for may have any type.
+// The named tensors of a model directory: of model.safetensors, or of the shards that
+// model.safetensors.index.json names. Maps the files and reads only their headers. Tensors that are
+// not used may have any type of the format.
 class Checkpoint {
  public:
-  // Throws Error for anything a header or the index gets wrong.
+  // Throws Error if a file is missing or a header or the index is invalid.
   explicit Checkpoint(const std::string& dir);
-  // Of no files: matrices of zeros, which whoever has the checkpoint may write. They take memory
-  // as they are touched. `source` is for messages. Throws Error if they are too large.
+  // Matrices of zeros instead of files. The caller may write them (through const_cast); they take
+  // memory when they are touched. `source` is for messages. Throws Error if they are too large.
   struct Declared {
     std::string name;
     int64_t rows, cols;
@@ -42,16 +34,16 @@ class Checkpoint {
   std::vector<std::string> names() const;
   // The files that hold the tensors, ascending.
   const std::vector<std::string>& paths() const { return paths_; }
-  // Whether two tensors have the same type, shape and bytes. REQUIRES: both are there.
+  // Whether two tensors have the same type, shape and bytes. REQUIRES: both exist.
   bool same(std::string_view a, std::string_view b) const;
-  // Throws Error if it is absent or its type is none that we compute with.
+  // Throws Error if the tensor is absent or its type is not F32, F16 or BF16.
   DType dtype(std::string_view name) const;
-  // A view of the mapping, valid while the checkpoint lives. A vector is one row. Throws Error
-  // if it is absent or its shape or type is another one.
+  // A view of the mapping, valid while the checkpoint lives. A vector is one row. Throws Error if
+  // the tensor is absent, its type cannot be used or its shape is not (rows, cols).
   Tensor tensor(std::string_view name, int64_t rows, int64_t cols) const;
 
  private:
-  using Tensors = std::map<std::string, StoredTensor, std::less<>>;
+  using Tensors = StoredTensors;
 
   Tensors add_file(const std::string& path);
   void add_shards(const std::string& dir, const std::string& index_path);
@@ -60,13 +52,9 @@ class Checkpoint {
   std::string source_;  // the file that lists all tensors, for messages
   std::vector<MappedFile> files_;
   std::vector<std::string> paths_;
-  // Copies of tensors that their file does not align for their type.
+  // Copies of tensors that are not aligned for their type in the file.
   std::vector<std::vector<std::byte>> copies_;
   Tensors tensors_;
 };
-
-// Parses the header of one safetensors file. Throws Error, whatever the bytes are.
-std::map<std::string, StoredTensor, std::less<>> parse_safetensors(const std::string& path,
-                                                                   std::span<const std::byte> file);
 
 }  // namespace pagedinfer

@@ -1,3 +1,5 @@
+#include "io/safetensors_header.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,12 +11,9 @@
 #include "core/shortened.h"
 #include "io/json_file.h"
 #include "io/json_parse.h"
-#include "io/safetensors.h"
 
 namespace pagedinfer {
 namespace {
-
-using Tensors = std::map<std::string, StoredTensor, std::less<>>;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
@@ -34,7 +33,7 @@ std::string shown(const std::vector<int64_t>& numbers) {
   return shortened(fmt::format("{}", fmt::join(numbers, ", ")));
 }
 
-// Bytes of so many elements; nothing where that is no whole number or overflows.
+// Bytes of a tensor; nullopt if that is not a whole number or overflows.
 std::optional<uint64_t> bytes_of(const std::vector<int64_t>& shape, int bits) {
   uint64_t total = static_cast<uint64_t>(bits);
   for (const int64_t size : shape) {
@@ -44,7 +43,7 @@ std::optional<uint64_t> bytes_of(const std::vector<int64_t>& shape, int bits) {
   return total / 8;
 }
 
-// The JSON text between the length and the data.
+// The JSON text between its length (8 bytes, little-endian) and the data.
 std::string_view header_of(const std::string& path, std::span<const std::byte> file) {
   if (file.size() < kLengthBytes) {
     throw Error(fmt::format("{}: has {} bytes, expected a header of at least {}", path, file.size(),
@@ -93,8 +92,8 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   return tensor;
 }
 
-void check_overlaps(const std::string& path, const Tensors& tensors) {
-  std::vector<const Tensors::value_type*> order;
+void check_overlaps(const std::string& path, const StoredTensors& tensors) {
+  std::vector<const StoredTensors::value_type*> order;
   for (const auto& entry : tensors) {
     if (!entry.second.bytes.empty()) order.push_back(&entry);
   }
@@ -112,7 +111,7 @@ void check_overlaps(const std::string& path, const Tensors& tensors) {
 
 }  // namespace
 
-Tensors parse_safetensors(const std::string& path, std::span<const std::byte> file) {
+StoredTensors parse_safetensors(const std::string& path, std::span<const std::byte> file) {
   const std::string_view text = header_of(path, file);
   const std::span<const std::byte> data = file.subspan(kLengthBytes + text.size());
 
@@ -128,13 +127,13 @@ Tensors parse_safetensors(const std::string& path, std::span<const std::byte> fi
   }
 
   const JsonObject header(path, "", object);
-  Tensors tensors;
+  StoredTensors tensors;
   for (const auto field : object) {
     if (field.key == "__metadata__") continue;
     if (!field.value.is_object()) header.fail(field.key, "is not an object");
     const JsonObject entry(path, fmt::format("{}.", field.key), simdjson::dom::object(field.value));
     if (!tensors.try_emplace(std::string(field.key), parse_tensor(entry, path, data)).second) {
-      header.fail(field.key, "is there twice");
+      header.fail(field.key, "occurs twice");
     }
   }
   check_overlaps(path, tensors);

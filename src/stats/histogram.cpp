@@ -7,7 +7,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr double kFirst = 1e-6;  // where the first bucket begins
-constexpr double kWidth = 1.01;  // from one bucket to the next
+constexpr double kWidth = 1.01;  // the end of a bucket over its begin
 
 }  // namespace
 
@@ -44,7 +44,7 @@ double Histogram::percentile(double percent) const {
     left -= buckets_[static_cast<size_t>(bucket)];
     ++bucket;
   }
-  // The middle of the bucket, which the exact ends may narrow.
+  // The middle of the bucket, but not outside the exact minimum and maximum.
   return std::clamp(kFirst * std::pow(kWidth, bucket + 0.5), min_, max_);
 }
 

@@ -11,12 +11,12 @@
 namespace pagedinfer {
 namespace {
 
-// Clocks are not better than a microsecond, and more digits only hide the number.
+// Rounded to a microsecond: clocks are not more precise.
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 double rounded(double number) { return std::round(number * 1e6) / 1e6; }
 double five_digits(double number) { return std::stod(fmt::format("{:.5g}", number)); }
 
-// Opens the line. `at` is on the run's clock.
+// Writes what every line begins with. `at` is in seconds on the run's clock.
 void begin_line(JsonWriter& json, std::string_view kind, const RunStamp& run, double at) {
   json.begin_object()
       .field("kind", kind)
@@ -24,7 +24,7 @@ void begin_line(JsonWriter& json, std::string_view kind, const RunStamp& run, do
       .field("time", time_of_day(run.began + at));
 }
 
-// Under the names that vLLM's benchmark_serving gives them, and the largest.
+// Under the names of vLLM's benchmark_serving; `max` is our addition.
 void add_spread(JsonWriter& json, std::string_view name, const Spread& spread) {
   const auto add = [&](std::string_view what, double seconds) {
     json.key(fmt::format("{}_{}_ms", what, name));
@@ -81,8 +81,8 @@ void add_counts(JsonWriter& json, const Summary& s) {
       .field("total_throughput", rounded(s.total_throughput));
 }
 
-// Of the cache: what it costs to hold one token, waste included, and what reservations would
-// have held for the same work.
+// The KV cache: bytes for each token held, unused positions included, and the positions that
+// max-length reservations would have taken for the same work.
 void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
   const auto position_bytes = static_cast<double>(info.kv_bytes_per_position);
   json.field("kv_use_peak", rounded(s.kv_use_peak))

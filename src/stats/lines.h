@@ -1,6 +1,6 @@
-// The lines of the statistics file and of the trace: one JSON object each, with its newline. All
-// begin with their kind, the run's id and the time of day of what they tell.
-// Times in milliseconds unless a name says _s; null where there is nothing to measure.
+// The lines of the statistics file and of the trace: one JSON object each, with a newline. Each
+// begins with its kind, the run's id and the time of day of the event. Times are in milliseconds
+// unless a key ends in _s; a value that was not measured is null.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ struct Setting {
   std::variant<bool, int64_t, double, std::string> value;
 };
 
-// What ran, as the summary tells it.
+// What the summary line says of the run besides measurements.
 struct RunInfo {
   std::string version = {};
   std::string input = {};  // the file of prompts
   std::string model = {};  // its directory
   std::string device = {};
   std::vector<Setting> config = {};     // every setting with the value that was used
-  std::vector<std::string> notes = {};  // a sentence per default that was switched off
+  std::vector<std::string> notes = {};  // one sentence for each default that was not used
   int64_t kv_bytes_per_position = 0;
 };
 
-// {"kind":"request",...}; a request that failed has its code under "error" and no times.
+// {"kind":"request",...}; a failed request has its code under "error" and no times.
 void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request);
 
 // {"kind":"step",...}
 void append_step_line(std::string& out, const RunStamp& run, const StepStats& step);
 
-// {"kind":"profile",...}, of a run that has lasted `now` seconds
+// {"kind":"profile",...}; `now` is in seconds on the run's clock.
 void append_profile_line(std::string& out, const RunStamp& run, double now, const Profile& profile);
 
 // {"kind":"summary",...}

@@ -14,7 +14,7 @@ void add_gap(GapProfile& gaps, Histogram& histogram, double seconds) {
   histogram.add(seconds);
 }
 
-// Whether a replay has it in its piece.
+// Whether a replayed graph contains the operation.
 bool is_replayed(const OpName& name) { return name.kind != kSampleName; }
 
 }  // namespace

@@ -11,14 +11,14 @@
 
 namespace pagedinfer {
 
-// One operation of all steps of a kind.
+// One operation, summed over all decode-only steps or over all other steps.
 struct OpProfile {
   OpName name = {};
-  bool decode_only = false;  // the kind
+  bool decode_only = false;  // which of the two
   int64_t calls = 0;
   OpWork work = {};
   double seconds = 0;
-  double bound = 0;  // the least seconds by the machine's peaks, call by call
+  double bound = 0;  // seconds that the device's peaks allow at best, summed over the calls
 };
 
 // The time between steps in which no operation ran.
@@ -30,11 +30,11 @@ struct GapProfile {
 
 struct Profile {
   DevicePeaks peaks = {};
-  int64_t steps = 0, decode_steps = 0;  // the second: decode only, among the first
-  // Of the decode steps, those that were replayed in one piece, and their seconds but for sampling.
-  // The operations of the others stand for them too: `ops` has as many times as much of them.
+  int64_t steps = 0, decode_steps = 0;  // all, and those of them without prefill
+  // Decode steps that replayed a CUDA graph, whose operations cannot be timed one by one. `ops`
+  // holds the operations of the other decode steps, scaled up to the number of all decode steps.
   int64_t replayed_steps = 0;
-  double replayed_seconds = 0, queued_seconds = 0;  // the others'
+  double replayed_seconds = 0, queued_seconds = 0;  // of replayed and other ones, but for sampling
   std::vector<OpProfile> ops = {};                  // most seconds first
   GapProfile gaps = {}, decode_gaps = {};
 
@@ -42,7 +42,7 @@ struct Profile {
   double seconds() const { return op_seconds() + gaps.total; }
 };
 
-// Sums up steps as they come, in constant memory.
+// Adds up steps as they come, in constant memory.
 class ProfileReport {
  public:
   explicit ProfileReport(const DevicePeaks& peaks) { profile_.peaks = peaks; }
@@ -51,7 +51,7 @@ class ProfileReport {
   Profile profile() const;
 
  private:
-  Profile profile_ = {};  // the counts; the rest is derived
+  Profile profile_ = {};  // counts only; profile() computes the rest
   std::map<std::pair<OpName, bool>, OpProfile> ops_ = {};
   Histogram gaps_ = {}, decode_gaps_ = {};
 };
@@ -59,8 +59,8 @@ class ProfileReport {
 // "matmul 3072x5120", "attention, window 512".
 std::string label_of(const OpName& name);
 
-// The lines of the closing table, of at most 80 columns: the operations of decode steps and of the
-// others, the slowest first, then gaps.
+// The profile as lines of at most 80 columns for the closing table: the operations of decode steps
+// and of other steps, slowest first, then the gaps.
 std::string profile_table(const Profile& profile);
 
 }  // namespace pagedinfer

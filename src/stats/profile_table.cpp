@@ -8,42 +8,26 @@
 namespace pagedinfer {
 namespace {
 
-double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
-std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
-
 std::string op_row(const std::string& name, std::initializer_list<std::string> cells) {
   std::string out = fmt::format("{:<26}", name);
   for (const std::string& cell : cells) out += fmt::format("{:>9}", cell);
   return out + "\n";
 }
 
-std::string spread_row(const std::string& name, std::initializer_list<std::string> cells) {
-  std::string out = fmt::format("{:<13}", name);
-  for (const std::string& cell : cells) out += fmt::format("{:>10}", cell);
-  return out + "\n";
-}
-
-std::string gap_row(const std::string& name, const GapProfile& gaps) {
-  const Spread& s = gaps.spread;
-  return spread_row(name, {human_seconds(s.mean), human_seconds(s.p50), human_seconds(s.p90),
-                           human_seconds(s.p99), human_seconds(s.max)});
-}
-
-// How much slower decode steps are where each of their operations is timed.
+// Compares decode steps that replayed a graph with those whose operations were timed one by one.
 std::string replay_rows(const Profile& profile) {
   const int64_t queued = profile.decode_steps - profile.replayed_steps;
   const auto mean = [](double seconds, int64_t count) {
     return human_seconds(ratio(seconds, static_cast<double>(count)));
   };
   return fmt::format(
-      "             {} were replayed, {} each but for sampling;\n"
+      "             {} replayed a graph, {} each without sampling;\n"
       "             the other {}, {} each, were timed and stand for all\n",
       grouped(profile.replayed_steps), mean(profile.replayed_seconds, profile.replayed_steps),
       grouped(queued), mean(profile.queued_seconds, queued));
 }
 
-// What there is of operations below this share of the whole is one row.
+// Operations below this share of the total time are summed up in one row.
 constexpr double kMinShare = 0.001;
 
 std::string op_row(const std::string& name, const OpProfile& op, double seconds) {
@@ -89,18 +73,17 @@ std::string profile_table(const Profile& profile) {
   const double seconds = profile.seconds();
   std::string out = fmt::format("profile      {} steps, {} of them of decodes only\n",
                                 grouped(profile.steps), grouped(profile.decode_steps));
-  out += fmt::format("             bound by {} GB/s and {:.3g} TFLOP/s, as measured before\n",
-                     three_digits(1e-9 * profile.peaks.bytes_per_second),
-                     1e-12 * profile.peaks.flops_per_second);
+  out += fmt::format(
+      "             device peaks: {} GB/s and {:.3g} TFLOP/s, measured at the start\n",
+      three_digits(1e-9 * profile.peaks.bytes_per_second), 1e-12 * profile.peaks.flops_per_second);
   if (profile.replayed_steps > 0) out += replay_rows(profile);
   out += op_rows("decode steps", profile, true, profile.decode_steps, seconds);
   out += op_rows("other steps", profile, false, profile.steps - profile.decode_steps, seconds);
   out +=
       op_row("gaps between steps", {grouped(profile.gaps.count), human_seconds(profile.gaps.total),
                                     percent(ratio(profile.gaps.total, seconds))});
-  out += spread_row("", {"mean", "p50", "p90", "p99", "max"});
-  out += gap_row("gap", profile.gaps);
-  if (profile.decode_steps > 0) out += gap_row("gap, decode", profile.decode_gaps);
+  out += spread_heading() + spread_row("gap", profile.gaps.spread);
+  if (profile.decode_steps > 0) out += spread_row("gap, decode", profile.decode_gaps.spread);
   return out;
 }
 

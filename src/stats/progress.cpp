@@ -12,11 +12,7 @@ namespace {
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kPlainSeconds = 5;
 
-}  // namespace
-
-namespace {
-
-// To two digits: more of them would change with every line.
+// Two significant digits: an estimate with more would change with every line.
 int64_t roughly(int64_t number) {
   int64_t unit = 1;
   while (number / unit >= 100) unit *= 10;
@@ -39,10 +35,8 @@ std::string progress_line(const ProgressState& state) {
     const double eta = state.elapsed / static_cast<double>(state.done) * left;
     line += fmt::format(", ETA {}", clock_time(eta));
   }
-  if (state.out_of_turn > 0) {
-    line += fmt::format(", {} {} for {} turn", grouped(state.out_of_turn),
-                        state.out_of_turn == 1 ? "waits" : "wait",
-                        state.out_of_turn == 1 ? "its" : "their");
+  if (state.out_of_order > 0) {
+    line += fmt::format(", {} done out of order", grouped(state.out_of_order));
   }
   const double rate =
       state.elapsed > 0 ? static_cast<double>(state.output_tokens) / state.elapsed : 0;
@@ -53,7 +47,7 @@ std::string progress_line(const ProgressState& state) {
 
 bool Progress::due(double now) {
   if (!last_) {
-    // A plain line at the start would say nothing: the first interval begins here.
+    // A plain line at the start would say nothing: the first interval begins now.
     last_ = terminal_ ? now - kRedrawSeconds : now;
   }
   return now - *last_ >= (terminal_ ? kRedrawSeconds : kPlainSeconds);
@@ -67,7 +61,7 @@ void Progress::show(double now, const ProgressState& state) {
     write_(line + "\n");
     return;
   }
-  // The last column stays free: a terminal may go on to the next line with it.
+  // Leaves the last column free: writing there may move a terminal's cursor to the next line.
   if (const size_t columns = columns_(); columns > 1) {
     line.resize(std::min(line.size(), columns - 1));
   }

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace pagedinfer {
-namespace {
-
-double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
-}  // namespace
 
 Spread spread_of(const Histogram& histogram) {
   return {.count = histogram.count(),

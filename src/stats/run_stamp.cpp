@@ -20,7 +20,7 @@ Calendar calendar_of(double seconds) {
   return {std::chrono::year_month_day(day), std::chrono::hh_mm_ss(moment - day)};
 }
 
-// The parts as numbers, joined by what stands between them in `form`.
+// Formats year, month, day, hour, minute, second and millisecond, in this order.
 std::string written(const char* form, const Calendar& at) {
   return fmt::format(fmt::runtime(form), int(at.day.year()), unsigned(at.day.month()),
                      unsigned(at.day.day()), at.time.hours().count(), at.time.minutes().count(),

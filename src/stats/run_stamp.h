@@ -5,16 +5,16 @@
 
 namespace pagedinfer {
 
-// Which run a line of the statistics is of, and what time it was.
+// Identifies a run in its statistics lines and converts its clock to the time of day.
 struct RunStamp {
   std::string id = {};
-  double began = 0;  // seconds since 1970 in UTC when the run's clock was 0
+  double began = 0;  // when the run's clock was 0, in seconds since 1970 (UTC)
 };
 
-// `random` tells runs apart that begin together.
+// `random` distinguishes runs that begin at the same time.
 RunStamp make_run_stamp(double began, uint64_t random);
 
-// In UTC, by ISO 8601: 1732268463.25 as "2024-11-22T09:41:03.250Z".
+// Seconds since 1970 in UTC by ISO 8601: 1732268463.25 is "2024-11-22T09:41:03.250Z".
 std::string time_of_day(double seconds);
 
 }  // namespace pagedinfer

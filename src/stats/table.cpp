@@ -9,8 +9,6 @@
 namespace pagedinfer {
 namespace {
 
-std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
-
 std::string row(const std::string& name, const std::string& text) {
   return fmt::format("{:<13}{}\n", name, text);
 }
@@ -21,16 +19,10 @@ std::string columns(const std::string& name, std::initializer_list<std::string> 
   return out + "\n";
 }
 
-std::string spread_row(const std::string& name, const Spread& spread) {
-  return columns(name,
-                 {human_seconds(spread.mean), human_seconds(spread.p50), human_seconds(spread.p90),
-                  human_seconds(spread.p99), human_seconds(spread.max)});
-}
-
 std::string requests_row(const Summary& s) {
   std::string text = fmt::format("{} completed", grouped(s.completed));
   if (s.failed > 0) text += fmt::format(", {} failed", grouped(s.failed));
-  if (s.resumed > 0) text += fmt::format(", {} taken over", grouped(s.resumed));
+  if (s.resumed > 0) text += fmt::format(", {} resumed", grouped(s.resumed));
   std::string out = row("requests", text);
   for (const auto& [code, count] : s.failed_by_code) {
     out += row("", fmt::format("{} {}", grouped(count), code));
@@ -44,7 +36,7 @@ std::string completed_rows(const Summary& s) {
   out += row("throughput", fmt::format("{} requests/s", three_digits(s.request_throughput)));
   out += row("", fmt::format("{} tokens/s in, {} out, {} total", three_digits(s.input_throughput),
                              three_digits(s.output_throughput), three_digits(s.total_throughput)));
-  out += columns("", {"mean", "p50", "p90", "p99", "max"});
+  out += spread_heading();
   const std::pair<const char*, const Spread&> spreads[] = {
       {"TTFT", s.ttft}, {"TPOT", s.tpot}, {"ITL", s.itl}, {"E2EL", s.e2e}};
   for (const auto& [name, spread] : spreads) {
@@ -54,10 +46,9 @@ std::string completed_rows(const Summary& s) {
 }
 
 std::string steps_rows(const Summary& s) {
-  std::string out =
-      row("KV cache",
-          fmt::format("peak {}, mean {}; {} of what is leased holds tokens", percent(s.kv_use_peak),
-                      percent(s.kv_use_mean), percent(s.slot_utilization)));
+  std::string out = row("KV cache", fmt::format("peak {}, mean {}; {} of leased slots hold tokens",
+                                                percent(s.kv_use_peak), percent(s.kv_use_mean),
+                                                percent(s.slot_utilization)));
   if (const std::string times = three_digits(s.contiguous_ratio); times != three_digits(1)) {
     out += row("", fmt::format("contiguous would reserve {} times as much", times));
   }
@@ -72,6 +63,16 @@ std::string steps_rows(const Summary& s) {
 }
 
 }  // namespace
+
+std::string spread_heading() { return columns("", {"mean", "p50", "p90", "p99", "max"}); }
+
+std::string spread_row(const std::string& name, const Spread& spread) {
+  return columns(name,
+                 {human_seconds(spread.mean), human_seconds(spread.p50), human_seconds(spread.p90),
+                  human_seconds(spread.p99), human_seconds(spread.max)});
+}
+
+std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
 
 std::string grouped(int64_t number) {
   std::string text = std::to_string(number);

@@ -6,16 +6,25 @@
 
 namespace pagedinfer {
 
-// The table that closes a run: lines of at most 80 columns, each ended by a newline.
+// The closing table: lines of at most 80 columns, each with a newline.
 std::string summary_table(const Summary& summary);
 
-// 1234567 as "1,234,567".
+// The parts of its rows.
+
+// The heading "mean p50 p90 p99 max" and a row below it.
+std::string spread_heading();
+std::string spread_row(const std::string& name, const Spread& spread);
+
+// 0.1234 is "12.3 %".
+std::string percent(double ratio);
+
+// 1234567 is "1,234,567".
 std::string grouped(int64_t number);
 
-// A number with three digits, or all of those before the point.
+// Three significant digits, or all digits before the point if there are more.
 std::string three_digits(double number);
 
-// Seconds with three digits and the unit that suits them: "850 us", "12.3 ms", "4.56 s",
+// Seconds with three significant digits in a readable unit: "850 us", "12.3 ms", "4.56 s",
 // "12:34", "3:25:45".
 std::string human_seconds(double seconds);
 

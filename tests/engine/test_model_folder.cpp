@@ -91,7 +91,7 @@ TEST_CASE("of a folder of a hub cache the snapshot is used") {
   CHECK(name_of_model(snapshot("ccc")) == "org/some-model");
   CHECK(has(refusal_of(dir.path()),
             "has no config.json; it holds models--org--some-model, which "
-            "is the folder of one model in a hub cache"));
+            "is a model's folder in a hub cache"));
 }
 
 TEST_CASE("a model in a hub cache runs under the hub's name") {

@@ -120,7 +120,7 @@ TEST_CASE("packed data cut at any byte give the lines before it and an error") {
       CHECK(found.error.starts_with(dir / "in.gz: expected gzip data, as its name says; found "));
     } else {
       CHECK(found.error == (dir / "in.gz: the gzip data end at byte ") + std::to_string(size) +
-                               ", in the middle: the file is not whole");
+                               ", in the middle: the file is incomplete");
     }
   }
   CHECK(most + 1 >= all.size());

@@ -86,7 +86,7 @@ TEST_CASE("a number of any size that is asked for is in its range or an error th
   for (const char* number : {"NaN", "Infinity", "-Infinity", "1e999", "-1e999"}) {
     CAPTURE(number);
     CHECK(Asked(number).number_error() ==
-          "DIR/config.json: 'a' is no finite number, expected a number from -1e+300 to 1e+300");
+          "DIR/config.json: 'a' is not a finite number, expected a number from -1e+300 to 1e+300");
     CHECK(Asked("[" + std::string(number) + "]").integer_error().find("'a' is ") !=
           std::string::npos);
   }

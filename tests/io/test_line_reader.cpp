@@ -221,7 +221,7 @@ TEST_CASE("a file that becomes shorter while it is read is an error, and no line
     message = error.what();
   }
   CHECK(message == path + ": ends at byte 300000, had " + std::to_string(text.size()) +
-                       " when it was opened: it was cut off");
+                       " when it was opened: it was truncated");
 }
 
 TEST_CASE("an input that cannot be read is an error that names it") {

@@ -143,7 +143,7 @@ TEST_CASE("a hostile header is an error that names what is wrong") {
       {one("F32", "[1073741824, 1073741824, 4]", "[0, 0]"), "'t.shape'"},
       {one("F4", "[3]", "[0, 2]"), "'t.shape' is [3]"},
       {one("F32", "[18446744073709551616]", "[0, 4]"), "'t.shape' is 1.8446744073709552e+19"},
-      {one("F32", "[1e400]", "[0, 4]"), "'t.shape' is no finite number"},
+      {one("F32", "[1e400]", "[0, 4]"), "'t.shape' is not a finite number"},
       {one("F32", "[1]", "[0]"), "'t.data_offsets' is [0]"},
       {one("F32", "[1]", "[0, 4, 8]"), "'t.data_offsets' is [0, 4, 8]"},
       {one("F32", "[1]", "[4, 0]"), "'t.data_offsets' is [4, 0]"},
@@ -162,7 +162,7 @@ TEST_CASE("a hostile header is an error that names what is wrong") {
       {safetensors(
            header_of({entry("t", "F32", "[2]", "[0, 8]"), entry("t", "F32", "[2]", "[8, 16]")}),
            64),
-       "'t' is there twice"},
+       "'t' occurs twice"},
   };
   for (const auto& [file, said] : cases) {
     const std::string error = error_of(file);

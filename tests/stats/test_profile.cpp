@@ -65,7 +65,7 @@ TEST_CASE("profile: calls, seconds, work and bounds add up, decode steps apart")
 TEST_CASE("profile: the table has a row for each operation, the slowest first, and the gaps") {
   const std::string expected =
       "profile      5 steps, 2 of them of decodes only\n"
-      "             bound by 1.00 GB/s and 0.002 TFLOP/s, as measured before\n"
+      "             device peaks: 1.00 GB/s and 0.002 TFLOP/s, measured at the start\n"
       "decode steps                  calls     time    share     GB/s  TFLOP/s of bound\n"
       "matmul 64x192                     2   5.00 s   20.0 %     0.40   0.0004   40.0 %\n"
       "all, 2.50 s a step                2   5.00 s   20.0 %     0.40   0.0004   40.0 %\n"
@@ -142,7 +142,7 @@ TEST_CASE("profile: what was timed of decode steps stands for those that were re
   CHECK(found(sample, true).seconds == 8);
   CHECK(found(replay, true).calls == 0);
   const std::string table = profile_table(profile);
-  CHECK(table.find("6 were replayed, 2.00 s each") != std::string::npos);
+  CHECK(table.find("6 replayed a graph, 2.00 s each") != std::string::npos);
   CHECK(table.find("the other 2, 4.00 s each") != std::string::npos);
 }
 

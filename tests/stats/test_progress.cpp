@@ -42,13 +42,11 @@ TEST_CASE("stats: a total that is an estimate is told as one, to two digits") {
   CHECK(progress_line(state).starts_with("12,400 of about 12,400 done, "));
 }
 
-TEST_CASE("stats: the progress line says how many records wait for their turn") {
+TEST_CASE("stats: the progress line says how many records wait for earlier lines") {
   ProgressState state = some_state();
-  state.out_of_turn = 1234;
+  state.out_of_order = 1234;
   CHECK(progress_line(state).starts_with(
-      "1,200/3,600 done, ETA 0:20, 1,234 wait for their turn, 5,678 tokens/s, "));
-  state.out_of_turn = 1;
-  CHECK(progress_line(state).find(", 1 waits for its turn, ") != std::string::npos);
+      "1,200/3,600 done, ETA 0:20, 1,234 done out of order, 5,678 tokens/s, "));
 }
 
 TEST_CASE("stats: a terminal's line is never wider than the terminal") {

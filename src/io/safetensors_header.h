@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pagedinfer {
+
+// One tensor of a safetensors file.
+struct StoredTensor {
+  std::string type = {};  // as the format calls it: "BF16"
+  std::vector<int64_t> shape = {};
+  std::span<const std::byte> bytes = {};  // as many as type and shape need
+  std::string file = {};                  // for messages
+};
+
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;  // by name
+
+// Parses the header of a safetensors file whose bytes are `file`; the tensors refer to them. Throws
+// Error naming `path` if the header is invalid, a tensor lies outside the file or two overlap.
+StoredTensors parse_safetensors(const std::string& path, std::span<const std::byte> file);
+
+}  // namespace pagedinfer
