@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Installs what the build and the tests need on Debian 12 or later or Ubuntu 24.04 or later.
-# Does nothing where everything is there already.
+# Does nothing where everything is there already. Packages given as arguments are installed too,
+# where the distribution still has them.
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config python3 libfmt-dev libsimdjson-dev libcli11-dev
           libsentencepiece-dev libpcre2-dev libutf8proc-dev zlib1g-dev doctest-dev)
-missing=()
-for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
-    missing+=("$package")
-done
-[ ${#missing[@]} -eq 0 ] && exit 0
-echo "installing: ${missing[*]}" >&2
+is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+missing=() wanted=()
+for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
+for package in "$@"; do is_installed "$package" || wanted+=("$package"); done
+[ $((${#missing[@]} + ${#wanted[@]})) -eq 0 ] && exit 0
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
 export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -qq
+for package in "${wanted[@]}"; do
+  [ -n "$(apt-cache search --names-only "^$package\$")" ] && missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "installing: ${missing[*]}" >&2
 "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

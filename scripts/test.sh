@@ -4,7 +4,7 @@
 # first). Ends with the summary of the second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/install_packages.sh
+scripts/install_packages.sh clang-format-14
 
 scripts/sanitize.sh address,undefined
 cmake -G Ninja -B build -DPAGEDINFER_TESTS=ON >/dev/null
