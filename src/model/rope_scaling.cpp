@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <optional>
 
+#include "core/double_math.h"
 #include "core/shortened.h"
 
 namespace pagedinfer {
@@ -14,37 +14,12 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr double kMaxFactor = 1e6;
 constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
 
-// Natural logarithm of a positive number and exponential. libm's choose their code by
-// processor and may differ in the last bit; these are multiplications, additions and
-// divisions only.
-double log_of(double x) {
-  int exponent = 0;
-  double mantissa = std::frexp(x, &exponent);  // in [0.5, 1)
-  if (mantissa < 0.70710678118654752) {
-    mantissa *= 2.0;
-    --exponent;
-  }
-  const double s = (mantissa - 1.0) / (mantissa + 1.0);  // log m = 2 artanh s, |s| < 0.172
-  double sum = 0.0;
-  for (int k = 25; k >= 1; k -= 2) sum = sum * (s * s) + 1.0 / k;
-  return 2.0 * s * sum + exponent * 0.69314718055994530942;
-}
-
-double exp_of(double x) {
-  const double exponent = std::floor(x / 0.69314718055994530942 + 0.5);
-  const double r =
-      (x - exponent * 6.93147180369123816490e-01) - exponent * 1.90821492927058770002e-10;
-  double sum = 1.0;
-  for (int k = 17; k >= 1; --k) sum = sum * (r / k) + 1.0;
-  return std::ldexp(sum, static_cast<int>(exponent));
-}
-
 struct Llama3Scaling {
   float factor, low_frequency_factor, high_frequency_factor, trained_positions;
 };
 
-// Long wavelengths are stretched, short ones kept, those between are mixed: the definition of
-// the Llama 3.1 release.
+// Divides the frequencies of long wavelengths by the factor, keeps those of short ones, and
+// interpolates between the two, as the Llama 3.1 release defines it.
 void scale_llama3(const Llama3Scaling& s, std::vector<float>& frequencies) {
   const float longest_kept = s.trained_positions / s.high_frequency_factor;
   const float shortest_scaled = s.trained_positions / s.low_frequency_factor;
@@ -109,7 +84,7 @@ std::vector<float> default_frequencies(float base, int head_dim) {
   std::vector<float> frequencies;
   for (int i = 0; i < head_dim; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
-    const auto power = static_cast<float>(exp_of(static_cast<double>(exponent) * log_of(base)));
+    const auto power = static_cast<float>(exp_double(double{exponent} * log_double(double{base})));
     frequencies.push_back(1.0f / power);
   }
   return frequencies;

@@ -1,36 +1,11 @@
-// What is computed once per step or per token and not per element: in double, with multiplication
-// and addition only, so that one float comes out on every processor (libm picks its variant by
-// processor). Rounded to float the results are within 0.5000001 ulp.
+// Sine and cosine for the rope table, computed in double by multiplication and addition only, so
+// that they have the same bits on every processor (libm chooses its code by processor). Rounded to
+// float they are within 0.5000001 ulp.
 #pragma once
 #include <cstdint>
 
 namespace pagedinfer {
 namespace {
-
-double log_double(double x) {                                          // a positive normal number
-  int64_t bits = __builtin_bit_cast(int64_t, x) - 0x3fe6a09e667f3bcd;  // sqrt(1/2)
-  const int exponent = bits >> 52;
-  bits = (bits & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd;
-  const double mantissa = __builtin_bit_cast(double, bits);  // from sqrt(1/2) to sqrt(2)
-  const double s = (mantissa - 1) / (mantissa + 1), s2 = s * s;
-  double series = 0;
-  for (int k = 23; k >= 3; k -= 2) series = s2 * (series + 1.0 / k);
-  // ln 2 in two parts; the exponent times the first is exact.
-  return exponent * 0x1.62e42fee00000p-1 +
-         (2 * s + (2 * s * series + exponent * 0x1.a39ef35793c76p-33));
-}
-
-double exp_double(double x) {  // a normal result
-  const double round = 0x1.8p52, shifted = x * 0x1.71547652b82fep+0 + round, n = shifted - round;
-  const double rest = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
-  double series = 1;
-  for (int k = 14; k >= 1; --k) series = 1 + rest * series * (1.0 / k);
-  return __builtin_bit_cast(
-      double, __builtin_bit_cast(int64_t, series) + (__builtin_bit_cast(int64_t, shifted) << 52));
-}
-
-float log_float(float x) { return log_double(x); }
-float pow_float(float base, float exponent) { return exp_double(exponent * log_double(base)); }
 
 struct SinCos {
   float sin, cos;
@@ -56,7 +31,8 @@ SinCos sin_cos(float angle) {  // |angle| < 2^24
   }
 }
 
-// The angle is rounded to float32 first, as the reference implementation does.
+// The cosines and sines of position * inv_freq[i] for i < half. The angle is rounded to float32
+// first, as in transformers.
 void rope_table_row(int position, const float* inv_freq, int half, float* cos, float* sin) {
   for (int i = 0; i < half; ++i) {
     const SinCos value = sin_cos(float(position) * inv_freq[i]);
