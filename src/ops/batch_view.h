@@ -11,4 +11,7 @@ struct BatchView {
   int block_size = 0;
 };
 
+// Number i of a column of a BatchView. REQUIRES: the device's memory is the host's.
+inline int32_t int_at(const Tensor& column, int64_t i) { return *column.row<int32_t>(i); }
+
 }  // namespace pagedinfer

@@ -1,11 +1,12 @@
-// Products with bfloat16 weights on tiles of 16 x 64 bytes. The weights are the left operand, in
-// place: a row of a tile is 32 columns of one output. The right operand is x, packed once for all
-// threads and weights. A tile of sums is outputs x rows and is transposed on its way out.
+// Products with bfloat16 weights on AMX tiles of 16 rows of 64 bytes. The left operand is the
+// weights, read in place: a row of a tile is 32 columns of one output. The right operand is x,
+// packed once for all threads and weights. A tile of sums is (outputs, rows) and is transposed when
+// it is stored.
 //
-// Few rows of x: bound by reading the weights. Many: by the products, where the weights of 32
-// outputs stay in the second-level cache.
+// With few rows of x this is bound by reading the weights, with many by the multiplications; then
+// the weights of 32 outputs stay in the second-level cache.
 //
-// Tiles is the processor's (amx_matmul.cpp) or, in the tests, plain loops.
+// The template argument Tiles is the processor's tiles (amx_matmul.cpp) or, in tests, plain loops.
 #pragma once
 
 #include "ops/cpu/kernels.h"
@@ -16,12 +17,13 @@ namespace {
 
 constexpr int kTileRows = 16, kTileColumns = 32;  // of bfloat16
 constexpr int kTileNumbers = kTileRows * kTileColumns;
-constexpr int kCopiedColumns = 512;  // of weights at a time, where they cannot be read in place
+constexpr int kCopiedColumns = 512;  // copied at a time if weights cannot be read in place
 
+// Steps of kTileColumns columns that cover k columns.
 inline int whole_steps(int k) { return (k + kTileColumns - 1) / kTileColumns; }
 
-// x rounded, as (blocks of 16 rows, steps of 32 columns, pairs of columns, 16 rows, 2): each step
-// of a block is a tile. Rows and columns beyond the last are +0.
+// Rounds x to bfloat16 and stores it as (blocks of 16 rows, steps of 32 columns, pairs of columns,
+// 16 rows, 2): each step of a block is a tile. Rows and columns beyond the last are +0.
 inline void pack_tiles(const PackArgs& args, void (*to_bf16)(const float*, bf16*, int64_t)) {
   const int steps = whole_steps(args.k);
   for (int block = args.first_row; block < args.last_row; block += kTileRows) {
@@ -42,7 +44,8 @@ inline void pack_tiles(const PackArgs& args, void (*to_bf16)(const float*, bf16*
   }
 }
 
-// y (16 rows, outputs) = the transpose of sums (16 outputs, 16 rows), as far as there are both.
+// Stores the transpose of sums (16 outputs, 16 rows) in y, the first `rows` rows and `outputs`
+// outputs of it.
 inline void store_transposed(const float* sums, int outputs, int rows, float* y, int64_t y_stride) {
   const float* from[16];
   for (int i = 0; i < 16; ++i) from[i] = sums + i * 16;
@@ -67,8 +70,8 @@ struct TileWeights {
 struct TileCopy {
   alignas(64) bf16 rows[2 * kTileRows * kCopiedColumns];
 };
-// In place where that reads no output and no column that is not there; a copy padded with +0 where
-// it would.
+// The weights in place, or, if that would read beyond the last output or column, a copy padded with
+// +0.
 inline TileWeights tile_weights(const MatmulArgs& args, int output, int first, int last,
                                 TileCopy& copy) {
   constexpr int kOutputs = 2 * kTileRows;
@@ -82,8 +85,8 @@ inline TileWeights tile_weights(const MatmulArgs& args, int output, int first, i
   return {copy.rows, kCopiedColumns};
 }
 
-// 32 outputs from `output`, 16 * kBlocks rows from `row`. Tiles 0 to 3 hold the sums, 4 and 5 the
-// weights, 6 and 7 the rows.
+// Multiplies the 16 * kBlocks rows from `row` with the 32 outputs from `output`. Tiles 0 to 3 hold
+// the sums, 4 and 5 the weights, 6 and 7 x.
 template <class Tiles, int kBlocks>
 void multiply_tiles(const MatmulArgs& args, int output, int row, TileCopy& copy) {
   Tiles::template zero<0>();

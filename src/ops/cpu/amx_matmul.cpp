@@ -1,5 +1,5 @@
-// Compiled for AVX-512; the tile instructions are written out, so that a tile's number can be a
-// template argument.
+// Compiled for AVX-512. The tile instructions are inline assembly, so that the number of a tile can
+// be a template argument.
 #include "ops/cpu/amx_matmul.h"
 
 #include "ops/cpu/amx_kernel.h"
@@ -8,12 +8,12 @@ namespace pagedinfer {
 
 namespace {
 
-// The processor's tiles, all of 16 rows of 64 bytes while one of these lives.
+// The processor's tiles. While an object lives, all eight have 16 rows of 64 bytes.
 class AmxTiles {
  public:
   AmxTiles() {
-    // The layout that ldtilecfg reads. All of it is an operand: a compiler that sees only a part
-    // used may drop the rest.
+    // The layout that ldtilecfg reads. The whole struct is the operand, so that the compiler does
+    // not drop fields as unused.
     struct {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -38,7 +38,7 @@ class AmxTiles {
   static void store(void* to, int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
   }
-  // kSums += kLeft times kRight, whose rows are pairs of columns of kLeft.
+  // kSums += kLeft * kRight. A row of kRight belongs to a pair of columns of kLeft.
   template <int kSums, int kLeft, int kRight>
   static void multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));

@@ -19,7 +19,7 @@ void* Arena::take(int64_t bytes) {
 }
 
 void Arena::reset() {
-  if (chunks_.size() > 1) {  // one that holds everything from now on
+  if (chunks_.size() > 1) {  // replaced by one that is large enough
     chunks_.clear();
     chunks_.emplace_back(max_used_, "scratch");
   }

@@ -7,11 +7,11 @@
 
 namespace pagedinfer {
 
-// Memory handed out piece by piece and taken back all at once. Once it has seen its largest use
-// it asks the system for nothing more.
+// Memory that is handed out in pieces and taken back all at once. It grows to the largest use
+// between two reset() and allocates nothing after that.
 class Arena {
  public:
-  // 64-byte aligned, not cleared, until the next reset().
+  // A piece of memory, 64-byte aligned and not cleared, valid until the next reset().
   void* take(int64_t bytes);
   void reset();
 
@@ -19,8 +19,8 @@ class Arena {
   int64_t max_used() const { return max_used_; }
 
  private:
-  std::vector<HostMemory> chunks_;  // the last one is being filled
-  int64_t filled_ = 0;              // of the last chunk
+  std::vector<HostMemory> chunks_;  // pieces are taken from the last one
+  int64_t filled_ = 0;              // bytes of the last chunk
   int64_t used_ = 0, max_used_ = 0;
 };
 

@@ -1,10 +1,10 @@
-// Attention of a few query rows over one segment of keys, read through the block table.
+// Attention of a few query rows over one segment of keys, which are read through the block table.
 //
-// Definition, per row. A score is one fma chain from +0 over the head's dimensions, ascending. A
-// segment is kSegmentKeys keys from an absolute multiple of it; of its visible keys: largest =
-// the largest score; p = exp(score - largest); sum = sixteen interleaved sums of p (lane = key
-// mod 16), then the tree; out = one fma chain from +0 over the keys, ascending, for each
-// dimension. Invisible keys take no part; a segment without a visible key has the state
+// The definition for one row: a score is one fma chain from +0 over the dimensions of the head,
+// ascending. A segment is kSegmentKeys keys, beginning at a multiple of kSegmentKeys. Over its
+// visible keys, largest is the largest score; p = exp(score - largest); sum is sixteen interleaved
+// sums of p (lane = key mod 16), then tree_sum(); out is, for each dimension, one fma chain of
+// p * value from +0 over the keys, ascending. The state of a segment without a visible key is
 // (-inf, 0, 0). Segments are combined in ascending order.
 #pragma once
 
@@ -14,15 +14,15 @@
 namespace pagedinfer {
 namespace {
 
-// The keys of the segment from `first` that a row sees, relative to `first`.
+// The keys that a row sees in the segment that begins at key `first`, relative to `first`.
 Range visible_keys(const AttentionRows& rows, int row, int first) {
   const int end = rows.positions[row] + 1;
   const int begin = rows.window > 0 && end > rows.window ? end - rows.window : 0;
   return intersect({begin - first, end - first}, {0, kSegmentKeys});
 }
 
-// Turns rows of scores into p, zero where the key is not visible. Each loop takes all the rows,
-// so that one row's long chains of dependent steps run beside the next one's.
+// Replaces the scores by p, which is 0 for keys that are not visible. Every loop runs over all
+// rows, so that the processor overlaps the chains of dependent operations of several rows.
 void softmax_segment(float* scores, const Range* visible, int rows, AttentionState state) {
   f32x16 vector[kMaxAttentionRows];
   const auto for_vectors = [&](int r, const auto& f) {
@@ -57,7 +57,7 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
                     AttentionState state) {
   alignas(64) float panel[kValueKeys * kMaxHeadDim];
   alignas(64) float scores[kMaxAttentionRows * kSegmentKeys];
-  static_assert(kPieces * kGroupKeys <= kValueKeys);
+  static_assert(kPieces * kGroupPositions <= kValueKeys);
   const int num_rows = rows.num_rows, dim = rows.head_dim, first = index * kSegmentKeys;
 
   Range visible[kMaxAttentionRows], any = {kSegmentKeys, 0};
@@ -78,15 +78,16 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
 
   Located<T> located;
   locate(rows, k, v, first, any, located);
-  Prefetcher fetcher(located.span, located.span + located.num_spans);
-  is_first ? fetcher.fetch(Prefetcher::kDistance) : fetcher.skip(Prefetcher::kDistance);
+  SpanPrefetcher fetcher(located.span, located.span + located.num_spans);
+  is_first ? fetcher.fetch(SpanPrefetcher::kDistance) : fetcher.skip(SpanPrefetcher::kDistance);
   score_segment(rows, located, fetcher, panel, scores);
   softmax_segment(scores, visible, num_rows, state);
   add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
 }
 
-// With largest = the larger of the two: sum = total.sum * exp(total.largest - largest) +
-// part.sum * exp(part.largest - largest), and out likewise, each product rounded.
+// Adds `part` to `total`. With `largest` the larger of the two:
+//   sum = total.sum * exp(total.largest - largest) + part.sum * exp(part.largest - largest)
+// and out likewise. Each product is rounded.
 void combine(AttentionState total, AttentionState part, int num_rows, int head_dim) {
   for (int r = 0; r < num_rows; ++r) {
     if (part.largest[r] == -__builtin_inff()) continue;

@@ -1,49 +1,17 @@
-// Where the keys and values of a segment lie, and the scores of its keys.
+// Locates the keys and values of a segment in the cache, and computes the scores of its keys.
 #pragma once
 
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/kv_layout.h"
-#include "ops/cpu/tile.h"
+#include "ops/cpu/prefetch.h"
+#include "ops/cpu/row_tiles.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr int kGroupKeys = kGroupPositions;
-constexpr int kDirectRows = 8;  // for more query rows, keys and values are widened once
-constexpr int kPieces = kNativeLanes == 4 ? 1 : 2;  // scored together
-constexpr int kValueKeys = 32;                      // whose values are added together
-
-// Asks the memory for lines in the order in which they will be read, a few at a time, while
-// something else is computed. Into the second-level cache: more can be on their way to it than to
-// the first, and the first is too small for the distance that hides the memory's delay.
-struct Span {
-  const char* at;
-  int bytes;
-};
-class Prefetcher {
- public:
-  static constexpr int kDistance = 256;  // lines asked for before they are read
-
-  Prefetcher(const Span* first, const Span* end) : span_(first), end_(end) {}
-
-  FORCE_INLINE void fetch(int lines) {
-    for (; lines > 0 && span_ < end_; --lines) {
-      _mm_prefetch(span_->at + offset_, _MM_HINT_T1);
-      offset_ += 64;
-      if (offset_ >= span_->bytes) offset_ = 0, ++span_;
-    }
-  }
-  void skip(int lines) {
-    for (; lines > 0 && span_ < end_; ++span_) lines -= (span_->bytes + 63) / 64;
-  }
-
- private:
-  const Span *span_, *end_;
-  int offset_ = 0;
-};
-struct NoPrefetcher {
-  void fetch(int) {}
-};
+constexpr int kDirectRows = 8;  // with more query rows, keys and values are widened once for all
+constexpr int kPieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are scored together
+constexpr int kValueKeys = 32;                      // keys whose values are added together
 
 struct Range {
   int begin, end;  // empty if begin >= end
@@ -52,7 +20,8 @@ FORCE_INLINE Range intersect(Range a, Range b) {
   return {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
 }
 
-// Keys that follow each other in a group: lanes from `lane` are the segment's keys from `key`.
+// Adjacent keys within a group of the cache: lanes lane, lane + 1, ... of the group are the keys
+// key, key + 1, ... of the segment, `count` of them.
 template <class T>
 struct Piece {
   const T* group;
@@ -65,13 +34,13 @@ struct Located {
   Piece<T> piece[kSegmentKeys];
   const T* value[kSegmentKeys];  // by key
   int num_pieces = 0;
-  // What is read, in that order, and then the first keys of the next segment.
+  // The memory that is read, in the order of reading, and then the first keys of the next segment.
   Span span[3 * kSegmentKeys];
   int num_spans = 0;
 };
 
-// Calls f(slot of the first, key of the first, count) for a range of the segment's keys, cut
-// where positions do not follow each other and between groups.
+// Divides a range of the segment's keys into runs of adjacent cache positions that do not cross a
+// group. Calls f(slot, key, count) with the first slot and key of each.
 template <class F>
 FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, const F& f) {
   for (int key = keys.begin; key < keys.end;) {
@@ -84,7 +53,7 @@ FORCE_INLINE void for_pieces(const AttentionRows& rows, int first, Range keys, c
     }
     const int end = key + count < keys.end ? key + count : keys.end;
     while (key < end) {
-      const int room = kGroupKeys - slot % kGroupKeys;
+      const int room = kGroupPositions - slot % kGroupPositions;
       const int here = room < end - key ? room : end - key;
       f(slot, key, here);
       key += here;
@@ -100,15 +69,15 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   const auto add_span = [&](const T* from, int num_rows) {
     located.span[located.num_spans++] = {(const char*)from, num_rows * row_bytes};
   };
-  static_assert(kSpanPositions % kGroupKeys == 0);  // a piece lies in one span
+  static_assert(kSpanPositions % kGroupPositions == 0);  // a group does not cross a span
   const auto row_of = [&](int slot) { return kv_row(slot, rows.kv_head, rows.kv_heads); };
   for_pieces(rows, first, keys, [&](int slot, int key, int count) {
-    const int lane = slot % kGroupKeys;
+    const int lane = slot % kGroupPositions;
     const int64_t row = row_of(slot);
     const T* group = k + (row - lane) * dim;
     located.piece[located.num_pieces++] = {group, lane, count, key};
     for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
-    add_span(group, kGroupKeys);
+    add_span(group, kGroupPositions);
   });
   for (int i = 0; i < located.num_pieces; ++i) {
     add_span(located.value[located.piece[i].key], located.piece[i].count);
@@ -116,23 +85,23 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   const int left = rows.positions[rows.num_rows - 1] + 1 - first;
   const Range next = {kSegmentKeys, left < 2 * kSegmentKeys ? left : 2 * kSegmentKeys};
   for_pieces(rows, first, next, [&](int slot, int, int) {
-    add_span(k + row_of(slot / kGroupKeys * kGroupKeys) * dim, kGroupKeys);
+    add_span(k + row_of(slot / kGroupPositions * kGroupPositions) * dim, kGroupPositions);
   });
 }
 
-// Dimensions i, i + 1 (bfloat16) or i (float32) of the 16 keys of a group.
+// Loads dimensions i and i + 1 (bfloat16) or i (float32) of the 16 keys of a group.
 template <class T>
 constexpr int kDimsOfDword = 4 / sizeof(T);
 FORCE_INLINE void load_dimensions(const float* group, int i, f32x16* dimension) {
-  dimension[0] = load(group + i * kGroupKeys);
+  dimension[0] = load(group + i * kGroupPositions);
 }
 FORCE_INLINE void load_dimensions(const bf16* group, int i, f32x16* dimension) {
-  const i32x16 pair = load((const int32_t*)(group + i * kGroupKeys));
+  const i32x16 pair = load((const int32_t*)(group + i * kGroupPositions));
   dimension[0] = bits_as<f32x16>(shift_left<16>(pair));
   dimension[1] = bits_as<f32x16>(pair & broadcast(int32_t(0xffff0000)));
 }
 
-// The scores of a few rows and pieces: for each an fma chain from +0 over the dimensions.
+// The scores of kRows rows and kNumPieces pieces: an fma chain from +0 over the dimensions each.
 template <int kRows, int kNumPieces, class T, class F>
 FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fetcher,
                              float* scores) {
@@ -163,7 +132,7 @@ FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& 
   for (int p = 0; p < kNumPieces; ++p) {
     for (int r = 0; r < kRows; ++r) {
       float* to = scores + r * kSegmentKeys + piece[p].key;
-      if (piece[p].count == kGroupKeys) {
+      if (piece[p].count == kGroupPositions) {
         store(to, load(lanes[r][p]));
       } else {
         memcpy(to, lanes[r][p] + piece[p].lane, piece[p].count * sizeof(float));
@@ -184,7 +153,7 @@ FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int
 
 template <class T>
 FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece, int num_pieces,
-                               Prefetcher* fetcher, float* scores) {
+                               SpanPrefetcher* fetcher, float* scores) {
   in_tiles(rows.num_rows, [&]<int kRows>(int r) {
     const float* q = rows.q + r * rows.head_dim;
     float* to = scores + r * kSegmentKeys;
@@ -197,10 +166,10 @@ FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece,
   });
 }
 
-// The same from bfloat16 keys that are widened once for all rows.
-void score_widened(const AttentionRows& rows, const Located<bf16>& located, Prefetcher& fetcher,
+// score_pieces() for bfloat16 keys that are widened once for all rows.
+void score_widened(const AttentionRows& rows, const Located<bf16>& located, SpanPrefetcher& fetcher,
                    float* panel, float* scores) {
-  const int size = rows.head_dim * kGroupKeys;
+  const int size = rows.head_dim * kGroupPositions;
   for (int first = 0; first < located.num_pieces; first += kPieces) {
     const int left = located.num_pieces - first, count = left < kPieces ? left : kPieces;
     Piece<float> wide[kPieces];
@@ -211,8 +180,8 @@ void score_widened(const AttentionRows& rows, const Located<bf16>& located, Pref
         f32x16 dimension[2];
         fetcher.fetch(1);
         load_dimensions(narrow.group, i, dimension);
-        store(to + i * kGroupKeys, dimension[0]);
-        store(to + (i + 1) * kGroupKeys, dimension[1]);
+        store(to + i * kGroupPositions, dimension[0]);
+        store(to + (i + 1) * kGroupPositions, dimension[1]);
       }
       wide[p] = {to, narrow.lane, narrow.count, narrow.key};
     }
@@ -220,9 +189,9 @@ void score_widened(const AttentionRows& rows, const Located<bf16>& located, Pref
   }
 }
 
-// scores[r * kSegmentKeys + key] for every located key.
+// Computes scores[r * kSegmentKeys + key] for every row and located key.
 template <class T>
-void score_segment(const AttentionRows& rows, const Located<T>& located, Prefetcher& fetcher,
+void score_segment(const AttentionRows& rows, const Located<T>& located, SpanPrefetcher& fetcher,
                    float* panel, float* scores) {
   if constexpr (sizeof(T) == 2) {
     if (rows.num_rows > kDirectRows) return score_widened(rows, located, fetcher, panel, scores);

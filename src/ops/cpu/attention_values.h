@@ -1,4 +1,4 @@
-// The sums of a segment's values, each times its p.
+// Sums the values of a segment, each weighted with its p.
 #pragma once
 
 #include "ops/cpu/attention_keys.h"
@@ -42,11 +42,11 @@ FORCE_INLINE void add_range(const float* p, const T* const* value, Range keys, i
   if constexpr (kVectors > 1) add_range<kRows, kVectors / 2>(p, value, keys, dim, fetcher, out, d);
 }
 
-// Over the visible ones of the keys `here`, ascending. Rows go together over the keys that all
-// of them see; a row's own come before and after.
+// Adds the visible ones of the keys in `here`, ascending. The rows of a tile share the keys that
+// all of them see; the keys before and after these are added row by row.
 template <class T>
 FORCE_INLINE void add_visible(const float* p, const Range* visible, int num_rows, Range here,
-                              const T* const* value, int dim, Prefetcher* fetcher, float* out) {
+                              const T* const* value, int dim, SpanPrefetcher* fetcher, float* out) {
   in_tiles(num_rows, [&]<int kRows>(int first) {
     const float* p_tile = p + first * kSegmentKeys;
     float* out_tile = out + first * dim;
@@ -70,10 +70,11 @@ FORCE_INLINE void add_visible(const float* p, const Range* visible, int num_rows
   });
 }
 
-// out += the values of the located keys in `any`.
+// out += p * value for the located keys in `any`.
 template <class T>
 void add_values(const float* p, const Range* visible, int num_rows, Range any,
-                const Located<T>& located, int dim, Prefetcher& fetcher, float* panel, float* out) {
+                const Located<T>& located, int dim, SpanPrefetcher& fetcher, float* panel,
+                float* out) {
   for (int first = any.begin; first < any.end; first += kValueKeys) {
     const Range here = {first, first + kValueKeys < any.end ? first + kValueKeys : any.end};
     if (sizeof(T) == 4 || num_rows <= kDirectRows) {

@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// The 16-bit types as they lie in memory: the upper half of a float32, and IEEE binary16.
+// The 16-bit types in memory: bfloat16, which is the upper half of a float32, and IEEE binary16.
 struct bf16 {
   uint16_t bits;
 };

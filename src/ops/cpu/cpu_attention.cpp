@@ -10,9 +10,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kTasksPerThread = 4;
-constexpr int kFewRows = 8;  // whose attention is bound by reading the cache
-
-int32_t item_of(const Tensor& column, int64_t i) { return static_cast<int32_t*>(column.data)[i]; }
+constexpr int kFewRows = 8;  // items of so few rows are bound by reading the cache
 
 }  // namespace
 
@@ -25,16 +23,16 @@ struct CpuAttention::Call {
   int group, padded;
 
   int num_rows(int seq) const {
-    return (item_of(batch.query_starts, seq + 1) - item_of(batch.query_starts, seq)) * group;
+    return (int_at(batch.query_starts, seq + 1) - int_at(batch.query_starts, seq)) * group;
   }
   int64_t token(const Item& item, int row) const {
-    return item_of(batch.query_starts, item.seq) + (item.first_row + row) / group;
+    return int_at(batch.query_starts, item.seq) + (item.first_row + row) / group;
   }
   int64_t column(const Item& item, int kv_head, int row) const {
     return (int64_t{kv_head} * group + (item.first_row + row) % group) * args.head_dim;
   }
   int position(const Item& item, int row) const {
-    return item_of(batch.positions, token(item, row));
+    return int_at(batch.positions, token(item, row));
   }
 };
 
@@ -98,7 +96,8 @@ void CpuAttention::plan(const Call& call) {
 
   tasks_.clear();
   shared_items_.clear();
-  const int64_t max_items = std::max<int64_t>(1, segments * kv_heads / wanted_tasks);  // of a task
+  const int64_t max_items =
+      std::max<int64_t>(1, segments * kv_heads / wanted_tasks);  // segments of a task
   int64_t states = 0;
   for (int i = 0; i < std::ssize(items_); ++i) {
     Item& item = items_[i];

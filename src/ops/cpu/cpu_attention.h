@@ -9,11 +9,12 @@
 
 namespace pagedinfer {
 
-// Arithmetic::attention, and the memory it uses again and again.
+// Arithmetic::attention on the CPU, with the buffers that it reuses.
 //
-// The work is cut into items: query rows, i.e. pairs (token, head of the group), that share the
-// keys of one sequence, for every KV head. A step with few items is cut further, a few rows' long
-// context by segments, whose states are then combined in ascending order.
+// The work is divided into items. An item is a set of query rows of one sequence, where a row is a
+// pair (token, query head within its group); it is computed once for each KV head. If there are too
+// few items for the threads, those of few rows and a long context are divided further into tasks of
+// some segments each, whose states are combined in ascending order.
 class CpuAttention {
  public:
   CpuAttention(const Kernels& kernels, ThreadPool& pool);
@@ -25,7 +26,7 @@ class CpuAttention {
   struct Item {
     int seq, first_row, num_rows;
     int first_segment, end_segment;
-    int64_t states = -1;  // of its first segment and KV head, where other threads take part
+    int64_t states = -1;  // index in states_ of its first state; -1: one task computes it all
   };
   struct Task {
     int item, first_segment, end_segment;
@@ -44,7 +45,7 @@ class CpuAttention {
   void compute(const Call& call, const Task& task, int kv_head, Worker& worker);
   void combine(const Call& call, const Item& item, int kv_head);
   void finish(const Call& call, const Item& item, int kv_head, AttentionState total);
-  // Of a segment of an item that several threads share.
+  // The state of one segment of an item that several tasks compute.
   AttentionState shared_state(const Call& call, const Item& item, int kv_head, int segment);
 
   const Kernels& kernels_;

@@ -14,8 +14,6 @@ namespace pagedinfer {
 
 namespace {
 
-int32_t item(const Tensor& column, int64_t i) { return static_cast<int32_t*>(column.data)[i]; }
-
 // y = the n numbers from column `first` of row i, as float32.
 void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
   switch (x.dtype) {
@@ -195,7 +193,7 @@ void CpuBackend::copy(Tensor from, Tensor to) {
 void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      widen(kernels_, table, item(tokens, i), 0, out.cols, out.row<float>(i));
+      widen(kernels_, table, int_at(tokens, i), 0, out.cols, out.row<float>(i));
       if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
     }
   });
@@ -233,7 +231,7 @@ void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
   for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       float* const cos = out.row<float>(i);
-      kernels_.rope_table(item(positions, i), inv_freq.row<float>(0), half, cos, cos + half);
+      kernels_.rope_table(int_at(positions, i), inv_freq.row<float>(0), half, cos, cos + half);
     }
   });
 }
@@ -260,14 +258,14 @@ void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out)
 void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, item(slot_mapping, i));
+      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
     }
   });
 }
 
 // In one pass, so that a row is still near when the next thing happens to it.
 void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                 Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+                                     Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   CHECK(q.cols % rope_table.cols == 0 && k.cols % rope_table.cols == 0);
   const auto rotate = [&](const Tensor& x, const Tensor& norm, int64_t i) {
     float* const row = x.row<float>(i);
@@ -278,19 +276,19 @@ void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
     for (int64_t i = first; i < last; ++i) {
       rotate(q, norms.q, i);
       rotate(k, norms.k, i);
-      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, item(slot_mapping, i));
+      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
     }
   });
 }
 
-void CpuBackend::attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
-                       Tensor out) {
+void CpuBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
+                           const AttentionArgs& args, Tensor out) {
   attention_.run(q, cache, batch, args, out);
 }
 
 void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
   for (int64_t i = 0; i < out.rows; ++i) {
-    std::copy_n(x.row<float>(item(indices, i)), x.cols, out.row<float>(i));
+    std::copy_n(x.row<float>(int_at(indices, i)), x.cols, out.row<float>(i));
   }
 }
 

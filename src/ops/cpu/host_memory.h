@@ -5,11 +5,11 @@
 
 namespace pagedinfer {
 
-// Memory from the system, zero, page-aligned; a page costs nothing until it is written.
+// Zeroed, page-aligned memory from the system. A page takes no memory until it is written.
 class HostMemory {
  public:
   HostMemory() = default;
-  // `what` names it in the Error where the system has no room.
+  // Throws Error, naming `what` the memory is for, if the system has none.
   HostMemory(int64_t bytes, std::string_view what);
   ~HostMemory();
   HostMemory(HostMemory&& other) noexcept;

@@ -8,7 +8,8 @@ namespace pagedinfer {
 
 namespace {
 
-// The processor has the tiles and bfloat16 products, and the system lends them to this process.
+// Whether the processor has tiles with bfloat16 products and the system permits them to this
+// process.
 bool amx_works() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;

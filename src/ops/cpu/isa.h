@@ -5,7 +5,8 @@
 
 namespace pagedinfer {
 
-// The kernels of an instruction set. AMX has its own product only; the rest is AVX-512's.
+// The kernels of an instruction set. Those of AVX-512 serve AMX too, which has only a product of
+// its own (amx_matmul.h).
 const Kernels& kernels_of(CpuIsa isa);
 
 }  // namespace pagedinfer

@@ -1,13 +1,14 @@
-// Products with bfloat16 weights, in the order of additions of AMX: per step of 32 columns one fma
-// chain from +0 over the even and one over the odd columns; their sum is added to the total.
-// Columns beyond the last are +0 in both factors.
+// Products with bfloat16 weights, with the additions in the order of AMX: for each step of 32
+// columns, one fma chain from +0 over the even columns and one over the odd columns; their sum is
+// added to the total. Columns beyond the last are +0 in both factors.
 //
-// Few rows of x: every vector of weights is used for all rows as it comes out of the transposition;
-// bound by the memory. Many rows: it is kept in a panel in the first-level cache; bound by the fma.
+// With few rows of x, each transposed vector of weights is used at once for all rows; this is bound
+// by reading memory. With many rows, the vectors are kept in a panel in the first-level cache; this
+// is bound by fma.
 #pragma once
 
-#include "ops/cpu/matmul_groups.h"
 #include "ops/cpu/matmul_weights.h"
+#include "ops/cpu/row_tiles.h"
 #include "ops/cpu/rows.h"
 
 namespace pagedinfer {
@@ -18,10 +19,10 @@ constexpr int kMaxDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 :
 constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
 constexpr int kPanelOutputs = 16 * kPanelVectors;
-constexpr int kRowBlock = 256;  // rows of x that one panel serves
+constexpr int kRowBlock = 256;  // rows of x that use the same panel
 
-// Rounds x to bfloat16, kept as float32: (chunks, num_rows, kChunk). Rows at a power of two would
-// share one set of the cache.
+// Rounds x to bfloat16 and stores it as float32, (chunks, num_rows, kChunk). In this order rows are
+// not a power of two apart, which would put them into one set of the cache.
 void pack_rounded(const PackArgs& args) {
   for (int m = args.first_row; m < args.last_row; ++m) {
     for (int k = 0; k < args.k; k += kChunk) {
@@ -34,7 +35,7 @@ void pack_rounded(const PackArgs& args) {
   }
 }
 
-// total += even + odd, or total = +0 + (even + odd)
+// total += even + odd; for the first step, total = +0 + (even + odd).
 FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f32x16& odd) {
   const f32x16 before = first ? broadcast(0.0f) : load(total);
   store(total, before + (even + odd));
@@ -45,10 +46,10 @@ FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f
 // total: (kRows, 16); x: rows of kChunk.
 template <int kRows>
 __attribute__((noinline)) void direct_tile(const float* x, const bf16* weights, int steps,
-                                           bool first, Ahead& ahead, int lines_per_step,
-                                           float* total) {
+                                           bool first, RowPrefetcher& prefetcher,
+                                           int lines_per_step, float* total) {
   for (int step = 0; step < steps; ++step, x += kSumStep, weights += kSumStep, first = false) {
-    ahead.lines(lines_per_step);
+    prefetcher.fetch(lines_per_step);
     f32x16 even[kRows], odd[kRows];
     for (int m = 0; m < kRows; ++m) even[m] = odd[m] = broadcast(0.0f);
     for_pairs(weights, [&](int pair, const f32x16& w0, const f32x16& w1) {
@@ -66,15 +67,15 @@ void matmul_direct(const MatmulArgs& args) {
   alignas(64) float total[(kMaxDirectRows + 1) * 16];
   ChunkCopy copy;
   for (int n = args.first; n < args.last; n += 16) {
-    Ahead ahead = weights_ahead(args, n + 16, 0, args.k);
+    RowPrefetcher prefetcher = prefetch_weights(args, n + 16, 0, args.k);
     for (int k = 0; k < args.k; k += kChunk) {
       copy_weights(args, n, k, copy);
       const int left = args.k - k < kChunk ? args.k - k : kChunk,
                 steps = (left + kSumStep - 1) / kSumStep;
       const float* x =
           (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(args.first_row) * kChunk;
-      in_groups<kDirectTileRows>(rows, [&]<int kRows>(int m) {
-        direct_tile<kRows>(x + m * kChunk, copy.rows, steps, k == 0, ahead, m == 0 ? 16 : 0,
+      in_equal_tiles<kDirectTileRows>(rows, [&]<int kRows>(int m) {
+        direct_tile<kRows>(x + m * kChunk, copy.rows, steps, k == 0, prefetcher, m == 0 ? 16 : 0,
                            total + m * 16);
       });
     }
@@ -87,8 +88,8 @@ void matmul_direct(const MatmulArgs& args) {
 
 // ---- many rows
 
-// With products of bfloat16 numbers, which are exact in float32 unless they leave its range, an fma
-// is a multiplication and an addition: that is what processors without fma use.
+// a * b + c with one rounding. A product of bfloat16 numbers is exact in float32 unless it leaves
+// the range; with kExactProducts, a processor without fma multiplies and adds instead.
 template <bool kExactProducts>
 FORCE_INLINE Native multiply_add(Native a, Native b, Native c) {
   if constexpr (kExactProducts && !kHardwareFma) return a * b + c;
@@ -96,7 +97,7 @@ FORCE_INLINE Native multiply_add(Native a, Native b, Native c) {
 }
 
 struct Magnitudes {
-  float smallest = __builtin_inff(), largest = 0;  // of the numbers that are not zero
+  float smallest = __builtin_inff(), largest = 0;  // absolute values, without zeros
 };
 Magnitudes magnitudes(const float* x, int64_t n) {
   f32x16 smallest = broadcast(__builtin_inff()), largest = broadcast(0.0f), zero = broadcast(0.0f);
@@ -111,14 +112,14 @@ bool products_are_exact(Magnitudes a, Magnitudes b) {
   return a.smallest * b.smallest >= 0x1p-126f && a.largest * b.largest < 0x1p+127f;
 }
 
-// A chunk of kPanelOutputs outputs, widened: (kChunk, kPanelOutputs).
+// A chunk of the weights of kPanelOutputs outputs as float32, (kChunk, kPanelOutputs).
 struct Panel {
   alignas(64) float data[kChunk * kPanelOutputs];
 };
 
 void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, ChunkCopy& copy) {
   for (int v = 0; v < kPanelVectors; ++v) {
-    if (output + v * 16 >= args.last) return;  // those totals are not used
+    if (output + v * 16 >= args.last) return;  // the totals of the missing outputs are not used
     copy_weights(args, output + v * 16, k, copy);
     for (int step = 0; step < steps; ++step) {
       float* to = panel.data + step * kSumStep * kPanelOutputs + v * 16;
@@ -132,11 +133,11 @@ void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, Ch
 
 // total: (kRows, kPanelOutputs); x: rows of kChunk.
 template <bool kExactProducts, int kRows>
-void panel_tile(const float* x, const float* panel, int steps, bool first, Ahead& ahead,
-                int lines_per_step, float* total) {
+void panel_tile(const float* x, const float* panel, int steps, bool first,
+                RowPrefetcher& prefetcher, int lines_per_step, float* total) {
   constexpr int kVectors = kPanelOutputs / kNativeLanes;
   for (int step = 0; step < steps; ++step, first = false) {
-    ahead.lines(lines_per_step);
+    prefetcher.fetch(lines_per_step);
     Native sum[2][kRows][kVectors];  // of the even and odd columns
     for (int m = 0; m < kRows; ++m) {
       for (int v = 0; v < kVectors; ++v) sum[0][m][v] = sum[1][m][v] = Native{};
@@ -165,18 +166,19 @@ void panel_tile(const float* x, const float* panel, int steps, bool first, Ahead
   }
 }
 
-// Rows of x and columns that are worked on for all outputs before the next ones.
+// Rows and columns of x that are multiplied with all outputs before the next block.
 struct Block {
   int first_row, rows, first_column, last_column;
 };
 
-// The products of a block for kPanelOutputs outputs from n, added to y but for the first columns.
-void multiply_block(const MatmulArgs& args, const Block& block, int n, Ahead ahead) {
+// Multiplies a block with the kPanelOutputs outputs from n. Adds to y, except that the block with
+// the first columns sets it.
+void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefetcher prefetcher) {
   Panel panel;
   ChunkCopy copy;
   alignas(64) float total[kRowBlock * kPanelOutputs];
   const int rows = block.rows;
-  // Calls f(row, vector of totals, where they are in y, how many of them).
+  // Calls f(vector of totals, its place in y, number of totals that y has).
   const auto for_totals = [&](const auto& f) {
     for (int v = 0; v < kPanelVectors && n + v * 16 < args.last; ++v) {
       for (int m = 0; m < rows; ++m) {
@@ -196,9 +198,9 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, Ahead ahe
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk;
     const int lines = 2 * kPanelOutputs * kPanelTileRows / rows + 1;
     const auto tiles = [&]<bool kExactProducts>() {
-      in_groups<kPanelTileRows>(rows, [&]<int kRows>(int m) {
-        panel_tile<kExactProducts, kRows>(x + m * kChunk, panel.data, steps, k == 0, ahead, lines,
-                                          total + m * kPanelOutputs);
+      in_equal_tiles<kPanelTileRows>(rows, [&]<int kRows>(int m) {
+        panel_tile<kExactProducts, kRows>(x + m * kChunk, panel.data, steps, k == 0, prefetcher,
+                                          lines, total + m * kPanelOutputs);
       });
     };
     static_assert(kHardwareFma || kPanelVectors == 1);
@@ -222,7 +224,7 @@ void matmul_panels(const MatmulArgs& args) {
       const int last = args.k - k < columns ? args.k : k + columns;
       for (int n = args.first; n < args.last; n += kPanelOutputs) {
         multiply_block(args, {row, rows, k, last}, n,
-                       weights_ahead(args, n + kPanelOutputs, k, last));
+                       prefetch_weights(args, n + kPanelOutputs, k, last));
       }
     }
   }

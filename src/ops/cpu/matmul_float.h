@@ -1,23 +1,25 @@
-// Products of float32 numbers, weights of any type widened as they are read: sixteen interleaved
-// fma chains over the columns from +0 (lane = column mod 16), the last vector padded with +0 in
-// both factors, then the fixed tree.
+// Products of float32 numbers with weights of any type, which are converted as they are read:
+// sixteen interleaved fma chains from +0 over the columns (lane = column mod 16), where the last
+// vector is padded with +0 in both factors, then tree_sum().
 #pragma once
 
-#include "ops/cpu/matmul_groups.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/prefetch.h"
+#include "ops/cpu/row_tiles.h"
 #include "ops/cpu/rows.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr int kDepth = 512;  // columns that are worked on at a time
+constexpr int kDepth = 512;  // columns that are multiplied at a time
 constexpr int kDotRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kDotOutputs = kNativeLanes == 16 ? 4 : 2;                       // at a time
 constexpr int kMinDotRowBlock = 30, kMaxDotRowBlock = 60;
 
-// Columns of x from k that lie together, padded with +0 to whole vectors.
+// The number of columns that are stored together if `left` remain: whole vectors, padded with +0.
 FORCE_INLINE int padded_depth(int left) { return left < kDepth ? (left + 15) / 16 * 16 : kDepth; }
 
-// x as (ceil(k / kDepth), num_rows, padded_depth).
+// Stores x as (ceil(k / kDepth), num_rows, padded_depth).
 void pack_float(const PackArgs& args) {
   for (int m = args.first_row; m < args.last_row; ++m) {
     for (int k = 0; k < args.k; k += kDepth) {
@@ -30,7 +32,8 @@ void pack_float(const PackArgs& args) {
   }
 }
 
-// kOutputs of 16 outputs: sums (rows, 16, 16) grow by the products of `depth` columns.
+// Adds the products of `depth` columns to kOutputs of the 16 outputs of sums (rows, 16 outputs, 16
+// lanes).
 template <int kRows, int kOutputs, class T>
 void dot_rows(const float* x, const T* weights, int64_t stride, int depth, bool first,
               float* sums) {
@@ -62,7 +65,7 @@ void dot_rows(const float* x, const T* weights, int64_t stride, int depth, bool 
   }
 }
 
-// y (rows, outputs) = the trees over sums (rows, 16, 16), those of a row side by side.
+// y (rows, outputs) = tree_sum() of each of sums (rows, 16 outputs, 16 lanes).
 void fold(const float* sums, int rows, int outputs, float* y, int64_t y_stride) {
   for (int m = 0; m < rows; ++m, sums += 256, y += y_stride) {
     const float* from[16];
@@ -78,21 +81,21 @@ void fold(const float* sums, int rows, int outputs, float* y, int64_t y_stride) 
   }
 }
 
-// sums (rows, 16, 16) = the products of rows of x with kOutputs outputs from n.
+// sums (rows, 16 outputs, 16 lanes) = the products of rows of x with the kOutputs outputs from n.
 template <int kOutputs, class T>
 void dot_outputs(const MatmulArgs& args, int first_row, int rows, int n, float* sums) {
   alignas(64) float panel[kOutputs * kDepth];
   const T* weights = (const T*)args.weights + n * args.weight_stride;
-  Ahead ahead = {(const char*)(weights + kOutputs * args.weight_stride),
-                 int64_t(args.weight_stride * sizeof(T)), int64_t(args.k * sizeof(T))};
+  RowPrefetcher prefetcher = {(const char*)(weights + kOutputs * args.weight_stride),
+                              int64_t(args.weight_stride * sizeof(T)), int64_t(args.k * sizeof(T))};
   for (int k = 0; k < args.k; k += kDepth) {
     const int depth = args.k - k < kDepth ? args.k - k : kDepth, x_stride = padded_depth(depth);
     const float* x =
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(first_row) * x_stride;
     const auto tiles = [&](const auto* from, int64_t stride) {
       const int lines = kOutputs * depth * int(sizeof(T)) / 64 * kDotRows / rows + 1;
-      in_groups<kDotRows>(rows, [&]<int kRows>(int m) {
-        ahead.lines(lines);
+      in_equal_tiles<kDotRows>(rows, [&]<int kRows>(int m) {
+        prefetcher.fetch(lines);
         dot_rows<kRows, kOutputs>(x + m * x_stride, from, stride, depth, k == 0, sums + m * 256);
       });
     };

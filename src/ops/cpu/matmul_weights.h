@@ -1,24 +1,26 @@
-// Weights of a product with bfloat16 numbers: read where they lie, sixteen rows (outputs) at a
-// time, and transposed in registers, so that a vector holds the same column of sixteen rows.
+// Reads bfloat16 weights in place, sixteen rows (outputs) at a time, and transposes them in
+// registers, so that a vector holds the same column of sixteen rows.
 #pragma once
 
 #include "ops/cpu/kernels.h"
-#include "ops/cpu/matmul_groups.h"
+#include "ops/cpu/prefetch.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr int kSumStep = 32;  // columns whose products are summed before the total grows
-constexpr int kChunk = 128;   // columns that are worked on at a time
+constexpr int kSumStep =
+    32;                      // columns whose products are summed before they are added to the total
+constexpr int kChunk = 128;  // columns that are copied and transposed at a time
 
-// Sixteen rows of a chunk.
+// A chunk of sixteen rows.
 struct ChunkCopy {
   alignas(64) bf16 rows[16 * kChunk];
 };
 
-// The chunk of 16 rows from `output` and from column `k`, with +0 beyond the last output and
-// column. Copied, since rows at a stride of 4 KiB share one set of the cache, where sixteen do not
-// fit: read in pieces in place, a line would come from the second level more than once.
+// Copies the chunk of the 16 rows from `output` that begins at column k, padded with +0 beyond the
+// last output and column. It is copied because rows at a stride of 4 KiB share one set of the
+// first-level cache, which does not hold sixteen lines: reading in place would fetch lines more
+// than once.
 inline void copy_weights(const MatmulArgs& args, int output, int k, ChunkCopy& copy) {
   const int outputs = args.last - output < 16 ? args.last - output : 16;
   const int columns = args.k - k < kChunk ? args.k - k : kChunk;
@@ -37,14 +39,15 @@ inline void copy_weights(const MatmulArgs& args, int output, int k, ChunkCopy& c
   }
 }
 
-// Columns [first, last) of the rows from `output`.
-FORCE_INLINE Ahead weights_ahead(const MatmulArgs& args, int output, int first, int last) {
+// Prefetches columns [first, last) of the rows from `output` on.
+FORCE_INLINE RowPrefetcher prefetch_weights(const MatmulArgs& args, int output, int first,
+                                            int last) {
   const bf16* row = (const bf16*)args.weights + output * args.weight_stride;
   constexpr int64_t kSize = sizeof(bf16);
   return {(const char*)(row + first), args.weight_stride * kSize, (last - first) * kSize};
 }
 
-// Sixteen bytes from each of four places.
+// Loads sixteen bytes from each of four addresses.
 FORCE_INLINE f32x16 load_quarters(const char* a, const char* b, const char* c, const char* d) {
   const auto quarter = [](const char* from) { return _mm_loadu_si128((const __m128i*)from); };
   f32x16 r;
@@ -67,8 +70,9 @@ FORCE_INLINE f32x16 load_quarters(const char* a, const char* b, const char* c, c
   return r;
 }
 
-// Calls f(pair, even, odd) for each pair of columns of one step of a chunk, widened: lane = row.
-// The loads do half of the transposition, which spares the shuffle port.
+// Calls f(pair, even, odd) for each pair of columns in one step of a chunk: the two columns as
+// float32, a lane for each row. The loads do half of the transposition, which relieves the shuffle
+// port.
 template <class F>
 FORCE_INLINE void for_pairs(const bf16* rows, const F& f) {
 #pragma GCC unroll 4

@@ -10,9 +10,9 @@ namespace pagedinfer {
 namespace {
 
 constexpr uintptr_t kPageBytes = 4096;
-constexpr uintptr_t kPieceBytes = 4 << 20;  // made present at once, pages of 2 MiB whole
+constexpr uintptr_t kPieceBytes = 4 << 20;  // per madvise(); a multiple of large pages
 
-// Of linux/mman.h since Linux 5.14.
+// MADV_POPULATE_READ and _WRITE of Linux 5.14, which older headers lack.
 constexpr int kPopulateRead = 22, kPopulateWrite = 23;
 
 }  // namespace

@@ -8,23 +8,23 @@
 
 namespace pagedinfer {
 
-// Makes pages of memory present in the background, so that a step does not pay for the first
-// touch of what it uses. Only a hint: where the system cannot (Linux before 5.14), or no thread
-// can start, pages become present when they are touched.
+// Faults in pages of memory on a background thread, so that a step does not wait for page faults.
+// It is only a hint: if the system does not support it (Linux before 5.14) or no thread can be
+// started, pages are faulted in when they are touched.
 class Prefaulter {
  public:
   Prefaulter() = default;
-  ~Prefaulter();  // stops within a piece of a few MiB
+  ~Prefaulter();  // stops the thread after the 4 MiB at hand
   Prefaulter(const Prefaulter&) = delete;
   Prefaulter& operator=(const Prefaulter&) = delete;
 
-  // Memory that will be written. Goes before all that will be read. What it holds stays, also what
-  // others write to it meanwhile.
-  // REQUIRES, of both: the memory stays mapped as long as the Prefaulter lives.
+  // Queues memory that will be written, before all memory that will be read. Its contents stay,
+  // also what other threads write meanwhile. REQUIRES: the memory stays mapped as long as the
+  // Prefaulter lives; of will_read() too.
   void will_write(void* memory, int64_t bytes);
-  // Memory that will be read, of a mapped file.
+  // Queues memory of a mapped file that will be read.
   void will_read(const void* memory, int64_t bytes);
-  // Waits until all of it is present or was given up.
+  // Waits until nothing is queued.
   void finish();
 
  private:

@@ -6,7 +6,7 @@
 namespace pagedinfer {
 namespace {
 
-// A whole vector, or the last `count` elements padded with +0.
+// Loads a vector; if count < 16, its first `count` elements, padded with +0.
 template <class T>
 FORCE_INLINE f32x16 load_part(const T* from, int64_t count) {
   return count >= 16 ? load_as_float(from) : load_as_float(from, int(count));
@@ -50,7 +50,7 @@ void fma_row(const float* a, const float* b, const float* c, float* y, int64_t n
   }
 }
 
-// Sixteen interleaved sums (lane = index mod 16), then the fixed tree.
+// Sixteen interleaved sums (lane = index mod 16), then tree_sum().
 float sum_row(const float* x, int64_t n) {
   f32x16 sum = broadcast(0.0f);
   for (int64_t i = 0; i < n; i += 16) sum = sum + load_part(x + i, n - i);
@@ -103,8 +103,8 @@ void silu_row(const float* x, const float* up, float* y, int64_t n) {
   }
 }
 
-// y = gelu(x) * up, the tanh form: x/2 (1 + tanh u) = x / (1 + exp(-2u)),
-// u = sqrt(2/pi)(x + 0.044715 x^3).
+// y = gelu(x) * up in the tanh form (Hendrycks and Gimpel 2016), with
+// u = sqrt(2/pi) (x + 0.044715 x^3): x/2 (1 + tanh u) = x / (1 + exp(-2u)).
 void gelu_tanh_row(const float* x, const float* up, float* y, int64_t n) {
   const f32x16 one = broadcast(1.0f);
   const f32x16 linear = broadcast(-1.5957691216057308f), cubic = broadcast(-0.07135481627260025f);
@@ -126,7 +126,7 @@ void rope_row(float* x, const float* cos, const float* sin, int64_t half) {
   }
 }
 
-// Round to nearest even in integers, subnormals kept; any NaN becomes the quiet one.
+// Rounds to nearest, ties to even, on integers: subnormals are kept, and every NaN becomes 0x7fc0.
 void to_bf16_row(const float* x, bf16* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);

@@ -12,17 +12,17 @@ namespace pagedinfer {
 
 namespace {
 
-// Waits awake until `done` says so or the time is up; returns what it said last.
+// Polls done() until it is true or 50 us have passed; returns its last value.
 template <class Done>
 bool spin_until(const Done& done) {
-  constexpr auto kPatience = std::chrono::microseconds(50);
+  constexpr auto kSpinTime = std::chrono::microseconds(50);
   const auto start = std::chrono::steady_clock::now();
   do {
     for (int i = 0; i < 64; ++i) {
       if (done()) return true;
       _mm_pause();
     }
-  } while (std::chrono::steady_clock::now() - start < kPatience);
+  } while (std::chrono::steady_clock::now() - start < kSpinTime);
   return false;
 }
 
@@ -90,7 +90,7 @@ void ThreadPool::wait_and_work(int worker) {
       return stopping_ || has_task(ticket_.load(std::memory_order_relaxed));
     };
     if (!spin_until(called)) {
-      ++sleeping_;  // before the last look at the epoch: whoever changes it now will notify
+      ++sleeping_;  // before wait() reads the epoch: a later change of it is followed by a notify
       epoch_.wait(epoch);
       --sleeping_;
     }

@@ -7,8 +7,9 @@
 
 namespace pagedinfer {
 
-// Threads that share out the tasks of one parallel_for at a time; the caller is one of them.
-// They wait awake for a moment after each, so that the next one starts at once, then sleep.
+// Threads that run the tasks of one parallel_for() at a time; the calling thread is one of them.
+// Between two parallel_for() they spin for a moment, so that the next one starts at once, then
+// sleep.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -18,9 +19,9 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls task(index, worker) for every index in [0, count), denormals being zero, and returns
-  // when all have ended. Tasks that run at the same time have different workers, all in
-  // [0, num_threads()). A task neither throws nor calls parallel_for.
+  // Calls task(index, worker) for every index in [0, count), with FlushDenormals, and returns when
+  // all have ended. `worker` is the number of the thread, in [0, num_threads()). REQUIRES: a task
+  // does not throw and does not call parallel_for().
   template <class Task>
   void parallel_for(int count, const Task& task) {
     run(count, &task, [](const void* context, int index, int worker) noexcept {
@@ -34,10 +35,10 @@ class ThreadPool {
   void run(int count, const void* context, Function function);
   void stop();
   void work(int worker);           // takes tasks until none is left
-  void wait_and_work(int worker);  // a thread's life
+  void wait_and_work(int worker);  // the body of a thread
 
-  // The running job's number of tasks (upper half) and the next one to take. A task that was
-  // taken keeps the job, and so the two fields below, in place until it ends.
+  // Upper half: number of tasks of the running job. Lower half: the next task to take. The job, and
+  // with it the two fields below, does not change before all tasks that were taken have ended.
   std::atomic<uint64_t> ticket_ = 0;
   const void* context_ = nullptr;
   Function function_ = nullptr;

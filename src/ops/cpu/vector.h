@@ -1,7 +1,7 @@
-// Sixteen floats and the few operations on them that the kernels need, with the same bits on every
-// instruction set. A vector is held as native registers (one zmm, two ymm, four xmm): g++ keeps a
-// 64-byte vector type in memory where the processor has no 64-byte register. Included by
-// kernels.cpp only, which is compiled once per instruction set, so all of it has internal linkage.
+// Vectors of sixteen floats and the operations on them that the kernels need, with the same bits on
+// every instruction set. A vector is an array of native registers (one zmm, two ymm or four xmm),
+// because g++ keeps a 64-byte vector type in memory if the processor has no 64-byte register. Only
+// files that are compiled once per instruction set include this, so all of it has internal linkage.
 #pragma once
 #include <immintrin.h>
 
@@ -36,6 +36,12 @@ struct Vec16 {
 };
 using f32x16 = Vec16<float>;
 using i32x16 = Vec16<int32_t>;
+
+// One register. Inner loops hold their sums as arrays of these: g++ keeps an array of vectors of
+// several parts in memory.
+using Native = f32x16::Native;
+FORCE_INLINE Native load_native(const float* from) { return *(const f32x16::InMemory*)from; }
+FORCE_INLINE void store_native(float* to, Native a) { *(f32x16::InMemory*)to = a; }
 
 #define LANEWISE(op)                                                        \
   template <class T>                                                        \
@@ -108,7 +114,8 @@ FORCE_INLINE void store(T* to, const Vec16<T>& a) {
 
 FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
 
-// Sixteen values of any weight type as float32; the second form reads `count` and pads with +0.
+// Loads sixteen values of any weight type as float32. The form with `count` reads only so many and
+// pads with +0.
 FORCE_INLINE f32x16 load_as_float(const float* from) { return load(from); }
 FORCE_INLINE f32x16 load_as_float(const bf16* from) {
   i32x16 r;
@@ -154,8 +161,8 @@ FORCE_INLINE f32x16 load_as_float(const f16* from) {
   }
   return r;
 #else
-  // The exponent is moved by 112; the largest one (infinity, NaN) once more. A subnormal gets an
-  // implicit one, which a subtraction takes away again.
+  // Adds 112 to the exponent, and once more if it is the largest one (infinity, NaN). A subnormal
+  // gets an implicit leading 1, which the subtraction removes.
   const i32x16 half = load_as_integer((const uint16_t*)from);
   const i32x16 sign = shift_left<16>(half & broadcast(0x8000));
   const i32x16 magnitude = shift_left<13>(half & broadcast(0x7fff));
@@ -180,14 +187,14 @@ FORCE_INLINE __m512 fma_native(__m512 a, __m512 b, __m512 c) { return _mm512_fma
 #elif defined(__AVX2__)
 FORCE_INLINE __m256 fma_native(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 #else
-// The product of two floats is exact in double. Their sum with c is rounded to odd there, and a
-// value rounded to odd with 53 bits rounds to 24 as the exact one does. Subnormals, FTZ and DAZ
-// come out as in hardware, since the two conversions apply them.
+// The product of two floats is exact in double. Its sum with c is rounded to odd in double: a value
+// rounded to odd with 53 bits then rounds to 24 bits as the exact value does (Boldo and Melquiond
+// 2008). The two conversions apply FTZ and DAZ to subnormals as the hardware does.
 FORCE_INLINE __m128d sum_rounded_to_odd(__m128d product, __m128d c) {
   const __m128d sum = _mm_add_pd(product, c);
   const __m128d part = _mm_sub_pd(sum, product);
   const __m128d error = _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, part)), _mm_sub_pd(c, part));
-  // An error that is not a number (the sum is infinite) counts as none.
+  // If the sum is infinite, the error is NaN and counts as 0.
   const __m128d inexact =
       _mm_or_pd(_mm_cmplt_pd(error, _mm_setzero_pd()), _mm_cmpgt_pd(error, _mm_setzero_pd()));
   const __m128d rounded_up = _mm_and_pd(inexact, _mm_xor_pd(error, sum));  // in the sign bit
@@ -212,7 +219,7 @@ FORCE_INLINE f32x16 fma(const f32x16& a, const f32x16& b, const f32x16& c) {
   return r;
 }
 
-// The fixed tree: lane i + lane i+8, then +4, +2, +1.
+// The sum of the lanes in a fixed order: lane i + lane i + 8, then i + 4, i + 2, i + 1.
 FORCE_INLINE float tree_sum(const f32x16& a) {
   float lane[16];
   store(lane, a);
@@ -241,14 +248,16 @@ FORCE_INLINE V shuffle(const V& a, const V& b) {
   return shuffle<from>(a, b, std::make_integer_sequence<int, kNativeLanes>());
 }
 
-// Within each group of four lanes: the lower or higher half of a and of b, interleaved by 1 or 2.
+// The lane of (a, b) that goes to lane i: in each group of four lanes, the lower or higher halves
+// of a and b are interleaved in steps of 1 or 2 lanes.
 template <int kHigh, int kBy>
 constexpr int interleaved(int i) {
   const int group = i & ~3, j = i & 3;
   return kBy == 1 ? group + 2 * kHigh + j / 2 + j % 2 * kNativeLanes
                   : group + 2 * kHigh + j % 2 + j / 2 * kNativeLanes;
 }
-// The lanes whose index has the bit kWidth change places between a (where it is set) and b.
+// The lane of (a, b) that goes to lane i of the first or second result, when lanes of a whose index
+// has the bit kWidth are exchanged with lanes of b whose index has not.
 template <int kWidth, int kSecond>
 constexpr int exchanged(int i) {
   const bool from_b = i & kWidth;
@@ -256,7 +265,8 @@ constexpr int exchanged(int i) {
   return from_b ? i - kWidth + kNativeLanes : i;
 }
 
-// Not std::swap: where it is not inlined, the linker may keep this instruction set's for everybody.
+// Instead of std::swap, which has external linkage: if it is not inlined, the linker may use the
+// copy of one instruction set for all of them.
 template <class T>
 FORCE_INLINE void swap_values(T& a, T& b) {
   const T old_a = a;
@@ -288,7 +298,7 @@ FORCE_INLINE void exchange(f32x16& a, f32x16& b) {
   }
 }
 
-// Eight floats from each of two places.
+// Loads eight floats from each of two addresses.
 FORCE_INLINE f32x16 load_halves(const float* low, const float* high) {
   f32x16 r;
 #if defined(__AVX512F__)
@@ -302,8 +312,8 @@ FORCE_INLINE f32x16 load_halves(const float* low, const float* high) {
   return r;
 }
 
-// rows[i] holds 16 floats; lane j of column[i] becomes element i of row j. The exchange of lanes 8
-// apart is done by the loads, which spares the shuffle port.
+// Transposes 16 rows of 16 floats: lane j of column[i] is element i of row j. The loads exchange
+// lanes that are 8 apart, which relieves the shuffle port.
 FORCE_INLINE void load_transposed(const float* const rows[16], f32x16 column[16]) {
   for (int i = 0; i < 8; ++i) {
     column[i] = load_halves(rows[i], rows[i + 8]);

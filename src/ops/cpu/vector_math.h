@@ -1,5 +1,5 @@
-// exp and tanh on sixteen floats. Multiplication and addition only: an fma would gain little
-// accuracy here and costs the portable build ten times as much. Denormal arguments and results are
+// exp and tanh of sixteen floats, by multiplications and additions only: an fma would gain little
+// accuracy and takes ten times as long in the portable build. Denormal arguments and results are
 // zero.
 #pragma once
 #include "ops/cpu/vector.h"

@@ -1,5 +1,6 @@
-// The product on tiles with the processor's tiles replaced by plain loops, so that its layout,
-// tails and reach are tested everywhere; the real ones run in test_matmul.cpp where there are any.
+// The product on AMX tiles, with plain loops in place of the processor's tiles, so that its layout,
+// its tails and what it reads are tested on every machine. test_matmul.cpp runs the real tiles if
+// the processor has them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
