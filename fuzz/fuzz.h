@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target reads bytes from anywhere and may answer with an Error;
-// what it promises about the answer is checked with require().
+// What the fuzz targets share. A target parses arbitrary bytes, which may throw Error; require()
+// checks what it promises otherwise.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace pagedinfer {
 
-// Ends the process: libFuzzer then keeps the bytes that broke the property.
+// Aborts if the property does not hold; libFuzzer then keeps the bytes that broke it.
 inline void require(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", property);

@@ -1,14 +1,13 @@
-// What a run may find of an earlier one: whole records, torn, reordered, foreign and duplicated
-// ones and any bytes, in the output and in the part file. Resuming either refuses and changes
-// nothing, or takes over exactly the whole records, and ends with one record per line.
+// Resuming from what an earlier run may have left in the output and the part file: records that are
+// whole, torn, reordered, duplicated or of another run, and arbitrary bytes. Resuming either
+// refuses and changes nothing, or keeps exactly the whole records, and ends with one record per
+// line.
 #include <fmt/format.h>
 #include <fuzzer/FuzzedDataProvider.h>
 #include <simdjson.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,32 +18,16 @@
 #include "core/error.h"
 #include "fuzz.h"
 #include "output/record_output.h"
+#include "tests/support/support.h"
 
 using namespace pagedinfer;
 
 namespace {
 
-namespace fs = std::filesystem;
-
-// One folder in memory for the process's whole life.
-struct Folder {
-  Folder() { require(mkdtemp(path.data()) != nullptr, "there is a folder"); }
-  ~Folder() { fs::remove_all(path); }
-  std::string path = "/dev/shm/pagedinfer-fuzz-XXXXXX";
-};
-
+// One directory in memory, for as long as the process lives.
 const std::string& folder() {
-  static const Folder folder;
-  return folder.path;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_file(const std::string& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(bytes.size()));
+  static const TempDir folder("/dev/shm");
+  return folder.path();
 }
 
 std::string good_record(int64_t index, std::string_view text) {
@@ -57,7 +40,7 @@ std::string error_record(int64_t index) {
 
 enum class Kind { kInOrder, kAnyOrder, kWild };
 
-// Records and what may have become of them: torn at the end, or anything.
+// Records as an earlier run may have left them: the last one torn or, with kWild, anything.
 std::string any_records(FuzzedDataProvider& data, Kind kind, int64_t num_lines, int64_t stride) {
   std::string text;
   int64_t next = 0;
@@ -86,8 +69,8 @@ struct Found {
   bool failed;
 };
 
-// The whole lines of a file, until one that only a lost page can have left; as records where
-// they are.
+// The whole lines of a file up to the first one with a zero byte, which only a lost page can have
+// left. Each with its record, if it is one.
 std::vector<std::pair<std::string, std::optional<Found>>> whole_lines(std::string_view text) {
   std::vector<std::pair<std::string, std::optional<Found>>> lines;
   simdjson::dom::parser parser;
@@ -106,7 +89,7 @@ std::vector<std::pair<std::string, std::optional<Found>>> whole_lines(std::strin
   return lines;
 }
 
-// What a run says of records that stand in its output behind the first `num_covered` of them.
+// The receipts of a run for the records of its output after the first `num_covered`.
 std::string receipts(const std::string& output, size_t num_covered, int64_t stride) {
   std::string text;
   for (const auto& [line, found] : whole_lines(output)) {
@@ -119,7 +102,7 @@ std::string receipts(const std::string& output, size_t num_covered, int64_t stri
   return text;
 }
 
-// Records as they wait, and what may be torn behind them.
+// The records as lines of the part file, where they wait for their turn, and a torn rest.
 std::string waiting(std::string_view records) {
   std::string text;
   for (const auto& [line, found] : whole_lines(records)) {
@@ -129,7 +112,8 @@ std::string waiting(std::string_view records) {
   return text + std::string(records);
 }
 
-// Whether a record waits that is in the output, behind the first `num_covered`, as another one.
+// Whether the part file holds a record that differs from the one of the same index in the output,
+// after its first `num_covered` lines.
 bool contradict(const std::string& output, size_t num_covered, const std::string& part) {
   std::map<int64_t, std::string> last;
   for (const auto& [line, found] : whole_lines(part)) {
@@ -145,14 +129,14 @@ bool contradict(const std::string& output, size_t num_covered, const std::string
   return false;
 }
 
-// Whether a run with lines 0, stride, ... up to `last` may have left these.
+// Whether a run that has read the lines 0, stride, ... last may have left this text.
 bool is_sound(const std::string& text, int64_t stride, int64_t last, bool in_order,
               bool may_repeat) {
   std::set<int64_t> seen;
   for (const auto& [line, found] : whole_lines(text)) {
     if (!found) return false;
     const int64_t num_seen = static_cast<int64_t>(seen.size());
-    if (found->index > last) {  // the line was read, but the mark did not reach the disk
+    if (found->index > last) {  // its line was read, but the mark of that was lost
       if (in_order && num_seen * stride <= last) return false;
       continue;
     }
@@ -200,7 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string lines = receipts(output, num_covered, stride) + waiting(part);
 
   const std::string path = folder() + "/out", sidecar = path + (ended ? ".run" : ".part");
-  for (const char* ending : {"", ".part", ".run"}) fs::remove(path + ending);
+  for (const char* ending : {"", ".part", ".run"}) std::filesystem::remove(path + ending);
   write_file(path, output);
   write_file(sidecar, header + lines);
 
@@ -231,7 +215,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     require(output.empty() && resumed->num_done() == 0, "without a header nothing is taken over");
   }
 
-  // What is there of the lines that the run has read: all of it is taken over, and nothing else.
+  // The records of lines that the run has read: all of them are kept, and nothing else.
   std::map<int64_t, std::vector<std::string>> kept;
   const auto collect = [&](const std::string& text, bool may_repeat) {
     for (const auto& [line, found] : whole_lines(text)) {

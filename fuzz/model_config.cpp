@@ -1,4 +1,4 @@
-// Bytes as config.json, read by the family that they name.
+// Parses the bytes as config.json, by the family that they name.
 #include <simdjson.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Bytes of an input file, packed or not, through LineReader and RequestParser. The first two bytes
-// choose the longest line and the pieces in which the file arrives.
+// Reads the bytes as an input file, plain or gzip, with LineReader and RequestParser. The first two
+// bytes choose the maximum length of a line and the size of the pieces in which the file arrives.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -21,7 +21,7 @@ using namespace pagedinfer;
 
 namespace {
 
-// A pipe in which every piece is read on its own.
+// The read end of a pipe whose pieces arrive one per read().
 int pipe_of(std::string_view bytes, size_t piece) {
   int ends[2];
   require(pipe2(ends, O_DIRECT | O_CLOEXEC) == 0, "there is a pipe");
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   const int64_t longest = data[0] < 64 ? data[0] + 1 : kMaxLineBytes;
-  // A pipe has room for few pieces, the smaller ones each in a page of its own.
+  // A pipe holds few pieces: each takes a page, even a small one.
   const size_t piece =
       std::min<size_t>(std::max<size_t>(data[1] + 1, bytes.size() / 200 + 1), 4096);
 

@@ -1,4 +1,4 @@
-// Bytes as a safetensors file.
+// Parses the bytes as a safetensors file.
 #include "io/safetensors.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const int64_t n : tensor.shape) {
         require(n >= 0, "a size is not negative");
         elements *= static_cast<uint64_t>(n);
-        if (elements > size * 2) break;  // the product goes no further than it must
+        if (elements > size * 2) break;  // large enough; the product must not overflow
       }
       if (std::ranges::count(tensor.shape, 0) > 0) elements = 0;
       require(elements * bits_of(tensor.type) ==

@@ -1,5 +1,5 @@
-// Bytes of a tokenizer.json. Either it is refused, or every text has tokens of its vocabulary,
-// the same each time, and what they add is valid as a text.
+// Parses the bytes as tokenizer.json. Either that throws, or every text encodes to tokens of the
+// vocabulary, the same each time, which decode to valid UTF-8.
 #include "text/files/tokenizer_json.h"
 
 #include <simdjson.h>

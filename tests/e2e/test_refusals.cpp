@@ -50,7 +50,7 @@ class Scene {
     refuses(Words{"--input", input, "--overwrite"} + flags, words);
   }
 
-  const TempDir dir = {};
+  const TempDir dir;
   const std::string input = dir / "in.jsonl", output = dir / "in.completions.jsonl";
 };
 

@@ -14,11 +14,11 @@
 
 namespace pagedinfer {
 
-// An empty directory of its own, removed with all it holds.
+// A new empty directory; the destructor removes it with its contents.
 class TempDir {
  public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "pagedinfer-XXXXXX").string();
+  explicit TempDir(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string pattern = (parent / "pagedinfer-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) std::abort();
     path_ = pattern;
   }
@@ -33,7 +33,7 @@ class TempDir {
   std::string path_;
 };
 
-// A new file, not new bytes in the old one, which somebody may have mapped.
+// Replaces the file by a new one; a mapping of the old file keeps its bytes.
 inline void write_file(const std::string& path, std::string_view bytes) {
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(bytes.size()));
@@ -44,8 +44,8 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A path in the collection of files that are not the project's own. It may not be there: a
-// test then says MESSAGE("SKIPPED: ...") and returns.
+// A path in the collection of other projects' files. It may be absent; a test then prints
+// MESSAGE("SKIPPED: ...") and returns.
 inline std::string shared_data(std::string_view path) {
   const char* given = std::getenv("PAGEDINFER_SHARED_DATA");
   const std::string root = given != nullptr ? given : source_dir() + "/../shared/data";
