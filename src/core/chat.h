@@ -1,4 +1,4 @@
-// A conversation, as a line of the input gives it.
+// A conversation as an input line gives it, before a chat template turns it into text.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,16 @@ namespace pagedinfer {
 struct ChatMessage {
   std::string role = {};
   std::string content = {};
-  // The content once more where it was a list of texts; `content` then is these, a newline
-  // between each two.
+  // The texts of a content that was given as a list; `content` joins them with newlines.
   std::vector<std::string> parts = {};
-  std::optional<std::string> reasoning = {};     // what an assistant thought before it spoke
-  std::optional<std::string> tool_call_id = {};  // what a tool's message answers
+  std::optional<std::string> reasoning = {};     // of an assistant, before its answer
+  std::optional<std::string> tool_call_id = {};  // of a tool: the call that it answers
 };
 
 struct Chat {
   std::vector<ChatMessage> messages = {};
-  std::optional<bool> enable_thinking = {};  // nothing: as the template has it
-  bool add_generation_prompt = true;         // end where the assistant begins to speak
+  std::optional<bool> enable_thinking = {};  // unset: the default of the template
+  bool add_generation_prompt = true;         // end the prompt with the assistant's header
 };
 
 }  // namespace pagedinfer

@@ -5,13 +5,14 @@
 
 namespace pagedinfer {
 
-// The 16-bit types as bits: the upper half of a float32, and IEEE binary16. To nearest even.
+// Conversions of the 16-bit types, which are kept as bits: bfloat16 (the upper half of a float32)
+// and float16 (IEEE binary16). They round to nearest, ties to even.
 
 inline float from_bf16(uint16_t x) { return std::bit_cast<float>(uint32_t{x} << 16); }
 
 inline uint16_t to_bf16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
-  if (x != x) return static_cast<uint16_t>(bits >> 16 | 0x40);  // not into an infinity
+  if (x != x) return static_cast<uint16_t>(bits >> 16 | 0x40);  // NaN stays NaN
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -31,7 +32,7 @@ inline uint16_t to_f16(float x) {
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and more
   if (magnitude < 0x38800000) {
-    // Below the least normal number: in units of 2^-24, rounded by the addition itself.
+    // Subnormal, a multiple of 2^-24: adding 0.5 rounds it to one.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }

@@ -1,5 +1,5 @@
-// A running 64-bit hash that tells files apart. It is no defence against somebody who wants two
-// of them to look alike.
+// A running 64-bit hash that tells files apart. Not cryptographic: two files with the same hash can
+// be made on purpose.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace pagedinfer {
 
-// One to one in each argument while the other stays.
+// Adds a word to a hash. Bijective in `hash` for a fixed `word`, and vice versa.
 inline uint64_t hash_word(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15;
   return hash ^ (hash >> 32);
 }
 
-// The hash of `bytes` behind what `hash` stands for; where one piece ends is part of it.
+// Adds `bytes` to a hash. Their number is hashed too, so "ab", "c" and "a", "bc" differ.
 inline uint64_t hash_bytes(uint64_t hash, std::string_view bytes) {
   hash = hash_word(hash, bytes.size());
   for (; !bytes.empty(); bytes.remove_prefix(bytes.size() < 8 ? bytes.size() : 8)) {

@@ -18,8 +18,8 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// The random number in [0, 1) of one draw, a multiple of 2^-24. The same sample and position of
-// the same key draw the same number, wherever and whenever that is.
+// The random number in [0, 1) of one draw, a multiple of 2^-24. It depends on the arguments only,
+// not on the batch or the step in which the draw happens.
 constexpr float uniform(uint64_t key, uint32_t sample, uint32_t position, uint32_t draw) {
   const auto bits = philox({sample, position, draw, 0},
                            {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});

@@ -1,5 +1,5 @@
-// What a profile knows of a step: how long each operation took, and the least that it had to
-// move and compute.
+// What a profile measures in a step: the time of each operation, beside the bytes and
+// floating-point operations that it needs at least.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,19 @@
 
 namespace pagedinfer {
 
-// What a profile tells apart.
+// Operations of the same name are added up in a profile.
 struct OpName {
-  std::string_view kind = "";  // lives as long as the program
-  int64_t in = 0, out = 0;     // columns of a matmul's input and, all products together, outputs
+  std::string_view kind = "";  // of static storage duration
+  int64_t in = 0, out = 0;     // columns of a matmul's input, and of its outputs together
   int window = 0;              // of attention; 0 = none
 
   auto operator<=>(const OpName&) const = default;
 };
 
 inline constexpr std::string_view kSampleName = "sample";
-inline constexpr std::string_view kReplayName = "replay";  // all but sampling, as one piece
+inline constexpr std::string_view kReplayName = "replay";  // a captured step: all but sampling
 
-// What an operation must do at least: every input read once, every output written once.
+// The work that an operation cannot avoid: every input read once, every output written once.
 struct OpWork {
   double bytes = 0, flops = 0;
 };
@@ -35,19 +35,19 @@ struct TimedOp {
 };
 
 struct TimedStep {
-  bool decode_only = false;  // one token of each sequence, and a logit row for each
+  bool decode_only = false;  // every sequence has one token and one row of logits
   std::vector<TimedOp> ops = {};
-  // Seconds since the step before in which none of `ops` ran, staging among them; none for a step
-  // that came after a time without work.
+  // Seconds since the end of the previous step in which no operation ran (staging, for example).
+  // Unset if the engine was idle between the two steps.
   std::optional<double> gap = {};
 };
 
-// What the machine can do at most, as measured.
+// The highest rates that were measured on this machine.
 struct DevicePeaks {
   double bytes_per_second = 0, flops_per_second = 0;
 };
 
-// The least seconds that the work takes.
+// The minimum time for the work at these rates, in seconds (the roofline model).
 inline double bound_of(const OpWork& work, const DevicePeaks& peaks) {
   return std::max(work.bytes / peaks.bytes_per_second, work.flops / peaks.flops_per_second);
 }

@@ -13,10 +13,11 @@ struct TokenBias {
   float bias;  // added to the logit
 };
 
-// Before which length a model's authors want no token to end a completion; a stop string may.
+// The minimum length that generation_config.json gives, as tokens of the completion or of prompt
+// and completion together. Before it no token ends the completion, but a stop string may.
 struct LengthFloor {
-  int tokens = 0;       // of the completion
-  int with_prompt = 0;  // of prompt and completion
+  int tokens = 0;
+  int with_prompt = 0;
 };
 
 // How a request's tokens are drawn and where it ends. The defaults are greedy.

@@ -31,9 +31,9 @@ std::vector<std::string> generation_notes(const Config::Sampling& flags,
                                           const GenerationDefaults& model, bool has_tokenizer) {
   constexpr auto kFile = "generation_config.json";
   std::vector<std::string> notes;
-  if (!model.not_done.empty()) {
+  if (!model.unsupported.empty()) {
     notes.push_back(fmt::format("{} asks for {}: not supported, completions are as without it",
-                                kFile, model.not_done));
+                                kFile, model.unsupported));
   }
   if (!model.names_top_k && !flags.top_k && flags.temperature != 0.0f) {
     notes.push_back(

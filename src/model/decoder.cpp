@@ -3,8 +3,8 @@
 namespace pagedinfer {
 namespace {
 
-// A step's intermediate results. Taken from scratch in one place, so that what a step takes
-// and what scratch_bytes() says cannot differ.
+// A step's intermediate results. One function takes them from scratch memory for forward() and for
+// scratch_bytes(), so that the two cannot differ.
 struct Buffers {
   Tensor residual;                  // (tokens, hidden)
   Tensor normed;                    // (tokens, hidden) the input of a block
@@ -110,7 +110,7 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
     }
   }
 
-  // Only the rows that will be sampled go through the vocabulary projection.
+  // Only rows from which a token is drawn go through the vocabulary projection.
   if (batch.logit_tokens.rows == 0) return {nullptr, DType::kF32, 0, spec.vocab, spec.vocab};
   ops.gather_rows(b.residual, batch.logit_tokens, b.last);
   norm(b.last, weights.final_norm, b.last_normed);

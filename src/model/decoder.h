@@ -8,7 +8,7 @@
 
 namespace pagedinfer {
 
-// On a device. Comments give (rows, cols).
+// Tensors in device memory. Comments give (rows, cols).
 struct LayerWeights {
   Tensor attention_norm;  // (1, hidden)
   Tensor q, k, v;         // (heads * head_dim or kv_heads * head_dim, hidden)
@@ -17,7 +17,7 @@ struct LayerWeights {
   Tensor gate, up;        // (intermediate, hidden)
   Tensor down;            // (hidden, intermediate)
 
-  // Only where the spec asks for them.
+  // Only if the spec asks for them.
   Tensor q_bias = {}, k_bias = {}, v_bias = {};       // (1, rows of q, k or v)
   Tensor q_norm = {}, k_norm = {};                    // (1, head_dim)
   Tensor attention_out_norm = {}, mlp_out_norm = {};  // (1, hidden)
@@ -26,19 +26,20 @@ struct LayerWeights {
 struct Weights {
   Tensor embedding;              // (vocab, hidden)
   Tensor final_norm;             // (1, hidden)
-  Tensor output;                 // (vocab, hidden); the embedding where they are tied
+  Tensor output;                 // (vocab, hidden); the embedding if they are tied
   float embedding_scale = 1.0f;  // the spec's, rounded to the type of computation
   std::vector<LayerWeights> layers = {};
   std::vector<Tensor> rope_inv_freq = {};  // (1, head_dim / 2) float32, one per ModelSpec table
 };
 
-// Runs the model over one batch and returns a float32 row of logits per batch.logit_tokens.
-// The keys and values of every token are left in `cache` (one per layer). REQUIRES: `batch` is what
-// `steps` staged last, and `ops` are of the same device.
+// Runs the model over one batch and writes the keys and values of every token to `cache`, one entry
+// per layer. Returns the logits, (num_logits, vocab) float32, one row for each of
+// batch.logit_tokens; they are valid until the next stage(). REQUIRES: `batch` is what `steps`
+// staged last; `ops` belongs to the same device.
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
                const BatchView& batch, StepProtocol& steps, Arithmetic& ops);
 
-// Bytes of scratch that a forward() over so many tokens and rows of logits takes.
+// Bytes of scratch memory that forward() takes for a batch of this size.
 int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
                       int64_t num_logits);
 

@@ -12,15 +12,15 @@ namespace {
 
 constexpr int kNumValues = 256;
 
-// FNV-1a.
+// A hash of the name (FNV-1a).
 uint64_t seed_of(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
 }
 
-// The eight random bytes of elements 8 * block and on, the lowest first (SplitMix64: Steele, Lea
-// and Flood 2014).
+// Eight random bytes for the elements 8 * block, 8 * block + 1, ..., the lowest byte first
+// (SplitMix64: Steele, Lea and Flood 2014).
 uint64_t random_bytes(uint64_t seed, uint64_t block) {
   uint64_t z = seed + (block + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -28,7 +28,8 @@ uint64_t random_bytes(uint64_t seed, uint64_t block) {
   return z ^ (z >> 31);
 }
 
-// A bfloat16 has fewer digits than a float16; what is too small for one becomes 0.
+// Converts a bfloat16 value to float16, which has more digits. Exact, but values below its normal
+// range become 0.
 uint16_t normal_f16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000;

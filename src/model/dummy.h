@@ -6,14 +6,14 @@
 
 namespace pagedinfer {
 
-// The middle of made-up weights and how far they go to either side of it.
+// Dummy weights are spread evenly over [center - amplitude, center + amplitude].
 struct DummyRange {
   float center = 0.0f, amplitude = 0.0f;
 };
 
-// Fills a float32, bfloat16 or float16 tensor with made-up weights that every one of these types
-// can hold: element i of 256 equally spaced values of the range, rounded to bfloat16, has one
-// that depends on the name and on i only.
+// Fills a float32, bfloat16 or float16 tensor with pseudo-random weights. Each is one of 256
+// equally spaced values of the range, rounded to bfloat16 so that every type holds it exactly.
+// Element i depends on `name` and i only.
 void fill_dummy(std::string_view name, DummyRange range, Tensor tensor);
 
 }  // namespace pagedinfer

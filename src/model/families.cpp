@@ -25,13 +25,14 @@ constexpr Family kFamilies[] = {
     {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
 };
 
-// Beyond these a size is a mistake. They also keep every product of two sizes far below 2^63.
+// A size above these is an error in the file. The bounds also keep products of two sizes far below
+// 2^63.
 constexpr int kMaxSize = 1 << 24;
 constexpr int kMaxLayers = 1 << 12;
 constexpr int kMaxHeadDim = 1 << 16;
 constexpr int kMaxPositions = 1 << 30;
 
-// An absent field is none.
+// True if the field is there and is null.
 bool is_null(const JsonObject& config, std::string_view key) {
   return std::ranges::any_of(config.fields(), [&](const auto& field) {
     return field.key == key && field.value.is_null();

@@ -1,4 +1,4 @@
-// Gemma 3, the text model alone or out of a checkpoint with pictures, which are not read.
+// Gemma 3: text-only checkpoints, and the text model of multimodal ones.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -16,36 +16,36 @@ using simdjson::dom::element;
 
 constexpr size_t kMaxShown = 60;
 
-// What changes completions in the reference and is not done here, unless it has the value that
-// asks for nothing, or is null, false or empty.
-struct NotDone {
+// A key that changes completions in transformers and is not supported here. It has no effect if its
+// value is `neutral`, null, false or empty.
+struct UnsupportedKey {
   std::string_view key;
   std::optional<double> neutral = {};
 };
-constexpr NotDone kNotDone[] = {{"constraints"},
-                                {"diversity_penalty", 0},
-                                {"dola_layers"},
-                                {"encoder_no_repeat_ngram_size", 0},
-                                {"encoder_repetition_penalty", 1},
-                                {"epsilon_cutoff", 0},
-                                {"eta_cutoff", 0},
-                                {"exponential_decay_length_penalty"},
-                                {"force_words_ids"},
-                                {"forced_bos_token_id"},
-                                {"guidance_scale", 1},
-                                {"max_time"},
-                                {"no_repeat_ngram_size", 0},
-                                {"num_beam_groups", 1},
-                                {"num_beams", 1},
-                                {"num_return_sequences", 1},
-                                {"penalty_alpha", 0},
-                                {"sequence_bias"},
-                                {"token_healing"},
-                                {"top_h"},
-                                {"typical_p", 1},
-                                {"watermarking_config"}};
+constexpr UnsupportedKey kUnsupportedKeys[] = {{"constraints"},
+                                               {"diversity_penalty", 0},
+                                               {"dola_layers"},
+                                               {"encoder_no_repeat_ngram_size", 0},
+                                               {"encoder_repetition_penalty", 1},
+                                               {"epsilon_cutoff", 0},
+                                               {"eta_cutoff", 0},
+                                               {"exponential_decay_length_penalty"},
+                                               {"force_words_ids"},
+                                               {"forced_bos_token_id"},
+                                               {"guidance_scale", 1},
+                                               {"max_time"},
+                                               {"no_repeat_ngram_size", 0},
+                                               {"num_beam_groups", 1},
+                                               {"num_beams", 1},
+                                               {"num_return_sequences", 1},
+                                               {"penalty_alpha", 0},
+                                               {"sequence_bias"},
+                                               {"token_healing"},
+                                               {"top_h"},
+                                               {"typical_p", 1},
+                                               {"watermarking_config"}};
 
-bool asks_for_nothing(element value, std::optional<double> neutral) {
+bool has_no_effect(element value, std::optional<double> neutral) {
   double number = 0;
   if (value.is_bool()) return !bool(value);
   if (value.is_array()) return simdjson::dom::array(value).size() == 0;
@@ -58,11 +58,11 @@ std::string shown(element value) {
   return text.size() <= kMaxShown ? text : "...";
 }
 
-void add_not_done(GenerationDefaults& defaults, std::string_view what) {
-  defaults.not_done += fmt::format("{}{}", defaults.not_done.empty() ? "" : ", ", what);
+void add_unsupported(GenerationDefaults& defaults, std::string_view what) {
+  defaults.unsupported += fmt::format("{}{}", defaults.unsupported.empty() ? "" : ", ", what);
 }
 
-// Ids that no token has are bans of nothing, as in the reference.
+// The token ids of the list that are in the vocabulary. Others are ignored, as in transformers.
 std::vector<TokenId> known_tokens(const JsonObject& from, std::string_view key, int vocab) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   std::vector<TokenId> tokens;
@@ -72,8 +72,9 @@ std::vector<TokenId> known_tokens(const JsonObject& from, std::string_view key, 
   return tokens;
 }
 
-// A word of one token is a ban, but of an end; those of several depend on the tokens before, which
-// are not always known when a step is planned.
+// Bans the words of one token, except end-of-sequence tokens. Longer words are not supported:
+// whether they are banned depends on the tokens before, which may still be placeholders when a step
+// is planned.
 void read_bad_words(const JsonObject& from, GenerationDefaults& defaults, ModelSpec& spec) {
   constexpr std::string_view kKey = "bad_words_ids";
   const auto value = from.find(kKey);
@@ -92,7 +93,7 @@ void read_bad_words(const JsonObject& from, GenerationDefaults& defaults, ModelS
     const auto id = static_cast<TokenId>(token);
     if (std::ranges::count(spec.eos_tokens, id) == 0) spec.suppressed.push_back(id);
   }
-  if (num_long > 0) add_not_done(defaults, "bad_words_ids of several tokens");
+  if (num_long > 0) add_unsupported(defaults, "bad_words_ids of several tokens");
 }
 
 std::vector<std::string> read_stop(const JsonObject& from) {
@@ -105,11 +106,11 @@ std::vector<std::string> read_stop(const JsonObject& from) {
   return stop;
 }
 
-// A number of tokens that only a note says. What is no such number has no note.
+// A number of tokens that is only mentioned in a note; nullopt if it is not a valid one.
 std::optional<int64_t> find_length(const JsonObject& from, std::string_view key) {
   constexpr IntegerRange kLengths = {1, kMaxCount};
   const auto value = from.find(key);
-  double number = 0;  // which holds every length exactly
+  double number = 0;  // holds every int exactly
   if (!value || value->get(number) != simdjson::SUCCESS) return std::nullopt;
   if (number != std::floor(number) || !(number >= kLengths.from && number <= kLengths.to)) {
     return std::nullopt;
@@ -136,7 +137,7 @@ GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spe
   defaults.min_p = number("min_p", kMinPRange, 0.0f);
   defaults.repetition_penalty = number("repetition_penalty", kRepetitionPenaltyRange, 1.0f);
 
-  // As in the reference min_new_tokens replaces min_length.
+  // As in transformers, min_new_tokens overrides min_length.
   const auto min_length = integer("min_length", kMinTokensRange).value_or(0);
   if (const auto min_new = integer("min_new_tokens", kMinTokensRange)) {
     defaults.floor.tokens = static_cast<int>(*min_new);
@@ -152,10 +153,10 @@ GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spe
   const auto forced = from.one_or_more("forced_eos_token_id", 0, spec.vocab - 1);
   if (!forced.empty()) spec.forced_end = static_cast<TokenId>(std::ranges::min(forced));
   read_bad_words(from, defaults, spec);
-  for (const auto& [key, neutral] : kNotDone) {
+  for (const auto& [key, neutral] : kUnsupportedKeys) {
     const auto value = from.find(key);
-    if (!value || asks_for_nothing(*value, neutral)) continue;
-    add_not_done(defaults, fmt::format("{} {}", key, shown(*value)));
+    if (!value || has_no_effect(*value, neutral)) continue;
+    add_unsupported(defaults, fmt::format("{} {}", key, shown(*value)));
   }
   return defaults;
 }

@@ -1,5 +1,5 @@
-// generation_config.json: how a model's authors want its tokens to be drawn. What it says of
-// tokens goes into the spec.
+// generation_config.json: the sampling defaults of a model. What it says about single tokens goes
+// into the ModelSpec.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace pagedinfer {
 
-// What holds where neither a line nor a flag says otherwise. The values here ask for nothing.
+// Defaults for settings that neither the line nor a flag gives. The values here have no effect.
 struct GenerationDefaults {
   float temperature = 0.0f;  // 0 unless the model says do_sample
   int top_k = 0;
@@ -23,13 +23,14 @@ struct GenerationDefaults {
   LengthFloor floor = {};
   std::vector<std::string> stop = {};
 
-  // For notes: what is there and has no effect here.
-  bool names_top_k = true;                 // or does not sample
+  // For notes to the user: settings of the file that are not used.
+  bool names_top_k = true;                 // false: it samples and does not say top_k
   std::optional<int64_t> max_tokens = {};  // max_new_tokens, else max_length
-  std::string not_done = {};               // "num_beams 4, typical_p 0.9"
+  std::string unsupported = {};            // "num_beams 4, typical_p 0.9"
 };
 
-// REQUIRES: the spec knows its vocabulary and ends. Throws Error for what cannot be read.
+// Also sets suppressed, suppressed_first and forced_end of the spec. REQUIRES: vocab and eos_tokens
+// of the spec are set. Throws Error for values of a wrong type or range.
 GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec);
 
 }  // namespace pagedinfer

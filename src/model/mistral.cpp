@@ -1,4 +1,4 @@
-// Mistral: a window in every layer or in none. Ministral: in those that "layer_types" names.
+// Mistral: all layers have a sliding window or none has. Ministral: those that "layer_types" names.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 

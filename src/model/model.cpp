@@ -9,7 +9,7 @@
 namespace pagedinfer {
 namespace {
 
-// Which of the names are those of the files.
+// The first of the candidates whose embedding or output the checkpoint has.
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files) {
   for (const TensorNames& names : candidates) {
     if (files.contains(names.embedding) || files.contains(names.output)) return names;
@@ -17,8 +17,9 @@ TensorNames choose_names(const std::vector<TensorNames>& candidates, const Check
   return candidates.front();
 }
 
-// As the reference does it: a stored head that differs from the embedding is used, and one
-// without an embedding is the embedding too.
+// Decides as transformers does which tensors a model with tied embeddings uses: a stored output
+// that differs from the embedding is used as it is, and an output without an embedding serves as
+// both.
 void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec) {
   if (!spec.tied_embeddings || !files.contains(names.output)) return;
   if (!files.contains(names.embedding)) {
@@ -28,7 +29,7 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
   }
 }
 
-// The type that config.json says the weights have.
+// The type of dummy weights: the one that config.json names, else bfloat16.
 DType dummy_type(const JsonObject& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const std::string name = config.find_string(key).value_or("");

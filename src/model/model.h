@@ -9,33 +9,34 @@
 
 namespace pagedinfer {
 
-// What the tensors of a model are called in its files.
+// The names of a layer's tensors in the checkpoint.
 struct LayerNames {
   std::string attention_norm, q, k, v, attention_out, mlp_norm, gate, up, down;
-  // Looked for only where the spec asks for them.
+  // Read only if the spec asks for them.
   std::string q_bias = {}, k_bias = {}, v_bias = {}, q_norm = {}, k_norm = {};
   std::string attention_out_norm = {}, mlp_out_norm = {};
 };
 
 struct TensorNames {
   std::string embedding, final_norm;
-  std::string output;  // not looked for where the embedding is used instead
+  std::string output;  // not read if embeddings are tied
   std::vector<LayerNames> layers = {};
 };
 
-// A model directory, understood but not loaded: of the weights only the headers are read.
+// A model directory whose configuration is read. Of the weights only the headers are read.
 struct LoadedModel {
   ModelSpec spec;
   TensorNames names;
   GenerationDefaults generation;
   Checkpoint checkpoint;
-  bool is_dummy = false;  // the checkpoint's tensors are there to be filled
+  bool is_dummy = false;  // the checkpoint has shapes only; load_weights() fills them
 };
 
-// kDummy makes weights up, of the type and the shapes that config.json asks for.
+// kDummy: pseudo-random weights of the type and the shapes that config.json gives.
 enum class WeightSource : uint8_t { kFiles, kDummy };
 
-// Throws Error, naming the file and the field, for whatever it cannot run.
+// Reads config.json, generation_config.json (if there) and the headers of the checkpoint. Throws
+// Error, naming the file and the field, for a model that is not supported.
 LoadedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-// Qwen 2 and 2.5: q, k and v with a bias, whatever "attention_bias" says.
+// Qwen 2 and 2.5: q, k and v always have a bias; "attention_bias" is ignored, as in transformers.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 

@@ -1,4 +1,4 @@
-// Qwen 3: q and k normalized per head, heads of their own size.
+// Qwen 3: q and k are normalized per head; head_dim is independent of hidden / heads.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 

@@ -10,10 +10,10 @@
 
 namespace pagedinfer {
 
-// What one layer does differently from its neighbours.
+// What may differ between the layers of a model.
 struct LayerSpec {
   int rope = 0;    // index into ModelSpec::rope_inv_freq
-  int window = 0;  // keys a query sees, its own included; 0 = all
+  int window = 0;  // number of keys that a query sees, its own included; 0 = all
 };
 
 // A decoder-only transformer as numbers. Everything the forward pass needs to know about a
@@ -28,17 +28,17 @@ struct ModelSpec {
   float embedding_scale = 1.0f;     // rounded to the type of computation before it is used
   float attention_scale = 0.0f;     // of the scores, usually 1 / sqrt(head_dim)
   bool tied_embeddings = false;
-  bool qkv_bias = false;       // added to q, k and v
-  bool qk_norm = false;        // of each head's q and k, before they are rotated
-  bool sandwich_norm = false;  // of what a block gives too, before it is added
+  bool qkv_bias = false;       // q, k and v have a bias
+  bool qk_norm = false;        // q and k of each head are normalized before rope
+  bool sandwich_norm = false;  // a block's output is normalized before it is added to the residual
 
   std::vector<LayerSpec> layers = {};
-  std::vector<std::vector<float>> rope_inv_freq = {};  // (head_dim / 2) radians per position
+  std::vector<std::vector<float>> rope_inv_freq = {};  // each (head_dim / 2), radians per position
 
   std::vector<TokenId> eos_tokens = {};
   std::vector<TokenId> suppressed = {};        // never drawn
-  std::vector<TokenId> suppressed_first = {};  // not as a completion's first token
-  std::optional<TokenId> forced_end = {};      // the last token of a completion at its longest
+  std::vector<TokenId> suppressed_first = {};  // never drawn as the first token of a completion
+  std::optional<TokenId> forced_end = {};      // the last token of a completion of maximum length
 };
 
 }  // namespace pagedinfer

@@ -14,12 +14,12 @@ enum class Kind : uint8_t { kMatrix, kNorm, kBias };
 
 struct Needed {
   const std::string& name;
-  Tensor& place;  // in Weights
+  Tensor& destination;  // in Weights
   int64_t rows, cols;
   Kind kind = Kind::kMatrix;
 };
 
-// Calls `visit` with every tensor that a model needs.
+// Calls visit(Needed) for every tensor of the model.
 void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& weights,
                      const std::function<void(const Needed&)>& visit) {
   const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
@@ -57,7 +57,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
   if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
 }
 
-// Products keep the scale of their input, and norms multiply by about 1.
+// Chosen so that products keep the scale of their input and norms multiply by about 1.
 DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   switch (needed.kind) {
     case Kind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
@@ -73,7 +73,7 @@ DType uploaded_type(Kind kind, DType of_file, DType compute, const DeviceMemory&
   return memory.matrix_type(of_file, compute);
 }
 
-// To nearest even.
+// Rounds to nearest, ties to even.
 float rounded(float value, DType type) {
   if (type == DType::kF16) return from_f16(to_f16(value));
   return type == DType::kBF16 ? from_bf16(to_bf16(value)) : value;
@@ -90,14 +90,15 @@ Weights load_weights(const LoadedModel& model, DType compute, DeviceMemory& memo
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
-    needed.place = memory.upload(host, uploaded_type(needed.kind, host.dtype, compute, memory));
+    needed.destination =
+        memory.upload(host, uploaded_type(needed.kind, host.dtype, compute, memory));
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
 
   for (const std::vector<float>& table : model.spec.rope_inv_freq) {
     const auto size = static_cast<int64_t>(table.size());
-    // Read-only, like the mapping.
+    // upload() only reads it.
     Tensor host = {const_cast<float*>(table.data()), DType::kF32, 1, size, size};
     weights.rope_inv_freq.push_back(memory.upload(host, DType::kF32));
   }

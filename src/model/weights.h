@@ -6,19 +6,18 @@
 
 namespace pagedinfer {
 
-// The type that the file keeps its matrices in, by the first one of them.
+// The type of the checkpoint's matrices, taken from the first of them.
 DType file_dtype(const LoadedModel& model);
 
-// Uploads every weight; on the CPU most are views of the mapping, so the model must outlive the
-// memory. Matrices and biases get the type that the device wants for this type of computation,
-// norms are float32. Throws Error for a tensor that is missing or has another shape than the spec
-// needs.
+// Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
+// `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
+// are float32. Throws Error if a tensor is missing or its shape is not the one of the spec.
 Weights load_weights(const LoadedModel& model, DType compute, DeviceMemory& memory);
 
-// What load_weights() asks of a checkpoint for a model of this spec.
+// Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
 
-// Bytes that load_weights() takes up on the device. Throws Error where that does.
+// Bytes of device memory that load_weights() takes. Throws Error as load_weights() does.
 int64_t weight_bytes(const LoadedModel& model, DType compute, const DeviceMemory& memory);
 
 }  // namespace pagedinfer
