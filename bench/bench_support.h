@@ -1,4 +1,5 @@
-// Bounds that a benchmark of the operations is measured against, and how it is timed.
+// Timing for benchmarks on the CPU, and the two bounds that they are compared with: reading memory
+// and multiply-adds.
 #pragma once
 
 #include <immintrin.h>
@@ -12,7 +13,7 @@
 
 namespace pagedinfer {
 
-enum class Clock : uint8_t { kWall, kThread };  // the latter leaves out what others computed
+enum class Clock : uint8_t { kWall, kThread };  // kThread: CPU time of the calling thread
 
 inline double now(Clock clock) {
   timespec time;
@@ -31,7 +32,8 @@ struct Pair {
   double work, bound;
 };
 
-// Medians over alternations of the work and its bound, since a machine's speed drifts.
+// Median seconds of the work and of its bound, measured alternately because a machine's speed
+// drifts.
 template <class Work, class Bound>
 Pair medians(Clock clock, int times, const Work& work, const Bound& bound) {
   std::vector<double> a, b;
@@ -47,7 +49,7 @@ Pair medians(Clock clock, int times, const Work& work, const Bound& bound) {
 
 inline volatile int64_t sink;
 
-// Reads all of a piece of memory in four streams.
+// Reads a range of memory in four streams.
 __attribute__((target("avx2"))) inline void read_piece(const char* from, int64_t bytes) {
   const int64_t quarter = bytes / 4 / 64 * 64;
   __m256i sum[4] = {};
@@ -70,7 +72,7 @@ inline void read_all(ThreadPool& pool, const void* from, int64_t bytes) {
   });
 }
 
-// Multiply-adds with nothing else to do: `kPeakGflop` on each thread.
+// Independent multiply-adds, kPeakGflop of them on each thread.
 constexpr double kPeakGflop = 0.128;
 __attribute__((target("avx512f"))) inline void run_fma512() {
   __m512 x[16];

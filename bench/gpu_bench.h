@@ -1,4 +1,4 @@
-// What benchmarks of the GPU share: memory in turns, times, and the two ceilings of this machine.
+// What the benchmarks of the GPU share: buffers, timing, and the two peaks of this machine.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace pagedinfer {
 
 using kernels::Type;
 
-// Of a step, with the sizes of real models.
+// The sizes of a real model.
 struct Shape {
   const char* model;
   int hidden, heads, kv_heads, head_dim, intermediate, vocab, window;
@@ -35,7 +35,7 @@ struct Work {
 
 class Bench {
  public:
-  // Measures what has one of these words in its name; all if there are none.
+  // Measures the benchmarks whose names contain one of these words; all of them without words.
   explicit Bench(std::vector<std::string> only) : only_(std::move(only)), stream_(make_stream()) {
     for (CudaEvent* event : {&begin_, &end_}) {
       cudaEvent_t made = nullptr;
@@ -64,7 +64,7 @@ class Bench {
                copy_gb_s_);
   }
 
-  // The rate of the largest product there is to compare with. `launch` multiplies.
+  // Measures the peak rate that products are compared with. `launch` queues a product of `flops`.
   void measure_peak(double flops, const std::function<void(int)>& launch) {
     peak_tflop_s_ = 1e-6 * flops / time(launch);
     fmt::print(R"({{"kind":"peak","tflop_s":{:.0f}}})"
@@ -73,7 +73,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // Takes turns of the memory, so that nothing is found in the cache.
+  // The next piece of a ring of memory, so that successive launches find nothing in the L2 cache.
   template <class T = void>
   T* buffer(int64_t bytes) {
     bytes = (bytes + 255) / 256 * 256;
@@ -91,7 +91,7 @@ class Bench {
   }
   void forget_lists() { lists_taken_ = 0; }
 
-  // `launch` is called with the number of the turn.
+  // Times a launch and prints a line of JSON. `launch` gets the number of the call.
   void measure(const std::string& name, const std::string& shape, Work work,
                const std::function<void(int)>& launch) {
     const auto has = [&](const std::string& word) { return name.find(word) != std::string::npos; };
@@ -113,7 +113,7 @@ class Bench {
   static constexpr int64_t kBytes = int64_t{8} << 30;
   static constexpr int64_t kListBytes = int64_t{64} << 20;
 
-  // By the stream of the launches: another one's copy may not have ended when they begin.
+  // On the stream of the launches, so that a launch finds the copy complete.
   void copy_to(void* to, const void* from, int64_t bytes) {
     check_cuda(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
                                stream_.get()),

@@ -1,5 +1,5 @@
-// Requests per second of all that is not the device: a whole run, file in to file out, on a device
-// that returns at once. Give it one core: taskset -c 0 pagedinfer_host_bench.
+// Requests per second of everything but the device: a whole run, input file to output file, on a
+// device that returns at once. Run it on one core: taskset -c 0 pagedinfer_host_bench.
 //
 //   pagedinfer_host_bench [requests [max_tokens [input|completion]]]
 #include <fmt/format.h>

@@ -1,5 +1,7 @@
-// Lines to requests and nothing else: usage: pagedinfer_intake_bench MODEL_DIR LINES.jsonl
-// [WORKERS...]. MB/s of lines by the wall, and per second of a core that the workers computed.
+// Speed of the intake, which turns lines into tokenized requests: MB/s of wall time, and MB per
+// second of CPU time of its workers.
+//
+//   pagedinfer_intake_bench MODEL_DIR LINES.jsonl [WORKERS...]
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// Speed of the GPU's kernels and products beside what bounds them, measured in the same run: the
-// bandwidth of a large copy, counting bytes read and written, and the rate of a large bfloat16
-// product. Bytes and arithmetic are counted by hand. A line of JSON each.
+// Speed of the GPU's kernels and products beside their bounds, which are measured in the same run:
+// the bandwidth of a large copy (bytes read and written) and the rate of a large bfloat16 product.
+// Bytes and operations of each benchmark are counted by hand. Prints a line of JSON for each.
 //
 //   pagedinfer_kernel_bench [part of a name ...]
 #include <fmt/format.h>
@@ -21,8 +21,8 @@
 namespace pagedinfer {
 namespace {
 
-// `count` last tokens of each of the sequences' `context`, in blocks in random order. Blocks as
-// long as the context are the contiguous cache.
+// The last `count` tokens of num_seqs contexts of `context` tokens, with blocks in random order. A
+// block as long as the context stands for the contiguous pool.
 void attention(Bench& bench, const Shape& s, int num_seqs, int context, int count, const char* name,
                int block_size = 16) {
   const int blocks = context / block_size, group = s.heads / s.kv_heads;
@@ -36,7 +36,7 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
     random = random * 1664525 + 1013904223;
     std::swap(table[i], table[(random >> 8) % (i + 1)]);
   }
-  double pairs = 0, keys = 0;  // of queries and keys; of keys that are read
+  double pairs = 0, keys = 0;  // pairs of a query and a key that it sees; keys that are read
   for (int i = 0; i < num_seqs; ++i) {
     for (int p = context - count; p < context; ++p) {
       at.push_back(p);
@@ -153,7 +153,7 @@ void products(Bench& bench, CudaProducts& by, const char* name, const Shape& s, 
   }
 }
 
-// 8,192 in each direction, as libraries' peaks are quoted.
+// Products of 8,192 x 8,192 matrices, the size for which libraries quote their peaks.
 void peak(Bench& bench, CudaProducts& by) {
   constexpr int64_t kSize = 8192;
   bench.measure_peak(2.0 * kSize * kSize * kSize, [&](int) {

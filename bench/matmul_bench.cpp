@@ -1,6 +1,6 @@
-// Products with bfloat16 weights through Ops::matmul against two bounds measured in the same run
-// on the same threads: the fma peak and the bandwidth of reading memory. Weights are cold: each
-// call takes the next of many copies.
+// Products with bfloat16 weights on the CPU, beside two bounds that are measured in the same run on
+// the same threads: the fma peak and the bandwidth of reading memory. Weights are not in the cache:
+// each call takes the next of many copies.
 //
 //   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16] [--json]
 #include <fmt/format.h>
@@ -78,8 +78,8 @@ __attribute__((target("avx2"))) void read_range(const char* from, size_t bytes, 
   *sink = static_cast<float>(_mm256_extract_epi32(all, 0));
 }
 
-// Per second, all threads together: the best of some rounds, each too short to be interrupted
-// often. With AMX too the first is the peak of the vector units.
+// Rates per second of all threads together. Each is the best of several rounds, which are so short
+// that most are not interrupted. `flops` is the peak of the vector units, also with AMX.
 struct Bounds {
   double flops, bytes;
 };

@@ -1,6 +1,6 @@
-// Speed of the CPU operations beside their bounds, measured in the same run: decode attention
-// and sampling beside reading memory, prefill attention beside the peak of multiply-adds. One
-// thread is measured by its own clock, several by the wall's.
+// Speed of the CPU's attention and sampling beside their bounds, which are measured in the same
+// run: decode attention and sampling beside reading memory, prefill attention beside the peak of
+// multiply-adds. One thread is measured by its CPU time, several by wall time.
 //
 //   pagedinfer_ops_bench [threads] [instruction set]
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ class Bench {
         pool_(threads),
         options_{.isa = isa, .num_threads = threads} {}
 
-  // Caches of as many layers as it takes to find none of them in the processor's.
+  // With the caches of so many layers that the processor's cache holds none of them.
   void decode(int batch_size, int context, Shape shape, int block_size = 16) {
     const auto ops = make_cpu_ops(options_);
     const Batch batch = make_batch(batch_size, context, 1, block_size);
@@ -112,7 +112,7 @@ class Bench {
                gflops / peak, peak);
   }
 
-  // A large vocabulary, one row for each of several ways to draw.
+  // Rows of a large vocabulary, for several kinds of sampling.
   void sampling() {
     constexpr int kVocabulary = 128256, kRows = 16;
     const auto ops = make_cpu_ops(options_);

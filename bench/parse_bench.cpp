@@ -1,5 +1,5 @@
-// Bytes per second of reading and parsing well-formed lines of 2 KB on one core, from the page
-// cache. Medians of seven, each beside reading the same bytes from memory.
+// Speed of reading and parsing valid lines of 2 KB from the page cache on one core: the median of
+// seven rounds, beside reading the same bytes from memory.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kTimes = 7;
 
-// Text with what JSON escapes in it here and there.
+// Lines whose prompts have some escaped characters.
 std::string make_lines(int count) {
   std::string lines;
   for (int i = 0; i < count; ++i) {
@@ -48,7 +48,7 @@ void measure() {
     std::string_view left = lines;
     for (int64_t i = 0; !left.empty(); ++i) {
       const size_t end = left.find('\n');
-      // The next lines, and behind the last one the string's own end, serve as padding.
+      // The lines that follow serve as padding; the last ones have none and are skipped.
       const bool is_last = left.size() < end + 1 + size_t{kLinePadding};
       if (!is_last && parser.parse(left.substr(0, end), i, i + 1).failed()) std::abort();
       left.remove_prefix(end + 1);

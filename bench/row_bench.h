@@ -1,4 +1,4 @@
-// Benchmarks of what touches rows once: a step's operations between products and attention.
+// Benchmarks of the row-wise operations of a step, between products and attention.
 #pragma once
 
 #include <string>
@@ -40,7 +40,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
                            .cols = s.hidden},
                           bench.stream());
   });
-  // All seen after the first turn: the launch is what it costs.
+  // After the first launch no placeholder is left: what is timed is the launch.
   auto* const unseen = const_cast<int32_t*>(
       bench.upload(std::vector<int32_t>(static_cast<size_t>(rows), int32_t{-1})));
   bench.measure("resolve_tokens", shape, {.bytes = 4.0 * static_cast<double>(rows)}, [&](int) {

@@ -1,5 +1,7 @@
-// Time to load a tokenizer and its speed on one core (of its thread, not by the wall), for a text
-// file and for texts that are hard: usage: pagedinfer_tokenizer_bench MODEL_DIR [TEXT_FILE].
+// Time to load a tokenizer, and its speed in CPU time of one thread, on a text file and on texts
+// that are hard for tokenizers.
+//
+//   pagedinfer_tokenizer_bench MODEL_DIR [TEXT_FILE]
 #include <fmt/format.h>
 #include <time.h>
 
@@ -16,7 +18,7 @@ namespace {
 using namespace pagedinfer;
 
 double seconds_of(const std::function<void()>& work) {
-  const auto now = [] {  // of this thread: what others compute does not count
+  const auto now = [] {  // CPU time of this thread
     timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
