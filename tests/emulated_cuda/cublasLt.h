@@ -1,4 +1,4 @@
-// The part of cuBLASLt's interface that the project calls, for the stand-in of cublas_lt.cpp.
+// The part of cuBLASLt's interface that the project calls; cublas_lt.cpp implements it.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "cuda_runtime_api.h"
 
-// Of no cuBLAS, so that its library is never taken for one.
+// A version that no cuBLAS has, so that a real library is never loaded.
 #define CUBLAS_VER_MAJOR 0
 
 enum cublasStatus_t {

@@ -1,7 +1,7 @@
-// A stand-in for cuBLASLt, a library of its own as the real one is: d = op(a) b by columns, in
-// float32, for the types and attributes that cublasLt.h names. Like the real one it may choose
-// another order of additions for another number of rows, and split sums where it may; the choice
-// fixes the order, so that a row of our products depends on nothing but itself and the choice.
+// A shared library in place of cuBLASLt: d = op(a) b in column-major order, in float32, for the
+// types and attributes in cublasLt.h. Like cuBLASLt it may choose a different order of additions
+// for a different number of rows, and may split sums if that is allowed. An algorithm fixes the
+// order, so that a row of a product depends only on itself and the algorithm.
 #include <bit>
 #include <cstring>
 #include <new>
@@ -29,13 +29,13 @@ namespace {
 
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
-// What a cublasLtMatmulAlgo_t holds.
+// The contents of a cublasLtMatmulAlgo_t.
 struct Algorithm {
   uint32_t known = 0x600d;
   uint16_t lanes = 16, parts = 1;
   uint32_t alignments[4] = {};
   uint64_t workspace = 0;
-  uint64_t max_rows = UINT64_MAX;  // of what to us are rows
+  uint64_t max_rows = UINT64_MAX;  // of rows in our terms (columns of d)
   uint64_t unused[3] = {};
 };
 
@@ -68,7 +68,7 @@ void store(char* p, cudaDataType_t type, float x) {
   if (type == CUDA_R_16F) std::memcpy(p, &as_f16, 2);
 }
 
-// Column after column, each of them whole.
+// Columns one after the other, without gaps.
 std::vector<float> columns(const char* from, const Layout& layout, uint64_t cols) {
   std::vector<float> all(layout.rows * cols);
   const uint64_t pitch = static_cast<uint64_t>(layout.ld) * size_of(layout.type);
@@ -244,7 +244,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     algorithm.workspace = std::min<uint64_t>(preference->workspace, 4096);
   }
   std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
-  // The best one is for no more rows than were asked about.
+  // The best algorithm supports only as many rows as were asked for.
   for (const uint64_t max_rows : {d->cols, UINT64_MAX}) {
     if (*found == std::min(requested, settings.algorithms_found)) break;
     algorithm.max_rows = max_rows;

@@ -1,5 +1,5 @@
-// The part of CUDA's runtime interface that the project uses, for a device that the CPU plays.
-// runtime.h says how it behaves. Numbers of errors and kinds are CUDA's.
+// The part of CUDA's runtime interface that the project uses, for a device emulated on the CPU.
+// runtime.h describes it. The numbers of errors and kinds are CUDA's.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the tests of emulated kernels share: numbers of any type in memory with guards.
+// What the tests of emulated kernels share: matrices of any type in guarded memory.
 #pragma once
 
 #include <cstring>
@@ -22,8 +22,8 @@ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-// A matrix whose rows are apart, aligned to 16 bytes or not; what is not of it is NaN and must
-// stay so.
+// A matrix with gaps between its rows, aligned to 16 bytes or not. The memory around its elements
+// is NaN; guards_are_whole() tells whether that is unchanged.
 template <class T>
 class GuardedMatrix {
  public:
@@ -74,7 +74,7 @@ class GuardedMatrix {
   Bytes* bytes_;
 };
 
-// Memory of NaN, aligned as the device's is.
+// Memory filled with NaN and aligned to 64 bytes.
 class NanBytes {
  public:
   explicit NanBytes(int64_t bytes) : room_(static_cast<size_t>(bytes) + 64, 0xff) {}

@@ -8,7 +8,7 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
-// Saves the callee's registers and goes on with another stack (x86-64).
+// Saves the callee-saved registers and switches to another stack (x86-64).
 extern "C" void emulated_switch(void** from, void* to);
 asm(R"(.text
 .globl emulated_switch
@@ -83,7 +83,7 @@ void wake(int first, int end, Waits which) {
     ready.push_back(i);
   }
 }
-// Threads that have ended are not waited for.
+// Threads that have ended do not take part.
 void wake_block() {
   if (at_barrier == 0 || at_barrier < live) return;
   at_barrier = 0;
@@ -120,7 +120,7 @@ void run_block() {
     const unsigned u = static_cast<unsigned>(i);
     fibers[i].index = {u % blockDim.x, u / blockDim.x % blockDim.y, 0};
     ++warps[i / 32].live;
-    // Not all at the same place of a page, for the sake of the cache.
+    // At different offsets within a page, so that the stacks do not share cache sets.
     const auto top =
         reinterpret_cast<uintptr_t>(stacks[i].get() + kStackBytes) / 64 * 64 - i % 61 * 64;
     void** stack = reinterpret_cast<void**>(top);

@@ -1,7 +1,7 @@
-// Enough of CUDA to run the kernels' source on the CPU: the threads of a block are fibers that go
-// on in a random order between the points where they wait for each other, so that a missing
-// barrier shows as a wrong result. Stands in the place of the CUDA headers. Says nothing of speed,
-// nor of the instructions of tensor cores, whose definition it follows in float64.
+// Enough of CUDA to run the kernels' source on the CPU, in place of the CUDA headers. The threads
+// of a block are fibers that run in random order between synchronization points, so that a missing
+// barrier shows as a wrong result. It shows nothing about speed, and computes the tensor cores'
+// instructions by their definition in float64.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,12 @@ extern dim3 blockDim, gridDim;
 
 namespace emulated {
 
-// Runs the blocks one after the other. Their shared memory starts as NaN.
+// Runs the blocks one after the other. Shared memory is NaN at first.
 void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 
-// Waits for the other lanes; then what each of them has given lies at 64 bytes times its index,
-// until the exchange after the next. At most 64 bytes.
+// Waits until every lane of the warp has called it. The value of lane i, at most 64 bytes, is then
+// at 64 * i in the result, valid until the exchange after the next.
 const char* exchange(const void* mine, size_t bytes);
 inline int lane() { return static_cast<int>(threadIdx.x + blockDim.x * threadIdx.y) % 32; }
 template <class T>

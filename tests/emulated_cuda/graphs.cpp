@@ -1,5 +1,5 @@
-// Captured work, to be queued again and again. A graph is what was captured, in that order: of
-// streams that fork and join inside a capture nothing is known here.
+// Graphs of captured work. A graph is the captured items in their order; streams that fork and join
+// inside a capture are not supported.
 #include <algorithm>
 
 #include "queue.h"
@@ -37,7 +37,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 
-// Of the nodes themselves nothing can be asked.
+// Nodes have no properties that can be queried.
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   const Call call;
   if (nodes != nullptr) return answer(cudaErrorNotSupported);
@@ -58,7 +58,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 
-// The same kinds of work by the same kernels in the same order, with other arguments.
+// Allowed if both graphs have the same kinds of work by the same kernels in the same order;
+// arguments may differ.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* info) {
   const Call call;
@@ -80,7 +81,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const Call call;
   if (stream == nullptr || stream->capture != nullptr) {
-    return answer(cudaErrorStreamCaptureUnsupported);  // a graph in a graph is not here
+    return answer(cudaErrorStreamCaptureUnsupported);  // nested graphs are not supported
   }
   ++emulated::device().counts.graph_launches;
   for (const emulated::Item& item : exec->items) {

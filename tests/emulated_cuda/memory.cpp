@@ -1,4 +1,4 @@
-// Memory of the device and pinned memory of the host.
+// Device memory and pinned host memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kPage = 4096, kFile = size_t{16} << 20;
 
 struct Piece {
-  size_t bytes, mapped;  // with a page that cannot be touched before and behind
+  size_t bytes, mapped;  // mapped: with an inaccessible page on either side
 };
 using Pieces = std::map<char*, Piece>;
 
@@ -35,8 +35,8 @@ Pieces& pieces(bool of_device) {
   std::abort();
 }
 
-// A file of ones: mapped over and over it is as much NaN as anybody wants, and takes memory only
-// where it is written to.
+// A file of bytes 0xff. Mapped repeatedly it makes any amount of NaN, and takes memory only where
+// it is written.
 int file_of_ones() {
   static const int file = [] {
     const int made = memfd_create("ones", 0);
@@ -112,7 +112,7 @@ cudaError_t copy(char* to, size_t to_pitch, const char* from, size_t from_pitch,
       on_device(from, from_device ? from_bytes : 1) != from_device) {
     return answer(cudaErrorInvalidValue);
   }
-  // A graph is for later, when there may be something else in memory that moves about.
+  // A graph runs later, when pageable memory may hold something else.
   const bool moves =
       !(to_device || is_pinned(to, to_bytes)) || !(from_device || is_pinned(from, from_bytes));
   if (stream != nullptr && stream->capture != nullptr && moves) {

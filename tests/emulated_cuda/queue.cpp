@@ -17,7 +17,7 @@ uint64_t random_bits() {  // splitmix64
 }
 int below(int n) { return static_cast<int>(random_bits() % static_cast<uint64_t>(n)); }
 
-// False: nothing is queued whose turn it could be.
+// False: no queued item may run now.
 bool run_one() {
   std::vector<CUstream_st*> able;
   for (const auto& stream : device().streams) {

@@ -1,4 +1,4 @@
-// Between the files of the emulated runtime.
+// Private to the emulated runtime: what its files share.
 #pragma once
 
 #include <deque>
@@ -11,7 +11,8 @@
 
 namespace emulated {
 
-// A record of an event counts up `recorded` when it is queued; `completed` follows.
+// cudaEventRecord() increments `recorded` when it is called, and `completed` when the device gets
+// to it.
 struct EventState {
   uint64_t recorded = 0, completed = 0;
   bool is_timed = false;
@@ -22,7 +23,7 @@ struct Item {
   ItemKind kind;
   const void* what;
   Work work;
-  std::function<bool()> ready = [] { return true; };  // whether its turn may come
+  std::function<bool()> ready = [] { return true; };  // whether it may run now
 };
 
 }  // namespace emulated
@@ -35,12 +36,12 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
   std::deque<emulated::Item> queue = {};
-  std::unique_ptr<CUgraph_st> capture = nullptr;  // not null: what is queued goes there
+  std::unique_ptr<CUgraph_st> capture = nullptr;  // not null: work is captured, not queued
   bool capture_is_global = true, capture_is_broken = false;
 };
 struct CUevent_st {
   std::shared_ptr<emulated::EventState> state = std::make_shared<emulated::EventState>();
-  bool in_capture = false;  // its last record
+  bool in_capture = false;  // its last cudaEventRecord() was captured
 };
 
 namespace emulated {
@@ -58,7 +59,7 @@ struct Device {
 };
 Device& device();
 
-// Every function of the runtime holds the device for as long as it runs.
+// Locks the device for the duration of a function of the runtime.
 class Call {
  public:
   Call() : lock_(device().mutex) {}
@@ -69,18 +70,18 @@ class Call {
 
 cudaError_t enqueue(cudaStream_t stream, Item item);
 
-// Notes it for cudaGetLastError().
+// Returns the error, after storing it for cudaGetLastError().
 cudaError_t answer(cudaError_t error);
-// What a call that queues or waits answers before it does anything.
+// The error that a call which queues or waits returns before it does anything.
 cudaError_t enter();
 
-// Runs some of what is queued, or nothing.
+// Runs a random number of queued items, perhaps none.
 void drift();
-// Runs what is queued until `done`, in a random order.
+// Runs queued items in a random order until done().
 void run_until(const std::function<bool()>& done);
 void run_all();
 
-// For calls that wait or that take memory: refused while a stream is being captured, which spoils
+// For calls that wait or allocate: if a stream is being captured, returns an error and invalidates
 // the capture.
 cudaError_t refuse_in_capture();
 

@@ -33,7 +33,7 @@ bool is_stream(cudaStream_t stream) {
   return std::ranges::any_of(device().streams, [&](const auto& s) { return s.get() == stream; });
 }
 
-// What a call answers that waits for a stream or an event, unless cudaSuccess.
+// The error that a call which waits for a stream or an event returns, or cudaSuccess.
 cudaError_t problem_of_waiting(cudaStream_t stream) {
   if (const cudaError_t error = enter(); error != cudaSuccess) return error;
   if (stream != nullptr && !is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
@@ -67,7 +67,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
-// The loss of the device stays.
+// A lost device stays lost.
 cudaError_t cudaGetLastError() {
   const Call call;
   const cudaError_t error = cudaPeekAtLastError();
@@ -177,7 +177,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Call call;
   event->in_capture = stream != nullptr && stream->capture != nullptr;
-  if (event->in_capture) return emulated::enter();  // orders what is captured, which is in order
+  if (event->in_capture) return emulated::enter();  // captured work is in order anyway
   const uint64_t number = ++event->state->recorded;
   return emulated::enqueue(stream, emulated::ItemKind::kEvent, nullptr,
                            [state = event->state, number] {
@@ -220,7 +220,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   const Call call;
   if (event->in_capture != (stream != nullptr && stream->capture != nullptr)) {
     if (!event->in_capture) stream->capture_is_broken = true;
-    return answer(cudaErrorStreamCaptureUnsupported);  // several streams in a capture are not here
+    return answer(
+        cudaErrorStreamCaptureUnsupported);  // captures of several streams are not supported
   }
   if (event->in_capture) return emulated::enter();
   const auto ready = [state = event->state, number = event->state->recorded] {

@@ -1,16 +1,15 @@
-// The emulated device behind cuda_runtime_api.h and cublasLt.h, and what tests set about it.
+// The emulated device behind cuda_runtime_api.h and cublasLt.h, and its settings for tests.
 //
-// What is queued on a stream runs late: when somebody waits for it, or earlier at random moments,
-// streams in any order that their events allow. What it reads and writes it reads and writes then,
-// memory of the host that is not pinned too, so that a missing wait or a buffer filled too early
-// gives wrong results. New memory is NaN in bfloat16, float16 and float32, and memory that cannot
-// be touched follows its last page. Launches and calls that a device or a stream that is being
-// captured would refuse are refused.
+// Work on a stream runs late: when the host waits for it, or earlier at random moments, with
+// streams in any order that their events allow. Its reads and writes happen then, also those of
+// unpinned host memory, so that a missing wait or a buffer that is reused too early gives wrong
+// results. New memory is NaN in bfloat16, float16 and float32, and an inaccessible page follows it.
+// Launches and calls that a device refuses, or that it refuses during a capture, are refused.
 //
-// Says nothing of speed, of blocks that run at the same time, of the time between an error and
-// when it is told, nor of reads outside a tensor but inside the same piece of memory. The stream
-// null is always waited for. There is one device, and its memory is the host's: host code that
-// reads it is not found out.
+// It does not show speed, thread blocks that run at the same time, the delay until an error is
+// reported, or reads outside a tensor but inside the same allocation. The null stream always
+// synchronizes. There is one device, and its memory is host memory: host code that reads it
+// directly is not detected.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@
 namespace emulated {
 
 struct Settings {
-  uint64_t seed = 1;                    // of when what is queued runs
-  int64_t memory = int64_t{256} << 30;  // bytes; only what is touched is taken
+  uint64_t seed = 1;                    // of the moments at which queued work runs
+  int64_t memory = int64_t{256} << 30;  // bytes; pages are allocated when they are touched
   int num_devices = 1;
   int driver_version = 13000;  // 0: there is none
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
@@ -34,18 +33,19 @@ Settings& settings();
 // Counts what has happened so far, for tests of the tests.
 struct Counts {
   int64_t launches = 0, products = 0, copies = 0, graph_launches = 0;
-  int64_t ran_early = 0;  // items that ran before anybody waited for them
+  int64_t ran_early = 0;  // items that ran before the host waited for them
   int64_t max_queued = 0;
 };
 const Counts& counts();
 
-// The call after the next `after` calls of the runtime that queue work or wait, and all later
-// ones, answer with `error`: the device is lost. cudaSuccess: it is there again.
+// Loses the device: after `after` more calls of the runtime that queue work or wait, all such calls
+// return `error`. cudaSuccess brings the device back.
 void lose_device(int64_t after, cudaError_t error);
 
-// The rest is for the emulation itself.
+// The rest is private to the emulation.
 using Work = std::function<void()>;
-// Queues an item. `kind` and `what` tell nodes of graphs apart. False: refused; an error is set.
+// Queues an item. Nodes of graphs are equal if their `kind` and `what` are. Returns an error, and
+// sets it, if the item is refused.
 enum class ItemKind { kKernel, kCopy, kSet, kProduct, kEvent };
 cudaError_t enqueue(cudaStream_t stream, ItemKind kind, const void* what, Work work);
 
@@ -57,7 +57,7 @@ struct Launch {
 void launch(const Launch& launch, cudaStream_t stream, Work thread);
 cudaError_t allow_shared(const void* kernel, int bytes);
 
-// Whether all of it lies in one piece of the device's memory.
+// Whether the range lies in one allocation of the device's memory.
 bool on_device(const void* p, size_t bytes);
 
 }  // namespace emulated

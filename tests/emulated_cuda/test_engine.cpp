@@ -1,4 +1,4 @@
-// The engine on a device that is lost, or refuses a call, with a step on its way.
+// The engine on a device that is lost, or refuses a call, with a step in flight.
 #include <doctest/doctest.h>
 
 #include "kv/paged_pool.h"
@@ -26,7 +26,7 @@ struct Scene {
     lines = make_lines(work, random);
   }
 
-  // On a GPU of its own that is lost behind so many calls.
+  // Runs on a new device that is lost after so many calls.
   EngineRun run(int64_t calls) {
     Rig rig(model, CudaOptions{.compute = DType::kF32, .deterministic = true, .graphs = true});
     rig.start();
@@ -47,7 +47,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("on a GPU: when it is lost with a step on its way, what was answered stands") {
+TEST_CASE("on a GPU: if it is lost with a step in flight, earlier answers are kept") {
   Scene scene;
   const EngineRun whole = scene.run(int64_t{1} << 40);
   REQUIRE(whole.thrown == "");

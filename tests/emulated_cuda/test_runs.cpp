@@ -17,7 +17,7 @@ bool skips_without_program() {
   return true;
 }
 
-// Some of them greedy, some not, of different lengths.
+// Requests of different lengths; some are greedy.
 std::string lines_of(bool all_greedy) {
   std::string lines;
   for (int i = 0; i < 7; ++i) {
@@ -74,7 +74,7 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
   }
 }
 
-TEST_CASE("emulated: a library that is no cuBLAS keeps a run on the CPU, with a word about it") {
+TEST_CASE("emulated: without a usable cuBLAS a run stays on the CPU and says why") {
   if (skips_without_program()) return;
   // A copy of the program finds another library in its place: that of mathematics.
   TempDir dir;

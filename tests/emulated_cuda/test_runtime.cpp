@@ -1,4 +1,4 @@
-// The emulated device does what a GPU may do at its worst, and refuses what a GPU refuses.
+// The emulated device behaves as badly as a GPU may, and refuses what a GPU refuses.
 #include <numeric>
 
 #include "core/error.h"
@@ -48,7 +48,8 @@ void add(Bench& bench, int value, dim3 grid = {}, int threads = kCount, int shar
 
 }  // namespace
 
-TEST_CASE("emulated: who does not wait reads too early, and overwrites what is still to be sent") {
+TEST_CASE(
+    "emulated: without a wait the host reads too early and overwrites data before it is sent") {
   Bench bench;
   int num_early = 0, num_overwritten = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -71,7 +72,7 @@ TEST_CASE("emulated: who does not wait reads too early, and overwrites what is s
   }
 }
 
-TEST_CASE("emulated: a stream goes ahead of another one as far as events let it") {
+TEST_CASE("emulated: a stream overtakes another one as far as events permit") {
   Bench first, second;
   cudaEvent_t event = nullptr;
   REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
@@ -95,7 +96,7 @@ TEST_CASE("emulated: a stream goes ahead of another one as far as events let it"
   CHECK(cudaEventDestroy(event) == cudaSuccess);
 }
 
-TEST_CASE("emulated: a graph does again what was captured, on what memory holds by then") {
+TEST_CASE("emulated: a graph repeats the captured work on the current contents of memory") {
   Bench bench;
   REQUIRE(cudaStreamBeginCapture(bench.stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
   add(bench, 3);
@@ -116,7 +117,7 @@ TEST_CASE("emulated: a graph does again what was captured, on what memory holds 
   CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
 }
 
-TEST_CASE("emulated: while a stream is captured nobody waits for it, nor takes memory") {
+TEST_CASE("emulated: during a capture waiting and allocating are refused") {
   const auto calls = std::vector<std::function<cudaError_t(Bench&)>>{
       [](Bench& b) { return cudaStreamSynchronize(b.stream); },
       [](Bench& b) { return cudaStreamQuery(b.stream); },
@@ -163,7 +164,7 @@ TEST_CASE("emulated: launches are refused that a GPU refuses") {
   CHECK(cudaFuncSetAttribute(add_kernel, attribute, (227 << 10) + 1) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("emulated: copies stay inside a piece of memory, which is NaN at first and has an end") {
+TEST_CASE("emulated: a copy stays inside an allocation, which is NaN at first") {
   Bench bench;
   CHECK(bench.fetch() == cudaSuccess);
   CHECK(cudaStreamSynchronize(bench.stream) == cudaSuccess);
@@ -179,7 +180,7 @@ TEST_CASE("emulated: copies stay inside a piece of memory, which is NaN at first
   CHECK(cudaMalloc(&p, free + 1) == cudaErrorMemoryAllocation);
 }
 
-TEST_CASE("emulated: where cuBLAS has no algorithm, the error says for what") {
+TEST_CASE("emulated: if cuBLAS has no algorithm, the error names the product") {
   ModelSpec spec;
   spec.heads = spec.kv_heads = 1;
   spec.head_dim = 64;

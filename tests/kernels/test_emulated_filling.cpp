@@ -1,5 +1,5 @@
-// Steps that only decode, filled up with rows of nobody: the source of the GPU's kernels, run on
-// the CPU, gives the others the same bits and touches nothing else.
+// Decode steps that are padded with rows of no sequence: the source of the GPU's kernels, run on
+// the CPU, gives the other rows the same bits and writes nothing for the padding.
 #include <doctest/doctest.h>
 
 #include "kernels/attention.h"
@@ -16,12 +16,12 @@ struct Shape {
   int heads, kv_heads, dim, window;
 };
 
-// What one step leaves behind.
+// The results of one step.
 template <class T>
 struct Outcome {
   std::vector<T> q, out;              // of the batch's rows
   std::vector<unsigned char> caches;  // all four of them
-  bool others_are_idle = true;        // rows of nobody in `out`
+  bool padding_is_untouched = true;   // padding rows of `out`
 };
 
 template <class T>
@@ -29,16 +29,16 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-// Computes a layer's part of a step: rotates q and k, writes k and v, attends. The inputs follow
-// from the seed alone. The cache lies in the midst of NaNs.
+// Computes a layer's attention in a step: rotates q and k, writes k and v, attends. The inputs
+// depend on the seed only. NaNs surround the cache.
 template <class T>
 Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, const Batch& batch,
-                   int64_t num_positions, bool fill_up) {
+                   int64_t num_positions, bool is_padded) {
   AttentionPlan plan;
   plan_attention(batch.query_starts, batch.positions, group_of(bounds),
                  max_attention_states(bounds), plan);
   StepShape step = shape_of(batch, plan);
-  if (fill_up) step = filled_up(step, bounds);
+  if (is_padded) step = filled_up(step, bounds);
   const StepArrays at = lay_out(step);
   std::vector<int32_t> numbers(static_cast<size_t>(at.size));
   pack(batch, plan, step, numbers.data());
@@ -140,7 +140,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
         outcome.out.push_back(out.at(i, j));
         all_are_numbers &= !std::isnan(out(i, j));
       } else if (!std::isnan(out(i, j)) && out(i, j) != 0) {
-        outcome.others_are_idle = false;
+        outcome.padding_is_untouched = false;
       }
     }
   }
@@ -168,7 +168,7 @@ void check(Random& random, const Shape& shape, int context) {
                              .head_dim = shape.dim};
   Batch batch = random_decodes(random, bounds);
   const int first = random.below(9);
-  for (size_t i = 0; i < batch.block_table.size(); ++i) {  // blocks of its own for everyone
+  for (size_t i = 0; i < batch.block_table.size(); ++i) {  // each sequence has its own blocks
     if (batch.block_table[i] < 0) continue;
     batch.block_table[i] =
         first + static_cast<int>(batch.block_table.size() - 1 - i) * bounds.block_size;
@@ -186,12 +186,12 @@ void check(Random& random, const Shape& shape, int context) {
   CHECK(same_bytes(filled.q, alone.q));
   CHECK(same_bytes(filled.out, alone.out));
   CHECK(same_bytes(filled.caches, alone.caches));
-  CHECK(filled.others_are_idle);
+  CHECK(filled.padding_is_untouched);
 }
 
 }  // namespace
 
-TEST_CASE("rows that fill up a step of a GPU change no other row and write nothing") {
+TEST_CASE("padding rows of a step change no other row and write nothing") {
   Random random{11};
   for (int round = 0; round < 2; ++round) {
     check<__nv_bfloat16>(random, {4, 2, 64, 0}, 700);

@@ -18,7 +18,7 @@ constexpr double kRounding = sizeof(T) == 4              ? 1e-6
                              : std::is_same_v<T, __half> ? 5e-4
                                                          : 4e-3;
 
-// Whether all of `got` is within a few roundings of want(row, column).
+// Whether every element of `got` is within a few roundings of want(row, column).
 template <class T, class F>
 bool is_near(GuardedMatrix<T>& got, int rows, int cols, const F& want) {
   for (int i = 0; i < rows; ++i) {
@@ -217,7 +217,7 @@ TEST_CASE("the GPU's elementwise operations follow their formulas for any stride
   for_types(1, [](Random& random, auto type) { check_elementwise<decltype(type)>(random); });
 }
 
-TEST_CASE("the GPU puts drawn tokens where something stands for them, and nowhere else") {
+TEST_CASE("the GPU replaces placeholder tokens and no others") {
   Random random{4};
   for (const int count : {0, 1, 255, 256, 257, 2000}) {
     std::vector<int32_t> drawn(1 + random.below(300)), tokens(count + 1), wanted;
@@ -238,7 +238,7 @@ TEST_CASE("the GPU's norms follow their formula for any width") {
   for_types(2, [](Random& random, auto type) { check_norm<decltype(type)>(random); });
 }
 
-TEST_CASE("the GPU's heads are normalized, rotated and written where they belong") {
+TEST_CASE("the GPU normalizes and rotates heads and writes them to their slots") {
   for_types(3, [](Random& random, auto type) { check_qkv<decltype(type)>(random); });
 }
 

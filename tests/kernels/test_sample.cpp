@@ -54,7 +54,7 @@ TEST_CASE("the GPU's random numbers are the CPU's") {
   }
 }
 
-TEST_CASE("a token is itself, or what was drawn from the row it names, or 0 if nothing was") {
+TEST_CASE("a placeholder token is the token drawn from its row, or 0 if none was") {
   constexpr std::array<int32_t, 3> kDrawn = {41, -1, 7};
   CHECK(resolved_token(0, nullptr) == 0);
   CHECK(resolved_token(12, nullptr) == 12);
@@ -95,7 +95,7 @@ TEST_CASE("the network sorts any number of keys, in whole and by pieces") {
   }
 }
 
-TEST_CASE("keys order candidates by logit and then by id, and tell both") {
+TEST_CASE("keys order candidates by logit and then by id, and both can be read from them") {
   Random random{5};
   for (int i = 0; i < 20000; ++i) {
     const auto number = [&] {

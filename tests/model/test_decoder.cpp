@@ -30,7 +30,7 @@ std::vector<int32_t> all_of(size_t count) {
   return indices;
 }
 
-// Notes what is taken from scratch.
+// Counts the scratch memory that is taken.
 class CountingSteps final : public IdleSteps {
  public:
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
@@ -43,7 +43,7 @@ class CountingSteps final : public IdleSteps {
   int64_t bytes = 0;
 
  private:
-  float memory[1024] = {};  // nobody looks into it
+  float memory[1024] = {};  // never read
 };
 
 }  // namespace
@@ -82,7 +82,7 @@ TEST_CASE("tiny checkpoints from outside give the reference's logits") {
   }
 }
 
-TEST_CASE("a sequence in parts gives the logits of the whole") {
+TEST_CASE("a sequence computed in chunks has the logits of the whole") {
   const TinyModel files({.llama3_rope = true});
   for (DType compute : {DType::kF32, DType::kBF16}) {
     ModelRunner runner(files.dir(), compute);
@@ -127,7 +127,7 @@ TEST_CASE("with tied embeddings the embedding is the head") {
   CHECK_FALSE(runner.model.checkpoint.contains("lm_head.weight"));
 }
 
-TEST_CASE("a step takes the scratch that was announced") {
+TEST_CASE("a step takes the scratch memory that scratch_bytes() says") {
   const TinyModel files({.hidden = 20, .heads = 3, .kv_heads = 1, .head_dim = 6, .vocab = 33});
   const LoadedModel model = open_model(files.dir());
   for (DType activation : {DType::kF32, DType::kBF16}) {
@@ -150,7 +150,7 @@ TEST_CASE("a step takes the scratch that was announced") {
   CHECK(scratch_bytes(model.spec, DType::kF32, 0, 1) == 4 * (40 + 33));
 }
 
-TEST_CASE("no weight is copied but what another type is asked for") {
+TEST_CASE("no weight is copied unless it is converted") {
   for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
     const TinyModel files({.layers = 3, .dtype = stored, .family = tiny_gemma3(4, 3)});
     for (const DType compute : {DType::kF32, DType::kBF16}) {

@@ -18,7 +18,7 @@ template <class T>
 std::vector<T> filled(const std::string& name, DType type, int64_t rows, int64_t cols) {
   std::vector<T> values(static_cast<size_t>(rows * cols) + 1);
   fill_dummy(name, {0.5f, 0.75f}, {values.data(), type, rows, cols, cols});
-  CHECK(values.back() == T{});  // nothing behind the tensor is touched
+  CHECK(values.back() == T{});  // the element after the tensor is not written
   values.pop_back();
   return values;
 }
@@ -36,7 +36,7 @@ float dummy_at(const std::string& name, uint64_t index) {
 
 }  // namespace
 
-TEST_CASE("a made-up weight depends on its tensor's name and its index only") {
+TEST_CASE("a dummy weight depends on its tensor's name and its index only") {
   for (const int64_t cols : {1, 5, 8, 64, 1001}) {
     const auto wide = filled<float>("a.weight", DType::kF32, 3, cols);
     for (size_t i = 0; i < wide.size(); ++i) REQUIRE(wide[i] == dummy_at("a.weight", i));
@@ -45,7 +45,7 @@ TEST_CASE("a made-up weight depends on its tensor's name and its index only") {
   }
 }
 
-TEST_CASE("made-up weights are the same numbers in every type") {
+TEST_CASE("dummy weights are the same numbers in every type") {
   const auto wide = filled<float>("x", DType::kF32, 7, 100);
   const auto bf16s = filled<uint16_t>("x", DType::kBF16, 7, 100);
   const auto f16s = filled<uint16_t>("x", DType::kF16, 7, 100);
@@ -57,7 +57,7 @@ TEST_CASE("made-up weights are the same numbers in every type") {
   }
 }
 
-TEST_CASE("a config alone makes a model that computes") {
+TEST_CASE("config.json alone makes a model that computes") {
   TempDir dir;
   const std::string config = R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 32,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -95,7 +95,7 @@ TEST_CASE("shapes that no memory holds are refused") {
   }
 }
 
-TEST_CASE("the configs of real models have as many weights as those have") {
+TEST_CASE("the configs of real models ask for as many weights as these models have") {
   const std::pair<const char*, int64_t> models[] = {{"llama-3.2-3b-instruct", 3212749824},
                                                     {"qwen3-4b", 4022468096},
                                                     {"gemma-3-1b-it", 999885952}};

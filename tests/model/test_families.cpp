@@ -1,5 +1,5 @@
-// Tiny models of every family against what transformers computes with them
-// (scripts/make_family_goldens.py). Their weights are made up on both sides by the same rule.
+// Tiny models of every family against logits of transformers (scripts/make_family_goldens.py). Both
+// sides make the dummy weights by the same rule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -40,8 +40,8 @@ ModelRunner runner_of(const std::string& dir, DType compute) {
   return ModelRunner(dir, compute, available_isas().back(), 1, WeightSource::kDummy);
 }
 
-// Our rows at the positions of a sequence: computed in one step, or in parts of the sizes that
-// `parts` gives in turn, again and again.
+// Our logits at the positions of a sequence, computed in one step or in chunks, whose sizes are
+// those in `parts`, in a cycle.
 std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence,
                                         const std::vector<int>& parts) {
   const auto tokens = ints(sequence["token_ids"]), positions = ints(sequence["positions"]);
@@ -82,7 +82,7 @@ TEST_CASE("float32 logits of every family are the reference's") {
   });
 }
 
-TEST_CASE("bfloat16 logits of every family are about as near to float32 as the reference's") {
+TEST_CASE("bfloat16 logits of every family are about as close to float32 as the reference's") {
   for_each_model([](const std::string& name, element record, const std::string& dir) {
     ModelRunner runner = runner_of(dir, DType::kBF16);
     float ours = 0.0f, theirs = 0.0f;
@@ -99,7 +99,7 @@ TEST_CASE("bfloat16 logits of every family are about as near to float32 as the r
   });
 }
 
-TEST_CASE("a family's logits have the same bits in whatever parts a sequence is computed") {
+TEST_CASE("a family's logits have the same bits in chunks of any sizes") {
   for_each_model([](const std::string&, element record, const std::string& dir) {
     for (const DType compute : {DType::kF32, DType::kBF16}) {
       ModelRunner runner = runner_of(dir, compute);

@@ -1,4 +1,4 @@
-// What config.json of each family means: old forms and new ones, absent fields, refusals.
+// The meaning of config.json for each family: old and new forms, absent fields, unsupported values.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ using namespace pagedinfer;
 
 namespace {
 
-// Of a config with these fields behind the architecture and sizes that no family is without.
+// The spec of a config with these fields after the architecture and the required sizes.
 std::string config_of(const std::string& architecture, const std::string& fields) {
   return fmt::format(R"({{"architectures": ["{}"], "hidden_size": 24, "num_hidden_layers": 4,
       "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
@@ -104,7 +104,7 @@ TEST_CASE("what a Gemma's config leaves out has the family's default") {
   CHECK(spec_of(kGemma, R"(, "query_pre_attn_scalar": 4)").attention_scale == 0.5f);
 }
 
-TEST_CASE("a Gemma with pictures is its text model, whatever its tensors are called") {
+TEST_CASE("a multimodal Gemma is its text model, with old and new tensor names") {
   const std::string config =
       R"({"architectures": ["Gemma3ForConditionalGeneration"], "eos_token_id": [1, 6],
           "vision_config": {"hidden_size": 3}, "text_config": )" +
@@ -128,7 +128,7 @@ TEST_CASE("a Gemma with pictures is its text model, whatever its tensors are cal
   }
 }
 
-TEST_CASE("a Qwen has windows only where it says so, and then in its upper layers") {
+TEST_CASE("a Qwen has windows only if use_sliding_window is true, and then in its upper layers") {
   for (const char* qwen : {kQwen2, kQwen3}) {
     const auto of = [&](const char* fields) { return windows(spec_of(qwen, fields)); };
     CHECK(of(R"(, "sliding_window": 5, "max_window_layers": 1)") == Ints{0, 0, 0, 0});
@@ -182,14 +182,14 @@ TEST_CASE("families differ in what an absent field means") {
   CHECK_FALSE(heads_of(kQwen3, "").tied_embeddings);
 }
 
-TEST_CASE("attention that is null for causal is causal, as where nothing is said") {
+TEST_CASE("is_causal null or absent means causal") {
   for (const char* family : {kLlama, kMistral, kQwen2, kQwen3, kGemma}) {
     CAPTURE(family);
     CHECK_NOTHROW(spec_of(family, R"(, "is_causal": null)"));
   }
 }
 
-TEST_CASE("what a family does not cover is refused by field and value") {
+TEST_CASE("an unsupported setting of a family is an error that names field and value") {
   struct Case {
     const char *architecture, *fields, *field, *said;
   };
@@ -288,7 +288,7 @@ TEST_CASE("the embedding scale is rounded to the type of computation") {
   }
 }
 
-TEST_CASE("a tied head that is stored counts only where it differs") {
+TEST_CASE("a stored head of tied embeddings is used only if it differs") {
   const TinyModel untied;  // its embedding and its head differ
   const auto say_tied = [](const std::string& dir) {
     std::string config = read_file(dir + "/config.json");

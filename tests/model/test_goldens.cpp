@@ -1,4 +1,4 @@
-// The bundled models against what transformers computes with them (scripts/make_goldens.py).
+// The bundled models against results of transformers (scripts/make_goldens.py).
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -80,7 +80,7 @@ TEST_CASE("float32 logits of the bundled models are the reference's") {
   }
 }
 
-TEST_CASE("bfloat16 logits are about as near to float32 as the reference's bfloat16 ones") {
+TEST_CASE("bfloat16 logits are about as close to float32 as the reference's bfloat16 ones") {
   for (const std::string model : kModels) {
     CAPTURE(model);
     ModelRunner runner(directory_of(model), DType::kBF16);

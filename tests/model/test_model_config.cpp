@@ -127,7 +127,7 @@ TEST_CASE("fields of old and new configs mean the same") {
   CHECK(frequencies(plain, 16) != frequencies(old_form, 16));
 }
 
-TEST_CASE("what a config leaves out has the family's default") {
+TEST_CASE("an absent field has the family's default") {
   const ModelSpec spec =
       opened({{"head_dim", ""}, {"num_key_value_heads", ""}, {"rms_norm_eps", ""}}).spec;
   CHECK(spec.head_dim == 6);
@@ -141,7 +141,7 @@ TEST_CASE("what a config leaves out has the family's default") {
   CHECK(opened({{"head_dim", "null"}}).spec.head_dim == 6);
 }
 
-TEST_CASE("a config that is not covered is refused by field and value") {
+TEST_CASE("an unsupported config is an error that names field and value") {
   struct Case {
     Fields changes;
     std::string field, said;
@@ -234,7 +234,7 @@ TEST_CASE("a model is greedy unless it says do_sample") {
         std::string::npos);
 }
 
-TEST_CASE("files that are absent or not JSON are errors that name them") {
+TEST_CASE("a file that is absent or not JSON is an error that names it") {
   const auto error_of = [](const std::string& dir) -> std::string {
     try {
       (void)open_model(dir);

@@ -1,4 +1,4 @@
-// The least work of operations, against sums by hand and against a published count.
+// The minimum work of operations, against sums made by hand and a published count.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ Tensor floats(int64_t rows, int64_t cols) { return shape(DType::kF32, rows, cols
 Tensor ints(int64_t rows) { return shape(DType::kI32, rows, 1); }
 
 struct Run {
-  int context, count;  // positions up to the last token, and tokens computed
+  int context, count;  // length of the context, and number of its last tokens that are computed
 };
 
 Batch batch_of(const std::vector<Run>& runs) {
@@ -35,7 +35,7 @@ Batch batch_of(const std::vector<Run>& runs) {
 TEST_CASE("work: what an operation moves is counted once") {
   CHECK(work_of({bf16s(3, 5), floats(1, 7), ints(2)}).bytes == 30 + 28 + 8);
   CHECK(work_of({bf16s(3, 5)}).flops == 0);
-  // Three rows of the table, not its thousand.
+  // Reads three rows of the table, not all thousand.
   CHECK(embed_work(bf16s(1000, 8), ints(3), floats(3, 8)).bytes == 48 + 12 + 96);
   // k and v read, the slots, and both written in the cache's type.
   const KvLayer cache = {.k = bf16s(100, 8), .v = bf16s(100, 8), .kv_heads = 1, .head_dim = 8};
@@ -68,7 +68,7 @@ TEST_CASE("work: attention reads each key once and pairs it with every query tha
   const KvLayer cache = {.k = bf16s(100, 16), .v = bf16s(100, 16), .kv_heads = 2, .head_dim = 5};
   const OpWork work = attention_work(floats(3, 20), cache, all,
                                      {.heads = 4, .kv_heads = 2, .head_dim = 5}, floats(3, 20));
-  CHECK(work.bytes == 2 * 240 + 2 * 7 * 2 * 5 * 2);  // heads as they are, not as they are padded
+  CHECK(work.bytes == 2 * 240 + 2 * 7 * 2 * 5 * 2);  // without the padding of heads
   CHECK(work.flops == 4 * 12 * 4 * 5);
 }
 

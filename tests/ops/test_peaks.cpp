@@ -1,4 +1,4 @@
-// The machine's peaks by a backend that takes a known time.
+// Measuring peaks on a backend whose calls take known times.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace pagedinfer {
 namespace {
 
-// Gives its times one after the other: of each mark, the seconds since the one before it.
+// Returns given times, one for each mark: the seconds since the mark before.
 class Schedule {
  public:
   explicit Schedule(std::vector<double> seconds) : seconds_(std::move(seconds)) {}
@@ -28,7 +28,8 @@ class Schedule {
 
 TEST_CASE("peaks: the fastest of several rounds counts, reads and writes of a copy") {
   const auto ops = make_cpu_ops({});
-  // A round is a mark before the work and one behind it. The first of the three copies is short.
+  // A round has a mark before the work and one after it. The first of the three copies is the
+  // fastest.
   Schedule clock({9, 0.25, 9, 1, 9, 1, 9, 2, 9, 0.5, 9, 2});
   const DevicePeaks peaks =
       measure_peaks(*ops, DType::kBF16, {.copied_bytes = 8 << 20, .rows = 4, .width = 8},

@@ -1,5 +1,5 @@
-// Timing a step's calls: exact numbers of a clock that only the calls move, the least time of a
-// known model's step, and that nothing computed changes.
+// Timing the calls of a step: exact times by a clock that only the calls advance, the minimum time
+// of a known model's step, and that timing changes no result.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace pagedinfer {
 namespace {
 
-// Has shapes but no memory; each call takes the seconds that it was told to.
+// A device with shapes but no memory, whose calls advance the clock by given seconds.
 class SlowSteps final : public IdleSteps {
  public:
   double now = 0;
@@ -43,7 +43,7 @@ class SlowSteps final : public IdleSteps {
   }
   bool may_replay() const override { return replays; }
   Tensor run(const BatchView&, const std::function<Tensor()>& queue) override {
-    if (++num_replayed % 3 == 1) return queue();  // to make a piece of it
+    if (++num_replayed % 3 == 1) return queue();  // captures the step
     now += 2;
     return {};
   }
@@ -127,7 +127,7 @@ TEST_CASE("timing: operations have their own seconds, and gaps all the others") 
   CHECK_FALSE(scene.steps[1].decode_only);
 }
 
-TEST_CASE("timing: there is no gap where there was no work") {
+TEST_CASE("timing: a step after an idle time has no gap") {
   Scene scene;
   for (int i = 0; i < 3; ++i) {
     scene.slow.now += 10;
@@ -142,7 +142,7 @@ TEST_CASE("timing: there is no gap where there was no work") {
   CHECK(scene.steps[2].gap == 10);
 }
 
-TEST_CASE("timing: steps that draw nothing are known with the next that does") {
+TEST_CASE("timing: a step that draws nothing is reported with the next that does") {
   Scene scene;
   scene.ops.stage(batch_of(1, 4, 4, 0));
   scene.norm(3);
@@ -157,7 +157,7 @@ TEST_CASE("timing: steps that draw nothing are known with the next that does") {
   CHECK(scene.steps[1].gap == 7);
 }
 
-TEST_CASE("timing: a step is known when its tokens are, with the next one on its way") {
+TEST_CASE("timing: a step is reported when its tokens are collected, with the next one in flight") {
   Scene scene;
   scene.ops.stage(batch_of(1, 1, 1, 1));
   scene.norm(3);
@@ -167,7 +167,7 @@ TEST_CASE("timing: a step is known when its tokens are, with the next one on its
   scene.norm(5);
   const StepProtocol::Ticket second = scene.ops.sample({}, {});
   CHECK(scene.steps.empty());
-  for (int times = 0; times < 2; ++times) {  // the second time tells nothing new
+  for (int times = 0; times < 2; ++times) {  // the second time reports nothing new
     scene.ops.collect(first, {});
     REQUIRE(scene.steps.size() == 1);
     CHECK(scene.steps[0].ops.at(0).seconds == 3);
@@ -178,7 +178,7 @@ TEST_CASE("timing: a step is known when its tokens are, with the next one on its
   CHECK(scene.steps[1].gap == 2);
 }
 
-TEST_CASE("timing: a call or a mark that throws leaves the others' times as they are") {
+TEST_CASE("timing: a call or a mark that throws does not change the times of others") {
   for (const bool mark_throws : {false, true}) {
     Scene scene;
     scene.ops.stage(batch_of(1, 1, 1, 1));

@@ -1,4 +1,4 @@
-// Attention problems and the many ways to compute one through Ops.
+// Attention inputs, and the many ways to divide their computation into steps, chunks and blocks.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ struct AttentionShape {
 // One sequence: its queries, keys and values, as the model would compute them.
 struct AttentionSequence {
   int tokens;
-  std::vector<float> q, k, v;  // (tokens, heads * dim), (tokens, kv_heads * dim) twice
+  std::vector<float> q, k, v;  // (tokens, heads * dim); (tokens, kv_heads * dim) each
 
   AttentionSequence(Random& random, const AttentionShape& shape, int num_tokens)
       : tokens(num_tokens),
         q(random.normals(static_cast<size_t>(tokens) * shape.heads * shape.dim, 2)),
         k(random.normals(static_cast<size_t>(tokens) * shape.kv_heads * shape.dim)),
         v(random.normals(k.size())) {
-    if (shape.cache == DType::kBF16) {  // what the cache rounds is rounded already
+    if (shape.cache == DType::kBF16) {  // rounded here, so that the cache changes nothing
       for (auto* x : {&k, &v}) {
         for (float& a : *x) a = from_bits(bits_of(a) & 0xffff0000);
       }
@@ -35,17 +35,17 @@ struct AttentionSequence {
   }
 };
 
-// How a run computes the sequences. A chunk of 0 means random sizes.
+// How a run computes the sequences. chunk 0: chunks of random sizes.
 struct AttentionRun {
   CpuIsa isa;
   int threads, block_size, chunk;
 };
 
-// The steps in which sequences are computed: they advance together, each by a chunk at a time,
-// in blocks that may be scattered.
+// The steps that compute the sequences: in each step every unfinished sequence advances by a chunk.
+// Blocks may be scattered in the cache.
 class AttentionSteps {
  public:
-  // What the queries, keys and values of one step are, a row per token.
+  // One step: its batch, and the queries, keys and values of its tokens, a row each.
   struct Step {
     Batch batch = {};
     std::vector<float> q = {}, k = {}, v = {};
@@ -75,10 +75,10 @@ class AttentionSteps {
     num_positions_ = offset + int64_t{num_blocks} * block_size;
   }
 
-  // That the cache needs to have.
+  // Number of positions that the cache must have.
   int64_t num_positions() const { return num_positions_; }
 
-  // False: all sequences are at their ends.
+  // Makes the next step. False: all sequences are finished.
   bool next(Step& step) {
     step = {.batch = {.query_starts = {0}, .max_blocks = max_blocks_, .block_size = block_size_}};
     Batch& batch = step.batch;
@@ -112,10 +112,10 @@ class AttentionSteps {
     return !step.taking_part.empty();
   }
 
-  // Calls poison(position) for what the windows of these sequences have left behind since last
-  // time.
+  // Calls poison(position) for the cache positions that have left the windows of these sequences
+  // since the last call.
   template <class Poison>
-  void leave_behind(std::span<const int> sequences, const Poison& poison) {
+  void poison_left(std::span<const int> sequences, const Poison& poison) {
     for (const int s : sequences) {
       int& left = left_behind_[s];
       for (; shape_.window > 0 && left <= done_[s] - shape_.window; ++left) poison(slot(s, left));
@@ -144,8 +144,8 @@ class AttentionSteps {
   std::vector<int> firsts_, done_, left_behind_;
 };
 
-// The outputs of all sequences, one after the other. What no token has been written to is NaN, as
-// is what the window has left behind.
+// The output of each sequence. Cache positions that no token was written to, and positions that
+// have left the window, are NaN, so that a read of them shows.
 inline std::vector<std::vector<float>> run_attention(Random& random, const AttentionShape& shape,
                                                      std::span<const AttentionSequence> sequences,
                                                      const AttentionRun& how) {
@@ -164,7 +164,7 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
     const Tensor out = ops->scratch(DType::kF32, n, q_width);
     ops->write_kv(view(step.k, n, kv_width), view(step.v, n, kv_width), staged.slot_mapping, cache);
     ops->attention(view(step.q, n, q_width), cache, staged, steps.args(), out);
-    steps.leave_behind(step.taking_part, [&](int slot) { poison_position(cache, slot); });
+    steps.poison_left(step.taking_part, [&](int slot) { poison_position(cache, slot); });
     for (size_t i = 0; i < step.taking_part.size(); ++i) {
       std::vector<float>& to = outputs[step.taking_part[i]];
       to.insert(to.end(), out.row<float>(step.batch.query_starts[i]),

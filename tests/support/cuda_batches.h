@@ -1,4 +1,4 @@
-// Random steps of a GPU.
+// Random batches for tests of the CUDA backend.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace pagedinfer {
 
-// A step within the bounds, with the numbers that matter for its size.
+// A batch within the bounds. Its token ids and cache positions are arbitrary numbers.
 inline Batch random_batch(Random& random, const StepBounds& bounds) {
   Batch batch = {.query_starts = {0}, .block_size = bounds.block_size};
   int64_t left = bounds.tokens;
@@ -38,7 +38,7 @@ inline Batch random_batch(Random& random, const StepBounds& bounds) {
   return batch;
 }
 
-// A step within the bounds that only decodes.
+// A batch within the bounds of decodes only.
 inline Batch random_decodes(Random& random, const StepBounds& bounds) {
   Batch batch = {.query_starts = {0}, .block_size = bounds.block_size};
   const int most = static_cast<int>(std::min(bounds.sequences, bounds.tokens));

@@ -1,4 +1,4 @@
-// What the tests of the CUDA backend share. Where there is no GPU they say so and pass.
+// What the tests of the CUDA backend share. Without a GPU these tests print a message and pass.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@
 
 namespace pagedinfer {
 
-// True where there is nothing to test on.
+// True, with a message, if there is no GPU.
 inline bool skips_without_gpu() {
   const std::string problem = cuda_problem();
   if (problem.empty()) return false;
@@ -24,13 +24,14 @@ inline bool skips_without_gpu() {
   return true;
 }
 
-// Fewer random cases where a tool makes them slow: PAGEDINFER_TEST_SCALE=0.1.
+// The number of random cases, scaled by the environment variable PAGEDINFER_TEST_SCALE: 0.1 runs a
+// tenth of them under a slow tool.
 inline int gpu_trials(int trials) {
   const char* const scale = std::getenv("PAGEDINFER_TEST_SCALE");
   return scale == nullptr ? trials : std::max(1, static_cast<int>(std::atof(scale) * trials));
 }
 
-// Whether case `number` of a list is one of the fewer.
+// Whether case `number` of a list runs at this scale.
 inline bool is_gpu_case(int number) { return number % std::max(1, 10 / gpu_trials(10)) == 0; }
 
 inline constexpr int64_t kMiB = int64_t{1} << 20;
@@ -51,7 +52,7 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
   return ops;
 }
 
-// Makes every number of a position of a cache a NaN.
+// Fills the keys and values of a cache position with NaN.
 inline void poison_position(CudaOps& ops, const KvLayer& layer, int64_t slot) {
   for (const Tensor& t : {layer.k, layer.v}) {
     const std::vector<unsigned char> nans(
@@ -63,11 +64,11 @@ inline void poison_position(CudaOps& ops, const KvLayer& layer, int64_t slot) {
   }
 }
 
-// A matrix on the device inside a larger one whose other bytes must stay as they are. All of it
-// is NaN at first.
+// A matrix on the device inside a larger one that guards it: no operation may change the bytes
+// around it. All of it is NaN at first.
 class GuardedMatrix {
  public:
-  // `gap` columns lie between the rows and a few rows before and behind.
+  // `gap` guard columns follow each row; a guard row precedes and follows the matrix.
   GuardedMatrix(CudaOps& ops, DType dtype, int64_t rows, int64_t cols, int64_t gap)
       : ops_(ops), whole_(ops.allocate(dtype, rows + 2, cols + gap)) {
     const std::vector<unsigned char> nans(static_cast<size_t>(whole_.bytes()), 0xff);
@@ -109,7 +110,7 @@ class GuardedMatrix {
   Tensor whole_, view_;
 };
 
-// The values that a type can hold.
+// The values rounded to `dtype`.
 inline std::vector<float> rounded_to(DType dtype, std::vector<float> values) {
   std::vector<char> bytes(values.size() * 4);
   const auto count = static_cast<int64_t>(values.size());
@@ -118,8 +119,9 @@ inline std::vector<float> rounded_to(DType dtype, std::vector<float> values) {
   return values;
 }
 
-// Of numbers of about unit size: 1e-4 of the largest in float32; in 16 bits 1e-2 (of the number
-// itself, where that is more than 1) and a mean of `mean`.
+// Checks numbers of about unit size. float32: the error is at most 1e-4 of the largest number.
+// 16-bit types: it is at most 1e-2, relative for numbers above 1, and its relative mean at most
+// `mean`.
 inline void check_close(DType dtype, const std::vector<float>& found,
                         const std::vector<float>& expected, double mean = 1e-3) {
   REQUIRE(found.size() == expected.size());

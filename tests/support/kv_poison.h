@@ -7,7 +7,7 @@
 
 namespace pagedinfer {
 
-// Makes every number of a position of a CPU cache a NaN, those of the padding too.
+// Fills the keys and values of a position of a CPU cache with NaN, padding included.
 inline void poison_position(const KvLayer& layer, int64_t slot) {
   const uint32_t nan = layer.k.dtype == DType::kF32 ? 0x7fc00000 : 0x7fc07fc0;
   const int64_t num_dwords = layer.k.cols * size_of(layer.k.dtype) / 4;

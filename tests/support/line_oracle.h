@@ -1,4 +1,4 @@
-// The lines of an input that there are to answer, by the words of LineReader's contract.
+// A simple reference for LineReader: splits a whole input as its contract says.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct NumberedLine {
   bool operator==(const NumberedLine&) const = default;
 };
 
-// Of a line longer than `limit` the first limit + 1 bytes.
+// The lines that are not blank. Of a line longer than `limit` bytes, its first limit + 1 bytes.
 inline std::vector<NumberedLine> split(std::string_view input, int64_t limit) {
   std::vector<NumberedLine> lines;
   if (input.starts_with("\xEF\xBB\xBF")) input.remove_prefix(3);

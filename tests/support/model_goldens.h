@@ -1,4 +1,4 @@
-// What the tests against recorded logits share: reading them, and how far two rows are apart.
+// What the tests against recorded logits share: reading them, and the distance of two rows.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// A model directory loaded on the CPU, and one sequence at a time through it.
+// Runs one sequence at a time through a model on the CPU.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class ModelRunner {
         weights(load_weights(model, compute, *ops)),
         compute_(compute) {}
 
-  // Forgets what was computed before; at most `num_positions` tokens follow.
+  // Begins a new sequence of at most `num_positions` tokens.
   void start(int num_positions) {
     cache_.clear();
     for (size_t i = 0; i < model.spec.layers.size(); ++i) {
@@ -34,8 +34,8 @@ class ModelRunner {
     length_ = 0;
   }
 
-  // Computes `tokens` after those before; the logits after the ones at `wanted` (indices into
-  // `tokens`).
+  // Appends `tokens` to the sequence and computes them in one step. Returns the logits after the
+  // tokens whose indices are in `wanted`.
   std::vector<std::vector<float>> run(std::vector<TokenId> tokens, std::vector<int32_t> wanted) {
     const auto count = static_cast<int32_t>(tokens.size());
     Batch batch = {.tokens = std::move(tokens), .logit_tokens = std::move(wanted)};

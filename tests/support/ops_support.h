@@ -50,7 +50,7 @@ inline uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 inline float from_bits(uint32_t x) { return std::bit_cast<float>(x); }
 inline float widen(bf16 x) { return from_bits(static_cast<uint32_t>(x.bits) << 16); }
 
-// Equal bits; which NaN it is does not count.
+// Whether the bits are equal. All NaNs count as equal.
 inline bool same(float a, float b) { return bits_of(a) == bits_of(b) || (a != a && b != b); }
 inline int64_t count_differences(std::span<const float> a, std::span<const float> b) {
   int64_t n = a.size() != b.size();

@@ -1,5 +1,5 @@
-// What a product is, as plain loops: the definitions that every kernel must reproduce bit by bit.
-// Denormals must be zero on the calling thread.
+// Matrix products as plain loops: the definitions that every kernel must reproduce bit by bit.
+// REQUIRES: the calling thread flushes denormals to zero.
 #pragma once
 
 #include <sys/mman.h>
@@ -31,7 +31,7 @@ inline float from_f16_bits(uint16_t x) {
   return sign * (exponent ? std::ldexp(float(1024 + mantissa), exponent - 25)
                           : std::ldexp(float(mantissa), -24));
 }
-// Toward zero: any number will do.
+// Truncates: for test data any rounding will do.
 inline uint16_t f16_bits(float x) {
   const uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return 0x7e00;
@@ -42,7 +42,7 @@ inline uint16_t f16_bits(float x) {
   return static_cast<uint16_t>(sign | ((bits >> 13) - (112 << 10)));
 }
 
-// The number that is left of x when it is stored as `type`.
+// x after it was stored as `type`.
 inline float as_stored(float x, DType type) {
   if (type == DType::kBF16) return rounded(x);
   if (type == DType::kF16) return from_f16_bits(f16_bits(x));
@@ -60,7 +60,7 @@ inline void store_numbers(const float* from, int64_t n, DType type, void* to) {
   }
 }
 
-// Memory that ends where the next page cannot be read.
+// Memory whose end is followed by a page that cannot be read.
 class GuardedBytes {
  public:
   explicit GuardedBytes(size_t size) : size_(size), mapped_((size + 4095) / 4096 * 4096 + 4096) {
@@ -79,7 +79,8 @@ class GuardedBytes {
   char* base_;
 };
 
-// Both factors rounded to bfloat16. Per 32 columns one fma chain over the even, one over the odd.
+// A product of factors rounded to bfloat16: per 32 columns, one fma chain over the even columns and
+// one over the odd ones.
 inline float amx_order(const float* x, const float* w, int k) {
   float total = 0;
   for (int step = 0; step < k; step += 32) {
@@ -104,7 +105,7 @@ inline float interleaved(const float* x, const float* w, int k) {
   return lane[0];
 }
 
-// Equal bits; which NaN it is does not count.
+// Whether the bits are equal. All NaNs count as equal.
 inline int64_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
   int64_t n = a.size() != b.size();
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {

@@ -14,12 +14,12 @@
 
 namespace pagedinfer {
 
-// What families differ in. A window is in every other layer, from the first on.
+// What differs between families. Every other layer has the window, beginning with the first.
 struct TinyFamily {
   std::string architecture = "LlamaForCausalLM";
   bool qkv_bias = false, qk_norm = false, sandwich_norm = false;
   float norm_center = 1.0f;
-  std::string fields = {};  // of config.json, each behind a comma
+  std::string fields = {};  // more fields of config.json, each after a comma
 };
 
 inline TinyFamily tiny_mistral(int window) {  // in every layer
@@ -62,7 +62,7 @@ struct TinyModelOptions {
   TinyFamily family = {};
 };
 
-// A checkpoint in a directory of its own, which lives as long as this.
+// A checkpoint in a temporary directory, which the destructor removes.
 class TinyModel {
  public:
   explicit TinyModel(const TinyModelOptions& options = {});
@@ -152,7 +152,7 @@ inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.
              fmt::format("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map));
 }
 
-// Matrices keep the scale of their input about; norms multiply by around 1.
+// Weights chosen so that matrices roughly keep the scale of their input; norms multiply by about 1.
 inline TinyModel::Stored TinyModel::random_tensor(const std::string& name, int rows, int cols) {
   const bool norm = rows == 1 && name.find("norm") != std::string::npos;
   Stored stored = {name,
@@ -164,7 +164,7 @@ inline TinyModel::Stored TinyModel::random_tensor(const std::string& name, int r
   return stored;
 }
 
-// Rounded towards zero, which is good enough for random values of ordinary size.
+// Truncates, which is good enough for random values of ordinary size.
 inline std::string TinyModel::encode(float value) const {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (options_.dtype == DType::kF32) return {reinterpret_cast<const char*>(&bits), sizeof(bits)};

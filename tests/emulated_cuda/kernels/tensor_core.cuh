@@ -1,5 +1,5 @@
-// The instructions of kernels/tensor_core.cuh by their definition. A copy happens when it is
-// waited for, not before.
+// The instructions of kernels/tensor_core.cuh, by their definition. An asynchronous copy happens at
+// the latest moment, when it is waited for.
 #pragma once
 
 #include <cstdlib>
@@ -16,7 +16,8 @@ struct PendingCopy {
   const void* from;
   bool valid;
 };
-inline std::deque<std::vector<PendingCopy>>& copy_groups() {  // of this thread; the last is open
+inline std::deque<std::vector<PendingCopy>>&
+copy_groups() {  // of this thread; the last group is open
   static std::map<unsigned, std::deque<std::vector<PendingCopy>>> groups;
   auto& own = groups[threadIdx.x];
   if (own.empty()) own.emplace_back();

@@ -1,5 +1,5 @@
-// A token's attention has the same bits however it is computed, and they are those of the
-// definition: attention_by_definition() below, itself compared with attention in double.
+// However a token's attention is computed, it has the bits of the definition, which is
+// attention_by_definition() below; that function is compared with attention in double.
 #include <doctest/doctest.h>
 
 #include "tests/support/attention_support.h"

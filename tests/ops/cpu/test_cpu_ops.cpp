@@ -16,7 +16,7 @@ std::vector<CpuOptions> every_way(DType compute) {
   return ways;
 }
 
-// A matrix of random numbers in any of the file's types.
+// A matrix of random numbers in any type that a checkpoint may have.
 struct Matrix {
   Matrix(Random& random, DType dtype, int64_t rows, int64_t cols)
       : bytes(rows * cols * size_of(dtype)), tensor{bytes.data(), dtype, rows, cols, cols} {
@@ -48,7 +48,7 @@ struct Matrix {
 
 constexpr DType kFileTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
-// Everything but attention, on shapes with tails; all results one after the other.
+// Runs every operation but attention, on shapes with tails; returns all results in one vector.
 std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
   Random random{seed};
   const auto ops = make_cpu_ops(options);
@@ -155,7 +155,7 @@ TEST_CASE("embedding looks rows up and scales them") {
   }
 }
 
-TEST_CASE("a cache that cannot be had is an error that names the bytes") {
+TEST_CASE("a cache that does not fit is an error that names its bytes") {
   const auto ops = make_cpu_ops({});
   CHECK_THROWS_WITH_AS(ops->allocate_kv(DType::kF32, 8, 128, int64_t{1} << 40),
                        doctest::Contains("4503599627370496"), Error);

@@ -58,7 +58,7 @@ std::vector<float> multiply(Ops& ops, const Case& c, int first, int last) {
     products.push_back({{memory.back()->data(), c.type, n, c.k, stride},
                         {out.back().data(), DType::kF32, rows, n, n + 3}});
   }
-  // Rows of x at a stride of their own too.
+  // The rows of x are apart too.
   std::vector<float> x(size_t(rows) * (c.k + 5));
   for (int m = 0; m < rows; ++m) {
     std::copy_n(&c.x[size_t(first + m) * c.k], c.k, &x[size_t(m) * (c.k + 5)]);

@@ -1,5 +1,5 @@
-// The promise of equal bits as one number per model and compute type: it changes only with a
-// definition of an operation or with a bundled model, and then in the commit that changes these.
+// One hash of logits for each model and compute type. It changes only if the definition of an
+// operation or a bundled model changes; the commit that does so changes the number here.
 #include <doctest/doctest.h>
 
 #include "tests/support/model_runner.h"
@@ -10,8 +10,8 @@ using namespace pagedinfer;
 
 namespace {
 
-// Of the logits after every token of a sequence that crosses a segment of 256 keys: a prompt in
-// two chunks, then tokens one at a time.
+// Hashes the logits after every token of a sequence that is longer than a segment of 256 keys: a
+// prompt in two chunks, then single tokens.
 uint64_t hash_of_logits(const std::string& model, CpuIsa isa, DType compute) {
   constexpr int kPrompt = 262, kDecoded = 6;
   ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2);

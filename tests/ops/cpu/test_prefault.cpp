@@ -64,7 +64,7 @@ TEST_CASE("memory that will be written is present when the prefaulter has finish
   CHECK(num_present(memory.data(), memory.size()) == (32 << 20) / kPage);
 }
 
-TEST_CASE("what is written while memory is made present stays") {
+TEST_CASE("memory keeps what is written to it while it is faulted in") {
   const HostMemory memory(64 << 20, "a test");
   Prefaulter prefaulter;
   prefaulter.will_write(memory.data(), memory.size());
@@ -73,14 +73,14 @@ TEST_CASE("what is written while memory is made present stays") {
   CHECK(std::count(memory.data(), memory.data() + memory.size(), 7) == memory.size());
 }
 
-TEST_CASE("a prefaulter that is given up in the middle ends") {
+TEST_CASE("a prefaulter that is destroyed with work left ends") {
   const HostMemory memory(int64_t{256} << 20, "a test");
   Prefaulter prefaulter;
   prefaulter.will_write(memory.data(), memory.size());
   prefaulter.will_read(memory.data(), memory.size());
 }
 
-TEST_CASE("what the largest step fills of a cache is present before it is written") {
+TEST_CASE("the part of a cache that the largest step fills is faulted in ahead") {
   if (!can_prefault()) return;
   const auto ops = make_cpu_ops({.num_threads = 1});
   const int heads = 8, dim = 64, step_tokens = 512;
@@ -99,7 +99,7 @@ TEST_CASE("what the largest step fills of a cache is present before it is writte
   CHECK(num_present(layer.k.data, layer.k.bytes()) < layer.k.bytes() / kPage);
 }
 
-TEST_CASE("a step that may hold the longest prompt makes little of the cache present ahead") {
+TEST_CASE("if a step may hold the longest prompt, little of the cache is faulted in ahead") {
   if (!can_prefault()) return;
   auto ops = make_cpu_ops({.num_threads = 1});
   const int64_t positions = 131072, used = 2048 + kSpanPositions;

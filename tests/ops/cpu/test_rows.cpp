@@ -39,7 +39,7 @@ void check_length(Random& random, int n) {
 
   for (const Kernels* k : usable_kernels()) {
     INFO(k->name << ", length " << n);
-    // One more element, which nothing may write.
+    // One guard element, which must not change.
     const auto is = [&](const std::vector<float>& right, const std::function<void(float*)>& f) {
       std::vector<float> y(n + 1, 77.0f);
       f(y.data());
@@ -113,7 +113,7 @@ TEST_CASE("a bias is added to every row, and so it is by a backend that leaves i
   }
 }
 
-TEST_CASE("norm, rotation and writing in one pass are what they are one after the other") {
+TEST_CASE("norm, rotation and writing in one pass equal the three separate operations") {
   Random random{11};
   for (int round = 0; round < 40; ++round) {
     const int dim = 2 * random.between(1, 40), kv_heads = random.between(1, 3);

@@ -39,7 +39,7 @@ float weight(float logit, float largest, float temperature) {
   return y;
 }
 
-// Step by step as the words of the definition say, over the whole vocabulary.
+// The definition, step by step over the whole vocabulary.
 TokenId draw_plainly(const Case& c) {
   const FlushDenormals guard;
   const SamplingParams& params = c.params;
@@ -209,7 +209,7 @@ TEST_CASE("a draw is that of the plain implementation, on every instruction set"
   CHECK(filtered > 1000);
 }
 
-TEST_CASE("a sampler carries nothing from one row to the next") {
+TEST_CASE("a draw does not depend on the rows drawn before") {
   Random random{12};
   const FlushDenormals guard;
   Sampler reused(kPortableKernels);

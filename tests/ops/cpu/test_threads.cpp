@@ -29,7 +29,7 @@ TEST_CASE("a pool runs every task once, on distinct workers at a time") {
   }
 }
 
-TEST_CASE("what tasks wrote is seen by the caller, also after the pool slept") {
+TEST_CASE("the caller sees what tasks wrote, also after the pool slept") {
   ThreadPool pool(3);
   std::vector<int64_t> values(1000);
   for (int round = 0; round < 20; ++round) {
@@ -54,7 +54,7 @@ TEST_CASE("tasks compute without denormals and leave the caller's mode alone") {
   CHECK((_mm_getcsr() & 0x8040) == (before & 0x8040));
 }
 
-TEST_CASE("an arena gives disjoint aligned pieces and settles on one chunk") {
+TEST_CASE("an arena gives disjoint aligned pieces and ends with one chunk") {
   Arena arena;
   for (int step = 0; step < 3; ++step) {
     arena.reset();

@@ -1,13 +1,14 @@
-// Attention on a GPU: near the CPU's for any heads, window, blocks and chunks, and its own bits
-// whatever the chunks, the blocks and the company.
+// Attention on a GPU: it is close to the CPU's for any heads, window, blocks and chunks, and its
+// bits do not depend on chunks, blocks or the rest of the batch.
 #include "tests/support/attention_support.h"
 #include "tests/support/cuda_support.h"
 
 namespace pagedinfer {
 namespace {
 
-// As run_attention(), on a GPU: all sequences advance together by chunks (0: of random sizes), in
-// scattered blocks, with NaN where no token was written and behind the window.
+// run_attention() on a GPU: all sequences advance together by chunks (0: of random sizes), in
+// scattered blocks. Cache positions that no token was written to, or that have left the window, are
+// NaN.
 std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape& shape,
                                            std::span<const AttentionSequence> sequences,
                                            int block_size, int chunk, bool deterministic) {
@@ -50,7 +51,7 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
     std::vector<float> values(static_cast<size_t>(n * q_width));
     gpu->read(out, bytes.data());
     convert(bytes.data(), out.dtype, values.data(), DType::kF32, n * q_width);
-    steps.leave_behind(step.taking_part, [&](int slot) { poison_position(*gpu, cache, slot); });
+    steps.poison_left(step.taking_part, [&](int slot) { poison_position(*gpu, cache, slot); });
     for (size_t i = 0; i < step.taking_part.size(); ++i) {
       std::vector<float>& to = outputs[step.taking_part[i]];
       to.insert(to.end(), &values[int64_t{step.batch.query_starts[i]} * q_width],
@@ -85,7 +86,7 @@ std::vector<AttentionSequence> random_sequences(Random& random, const AttentionS
 
 }  // namespace
 
-TEST_CASE("on a GPU: attention is near the CPU's") {
+TEST_CASE("on a GPU: attention is close to the CPU's") {
   if (skips_without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (int trial = 0; trial < gpu_trials(15); ++trial) {
@@ -108,7 +109,7 @@ TEST_CASE("on a GPU: attention is near the CPU's") {
   }
 }
 
-TEST_CASE("on a GPU: chunks, blocks and company do not change attention's bits") {
+TEST_CASE("on a GPU: chunks, blocks and the rest of the batch do not change attention's bits") {
   if (skips_without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (int trial = 0; trial < gpu_trials(8); ++trial) {

@@ -1,5 +1,6 @@
 // Every operation of the CUDA backend against the CPU's, over random shapes, strides and
-// alignments, with NaN where nothing was written and bytes around that must stay.
+// alignments. Memory that was not written is NaN, and guard bytes around the results must not
+// change.
 #include <numeric>
 
 #include "tests/support/cuda_support.h"
@@ -67,7 +68,7 @@ void compare(uint64_t seed, const Trial& trial, int trials = kTrials) {
   }
 }
 
-// Rows that vector loads can take and rows that they cannot.
+// Columns with and without 16-byte alignment of the rows.
 int64_t random_cols(Random& random) {
   return random.below(2) ? 8 * random.between(1, 300) : random.between(1, 2000);
 }
@@ -220,7 +221,7 @@ TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the 
   }
 }
 
-TEST_CASE("on a GPU: what a deterministic run's bits depend on has a name") {
+TEST_CASE("on a GPU: arithmetic_name() names what the bits of a deterministic run depend on") {
   if (skips_without_gpu()) return;
   const auto gpu = make_gpu(spec_of(4, 2, 64), {});
   const std::string name = gpu->arithmetic_name();
@@ -307,7 +308,7 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
   });
 }
 
-TEST_CASE("on a GPU: what is uploaded arrives, converted, whatever the size of the pieces") {
+TEST_CASE("on a GPU: uploads arrive converted, whatever the size of their pieces") {
   compare(
       8,
       [](Random& random, CudaOps& gpu, Ops&, DType dtype) {

@@ -1,4 +1,4 @@
-// Steps on tokens that the host has not seen: what stands for a drawn token is that token.
+// Steps on placeholder tokens: the device computes with the tokens that they stand for.
 #include <algorithm>
 #include <functional>
 
@@ -57,8 +57,8 @@ Batch batch_of(const std::vector<TokenId>& tokens) {
   return batch;
 }
 
-// The same steps on two devices: one is told every token and asked at once what it drew, the other
-// is told what stands for a token and asked when its next step is on its way.
+// Runs the same steps on two devices. One gets every token and is asked at once what it drew; the
+// other gets placeholder tokens and is asked when its next step is in flight.
 void check_unseen_tokens(const Device& told, const Device& blind, Random& random) {
   StepProtocol::Ticket before = 0;
   std::vector<TokenId> drawn;  // by the step before
@@ -133,14 +133,14 @@ Device on_gpu(CudaOps& ops) {
 
 }  // namespace
 
-TEST_CASE("what stands for a drawn token is that token, seen or not") {
+TEST_CASE("a placeholder token is computed as the token it stands for") {
   const auto told = make_cpu_ops({.isa = available_isas().back()});
   const auto blind = make_cpu_ops({.isa = available_isas().back()});
   Random random{91};
   check_unseen_tokens(on_cpu(*told), on_cpu(*blind), random);
 }
 
-TEST_CASE("on a GPU: what stands for a drawn token is that token, seen or not") {
+TEST_CASE("on a GPU: a placeholder token is computed as the token it stands for") {
   if (skips_without_gpu()) return;
   ModelSpec spec;
   spec.vocab = kVocab;

@@ -1,5 +1,5 @@
-// The engine on a GPU: nobody waits for the device but for the tokens, so what is queued for one
-// step and overwritten by the next shows as a wrong answer.
+// The engine on a GPU, where the host waits only for tokens: a buffer of one step that the next
+// step overwrites too early shows as a wrong answer.
 #include <algorithm>
 
 #include "kv/paged_pool.h"

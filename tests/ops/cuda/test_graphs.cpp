@@ -1,5 +1,5 @@
-// Steps that only decode, queued as graphs on a GPU: the bits of steps that are queued as they
-// come.
+// Decode steps that are replayed as graphs on a GPU: they have the bits of steps that are queued
+// eagerly.
 #include "model/decoder.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -38,7 +38,7 @@ struct Side {
     const Tensor all =
         ops->run(view, [&] { return forward(model.spec, weights, cache, view, *ops, *ops); });
     const Tensor own = {all.data, all.dtype, batch.num_logits(), all.cols, all.stride};
-    // What is taken next is not where the logits are.
+    // The next piece of scratch does not overlap the logits.
     const Tensor next = ops->scratch(DType::kF32, 1, kMiB / 4);
     const auto* const logits = static_cast<const char*>(all.data);
     const auto* const behind = static_cast<const char*>(next.data);
@@ -74,7 +74,7 @@ struct Sequences {
     for (int i = 0; i < num_tokens; ++i) one.tokens.push_back(random.below(vocab));
   }
 
-  // All that is not done yet of the first `count` sequences.
+  // A step of all tokens of the first `count` sequences that are not computed yet.
   Batch next(int count) {
     Batch batch = {.query_starts = {0}, .block_size = kBlockSize};
     for (int s = 0; s < count; ++s) {
@@ -122,7 +122,7 @@ void compare(const LoadedModel& model, DType compute, int seed) {
   };
   const auto add = [&](int length) {
     sequences.add(random, length, static_cast<int>(model.spec.vocab));
-    step(static_cast<int>(sequences.all.size()));  // beside the others' next tokens
+    step(static_cast<int>(sequences.all.size()));  // together with the next tokens of the others
   };
   add(251);  // soon two segments
   add(17);
@@ -134,7 +134,7 @@ void compare(const LoadedModel& model, DType compute, int seed) {
 
   const GraphCounts none = plain.ops->graph_counts(), counts = graphs.ops->graph_counts();
   CHECK(none.queued + none.recorded + none.replayed + none.failed == 0);
-  // Steps with prompts in them are not among those.
+  // The counts leave out steps with prompts.
   CHECK(counts.queued + counts.recorded + counts.replayed == num_decodes);
   CHECK(counts.failed == 0);
   CHECK(counts.recorded >= 4);
@@ -148,7 +148,7 @@ TinyModelOptions shape_of_model(int head_dim) {
 
 }  // namespace
 
-TEST_CASE("on a GPU: a replayed step gives the bits of one that is queued as it comes") {
+TEST_CASE("on a GPU: a replayed step has the bits of one that is queued eagerly") {
   if (skips_without_gpu()) return;
   for (const int head_dim : {64, 20}) {  // with and without tensor cores
     const TinyModel files(shape_of_model(head_dim));
@@ -158,7 +158,7 @@ TEST_CASE("on a GPU: a replayed step gives the bits of one that is queued as it 
   }
 }
 
-TEST_CASE("on a GPU: a step that cannot be recorded is queued as it comes") {
+TEST_CASE("on a GPU: a step that cannot be captured is queued eagerly") {
   if (skips_without_gpu()) return;
   const TinyModel files(shape_of_model(64));
   const LoadedModel model = open_model(files.dir());
@@ -178,7 +178,7 @@ TEST_CASE("on a GPU: a step that cannot be recorded is queued as it comes") {
       const Tensor logits =
           forward(model.spec, side.weights, side.cache, view, *side.ops, *side.ops);
       read.assign(static_cast<size_t>(logits.rows * logits.cols), 0);
-      side.ops->read(logits, read.data());  // waits, which a recording cannot
+      side.ops->read(logits, read.data());  // waits, which a capture does not allow
       return logits;
     });
     CHECK(times == (i == 1 ? 2 : 1));

@@ -1,4 +1,4 @@
-// Memory and products of the CUDA backend, as far as they need neither a GPU nor the toolkit.
+// The parts of the CUDA backend that need neither a GPU nor the CUDA toolkit.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,7 @@ To converted(From from, DType from_type, DType to_type) {
   return to;
 }
 
-// The 16-bit number nearest to x, the even one of two as near, by looking at all of them.
+// The 16-bit number nearest to x (of two, the even one), found by trying all of them.
 uint16_t nearest(const std::map<double, uint16_t>& values, double x) {
   const auto above = values.lower_bound(x);
   if (above == values.begin()) return above->second;
@@ -117,7 +117,7 @@ TEST_CASE("pieces of the device's memory never overlap, and a full arena stays a
   }
 }
 
-TEST_CASE("weights that follow each other in the arena are one matrix") {
+TEST_CASE("adjacent weights in the arena are one matrix") {
   DeviceArena arena(1 << 20);
   const int64_t q = *arena.take_permanent(96 * 24 * 2), k = *arena.take_permanent(16 * 24 * 2);
   CHECK(k == q + 96 * 24 * 2);
@@ -127,7 +127,7 @@ namespace {
 
 struct FakeProducts {
   std::vector<char> memory = std::vector<char>(1 << 16);
-  // `gap` bytes behind each weight, `space` columns behind each output.
+  // `gap` bytes after each weight, `space` columns after each output.
   std::vector<Product> make(std::vector<int64_t> outputs, int64_t k, int64_t rows, int64_t gap,
                             int64_t space) {
     const int64_t width =
@@ -165,7 +165,7 @@ TEST_CASE("products are one only if their weights and their outputs are adjacent
   CHECK(num_fusible(mixed) == 1);
 }
 
-TEST_CASE("an algorithm's bucket holds the rows, and a deterministic choice knows no rows") {
+TEST_CASE("an algorithm's bucket holds the rows, and a deterministic choice ignores them") {
   FakeProducts fake;
   int64_t last = 0;
   std::set<int64_t> buckets;
@@ -190,7 +190,7 @@ TEST_CASE("an algorithm's bucket holds the rows, and a deterministic choice know
   CHECK(fixed.size() == 1);
 }
 
-TEST_CASE("an algorithm is looked at for the fewest and the most rows that it is chosen for") {
+TEST_CASE("an algorithm is checked for the minimum and maximum number of rows of its bucket") {
   for (int64_t rows = 1; rows <= 4096; ++rows) {
     const std::vector<int64_t> checked = rows_to_check({.rows = rows_bucket(rows)}, false);
     const auto [least, most] = std::minmax_element(checked.begin(), checked.end());
@@ -203,7 +203,7 @@ TEST_CASE("an algorithm is looked at for the fewest and the most rows that it is
   CHECK(*std::max_element(checked.begin(), checked.end()) >= 8192);
 }
 
-TEST_CASE("what a product may assume of alignment is what pointer and rows have") {
+TEST_CASE("the alignment that a product assumes is that of the pointer and the rows") {
   alignas(512) static char memory[4096];
   CHECK(alignment_of({memory, DType::kBF16, 3, 128, 128}) == 256);
   CHECK(alignment_of({memory + 16, DType::kBF16, 3, 128, 128}) == 16);

@@ -177,7 +177,7 @@ TEST_CASE("on a GPU: a tiny model of each family is the CPU's") {
   }
 }
 
-TEST_CASE("on a GPU: made-up weights of a large model's shapes are the CPU's") {
+TEST_CASE("on a GPU: dummy weights of a large model's shapes are the CPU's") {
   if (skips_without_gpu()) return;
   const TempDir dir;
   write_file(dir / "config.json", R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 1024,

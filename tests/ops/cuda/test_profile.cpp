@@ -44,7 +44,7 @@ std::vector<TokenId> tokens_of(const LoadedModel& model, const Weights& weights,
 
 }  // namespace
 
-TEST_CASE("on a GPU marks take turns with work, and are taken in their order") {
+TEST_CASE("on a GPU marks are queued between the work and are taken in order") {
   if (skips_without_gpu()) return;
   const auto ops = make_cuda_ops({});
   const StepBounds bounds = {.tokens = 16,
@@ -75,7 +75,7 @@ TEST_CASE("on a GPU marks take turns with work, and are taken in their order") {
   CHECK(seconds[2] >= 0);
   timer->take({seconds.data(), 1});
   CHECK(seconds[0] > 0);
-  timer->mark();  // an event that was one before
+  timer->mark();  // reuses an event
   timer->take({seconds.data(), 1});
   CHECK(seconds[0] >= 0);
   ops->read(to, found.data());
@@ -95,7 +95,7 @@ TEST_CASE("on a GPU the peaks are numbers") {
   }
 }
 
-TEST_CASE("on a GPU a profile changes no token, and times replayed steps as one piece") {
+TEST_CASE("on a GPU a profile changes no token, and times a replayed step as one operation") {
   if (skips_without_gpu()) return;
   const TinyModel files({.seed = 21, .head_dim = 64, .dtype = DType::kBF16});
   const LoadedModel model = open_model(files.dir());

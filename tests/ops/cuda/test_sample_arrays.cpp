@@ -1,4 +1,4 @@
-// What the CUDA backend copies to the device to sample by.
+// The arrays that the CUDA backend copies to the device for sampling.
 #include <map>
 #include <set>
 #include <span>

@@ -79,7 +79,7 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
     }
   }
   MESSAGE(differences << " of " << drawn << " tokens differ");
-  // The last bits of exp and of the sums may differ where a draw falls between two tokens.
+  // The last bits of exp and of sums may differ, which shows if a draw falls between two tokens.
   CHECK(differences <= drawn / 500);
 }
 

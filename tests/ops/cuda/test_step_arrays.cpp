@@ -1,4 +1,4 @@
-// What a step of the CUDA backend copies to the device.
+// The arrays that the CUDA backend copies to the device for a step.
 #include <cstring>
 #include <vector>
 
@@ -39,7 +39,7 @@ struct Packed {
   }
 };
 
-// Numbers and then `count` times the filler.
+// The numbers, then `count` times the filler.
 std::vector<int32_t> followed_by(std::vector<int32_t> numbers, int64_t count, int32_t filler) {
   numbers.insert(numbers.end(), static_cast<size_t>(count), filler);
   return numbers;

@@ -1,4 +1,4 @@
-// Which steps are queued as they come, recorded or replayed, on a device that only notes down.
+// Which steps are queued eagerly, captured or replayed, on a device that only logs the calls.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 enum class Fault { kNone, kBegin, kQueue, kEnd, kLaunch, kLost };
 
-// A step is a number. Graphs do what was recorded, once for each launch.
+// A device whose steps are numbers. A graph logs what was captured, once for each launch.
 struct Device {
   std::vector<int> done = {};
   std::vector<int>* recording = nullptr;
@@ -89,7 +89,7 @@ struct Rig {
       return 10 * shape;
     });
   }
-  // Runs a step of the shape; in which way it was queued.
+  // Runs a step of the shape. Returns how it was queued.
   char way_of(int shape) {
     const GraphCounts before = graphs.counts();
     const size_t done = device.done.size();
@@ -106,7 +106,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("the second step of a shape is recorded, later ones are replayed") {
+TEST_CASE("the second step of a shape is captured, later ones are replayed") {
   Rig rig(8);
   for (const auto& [shape, way] : {std::pair{1, 'q'},
                                    {2, 'q'},
@@ -125,7 +125,7 @@ TEST_CASE("the second step of a shape is recorded, later ones are replayed") {
   CHECK(!rig.device.broken);
 }
 
-TEST_CASE("a step whose graph fails is queued as it comes, and its shape from then on") {
+TEST_CASE("a step whose graph fails is queued eagerly, and so are all later ones of its shape") {
   for (const Fault fault : {Fault::kBegin, Fault::kQueue, Fault::kEnd, Fault::kLaunch}) {
     Rig rig(8);
     CHECK(rig.way_of(1) == 'q');
@@ -145,7 +145,7 @@ TEST_CASE("a step whose graph fails is queued as it comes, and its shape from th
   }
 }
 
-TEST_CASE("graphs that fail with every shape are not tried for ever") {
+TEST_CASE("after several failures no graph is tried any more") {
   Rig rig(1000);
   rig.device.fault = Fault::kEnd;
   for (int shape = 0; shape < 100; ++shape) {
@@ -155,7 +155,7 @@ TEST_CASE("graphs that fail with every shape are not tried for ever") {
   CHECK(rig.graphs.counts().failed <= 10);
 }
 
-TEST_CASE("a device that is lost while a step is recorded is lost at once") {
+TEST_CASE("a device that is lost during a capture is reported at once") {
   Rig rig(8);
   rig.run(1);
   rig.device.fault = Fault::kLost;
@@ -164,7 +164,7 @@ TEST_CASE("a device that is lost while a step is recorded is lost at once") {
   CHECK(rig.device.done.size() == 1);
 }
 
-TEST_CASE("a step that fails by itself throws, and its shape is not thought of as met") {
+TEST_CASE("a step that fails without a graph throws, and its shape counts as new") {
   Device device;
   Recorder recorder{device};
   StepGraphs<int, int, Recorder> graphs(4);
@@ -173,12 +173,12 @@ TEST_CASE("a step that fails by itself throws, and its shape is not thought of a
   CHECK_THROWS_AS(graphs.run(1, recorder, fail), Error);
   CHECK(graphs.run(1, recorder, succeed) == 5);
   CHECK(graphs.counts().recorded == 0);
-  CHECK_THROWS_AS(graphs.run(1, recorder, fail), Error);  // twice: recorded and as it comes
+  CHECK_THROWS_AS(graphs.run(1, recorder, fail), Error);  // twice: captured and eagerly
   CHECK(device.recording == nullptr);
   CHECK(graphs.run(1, recorder, succeed) == 5);
 }
 
-TEST_CASE("the shapes last used are kept, and no graph goes while it may run") {
+TEST_CASE("the most recently used shapes are kept, and no graph is destroyed while it may run") {
   Random random{3};
   for (int run = 0; run < 200; ++run) {
     const auto most = static_cast<size_t>(random.between(1, 6));
@@ -204,7 +204,7 @@ TEST_CASE("the shapes last used are kept, and no graph goes while it may run") {
   }
 }
 
-TEST_CASE("whatever fails, every step is done once") {
+TEST_CASE("every step runs exactly once, whatever fails") {
   Random random{4};
   for (int run = 0; run < 300; ++run) {
     Rig rig(static_cast<size_t>(random.between(1, 5)));

@@ -1,4 +1,4 @@
-// What a GPU's memory plan says is enough for any step of the run.
+// The memory plan of a GPU is enough for every step of the run.
 #include <doctest/doctest.h>
 
 #include "kernels/attention.h"
@@ -27,12 +27,12 @@ class ArenaSteps final : public IdleSteps {
  private:
   DeviceArena& arena_;
   DType activation_;
-  std::vector<char> memory_ = std::vector<char>(1 << 20);  // nobody looks into it
+  std::vector<char> memory_ = std::vector<char>(1 << 20);  // never read
 };
 
 }  // namespace
 
-TEST_CASE("what is planned of a GPU's memory is enough for every step") {
+TEST_CASE("the memory planned on a GPU is enough for every step") {
   Random random{81};
   for (int run = 0; run < 60; ++run) {
     ModelSpec spec;

@@ -1,4 +1,4 @@
-// The few shapes that steps are filled up to, so that they can be queued again.
+// The few shapes that decode steps are padded to, so that their graphs can be replayed.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -19,7 +19,7 @@ StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
 
 }  // namespace
 
-TEST_CASE("numbers of rows are filled up by less than a half, or an eighth if there are many") {
+TEST_CASE("padding adds less than half the rows, or less than an eighth if there are many") {
   for (int64_t rows = 1; rows < 3000; ++rows) {
     const int64_t full = decode_rows(rows);
     CHECK(full >= rows);
@@ -33,7 +33,7 @@ TEST_CASE("numbers of rows are filled up by less than a half, or an eighth if th
   CHECK(up_to_256.size() == 35);
 }
 
-TEST_CASE("a bucket holds its count, and counts of one bucket lie side by side") {
+TEST_CASE("a bucket is at least its count, and buckets are ascending ranges of counts") {
   Random random{5};
   for (int64_t count = 0; count < 5000; ++count) {
     const int64_t shares = int64_t{1} << random.below(6), least = int64_t{1} << random.below(5);
@@ -46,7 +46,7 @@ TEST_CASE("a bucket holds its count, and counts of one bucket lie side by side")
   }
 }
 
-TEST_CASE("a filled-up step holds the step and is within the bounds") {
+TEST_CASE("a padded step holds the step and is within the bounds") {
   Random random{6};
   for (int run = 0; run < 2000; ++run) {
     const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 8 : 150);
@@ -71,7 +71,7 @@ TEST_CASE("a filled-up step holds the step and is within the bounds") {
     CHECK(full.large_items >= own.large_items);
     CHECK(full.small_combines >= own.small_combines);
     CHECK(full.large_combines >= own.large_combines);
-    // Nothing is launched that has nothing to do.
+    // No kernel is launched without work.
     CHECK((full.small_items > 0) == (own.small_items > 0));
     CHECK((full.large_items > 0) == (own.large_items > 0));
     CHECK((full.small_combines > 0) == (own.small_combines > 0));
