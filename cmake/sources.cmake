@@ -23,6 +23,7 @@ set(pagedinfer_core_sources
   src/request/request_parser.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp
+  src/output/line_window.cpp
   src/output/merge.cpp
   src/output/output_file.cpp
   src/output/part_file.cpp

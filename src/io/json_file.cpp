@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -30,12 +29,10 @@ simdjson::padded_string load(const std::string& path) {
   struct stat status = {};
   if (fstat(file.fd, &status) != 0) throw cannot_read(path, errno);
   simdjson::padded_string text(static_cast<size_t>(status.st_size));
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t count = read(file.fd, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw cannot_read(path, errno);
-    if (count == 0) throw Error(fmt::format("{}: was truncated while it was read", path));
-    done += static_cast<size_t>(count);
+  const ssize_t count = read_at(file.fd, 0, text.data(), text.size());
+  if (count < 0) throw cannot_read(path, errno);
+  if (static_cast<size_t>(count) < text.size()) {
+    throw Error(fmt::format("{}: was truncated while it was read", path));
   }
   return text;
 }

@@ -13,6 +13,6 @@ namespace pagedinfer {
 // Returns the offset behind the last line taken; 0 if there is no such file. Holds one line in
 // memory at a time. Throws Error if the file cannot be read.
 int64_t scan_lines(const std::string& path, int64_t begin,
-                   const std::function<bool(std::string_view line, int64_t place)>& take);
+                   const std::function<bool(std::string_view line, int64_t offset)>& take);
 
 }  // namespace pagedinfer

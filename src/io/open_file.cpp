@@ -69,6 +69,18 @@ int open_with_reader(const std::string& path, int stop_fd) {
 
 OpenFile::OpenFile(const std::string& path) : fd(open_regular(path)) {}
 
+ssize_t read_at(int fd, int64_t offset, char* data, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = pread(fd, data + done, size - done, offset + static_cast<int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return -1;
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return static_cast<ssize_t>(done);
+}
+
 bool file_exists(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) == 0) return true;

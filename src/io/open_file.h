@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "core/error.h"
@@ -27,6 +29,10 @@ struct OpenFile {
 
   const int fd;
 };
+
+// pread() that goes on after EINTR and after a short read. Returns the bytes read, fewer than
+// `size` only at the end of the file, or -1 with errno.
+[[nodiscard]] ssize_t read_at(int fd, int64_t offset, char* data, size_t size);
 
 // Whether something has that name. Throws Error for a dangling link and if permissions forbid the
 // answer, because false would be wrong.

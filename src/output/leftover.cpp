@@ -18,11 +18,11 @@ bool is_set(const std::vector<bool>& bits, int64_t index) {
   return index < static_cast<int64_t>(bits.size()) && bits[static_cast<size_t>(index)];
 }
 
-// Reads both files into a Leftover.
-class Reading {
+// Reads the part file, then the output.
+class LeftoverReader {
  public:
-  Reading(const LeftoverPaths& paths, const StateMark& mark, const TakenLines& taken,
-          bool retry_errors, const std::function<void()>& check)
+  LeftoverReader(const LeftoverPaths& paths, const StateMark& mark, const TakenLines& taken,
+                 bool retry_errors, const std::function<void()>& check)
       : paths_(paths), mark_(mark), taken_(taken), retry_errors_(retry_errors), check_(check) {
     left_.done.resize(taken.size());
   }
@@ -30,41 +30,42 @@ class Reading {
   void read_part(int64_t header_bytes) {
     int64_t number = 3;
     left_.part_bytes =
-        scan_lines(paths_.part, header_bytes, [&](std::string_view line, int64_t place) {
+        scan_lines(paths_.part, header_bytes, [&](std::string_view line, int64_t offset) {
           ++number;
           const auto parsed = parse_part_line(line);
-          if (!parsed) fail(paths_.part, number, "expected a sum, and a record or its turn");
+          if (!parsed) fail(paths_.part, number, "expected a hash, and a record or its turn");
           if (parsed->is_receipt()) {
-            if (const auto index = index_of(parsed->turn)) written_[*index] = {.sum = parsed->sum};
+            if (const auto index = index_of(parsed->turn))
+              written_[*index] = {.hash = parsed->hash};
             return true;
           }
           const StoredRecord record = parse(paths_.part, number, parsed->record);
-          if (sum_of(parsed->record) != parsed->sum) fail_changed(paths_.part, number);
+          if (record_hash(parsed->record) != parsed->hash) fail_changed(paths_.part, number);
           if (record.index >= num_indices()) return true;
           Written& written = written_[record.index];
           if (!is_dropped(record)) {
-            written = {parsed->sum, place, record.failed};
-          } else if (written.place == -1) {
-            written.sum = parsed->sum;
+            written = {parsed->hash, offset, record.failed};
+          } else if (written.offset == -1) {
+            written.hash = parsed->hash;
           }
           return true;
         });
   }
 
-  // To be called behind read_part().
+  // REQUIRES: read_part() was called.
   void read_output(RecordOrder order) {
     int64_t number = 0;
-    scan_lines(paths_.output, 0, [&](std::string_view line, int64_t place) {
+    scan_lines(paths_.output, 0, [&](std::string_view line, int64_t offset) {
       const StoredRecord record = parse(paths_.output, ++number, line);
       if (order == RecordOrder::kInput) expect_next(number, record.index);
       if (is_set(seen_, record.index)) {
-        fail(paths_.output, number, fmt::format("index {} comes a second time", record.index));
+        fail(paths_.output, number, fmt::format("index {} occurs twice", record.index));
       }
       if (record.index < num_indices()) set(seen_, record.index);
       const OutputPrefix before = left_.output;
       left_.output.add(line);
-      const bool is_known =
-          place < mark_.output.bytes ? check_prefix(number) : check_sum(number, record.index, line);
+      const bool is_known = offset < mark_.output.bytes ? check_prefix(number)
+                                                        : check_hash(number, record.index, line);
       if (!is_known || is_dropped(record)) {
         if (!left_.before_dropped) left_.before_dropped = before;
         return true;
@@ -76,7 +77,7 @@ class Reading {
     if (left_.output.bytes < mark_.output.bytes) {
       throw Error(fmt::format(
           "{}: has {} bytes of whole records, expected the {} that the run has written or more; "
-          "somebody has shortened it",
+          "it was truncated",
           paths_.output, left_.output.bytes, mark_.output.bytes));
     }
   }
@@ -84,27 +85,27 @@ class Reading {
   Leftover end(RecordOrder order) {
     if (left_.before_dropped) return std::move(left_);
     auto missing = std::count_if(written_.begin(), written_.end(), [&](const auto& written) {
-      return written.second.place != -1 && !is_set(left_.done, written.first);
+      return written.second.offset != -1 && !is_set(left_.done, written.first);
     });
     const int64_t first = order == RecordOrder::kInput ? next_taken(turn_) : 0;
     for (int64_t index = first; missing > 0; index = next_taken(index + 1)) {
       const auto found = written_.find(index);
-      if (found != written_.end() && found->second.place != -1 && !is_set(left_.done, index)) {
-        left_.places.push_back(found->second.place);
+      if (found != written_.end() && found->second.offset != -1 && !is_set(left_.done, index)) {
+        left_.offsets.push_back(found->second.offset);
         set_done(index, found->second.failed);
         --missing;
       } else if (order == RecordOrder::kInput) {
-        left_.places.push_back(-1);
+        left_.offsets.push_back(-1);
       }
     }
     return std::move(left_);
   }
 
  private:
-  // What the part file says of a record: its sum and, where it waits, its place.
+  // What the part file says of a record: its hash and, if it waits there, its offset.
   struct Written {
-    uint64_t sum = 0;
-    int64_t place = -1;
+    uint64_t hash = 0;
+    int64_t offset = -1;
     bool failed = false;
   };
 
@@ -121,12 +122,12 @@ class Reading {
     const std::optional<StoredRecord> record = parser_.parse(line);
     if (!record) fail(path, number, "expected a record");
     if (record->index < num_indices() && !is_set(taken_, record->index)) {
-      fail(path, number, fmt::format("index {} is of no line that the run takes", record->index));
+      fail(path, number, fmt::format("the run takes no line of index {}", record->index));
     }
     return *record;
   }
 
-  // Of a line that begins in the part of the output which the mark covers.
+  // Checks a line that begins in the part of the output that the mark covers.
   bool check_prefix(int64_t number) const {
     const OutputPrefix &read = left_.output, &written = mark_.output;
     if (read.bytes > written.bytes || (read.bytes == written.bytes && read != written)) {
@@ -138,14 +139,14 @@ class Reading {
     return true;
   }
 
-  // Of a line behind it: whether the part file tells of it.
-  bool check_sum(int64_t number, int64_t index, std::string_view line) const {
+  // Checks a line behind that part. False if the part file does not hold its hash.
+  bool check_hash(int64_t number, int64_t index, std::string_view line) const {
     if (paths_.has_ended) {
       fail(paths_.output, number, "the run had ended before this record");
     }
     const auto written = written_.find(index);
     if (written == written_.end()) return false;
-    if (written->second.sum != sum_of(line)) fail_changed(paths_.output, number);
+    if (written->second.hash != record_hash(line)) fail_changed(paths_.output, number);
     return true;
   }
 
@@ -167,7 +168,7 @@ class Reading {
     return index;
   }
 
-  // Of the lines that the run takes the one that `turn` counts; nothing behind the last one.
+  // The index of the line with this turn; nullopt if the mark does not cover it.
   std::optional<int64_t> index_of(int64_t turn) {
     if (indices_.empty()) {
       for (int64_t i = next_taken(0); i < num_indices(); i = next_taken(i + 1)) {
@@ -194,7 +195,7 @@ class Reading {
   const bool retry_errors_;
   const std::function<void()>& check_;
   RecordParser parser_;
-  int64_t turn_ = 0;  // in the order of the input: the index from which on the next one is
+  int64_t turn_ = 0;  // in input order: the next record has the first taken index from here on
   std::vector<int64_t> indices_;                  // of the lines that the run takes
   std::vector<bool> seen_;                        // by index: records in the output
   std::unordered_map<int64_t, Written> written_;  // by index
@@ -230,10 +231,10 @@ TakenLines verify_input(const std::string& input, const RunMark& mark, const Nex
 Leftover read_leftover(const LeftoverPaths& paths, RecordOrder order, const PartHeader& header,
                        const TakenLines& taken, bool retry_errors,
                        const std::function<void()>& check) {
-  Reading reading(paths, header.mark, taken, retry_errors, check);
-  reading.read_part(header.bytes);
-  reading.read_output(order);
-  return reading.end(order);
+  LeftoverReader reader(paths, header.mark, taken, retry_errors, check);
+  reader.read_part(header.bytes);
+  reader.read_output(order);
+  return reader.end(order);
 }
 
 }  // namespace pagedinfer

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kShortestRecord = 12;  // {"index":0}\n
 constexpr int64_t kCheckEvery = 4096;    // records
 
-// Where a record stands that is known to be there.
+// The file and line of a record. REQUIRES: one of the shards holds it.
 std::string find_record(const std::vector<std::string>& shards, int64_t index) {
   RecordParser parser;
   std::string found;
@@ -39,10 +39,10 @@ std::string find_record(const std::vector<std::string>& shards, int64_t index) {
   return found;
 }
 
-// Reads every shard and checks that every record is there once.
+// Reads every shard and checks that every index occurs once.
 std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const ShardRuns& runs,
                                   const MergeOptions& options, MergeReport& report) {
-  int64_t max_records = 0;  // as many records fit into the files
+  int64_t max_records = 0;  // that fit into the files: an index beyond is not stored in `seen`
   for (const std::string& path : shards) max_records += size_of(path) / kShortestRecord;
   std::vector<bool> seen;
   std::deque<ShardFile> files;
@@ -62,7 +62,7 @@ std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const 
       }
       if (seen.size() <= at) seen.resize(at + 1);
       if (seen[at]) {
-        throw Error(fmt::format("{}: line {}: index {} is there already, in {}", path, line,
+        throw Error(fmt::format("{}: line {}: index {} occurs already in {}", path, line,
                                 record.index, find_record(shards, record.index)));
       }
       seen[at] = true;
@@ -96,7 +96,7 @@ void write_records(std::deque<ShardFile>& files, const MergeOptions& options, Ou
   output.flush();
 }
 
-// A file that is removed unless it was kept.
+// Removes a file at the end of the scope unless it was kept.
 struct Unfinished {
   const FileCalls& calls;
   std::string path;
@@ -112,14 +112,14 @@ void check_output(const std::vector<std::string>& shards, const std::string& out
     if (same_file(path, output)) {
       throw Error(output + ": is one of the shards; give the output another name");
     }
-    // What stands beside the output is removed.
+    // The merge removes the .run of an old output.
     if (same_file(path, run_of(output))) {
       throw Error(fmt::format("{}: {} is one of the shards; give the output another name", output,
                               run_of(output)));
     }
     if (same_file(run_of(path), output) || same_file(part_of(path), output)) {
-      throw Error(fmt::format(
-          "{}: is what the run of {} keeps beside it; give the output another name", output, path));
+      throw Error(fmt::format("{}: is a state file of the run of {}; give the output another name",
+                              output, path));
     }
   }
   if (name_exists(part_of(output))) {
@@ -154,7 +154,7 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
   write_records(files, options, file);
   file.sync();
   file.close();
-  remove_file(options.calls, run_of(output));  // it is about what is replaced now
+  remove_file(options.calls, run_of(output));  // it belongs to the output that is replaced now
   rename_file(options.calls, path, output);
   merging.kept = true;
   sync_folder_of(output);

@@ -11,8 +11,8 @@ namespace pagedinfer {
 
 struct MergeOptions {
   bool overwrite = false;
-  bool trust = false;                   // take shards without a PATH.run as they are
-  std::function<void()> check = [] {};  // called now and then; what it throws ends the merge
+  bool trust = false;                   // accept shards without a PATH.run
+  std::function<void()> check = [] {};  // called now and then; may throw to cancel
   FileCalls calls = {};
   int open_pipe = -1;  // as OutputFile
 };
@@ -21,14 +21,13 @@ struct MergeReport {
   int64_t num_records = 0, num_failed = 0;
 };
 
-// Writes the records of `shards`, outputs of ended runs in either order, to `output` in the order
-// of their indices; "-" is standard output. Before anything is written it is known that every
-// index from 0 to the largest is there once and that the runs differ in their shard only, have each
-// shard once, have read one input, which has as many records, and have written these; with `trust`
-// as far as their PATH.run is there. A file gets its name when it is complete and on the disk.
-// Memory is a bit for each record, and 16 bytes for each of a shard that is not in the order of the
-// input. Throws Error naming the file, the line and the index of what is wrong; then the output is
-// what it was.
+// Merges `shards`, the outputs of ended runs in either order of records, into `output` by index.
+// "-" is standard output. Checks everything before it writes: that every index from 0 to the
+// largest occurs once, and by the PATH.run files that the runs differ in nothing but the shard,
+// that no shard is missing or given twice, that all have read the same input, and that the outputs
+// are what the runs have written. An output file is synced before it gets its name. Memory: one bit
+// for each record, and 16 bytes for each record of a shard that is not in input order. Throws Error
+// naming file, line and index; then the output is unchanged.
 MergeReport merge_shards(const std::vector<std::string>& shards, const std::string& output,
                          const MergeOptions& options);
 

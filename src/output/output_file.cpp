@@ -14,12 +14,13 @@
 
 #include "core/shortened.h"
 #include "io/file_names.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
 namespace {
 
-constexpr size_t kPendingBytes = 1 << 20;  // beyond that an append flushes first
+constexpr size_t kPendingBytes = 1 << 20;  // append() flushes when this much is pending
 
 std::string text_of(const char* verb, const std::string& name, int error) {
   const char* const why = error == ENOSPC   ? "the disk is full"
@@ -82,7 +83,7 @@ OutputFile::OutputFile(const std::string& path, Existing existing, FileCalls cal
   if (existing == Existing::kAppend && regular_) end_last_line(path);
   if ((existing == Existing::kKeep || existing == Existing::kKeepOwn) && regular_) {
     flushed_ = lseek(fd_, 0, SEEK_END);
-    synced_ = flushed_ == 0;  // who wrote it may not have waited for the disk
+    synced_ = flushed_ == 0;  // the earlier writer may not have synced
   }
 }
 
@@ -123,7 +124,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 OutputFile::~OutputFile() {
   if (fd_ <= STDERR_FILENO) return;
-  if (is_new_ && !begun_) unlink(name_.c_str());  // while a lock still keeps others away
+  if (is_new_ && !begun_) unlink(name_.c_str());  // before close() gives up the lock
   ::close(fd_);
 }
 
@@ -132,11 +133,11 @@ void OutputFile::append(std::string_view bytes) {
   pending_ += bytes;
 }
 
-// From here on what was there before is gone.
+// Truncates a file that is to be replaced.
 void OutputFile::begin() {
   if (begun_) return;
   if (replaces_) {
-    if (calls_.ftruncate(fd_, 0) != 0) throw Error(text_of("shorten", name_, errno));
+    if (calls_.ftruncate(fd_, 0) != 0) throw Error(text_of("truncate", name_, errno));
     synced_ = false;
   }
   begun_ = true;
@@ -145,22 +146,22 @@ void OutputFile::begin() {
 void OutputFile::check_contents() const {
   struct stat status = {};
   if (!alone_ || fstat(fd_, &status) != 0) return;
-  if (status.st_nlink == 0) throw Error(name_ + ": somebody has removed it while it was written");
+  if (status.st_nlink == 0) throw Error(name_ + ": was removed while it was written");
   if (status.st_size == flushed_) return;
   throw Error(fmt::format(
-      "{}: has {} bytes, expected the {} that were written; somebody else has {}", name_,
-      status.st_size, flushed_, status.st_size < flushed_ ? "shortened it" : "written to it"));
+      "{}: has {} bytes, expected the {} that were written; another program has {}", name_,
+      status.st_size, flushed_, status.st_size < flushed_ ? "truncated it" : "written to it"));
 }
 
-void OutputFile::check_place() const {
+void OutputFile::check_name() const {
   struct stat ours = {}, there = {};
   if (!alone_ || fstat(fd_, &ours) != 0) return;
   if (stat(name_.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
       ours.st_ino == there.st_ino) {
     return;
   }
-  throw Error(fmt::format("{}: is not the file any more that was written; somebody has {}", name_,
-                          ours.st_nlink == 0 ? "removed it" : "renamed or replaced it"));
+  throw Error(fmt::format("{}: is not the file any more that was written; another program has {}",
+                          name_, ours.st_nlink == 0 ? "removed it" : "renamed or replaced it"));
 }
 
 void OutputFile::flush() {
@@ -179,21 +180,16 @@ void OutputFile::flush() {
   if (done > 0) synced_ = false;
   flushed_ += static_cast<int64_t>(done);
   pending_.erase(0, done);
-  if (error == EPIPE) throw ClosedPipe(name_ + ": nobody reads it any more");
+  if (error == EPIPE) throw ClosedPipe(name_ + ": the reader has closed it");
   if (error != 0) throw Error(text_of("write", name_, error));
 }
 
 void OutputFile::read_at(int64_t offset, char* data, int64_t size) const {
-  int64_t done = 0;
-  while (done < size) {
-    const ssize_t count = pread(fd_, data + done, static_cast<size_t>(size - done), offset + done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(text_of("read back", name_, errno));
-    if (count == 0) {
-      throw Error(fmt::format("{}: cannot read back: {} bytes, expected {}", name_, offset + done,
-                              offset + size));
-    }
-    done += count;
+  const ssize_t count = pagedinfer::read_at(fd_, offset, data, static_cast<size_t>(size));
+  if (count < 0) throw Error(text_of("read back", name_, errno));
+  if (count < size) {
+    throw Error(fmt::format("{}: cannot read back: {} bytes, expected {}", name_, offset + count,
+                            offset + size));
   }
 }
 
@@ -212,7 +208,7 @@ void OutputFile::cut(int64_t size) {
   pending_.clear();
   if (flushed_ <= size) return;
   if (calls_.ftruncate(fd_, size) != 0 || lseek(fd_, size, SEEK_SET) != size) {
-    throw Error(text_of("shorten", name_, errno));
+    throw Error(text_of("truncate", name_, errno));
   }
   synced_ = false;
   flushed_ = size;
@@ -221,7 +217,7 @@ void OutputFile::cut(int64_t size) {
 void OutputFile::sync() {
   if (!regular_ || synced_) return;
   if (sync_error_ != 0) throw Error(text_of("sync", name_, sync_error_));
-  // EINVAL: a file system that has no disk to wait for.
+  // EINVAL: the file system does not support syncing.
   while (calls_.fdatasync(fd_) != 0 && errno != EINVAL) {
     if (errno == EINTR) continue;
     sync_error_ = errno;
@@ -243,7 +239,7 @@ void OutputFile::lock() const {
   }
   struct stat locked = {};
   if (fstat(fd_, &locked) == 0 && locked.st_nlink == 0) {
-    throw Error(name_ + ": another run has removed it meanwhile");
+    throw Error(name_ + ": another run has just removed it");
   }
 }
 

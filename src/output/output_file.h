@@ -9,61 +9,64 @@
 
 namespace pagedinfer {
 
-// Nobody reads the other end any more.
+// The reader of a pipe has closed it (EPIPE).
 struct ClosedPipe : Error {
   using Error::Error;
 };
 
-// A file that is written to: what is appended is collected and goes out at flush() in one system
-// call where possible, whole pieces only. Every write of this folder goes through here. The
-// process must ignore SIGPIPE. Throws Error naming the file when the system refuses.
+// A file that is being written. append() buffers; flush() hands whole pieces to the system, in one
+// call if possible. All writes of this folder go through this class. Every function throws Error
+// naming the file if a system call fails. REQUIRES: the process ignores SIGPIPE.
 class OutputFile {
  public:
-  enum class Existing : uint8_t { kRefuse, kReplace, kKeep, kKeepOwn, kAppend };
+  // What to do with an existing regular file. Devices, pipes and standard output are always written
+  // as they are.
+  enum class Existing : uint8_t {
+    kRefuse,   // throw Error
+    kReplace,  // truncate it at the first flush(), not before
+    kKeep,     // continue behind its last byte
+    kKeepOwn,  // the same; throw Error if it is a symbolic link
+    kAppend,   // open with O_APPEND, as others may append too; complete an incomplete last line
+  };
 
-  // Opens or makes the file. Standard output is a stream, whatever it leads to. What it holds is
-  // replaced at the first flush(); until then nothing has changed, but for a file that is there and
-  // empty. A device or a pipe holds nothing that could be lost and is never refused. kKeep goes on
-  // behind what a file holds, and so does kKeepOwn, which follows no link; kAppend is for files
-  // that others may append to as well, and gives a last line without an end one.
-  // `open_pipe`, unless it is below 0, is what wait_for_reader() has opened of that name; a copy of
-  // it is written to.
+  // Opens or creates the file. If `open_pipe` is not negative, it is the descriptor of `path` that
+  // wait_for_reader() has returned, and a duplicate of it is written to.
   OutputFile(const std::string& path, Existing existing, FileCalls calls = {}, int open_pipe = -1);
-  // A file without a name that is gone when it is closed.
+  // A file without a name, which vanishes when it is closed.
   static OutputFile temporary();
-  // A file that nobody had, with a name that begins with `prefix`. Links are not followed.
+  // A new file with a name that begins with `prefix`.
   static OutputFile fresh(const std::string& prefix, FileCalls calls = {});
 
-  // Closes it; what was not flushed is dropped, and a file that was made and never flushed is
-  // removed.
+  // Closes the file without flushing. Removes a file that was created and never flushed.
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // May flush what was appended before.
+  // Buffers `bytes`. May flush what was appended before.
   void append(std::string_view bytes);
-  // Throws Error, before it writes, if somebody else has written to the file, shortened or removed
-  // it.
+  // Hands the buffer to the system. Throws Error before it writes if another program has written to
+  // the file, truncated or removed it.
   void flush();
-  // Reads what was flushed; the file must be regular and not opened with kAppend.
+  // Reads bytes that were flushed. REQUIRES: the file is regular and was not opened with kAppend.
   void read_at(int64_t offset, char* data, int64_t size) const;
   // Overwrites bytes that were flushed, at once.
   void write_at(int64_t offset, std::string_view bytes);
-  // Forgets what was not flushed, and of the rest all from `size` on.
+  // Drops the buffer and truncates the file to `size` bytes if it is longer.
   void cut(int64_t size);
-  // Waits until what was flushed is on the disk; of other things than files nothing is asked.
-  // After an Error nobody knows what is, whatever the system says to a second try: it fails too.
+  // fdatasyncs what was flushed; no-op for anything but a regular file. After a failed sync the
+  // durable state is unknown: every later sync() throws as well.
   void sync();
+  // Flushes and closes.
   void close();
-  // Throws Error if the name does not lead to this file any more.
-  void check_place() const;
-  // Keeps other runs away until the file is closed, also by a crash. Throws Error if one is
-  // there, or was and has removed the file; where the file system knows no locks, nothing happens.
+  // Throws Error if the file was renamed, removed or replaced.
+  void check_name() const;
+  // Takes an exclusive lock that is held until the file is closed or the process ends. Throws Error
+  // if another run holds it or has just removed the file. No-op where locks are not supported.
   void lock() const;
 
   const std::string& name() const { return name_; }
-  bool is_new() const { return is_new_; }       // made by us
-  bool is_regular() const { return regular_; }  // a file, and not standard output
+  bool is_new() const { return is_new_; }       // created by us
+  bool is_regular() const { return regular_; }  // false for standard output, whatever it is
   bool is_synced() const { return synced_; }
   int64_t size() const { return flushed_ + static_cast<int64_t>(pending_.size()); }
   int64_t flushed() const { return flushed_; }
@@ -73,8 +76,8 @@ class OutputFile {
   struct Opened {
     int fd;
     bool is_new = false;
-    bool replaces = false;   // holds what the first flush replaces
-    bool is_stream = false;  // whatever it leads to
+    bool replaces = false;   // truncated at the first flush
+    bool is_stream = false;  // standard output
   };
 
   OutputFile(Opened opened, std::string name, FileCalls calls);
@@ -87,7 +90,7 @@ class OutputFile {
   int fd_;
   FileCalls calls_;
   bool regular_ = false;
-  bool alone_ = false;  // a file with a name that nobody else shall write to
+  bool alone_ = false;  // a named file that no other program may write to
   bool is_new_ = false, replaces_ = false, begun_ = false;
   bool synced_ = true;
   int sync_error_ = 0;  // of the sync that failed

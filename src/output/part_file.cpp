@@ -14,11 +14,11 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kSmallestWindow = 4 << 10, kLargestWindow = 1 << 20;
+constexpr int64_t kMaxWindow = 1 << 20;
 
 constexpr std::string_view kVersionKey = "version";
 
-// Takes the version away from what a file holds.
+// Checks the state version among the settings of a file and removes it from them.
 void check_version(const std::string& path, std::string_view way_out, Fingerprint& fingerprint) {
   std::string found = "none";
   std::erase_if(fingerprint.settings, [&](const auto& setting) {
@@ -28,16 +28,13 @@ void check_version(const std::string& path, std::string_view way_out, Fingerprin
   });
   if (found == kStateVersion) return;
   throw Error(fmt::format(
-      "{}: written by another version of the program (state version {}, expected {}), which "
-      "computes other records; {}",
+      "{}: written by another version of the program (state version {}, expected {}), whose "
+      "records differ; {}",
       path, shortened(found), kStateVersion, way_out));
 }
 
-constexpr size_t kSumSize = 16;
-constexpr char kRecord = ' ', kReceipt = '@';  // what stands behind the sum
-
-// The line at the start of `text` with its end, or "" if it has none.
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n') + 1); }
+constexpr size_t kHashSize = 16;
+constexpr char kRecord = ' ', kReceipt = '@';  // the byte behind the hash
 
 }  // namespace
 
@@ -62,93 +59,73 @@ std::optional<PartHeader> read_part_header(const std::string& path, std::string_
   });
   if (num_lines < 3) return std::nullopt;
   if (!marks[0] && !marks[1]) {
-    throw Error(path + ": lines 1 and 2: expected one that says how far the input was read");
+    throw Error(
+        path +
+        ": lines 1 and 2: both are damaged, expected one that says how far the input was read");
   }
   header.slot = !marks[0] || (marks[1] && marks[1]->serial > marks[0]->serial) ? 1 : 0;
   header.mark = *marks[header.slot];
   return header;
 }
 
-uint64_t sum_of(std::string_view record) { return hash_bytes(0, record); }
+uint64_t record_hash(std::string_view record) { return hash_bytes(0, record); }
 
 std::string waiting_line(std::string_view record) {
-  return fmt::format("{:016x}{}{}", sum_of(record), kRecord, record);
+  return fmt::format("{:016x}{}{}", record_hash(record), kRecord, record);
 }
 
 std::string receipt_line(int64_t turn, std::string_view record) {
-  return fmt::format("{:016x}{}{}\n", sum_of(record), kReceipt, turn);
+  return fmt::format("{:016x}{}{}\n", record_hash(record), kReceipt, turn);
 }
 
 std::optional<PartLine> parse_part_line(std::string_view line) {
-  if (line.size() < kSumSize + 2) return std::nullopt;
+  if (line.size() < kHashSize + 2) return std::nullopt;
   PartLine parsed;
-  const char* const end_of_sum = line.data() + kSumSize;
-  const auto sum = std::from_chars(line.data(), end_of_sum, parsed.sum, 16);
-  if (sum.ec != std::errc() || sum.ptr != end_of_sum) return std::nullopt;
-  const std::string_view rest = line.substr(kSumSize + 1);
-  if (*end_of_sum == kRecord) {
+  const char* const end_of_hash = line.data() + kHashSize;
+  const auto hash = std::from_chars(line.data(), end_of_hash, parsed.hash, 16);
+  if (hash.ec != std::errc() || hash.ptr != end_of_hash) return std::nullopt;
+  const std::string_view rest = line.substr(kHashSize + 1);
+  if (*end_of_hash == kRecord) {
     parsed.record = rest;
     return parsed;
   }
   const auto turn = std::from_chars(rest.data(), rest.data() + rest.size(), parsed.turn);
   const bool is_turn =
       turn.ec == std::errc() && turn.ptr + 1 == rest.data() + rest.size() && parsed.turn >= 0;
-  return *end_of_sum == kReceipt && is_turn ? std::optional(parsed) : std::nullopt;
+  return *end_of_hash == kReceipt && is_turn ? std::optional(parsed) : std::nullopt;
 }
 
 PartFile::PartFile(OutputFile file, const PartHeader& header)
-    : file_(std::move(file)), header_bytes_(header.bytes), mark_(header.mark), slot_(header.slot) {}
+    : file_(std::move(file)),
+      header_bytes_(header.bytes),
+      mark_(header.mark),
+      slot_(header.slot),
+      window_(header.bytes, kMaxWindow) {}
 
 int64_t PartFile::add(std::string_view record) {
-  const int64_t place = file_.size();
+  const int64_t offset = file_.size();
   file_.append(waiting_line(record));
-  return place;
+  return offset;
 }
 
 void PartFile::add_receipt(int64_t turn, std::string_view record) {
   file_.append(receipt_line(turn, record));
 }
 
-std::string_view PartFile::record_at(int64_t place) {
-  const std::optional<PartLine> line = parse_part_line(line_at(place));
-  if (line && !line->is_receipt() && sum_of(line->record) == line->sum) return line->record;
-  throw Error(fmt::format(
-      "{}: at byte {}: not the record that the run has written there; somebody has changed it",
-      file_.name(), place));
+std::string_view PartFile::record_at(int64_t offset) {
+  const std::optional<PartLine> line = parse_part_line(line_at(offset));
+  if (line && !line->is_receipt() && record_hash(line->record) == line->hash) return line->record;
+  throw Error(
+      fmt::format("{}: at byte {}: the record was changed; this is not what the run has written",
+                  file_.name(), offset));
 }
 
-std::string_view PartFile::line_at(int64_t place) {
-  const int64_t unflushed = place - file_.flushed();
+std::string_view PartFile::line_at(int64_t offset) {
+  const int64_t unflushed = offset - file_.flushed();
   if (unflushed >= 0) return first_line(file_.pending().substr(static_cast<size_t>(unflushed)));
-
-  std::string_view line;
-  const auto look = [&] {
-    const int64_t skipped = place - window_begin_;
-    if (skipped < 0 || skipped >= static_cast<int64_t>(window_.size())) return;
-    line = first_line(std::string_view(window_).substr(static_cast<size_t>(skipped)));
-  };
-  look();
-  if (line.empty()) {
-    // Records end in nearly the order they are asked for: a large window serves many, those a
-    // little before this one too. Where it served few the next one is smaller.
-    int64_t size = std::clamp(4 * window_used_, kSmallestWindow, kLargestWindow);
-    load(place - size / 4, size);
-    const auto sees_end = [&] {
-      return window_begin_ + static_cast<int64_t>(window_.size()) == file_.flushed();
-    };
-    for (look(); line.empty() && !sees_end(); look()) load(place, size *= 2);
-    window_used_ = 0;
-  }
-  window_used_ += static_cast<int64_t>(line.size());
-  return line;
-}
-
-void PartFile::load(int64_t place, int64_t size) {
-  window_begin_ = std::max(place, header_bytes_);
-  const int64_t end = std::min(window_begin_ + size, file_.flushed());
-  if (static_cast<int64_t>(window_.capacity()) > 2 * kLargestWindow) window_ = {};
-  window_.resize(static_cast<size_t>(end - window_begin_));
-  file_.read_at(window_begin_, window_.data(), end - window_begin_);
+  return window_.line_at(offset, file_.flushed(), [&](int64_t begin, char* data, int64_t size) {
+    file_.read_at(begin, data, size);
+  });
 }
 
 void PartFile::set_mark(const RunMark& mark) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "output/fingerprint.h"
+#include "output/line_window.h"
 #include "output/output_file.h"
 #include "output/run_mark.h"
 
@@ -21,75 +22,74 @@ struct PartHeader {
   int64_t bytes = 0;  // of all three lines
 };
 
-// Counts up when the program computes other records from the same settings, or writes another
-// state.
+// Increased whenever the program computes different records from the same settings, or changes the
+// layout of this file.
 inline constexpr std::string_view kStateVersion = "3";
 
+// The header of a new run.
 std::string part_header(const Fingerprint& fingerprint);
-// Nothing if the file ends before the header does: then the run ended before it had a record.
-// Throws Error if it is there and not one, or is of another version; then `way_out` says what to
-// do.
+// Reads the header of a .part or .run file. nullopt if the file ends inside the header: then the
+// run had written no record. Throws Error if the header is damaged or of another version; in the
+// second case the message ends with `way_out`, which says what to do.
 std::optional<PartHeader> read_part_header(
     const std::string& path,
     std::string_view way_out = "end the run with that version, or --overwrite begins a new one");
 
-// A line behind the header: the sum of a record, and the record or, of one that went into the
-// output at once, its turn.
+// A line behind the header. It holds the hash of a record and either the record itself, which waits
+// for its turn, or (a receipt) only the turn of a record that is in the output.
 struct PartLine {
-  uint64_t sum = 0;
-  std::string_view record = {};  // with its end; "" where the turn stands for it
-  int64_t turn = -1;
+  uint64_t hash = 0;
+  std::string_view record = {};  // with its \n; "" in a receipt
+  int64_t turn = -1;             // of a receipt
 
   bool is_receipt() const { return record.empty(); }
 };
 
-uint64_t sum_of(std::string_view record);
+uint64_t record_hash(std::string_view record);
 std::string waiting_line(std::string_view record);
 std::string receipt_line(int64_t turn, std::string_view record);
-// Nothing if it is none. The sum is not compared with the record.
+// nullopt if `line` has neither form. Does not compare the hash with the record.
 std::optional<PartLine> parse_part_line(std::string_view line);
 
-// Records, one line each, waiting in a file for their turn behind a header, and sums of those in
-// the output that no mark covers.
+// OUTPUT.part: a header, the records that wait for their turn, and receipts for the records of the
+// output that no mark covers yet. docs/output_files.md shows it byte by byte.
 class PartFile {
  public:
-  // Owns `file`, which must be a regular one and end behind `header` or a line. Without a header
-  // there are no marks.
+  // REQUIRES: `file` is a regular file that ends behind `header` or behind a line. If `header` has
+  // no bytes, the file has no header and no marks (a temporary file).
   PartFile(OutputFile file, const PartHeader& header);
 
-  // Adds a record and returns the place it can be had from.
+  // Appends a waiting record and returns its offset for record_at().
   int64_t add(std::string_view record);
-  // Adds the sum of a record that goes into the output.
+  // Appends a receipt for a record that goes into the output at once.
   void add_receipt(int64_t turn, std::string_view record);
-  // The record at `place`, valid until the next call. Throws Error if it is not what was added.
-  std::string_view record_at(int64_t place);
-  // Says, before the records that it covers are written, how far the input was read. A mark
-  // that covers less than the last one says nothing.
+  // The record that add() appended at `offset`, valid until the next call. Throws Error if the file
+  // was changed there.
+  std::string_view record_at(int64_t offset);
+  // Writes how far the input was read. To be called before the records of these lines are written.
+  // Ignores a mark of fewer lines than the last one.
   void set_mark(const RunMark& mark);
-  // Says which part of the output needs no sums of records any more.
+  // Writes the part of the output that the mark covers: its records need no receipts any more.
   void set_output(const OutputPrefix& output);
   const StateMark& mark() const { return mark_; }
   void flush() { file_.flush(); }
   void sync() { file_.sync(); }
-  // Forgets the lines behind the header.
+  // Removes all lines behind the header.
   void clear();
   void close() { file_.close(); }
-  void check_place() const { file_.check_place(); }
+  void check_name() const { file_.check_name(); }
 
   int64_t line_bytes() const { return file_.size() - header_bytes_; }
 
  private:
-  std::string_view line_at(int64_t place);
-  void load(int64_t place, int64_t size);
+  std::string_view line_at(int64_t offset);
   void write(StateMark mark);
 
   OutputFile file_;
   int64_t header_bytes_;
   StateMark mark_;
-  int slot_;
-  std::string window_;        // a piece of the file
-  int64_t window_begin_ = 0;  // where it was read from
-  int64_t window_used_ = 0;   // bytes of it that were asked for
+  int slot_;  // the line that holds mark_: 0 or 1
+  LineWindow window_;
 };
 
 }  // namespace pagedinfer

@@ -57,7 +57,7 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
   json.end_object();
 }
 
-// What a reader of OpenAI's answers knows, and nothing else.
+// Exactly the fields of OpenAI's response.
 void write_openai_body(JsonWriter& json, const Completion& completion,
                        const RecordOptions& options) {
   const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);

@@ -14,13 +14,13 @@ using Existing = OutputFile::Existing;
 
 namespace {
 
-// As much may be in both files before a sync is worth its time.
+// Lines of the part file that justify a sync of the output, after which they can be removed.
 constexpr int64_t kPartBytes = 16 << 20;
 
 OutputFile open_new(const std::string& path, const OutputOptions& options) {
   if (!is_stream(path) && !options.overwrite && name_exists(part_of(path))) {
     throw Error(
-        fmt::format("{}: the file exists, left by a run that did not end; --resume continues it, "
+        fmt::format("{}: the file exists, left by an unfinished run; --resume continues it, "
                     "--overwrite discards it",
                     part_of(path)));
   }
@@ -30,9 +30,9 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
   return output;
 }
 
-// Moves the records behind the first one that is to be computed again from the output to the
-// part file, those that are `done`. They are in one of them at any time, and the disk has them
-// there before the mark, and the mark before the output, lets them go.
+// Truncates the output at its first record that is to be computed again. The `done` records behind
+// it move to the part file. At any time each of them is in one of both files: the part file is
+// synced before the mark, and the mark before the output, is shortened.
 void drop_records(const std::string& path, const Leftover& left, OutputFile& output,
                   PartFile& part) {
   const OutputPrefix& kept = *left.before_dropped;
@@ -65,8 +65,8 @@ RecordOutput::RecordOutput(const std::string& path, OutputOptions options)
 
 void RecordOutput::begin() {
   if (part_ || !output_.is_regular()) return;
-  // The old files go before the output that they are about, the new one comes before its first
-  // record: no crash leaves a file with a header of another run.
+  // Removes the state files before the output is truncated and creates the new one before its first
+  // record is written: a crash never leaves an output beside the header of another run.
   remove_file(options_.calls, part_of(path_));
   remove_file(options_.calls, run_of(path_));
   output_.flush();
@@ -89,16 +89,16 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   const std::string sidecar = ended ? run_of(path) : part_of(path);
   const bool begun = name_exists(sidecar);
   if (is_link(sidecar)) {
-    throw Error(sidecar + ": is a link; expected the file that the run has left, not another one");
+    throw Error(sidecar + ": is a symbolic link, expected the file that the run has left");
   }
   if (!begun && output.size() > 0) {
     throw Error(fmt::format(
-        "{}: cannot be resumed: there is neither {} nor {}, which say what the run computes", path,
-        part_of(path), run_of(path)));
+        "{}: cannot be resumed: there is neither {} nor {}, which hold the settings of the run",
+        path, part_of(path), run_of(path)));
   }
   const auto header = begun ? read_part_header(sidecar) : std::nullopt;
   if (!header && output.size() > 0) {
-    throw Error(sidecar + ": expected three lines that say what the run computes");
+    throw Error(sidecar + ": expected three lines with the progress and the settings of the run");
   }
   if (!header) return RecordOutput(path, std::move(options), std::move(output));
 
@@ -122,22 +122,22 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   }
   RecordOutput resumed(path, std::move(options), std::move(output));
   resumed.part_.emplace(std::move(part));
-  resumed.take_over(std::move(left));
+  resumed.restore(std::move(left));
   return resumed;
 }
 
-void RecordOutput::take_over(Leftover left) {
+void RecordOutput::restore(Leftover left) {
   prefix_ = left.output;
   done_ = std::move(left.done);
   num_done_ = left.num_done;
   num_failed_ = left.num_failed;
   if (options_.order == RecordOrder::kCompletion) {
-    for (const int64_t place : left.places) deliver(part_->record_at(place));
+    for (const int64_t offset : left.offsets) deliver(part_->record_at(offset));
     return;
   }
   next_ = left.num_delivered;
-  places_ = std::move(left.places);
-  for (const int64_t place : places_) num_waiting_ += place != -1;
+  offsets_ = std::move(left.offsets);
+  for (const int64_t offset : offsets_) num_waiting_ += offset != -1;
   deliver_waiting();
 }
 
@@ -149,15 +149,15 @@ void RecordOutput::append(int64_t turn, std::string_view record) {
 
   CHECK(turn >= next_);
   const auto turns = static_cast<size_t>(turn - next_);
-  if (places_.size() <= turns) places_.resize(turns + 1, -1);
-  CHECK(places_[turns] == -1);
+  if (offsets_.size() <= turns) offsets_.resize(turns + 1, -1);
+  CHECK(offsets_[turns] == -1);
   if (turns > 0) {
-    places_[turns] = part().add(record);
+    offsets_[turns] = part().add(record);
     ++num_waiting_;
     return;
   }
   deliver_at_once(turn, record);
-  places_.pop_front();
+  offsets_.pop_front();
   ++next_;
   deliver_waiting();
 }
@@ -173,9 +173,9 @@ void RecordOutput::deliver(std::string_view record) {
 }
 
 void RecordOutput::deliver_waiting() {
-  while (!places_.empty() && places_.front() != -1) {
-    deliver(part_->record_at(places_.front()));
-    places_.pop_front();
+  while (!offsets_.empty() && offsets_.front() != -1) {
+    deliver(part_->record_at(offsets_.front()));
+    offsets_.pop_front();
     ++next_;
     --num_waiting_;
   }
@@ -205,32 +205,32 @@ void RecordOutput::clear_part() {
   part_->clear();
 }
 
-void RecordOutput::check_places() const {
-  output_.check_place();
-  part_->check_place();
+void RecordOutput::check_names() const {
+  output_.check_name();
+  part_->check_name();
 }
 
 void RecordOutput::sync() {
   if (!output_.is_regular()) return;
-  check_places();
+  check_names();
   part_->sync();
   output_.sync();
   last_sync_ = options_.clock();
 }
 
 void RecordOutput::finish(const RunMark& mark) {
-  CHECK(places_.empty());
+  CHECK(offsets_.empty());
   flush(mark);
   output_.sync();
   if (output_.is_regular()) {
-    check_places();
+    check_names();
     clear_part();
     part_->sync();
     part_->close();
     rename_file(options_.calls, part_of(path_), run_of(path_));
     sync_folder_of(path_);
   }
-  output_.close();  // last: with it goes the lock
+  output_.close();  // last, as it releases the lock
 }
 
 PartFile& RecordOutput::part() {

@@ -26,69 +26,71 @@ struct OutputOptions {
   int open_pipe = -1;  // as OutputFile
 };
 
-// Where a run goes on from.
+// The input of a resumed run.
 struct ResumeFrom {
   std::string input;          // its name, for messages
-  NextInputLine next_line;    // from the first line on
+  NextInputLine next_line;    // begins with the first line
   bool retry_errors = false;  // compute error records again
-  // Called now and then until files change; may throw, as next_line may.
+  // Called now and then before any file changes; may throw to cancel, as may next_line.
   std::function<void()> check = [] {};
 };
 
-// The completions file. In the order of the input a record whose turn has not come waits in
-// PATH.part (where the output is standard output or no regular file: in a temporary file), and
-// memory holds 8 bytes for it.
-//
-// A lock on PATH keeps other runs away from it and its PATH.part.
+// The completions file. In input order a record whose turn has not come waits in PATH.part (in a
+// temporary file if the output is standard output or not a regular file); memory holds 8 bytes for
+// it. A lock on PATH keeps other runs away from it and from its PATH.part.
 //
 // What is on disk:
-// - A record that flush() has handed to the system stays, whatever becomes of the process. After
-//   a power failure all is there that was flushed when sync() was last called.
-// - Of a run in progress PATH.part says, from before the first record on, what it computes (the
-//   fingerprint), how far it has read its input, and which part of the output is done with (the
-//   mark). Behind that stand lines with sums: records that wait, and receipts for records that went
-//   into the output at once.
+// - A record that flush() has handed to the system survives the death of the process. After a power
+//   failure everything is there that was flushed before the last sync().
+// - PATH.part of a run in progress says, from before the first record on, what the run computes
+// (the
+//   fingerprint), how far it has read its input and which part of the output is final (the mark).
+//   Lines with hashes follow: records that wait, and receipts for records that went into the output
+//   at once.
 // - Every flush writes PATH.part first, the mark before the lines, then PATH. So the mark covers
-//   the input of every record, one that leaves PATH.part is in PATH, and of a record in PATH there
-//   is a sum. It may stand in both.
-// - Lines go from PATH.part when no record waits and the disk has the output: before that the mark
-//   says how long the output is, with a hash of it, and the disk has the mark. So the output is
-//   never shorter than the mark says, and behind that every record has its sum.
-// - At the end PATH is synced, and then PATH.part, emptied of lines, becomes PATH.run.
+// the
+//   input of every record, a record that leaves PATH.part is in PATH, and the hash of every record
+//   in PATH is in PATH.part. A record may be in both.
+// - Lines are removed from PATH.part only when no record waits and the output is synced. Before
+// that
+//   a mark with the length and the hash of the output is written and synced. So the output is never
+//   shorter than the mark says, and every record behind that has its hash in PATH.part.
+// - At the end PATH is synced; then PATH.part, without lines, is renamed to PATH.run.
 //
-// So every record that a resumed run takes for finished is compared with what was written: by the
-// hash up to where the mark covers the output, by its sum behind that, and in PATH.part. What
-// differs is refused. What a crash leaves is not: a torn end of either file, and records in the
-// output without a sum, which are computed again (PATH.part lost its end in a power failure, or
-// the process died before the end of a flush).
+// So a resumed run checks every record that it keeps: by the mark's hash, by the record's hash
+// behind that, and in PATH.part. A difference is an error. What a crash can leave is not: an
+// incomplete last line of either file, and records of the output without a hash, which are computed
+// again (PATH.part lost its end in a power failure, or the process died during a flush).
 class RecordOutput {
  public:
-  // `path` may be standard output. An existing output or PATH.part is refused unless `overwrite`;
-  // then it is replaced when the first record is there. Throws Error, here and in all that follows;
-  // then the output is not to be used any more, and can be resumed.
+  // Begins an output; `path` may be standard output. Throws Error if the output or PATH.part
+  // exists, unless `overwrite`: then they are replaced when the first record is written. All
+  // functions throw Error if writing fails; after that the object must not be used, but the run can
+  // be resumed.
   RecordOutput(const std::string& path, OutputOptions options);
 
-  // Goes on with what is in PATH and PATH.part or, if the run has ended, PATH.run; begins at the
-  // beginning if there is nothing. What does not belong to this run, or to this input, is an
-  // Error that names it; then nothing has changed.
+  // Continues PATH and PATH.part or, if the run has ended, PATH.run; begins a new output if there
+  // is none. Throws Error, before any file has changed, if the files are not of this run and this
+  // input.
   static RecordOutput resume(const std::string& path, OutputOptions options,
                              const ResumeFrom& from);
 
-  // `turn` counts the lines that the run takes.
-  // REQUIRES: `record` is one line with its end; no turn comes twice, or one that is done.
+  // Adds the record of the line that is number `turn` (from 0) of those that the run takes.
+  // REQUIRES: `record` is one line with its \n; its turn was not appended before and is not done.
   void append(int64_t turn, std::string_view record);
-  // Hands everything appended to the system; `mark` covers it. To be called after each step.
-  // Syncs when it is time.
+  // Hands everything appended to the system; `mark` covers the input of these records. To be called
+  // after each step. Syncs if `sync_every` seconds have passed.
   void flush(const RunMark& mark);
-  // Waits until the disk has all that was flushed.
+  // fsyncs all that was flushed.
   void sync();
-  // REQUIRES: every turn up to the largest was appended or is done. Ends the output.
+  // Syncs and closes the output of a complete run. REQUIRES: every turn up to the largest was
+  // appended or is done.
   void finish(const RunMark& mark);
 
   int64_t num_appended() const { return num_appended_; }
-  // Appended or left by an earlier run, and not in PATH: their turn has not come.
+  // Records, also of an earlier run, that wait for earlier ones before they go into PATH.
   int64_t num_waiting() const { return num_waiting_; }
-  // What was there already.
+  // Whether an earlier run has left the record; how many it has left.
   bool is_done(int64_t index) const {
     return index < static_cast<int64_t>(done_.size()) && done_[static_cast<size_t>(index)];
   }
@@ -99,24 +101,24 @@ class RecordOutput {
  private:
   RecordOutput(const std::string& path, OutputOptions options, OutputFile output);
 
-  // Makes the part file, if there is none: from here on what was there before is gone.
+  // Creates the part file if there is none. Removes or truncates the files of an earlier run.
   void begin();
   PartFile& part();
   void deliver_at_once(int64_t turn, std::string_view record);
   void deliver(std::string_view record);
   void deliver_waiting();
-  void take_over(Leftover left);
-  void check_places() const;
+  void restore(Leftover left);
+  void check_names() const;
   bool may_clear();
   void clear_part();
 
   OutputOptions options_;
   std::string path_;
   OutputFile output_;
-  OutputPrefix prefix_;           // all that was appended to it
-  std::optional<PartFile> part_;  // of an output that is no file: made when first needed
-  std::deque<int64_t> places_;    // of the records from next_ on, -1 = not there yet
-  int64_t next_ = 0;              // whose turn it is
+  OutputPrefix prefix_;           // the whole output
+  std::optional<PartFile> part_;  // if the output is not a file: created when first needed
+  std::deque<int64_t> offsets_;   // in the part file, of the turns from next_ on; -1 = not appended
+  int64_t next_ = 0;              // the turn of the next record of the output
   int64_t num_waiting_ = 0, num_appended_ = 0;
   double last_sync_ = 0;
   std::vector<bool> done_;

@@ -8,12 +8,13 @@ namespace pagedinfer {
 
 namespace {
 
-// The number behind `key`, which may stand behind blanks or a quotation mark.
+// Reads the number behind `key` and behind blanks or a quotation mark. Leaves `number` if there is
+// none.
 template <class T>
 void read_number(std::string_view line, std::string_view key, T& number, int base) {
-  const size_t place = line.find(key);
-  if (place == std::string_view::npos) return;
-  line.remove_prefix(place + key.size());
+  const size_t offset = line.find(key);
+  if (offset == std::string_view::npos) return;
+  line.remove_prefix(offset + key.size());
   const size_t begin = line.find_first_not_of(" \"");
   if (begin == std::string_view::npos) return;
   std::from_chars(line.data() + begin, line.data() + line.size(), number, base);

@@ -9,10 +9,10 @@
 
 namespace pagedinfer {
 
-// How far a run has read its input, and a hash of what it read: another input is noticed. All
-// shards of one input have the same mark at their end.
+// How far a run has read its input, with a hash of these lines, so that a changed input is noticed.
+// All shards of one input end with the same mark.
 struct RunMark {
-  int64_t lines = 0;  // taken by the run or not, blank ones not among them
+  int64_t lines = 0;  // that are not blank, including those of other shards
   uint64_t hash = 0;
 
   void add(std::string_view line) {
@@ -22,8 +22,7 @@ struct RunMark {
   bool operator==(const RunMark&) const = default;
 };
 
-// The beginning of an output, whole records only, and a hash of it: a record that somebody has
-// changed is noticed.
+// The first bytes of an output (whole records) and a hash of them, so that a change is noticed.
 struct OutputPrefix {
   int64_t bytes = 0;
   uint64_t hash = 0;
@@ -35,20 +34,27 @@ struct OutputPrefix {
   bool operator==(const OutputPrefix&) const = default;
 };
 
-// What a run says of itself beside its output.
+// The progress of a run, as OUTPUT.part holds it twice.
 struct StateMark {
   RunMark input = {};
   OutputPrefix output = {};
-  int64_t serial = 0;  // of two marks the one with the larger number counts
+  int64_t serial = 0;  // of two valid marks the one with the larger number counts
 
   bool operator==(const StateMark&) const = default;
 };
 
-inline constexpr int64_t kMarkBytes = 150;  // of every mark's line, its end included
+// A mark is a line of kMarkBytes bytes, \n included (wrapped here after the third key):
+//
+//   {"serial":           1,"lines":           6,"hash":"0f6f58dc4532c4ae",
+//   "bytes":              0,"output":"0000000000000000","check":"6e7e45f3791e387b"}
+//
+// Numbers are decimal, padded with blanks; hashes are 16 hexadecimal digits. `hash` is of the input
+// lines, `output` of the first `bytes` bytes of the output, `check` of all that stands before
+// `,"check"`. docs/output_files.md has the columns.
+inline constexpr int64_t kMarkBytes = 150;
 
-// docs/output_files.md shows the line column by column.
 std::string mark_line(const StateMark& mark);
-// Nothing if the line is not one that mark_line() has written.
+// nullopt if mark_line() does not write this line, as after a crash in the middle of writing it.
 std::optional<StateMark> parse_mark(std::string_view line);
 
 }  // namespace pagedinfer

@@ -15,12 +15,12 @@ namespace pagedinfer {
 
 namespace {
 
-// The header of an ended run; nothing if it is not there.
+// The header of an ended run; nullopt if there is no PATH.run.
 std::optional<PartHeader> header_of(const std::string& shard) {
   const OpenFile readable(shard);
   if (name_exists(part_of(shard))) {
     throw Error(
-        fmt::format("{}: this run has not ended; run it to its end with --resume", part_of(shard)));
+        fmt::format("{}: this run has not ended; complete it with --resume", part_of(shard)));
   }
   if (!name_exists(run_of(shard))) return std::nullopt;
   return read_part_header(run_of(shard),
@@ -70,7 +70,7 @@ void ShardRuns::add(const std::string& path) {
   const std::string file = std::filesystem::canonical(path, error).string();
   if (!files_.insert({file, path}).second) throw Error(path + ": given twice");
   if (!header) {
-    if (untold_.empty()) untold_ = path;
+    if (unknown_.empty()) unknown_ = path;
     return;
   }
   outputs_[path] = header->mark.output;
@@ -100,12 +100,12 @@ void ShardRuns::check_output(const std::string& path, const OutputPrefix& found)
 }
 
 void ShardRuns::check_complete(bool trust) const {
-  if (!untold_.empty()) {
-    if (trust) return;  // nobody knows what that one is
+  if (!unknown_.empty()) {
+    if (trust) return;
     throw Error(fmt::format(
-        "{}: there is no {}, so it cannot be checked that the shard is whole and of the same run "
-        "as the others; --trust takes it as it is",
-        untold_, run_of(untold_)));
+        "{}: there is no {}, so it cannot be checked that the shard is complete and of the same "
+        "run as the others; --trust accepts it unchecked",
+        unknown_, run_of(unknown_)));
   }
   const std::string count = count_of(shards_.begin()->first);
   for (const auto& [shard, path] : shards_) {

@@ -7,12 +7,13 @@
 
 namespace pagedinfer {
 
-// A record in an output file, as far as others than its reader ask.
+// The fields of an output record that resume and merge need.
 struct StoredRecord {
   int64_t index = 0;
   bool failed = false;  // an error record
 };
 
+// Parses lines of an output.
 class RecordParser {
  public:
   RecordParser();
@@ -20,7 +21,7 @@ class RecordParser {
   RecordParser(const RecordParser&) = delete;
   RecordParser& operator=(const RecordParser&) = delete;
 
-  // Nothing if the line is no record.
+  // nullopt if the line is not a record.
   std::optional<StoredRecord> parse(std::string_view line);
 
  private:

@@ -204,10 +204,10 @@ TEST_CASE("a pipe whose reader leaves at once keeps no program") {
     std::string expected;
   };
   for (const Case& one :
-       {Case{to_new + Words{pipe, "--stats", "/dev/null"}, 1, "nobody reads it any more"},
+       {Case{to_new + Words{pipe, "--stats", "/dev/null"}, 1, "the reader has closed it"},
         Case{to_new + Words{dir / "new", "--stats", pipe}, 0, "without these measurements"},
         Case{to_new + Words{dir / "new", "--trace", pipe}, 0, "without these measurements"},
-        Case{{"merge", "--trust", "--output", pipe, dir / "out"}, 1, "nobody reads it any more"}}) {
+        Case{{"merge", "--trust", "--output", pipe, dir / "out"}, 1, "the reader has closed it"}}) {
     CAPTURE(one.words.back());
     Process process(command(one.words), Process::Stderr::kPipe, std::chrono::seconds(20));
     const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -124,7 +124,7 @@ TEST_CASE("merge: a record that is missing, doubled, torn or foreign is named") 
         break;
       case 1:
         shards.records[(size_t(&records - shards.records.data()) + 1) % 3].push_back(changed);
-        expected = ": index " + number + " is there already, in ";
+        expected = ": index " + number + " occurs already in ";
         break;
       case 2:
         records[place].pop_back();
@@ -194,7 +194,7 @@ TEST_CASE("merge: shards of other runs are refused by what differs") {
   shards.write_run(1, "1/3", mark);
   write_file(paths[1] + ".part", "");
   CHECK(refusal(paths, dir / "out") ==
-        paths[1] + ".part: this run has not ended; run it to its end with --resume");
+        paths[1] + ".part: this run has not ended; complete it with --resume");
   CHECK(refusal({dir / "none"}, dir / "out") ==
         (dir / "none") + ": cannot open: No such file or directory");
   CHECK(fs::exists(dir / "out") == false);
@@ -255,8 +255,8 @@ TEST_CASE("merge: an output that exists is replaced only when that is said, and 
     CAPTURE(is_there);
     if (is_there) shards.write_run(0, "0/2", {.lines = 2});
     const std::string text = is_there ? read_file(run) : "";
-    CHECK(refusal(shards.paths, run, overwrite).find("keeps beside it") != std::string::npos);
-    CHECK(refusal(shards.paths, shards.paths[0] + ".part", overwrite).find("keeps beside it") !=
+    CHECK(refusal(shards.paths, run, overwrite).find("is a state file") != std::string::npos);
+    CHECK(refusal(shards.paths, shards.paths[0] + ".part", overwrite).find("is a state file") !=
           std::string::npos);
     CHECK((fs::exists(run) ? read_file(run) : "") == text);
   }

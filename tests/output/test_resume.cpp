@@ -219,7 +219,7 @@ TEST_CASE("resume: files cut at any byte give the same file") {
         // What a power failure may leave behind the end.
         if (size % 3 == 0) std::filesystem::resize_file(folder / cut, size + 7);
         if (!cuts_part && static_cast<int64_t>(size) < covered) {  // no crash does that
-          CHECK(refusal(job, folder / "out", kResume).find("somebody has shortened it") !=
+          CHECK(refusal(job, folder / "out", kResume).find("it was truncated") !=
                 std::string::npos);
           continue;
         }
@@ -354,7 +354,7 @@ TEST_CASE("resume: a second record of a line is noticed in the order of completi
   REQUIRE_FALSE(run(job, folder / "out", {.steps = 12}, random, safe));
   const std::string output = read_file(folder / "out");
   write_file(folder / "out", output + output.substr(0, output.find('\n') + 1));
-  CHECK(refusal(job, folder / "out", kResume).find("comes a second time") != std::string::npos);
+  CHECK(refusal(job, folder / "out", kResume).find("occurs twice") != std::string::npos);
 }
 
 TEST_CASE("resume: a record that was changed is refused and named, or computed again") {
@@ -383,7 +383,7 @@ TEST_CASE("resume: a record that was changed is refused and named, or computed a
           ++num_refused;
           CHECK(message.starts_with(path));
           CHECK((message.find(": line") != std::string::npos ||
-                 message.find("has shortened") != std::string::npos));
+                 message.find("was truncated") != std::string::npos));
           CHECK(read_file(path) == (which == 0 ? changed : whole[0]));
           CHECK(read_file(path + state) == (which == 1 ? changed : whole[1]));
           continue;
@@ -457,8 +457,8 @@ TEST_CASE("resume: an ended output with other records, more or fewer of them is 
     Job longer = job;
     longer.add(random, false);
     for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
-             {whole.substr(0, last), "somebody has shortened it"},
-             {"", "somebody has shortened it"},
+             {whole.substr(0, last), "it was truncated"},
+             {"", "it was truncated"},
              {whole + longer.records.back(), "line 11: the run had ended before this record"}}) {
       write_file(path, text);
       CHECK(refusal(longer, path, kResume).find(expected) != std::string::npos);
@@ -490,8 +490,8 @@ TEST_CASE("resume: a run does not write a file that another one removes") {
   first->lock();
   OutputFile second(folder / "out", OutputFile::Existing::kKeep);
   first.reset();  // had nothing to write
-  CHECK_THROWS_WITH_AS(
-      second.lock(), ((folder / "out") + ": another run has removed it meanwhile").c_str(), Error);
+  CHECK_THROWS_WITH_AS(second.lock(),
+                       ((folder / "out") + ": another run has just removed it").c_str(), Error);
 }
 
 TEST_CASE("resume: what another version of the program has left is refused, not mixed") {

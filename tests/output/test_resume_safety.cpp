@@ -99,8 +99,7 @@ TEST_CASE("a state that is a link is refused, and what it leads to is not touche
     std::filesystem::create_symlink(dir / "elsewhere", path + ending);
     CHECK_THROWS_WITH_AS(
         resume(),
-        (path + ending + ": is a link; expected the file that the run has left, not another one")
-            .c_str(),
+        (path + ending + ": is a symbolic link, expected the file that the run has left").c_str(),
         Error);
     std::filesystem::remove(path + ending);
   }
@@ -117,17 +116,18 @@ TEST_CASE("what others do to the files of a run in progress ends it, and is said
   namespace fs = std::filesystem;
   using Act = std::function<void(const std::string& path)>;
   const std::vector<std::pair<Act, std::string>> acts = {
-      {[](const std::string& path) { fs::resize_file(path, 5); }, "somebody else has shortened it"},
+      {[](const std::string& path) { fs::resize_file(path, 5); },
+       "another program has truncated it"},
       {[](const std::string& path) { std::ofstream(path, std::ios::app) << "{}\n"; },
-       "somebody else has written to it"},
-      {[](const std::string& path) { fs::remove(path); }, "somebody has removed it"},
+       "another program has written to it"},
+      {[](const std::string& path) { fs::remove(path); }, "was removed while it was written"},
       {[](const std::string& path) { fs::rename(path, path + ".old"); },
-       "somebody has renamed or replaced it"},
+       "another program has renamed or replaced it"},
       {[](const std::string& path) {
          fs::rename(path, path + ".old");
          write_file(path, read_file(path + ".old"));
        },
-       "somebody has renamed or replaced it"}};
+       "another program has renamed or replaced it"}};
   for (const auto& [act, expected] : acts) {
     for (const std::string ending : {"", ".part"}) {
       for (const bool more : {false, true}) {
