@@ -11,14 +11,12 @@ float32. One record a line: "generation_config" is the whole file, "completions"
 are left out.
 """
 
-import argparse
 import json
-import pathlib
 
 import torch
 import transformers
 
-from make_goldens import encoder, load, pinned, read_prompts
+from make_goldens import begin, encoder, load, read_prompts
 
 MAX_TOKENS = (1, 24)
 NUM_PROMPTS = 6
@@ -59,14 +57,7 @@ def generate(model, tokenizer, config, ids, max_tokens):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, type=pathlib.Path)
-    parser.add_argument("--prompts", required=True)
-    parser.add_argument("--output", required=True, type=pathlib.Path)
-    args = parser.parse_args()
-    pinned("torch"), pinned("transformers")
-    torch.set_num_threads(1)
-    torch.set_grad_enabled(False)
+    args = begin(__doc__)
 
     model, encode = load(args.model, torch.float32), encoder(args.model)
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)

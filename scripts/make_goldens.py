@@ -115,8 +115,9 @@ def completion_records(model, prompts, tokens):
                "min_margin": float(f"{margin:.4g}")}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def begin(doc):
+    """Reads the command line, checks the versions and prepares torch."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--model", required=True, type=pathlib.Path)
     parser.add_argument("--prompts", required=True)
     parser.add_argument("--output", required=True, type=pathlib.Path)
@@ -124,6 +125,11 @@ def main():
     pinned("torch"), pinned("transformers")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
+    return args
+
+
+def main():
+    args = begin(__doc__)
 
     prompts = read_prompts(args.prompts)
     encode = encoder(args.model)

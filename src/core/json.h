@@ -8,25 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace pagedinfer {
+#include "core/utf8.h"
 
-// The length of the UTF-8 character at the start of `text`, or 0 if there is none: overlong
-// forms, surrogates, values beyond U+10FFFF and cut off characters are none.
-inline int utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto trails = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const unsigned lead = byte(0), second = byte(1);
-  if (text.empty()) return 0;
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4 || !trails(1)) return 0;
-  if (lead < 0xE0) return 2;
-  if (!trails(2) || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
-  if (lead < 0xF0) return 3;
-  if (!trails(3) || (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
-  return 4;
-}
+namespace pagedinfer {
 
 // Appends `text` as a JSON string, quotes included. A byte that is not UTF-8 becomes U+FFFD, so
 // that the output is valid JSON whatever the input is.

@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// A text that a tokenizer cannot encode. It is the text's fault: others can be encoded.
+// The tokenizer cannot encode one text (a limit of time or memory); it can encode others.
 struct EncodeError : Error {
   using Error::Error;
 };

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// How much of `pattern` is matched after `next`, when `matched` bytes of it were before.
+// Matched bytes of `pattern` after the byte `next`, given `matched` before it.
 size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, size_t matched,
                char next) {
   while (matched > 0 && (matched == pattern.size() || pattern[matched] != next)) {

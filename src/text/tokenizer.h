@@ -10,8 +10,8 @@
 
 namespace pagedinfer {
 
-// Whether encode() adds the tokens that the model wants around a prompt. A text that has them
-// already, as a chat template writes it, is encoded without.
+// Whether encode() adds the tokens that the model expects around a prompt (beginning of sequence).
+// Chat templates write them into the text: such a text is encoded with kNo.
 enum class AddBos : bool { kNo, kYes };
 
 // Text to token ids and back. Every method may be called from several threads at once.
@@ -19,30 +19,29 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // The ids of a prompt. With kYes the beginning-of-sequence token stands in front where the
-  // model wants one, even if `text` begins with it. Special tokens that `text` spells out are
-  // those tokens, as in the reference: whoever puts untrusted text into a prompt lets it end
-  // turns and begin others. Throws EncodeError for a text that it cannot cut into words within its
-  // limits of time and memory. REQUIRES: `text` is UTF-8.
+  // The ids of a prompt. With kYes the beginning-of-sequence token is prepended if the model
+  // expects one, even if `text` begins with it. Special tokens that `text` spells out become those
+  // tokens, as in the reference, so untrusted text in a prompt can end its turn and begin another.
+  // Throws EncodeError if splitting the text into words exceeds a limit of time or memory.
+  // REQUIRES: `text` is UTF-8.
   virtual std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const = 0;
   std::vector<TokenId> encode(std::string_view text) const { return encode(text, AddBos::kYes); }
 
-  // The id of the token that is spelt `text` in the vocabulary: "<|im_end|>" for example.
+  // The id of the token with this spelling in the vocabulary, such as "<|im_end|>".
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
 
-  // What the token adds to a text that it stands in the middle of: the space that some
-  // tokenizers drop at the beginning of a text is there. May be a part of a character. Empty for
-  // special tokens and ids that are none.
+  // The bytes that the token adds in the middle of a text: includes the leading space that some
+  // tokenizers drop at the beginning of a text. May be a part of a character. Empty for special
+  // tokens and unknown ids.
   virtual std::string_view token_bytes(TokenId token) const = 0;
 
-  // How a token is spelt that token_bytes() leaves out; empty for ids that are none.
+  // The spelling of a special token; empty for other tokens and unknown ids.
   virtual std::string_view special_text(TokenId) const { return {}; }
 
-  // Whether the token is one byte, for a character that has no token. Bytes side by side that
-  // are not UTF-8 as a whole are U+FFFD each.
+  // Whether the token is one byte of a character that has no token (byte fallback).
   virtual bool is_byte(TokenId) const { return false; }
 
-  // Ids are below it, but for added tokens: a tokenizer may have some that its model lacks.
+  // Ids are below it, except those of added tokens that the model does not have.
   virtual int vocab_size() const = 0;
 };
 

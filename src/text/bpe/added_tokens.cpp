@@ -8,14 +8,14 @@
 namespace pagedinfer {
 namespace {
 
-// What Unicode's regular expressions call a character of a word: alphabetic (the last ranges are
-// letters in circles and squares), marks, digits, connectors, joiners.
+// A character of a word by Unicode's rules for regular expressions: alphabetic (the last ranges are
+// enclosed letters), marks, digits, connectors, joiners.
 constexpr std::string_view kWordCharacter =
     "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\xE2\x80\x8C\xE2\x80\x8D"
     "\xE2\x92\xB6-\xE2\x93\xA9\xF0\x9F\x84\xB0-\xF0\x9F\x85\x89"
     "\xF0\x9F\x85\x90-\xF0\x9F\x85\xA9\xF0\x9F\x85\xB0-\xF0\x9F\x86\x89]";
 
-// Where the white space at the end of `text` begins.
+// The offset of the white space at the end of `text`.
 size_t trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
@@ -108,7 +108,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
     if (token.single_word && inside_word(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(trailing_space(text.substr(0, begin)), done);
     if (token.rstrip) end += leading_space(text.substr(end));
-    if (begin >= end) continue;  // the token before took it along
+    if (begin >= end) continue;  // the token before it has included it
     if (done < begin) parts.push_back({std::nullopt, text.substr(done, begin - done)});
     parts.push_back({token.id, text.substr(begin, end - begin)});
     done = end;

@@ -16,29 +16,29 @@ namespace pagedinfer {
 struct AddedToken {
   TokenId id = 0;
   std::string content = {};
-  bool special = false;      // leaves no text
-  bool single_word = false;  // found only where no letter stands beside it
-  bool lstrip = false;       // takes the white space before it along
-  bool rstrip = false;       // takes the white space behind it along
-  bool normalized = false;   // looked for in the normalized text
+  bool special = false;      // decodes to no text
+  bool single_word = false;  // matches only between characters that belong to no word
+  bool lstrip = false;       // includes the white space before it
+  bool rstrip = false;       // includes the white space behind it
+  bool normalized = false;   // searched in the normalized text
 };
 
-// Finds tokens that a text spells out: of those that begin leftmost the longest, none of which
-// overlap.
+// Finds the added tokens that a text spells out: leftmost first, of those the longest; matches do
+// not overlap.
 class AddedTokens {
  public:
-  // A piece of the text: a token, or what lies between them.
+  // A piece of the text: a token, or text between tokens.
   struct Part {
     std::optional<TokenId> id;
     std::string_view text;
   };
 
   explicit AddedTokens(std::vector<AddedToken> tokens);
-  // `contents` are looked for in the place of the tokens' own. REQUIRES: as many, not empty.
-  // The same content twice is the first token.
+  // Searches for contents[i] instead of tokens[i].content. Of equal contents the first token is
+  // found. REQUIRES: the sizes are equal; no content is empty.
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& contents);
 
-  // The parts of `text`, without empty ones.
+  // The parts of `text` in order; none is empty.
   std::vector<Part> split(std::string_view text) const;
 
  private:
@@ -55,7 +55,7 @@ class AddedTokens {
   std::unordered_map<uint64_t, uint32_t> edges_ = {};
   std::vector<std::optional<size_t>> ends_ = {};  // by node: the token that ends there
   std::vector<bool> begins_;                      // by byte: whether a token begins with it
-  std::unique_ptr<Regex> word_ = {};              // a character of a word
+  std::unique_ptr<Regex> word_ = {};              // matches a character of a word
 };
 
 }  // namespace pagedinfer

@@ -51,7 +51,7 @@ bool Bpe::append_bytes_of(std::string_view character, Symbols& symbols) const {
 }
 
 void Bpe::first_symbols(std::string_view word, Symbols& symbols) const {
-  bool unknown = false;  // an unknown token is due before the next known one
+  bool unknown = false;  // an unknown token is to be appended before the next known one
   const auto flush = [&] {
     if (unknown) symbols.push_back(*options_.unk);
     unknown = false;
@@ -68,7 +68,7 @@ void Bpe::first_symbols(std::string_view word, Symbols& symbols) const {
       symbols.push_back(id);
       continue;
     }
-    // The reference leaves an unknown token that is due behind these bytes.
+    // The reference appends a pending unknown token behind these bytes, not before them.
     if (options_.byte_fallback && append_bytes_of(character, symbols)) continue;
     if (!options_.unk) continue;
     if (!options_.fuse_unk) flush();

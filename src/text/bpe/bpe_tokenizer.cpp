@@ -5,7 +5,7 @@
 namespace pagedinfer {
 namespace {
 
-// The added tokens that are looked for before the normalization, or after it.
+// The added tokens that are searched before the normalization (or after it).
 AddedTokens select(const BpeParts& parts, bool normalized) {
   std::vector<AddedToken> tokens;
   std::vector<std::string> contents;
@@ -36,7 +36,7 @@ class BpeTokenizer final : public Tokenizer {
       if (token.special) {
         bytes_[id].clear();
         is_byte_[id] = false;
-      } else if (token.normalized) {  // and then spelt in the normalized way
+      } else if (token.normalized) {  // its content is normalized too
         const std::string spelt = parts_.normalizer.apply(token.content);
         bytes_[id] = parts_.text.bytes_of(spelt);
         is_byte_[id] = parts_.text.byte_of(spelt).has_value();
@@ -78,7 +78,7 @@ class BpeTokenizer final : public Tokenizer {
   int vocab_size() const override { return parts_.vocab_size; }
 
  private:
-  // Of a text without plain added tokens.
+  // Encodes a text without added tokens of plain_.
   void encode_between(std::string_view text, bool at_start, std::vector<TokenId>& ids) const {
     const std::string normalized = parts_.normalizer.apply(text);
     for (const AddedTokens::Part& part : normal_.split(normalized)) {
@@ -101,7 +101,7 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   BpeParts parts_;
-  AddedTokens plain_, normal_;           // looked for as the text is, and in the normalized text
+  AddedTokens plain_, normal_;           // searched before and after the normalization
   std::vector<std::string> bytes_ = {};  // by id
   std::vector<bool> is_byte_ = {};       // by id
 };

@@ -14,10 +14,10 @@
 
 namespace pagedinfer {
 
-// What a tokenizer.json says.
+// The parts of a tokenizer.json.
 struct BpeParts {
-  std::unique_ptr<Vocabulary> vocabulary = {};  // of the model, and the added tokens
-  int vocab_size = 0;                           // without added tokens that are not in the model
+  std::unique_ptr<Vocabulary> vocabulary = {};  // the model's tokens and the added tokens
+  int vocab_size = 0;                           // of the model's tokens alone
   std::unique_ptr<Bpe> bpe = {};                // refers to the vocabulary
   std::vector<AddedToken> added = {};           // each is in the vocabulary
   Normalizer normalizer{{}};
@@ -26,8 +26,8 @@ struct BpeParts {
   std::vector<TokenId> prefix = {}, suffix = {};  // around a prompt
 };
 
-// Text in steps: added tokens are cut out, what lies between is normalized, cut into words, and
-// words become tokens.
+// A tokenizer that finds added tokens, normalizes the text between them, splits it into words and
+// encodes each word.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts);
 
 }  // namespace pagedinfer

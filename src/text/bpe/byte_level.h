@@ -8,10 +8,10 @@
 
 namespace pagedinfer {
 
-// UTF-8 of the letters that stand for `bytes`.
+// The letters for `bytes`, as UTF-8.
 std::string byte_level_letters(std::string_view bytes);
 
-// The bytes that `letters` (UTF-8) stand for; nothing if one of them stands for none.
+// The bytes for `letters` (UTF-8); nullopt if one of them is not such a letter.
 std::optional<std::string> byte_level_bytes(std::string_view letters);
 
 }  // namespace pagedinfer

@@ -8,21 +8,21 @@
 
 namespace pagedinfer {
 
-// The merges of byte-pair encoding (Sennrich, Haddow and Birch 2016): which pairs of tokens
-// become one, and which pair goes first.
+// The merges of byte-pair encoding (Sennrich, Haddow and Birch 2016): which pairs of tokens are
+// merged into which token, and in which order.
 class MergeTable {
  public:
   struct Merge {
-    uint32_t rank;  // the lowest goes first
+    uint32_t rank;  // the lowest is merged first
     TokenId merged;
   };
 
   explicit MergeTable(size_t expected);
 
-  // A pair that is there already gets the new rank.
+  // Replaces the merge of a pair that was added before. REQUIRES: at most `expected` pairs.
   void add(TokenId left, TokenId right, uint32_t rank, TokenId merged);
 
-  // Null if the pair stays apart.
+  // Null if the pair is not merged.
   const Merge* find(TokenId left, TokenId right) const {
     const uint64_t pair = pair_of(left, right);
     for (size_t slot = start_of(pair);; slot = (slot + 1) & mask_) {

@@ -9,7 +9,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr size_t kShort = 32;  // symbols; up to it, looking at all pairs is faster than a heap
+constexpr size_t kShort = 32;  // symbols up to which scanning all pairs is faster than a heap
 
 constexpr MergeTable::Merge kApart = {UINT32_MAX, -1};
 
@@ -21,7 +21,7 @@ int64_t merge_short(const MergeTable& merges, std::vector<TokenId>& symbols) {
     return merge == nullptr ? kApart : *merge;
   };
   size_t n = symbols.size();
-  std::array<MergeTable::Merge, kShort> pairs;  // pairs[i]: of symbols i and i + 1
+  std::array<MergeTable::Merge, kShort> pairs;  // pairs[i] merges symbols i and i + 1
   for (size_t i = 0; i + 1 < n; ++i) pairs[i] = pair_at(i);
   while (n > 1) {
     size_t best = 0;
@@ -40,7 +40,8 @@ int64_t merge_short(const MergeTable& merges, std::vector<TokenId>& symbols) {
   return looked;
 }
 
-// A list of symbols; a heap of pairs, some of which may be gone by the time they come up.
+// A linked list of symbols and a heap of pairs. Pairs whose symbols have changed are skipped when
+// they are popped.
 class LongWord {
  public:
   LongWord(const MergeTable& merges, std::vector<TokenId>& symbols)
@@ -104,7 +105,7 @@ class LongWord {
   }
 
   const MergeTable& merges_;
-  std::vector<TokenId>& symbols_;  // -1 = gone, a part of one before it
+  std::vector<TokenId>& symbols_;  // -1 = merged into one before it
   std::vector<Links> links_;
   std::vector<uint64_t> heap_ = {};  // the lowest rank first, then the leftmost
   int64_t looked_ = 0;

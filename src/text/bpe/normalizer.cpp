@@ -12,14 +12,13 @@
 namespace pagedinfer {
 namespace {
 
-// Whether the text is in canonical composition already for having no character that could be
-// changed or could change another: those are U+0300 and above.
+// Whether the text has only characters below U+0300, which canonical composition does not change.
 bool is_simple(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0xCC; });
 }
 
-// Characters that compose, or change places, in Unicode versions after 9, which is the
-// reference's. To it they are like any letter.
+// Characters that Unicode versions after 9 compose or reorder. The reference has version 9 and
+// leaves them alone.
 struct Range {
   char32_t first, last;
 };
@@ -45,8 +44,8 @@ int combining_class(utf8proc_int32_t character) {
   return utf8proc_get_property(character)->combining_class;
 }
 
-// Canonical decomposition in canonical order. The library's own sorts by swapping neighbours,
-// which takes hours for a megabyte of accents.
+// Canonical decomposition in canonical order. The library's own function sorts by swapping
+// neighbours, which takes hours for a megabyte of accents.
 std::vector<utf8proc_int32_t> decompose(std::string_view text) {
   std::vector<utf8proc_int32_t> characters;
   characters.reserve(text.size());

@@ -10,14 +10,14 @@ namespace pagedinfer {
 // A step of normalization: UTF-8 to UTF-8.
 using NormalizerStep = std::function<std::string(std::string)>;
 
-// Unicode's canonical composition, as of the Unicode version that the reference's library has.
+// Canonical composition (NFC) of the Unicode version of the reference's library.
 NormalizerStep nfc();
-// Every occurrence of `from`, left to right. REQUIRES: `from` is not empty.
+// Replaces every occurrence of `from`, left to right. REQUIRES: `from` is not empty.
 NormalizerStep replace_all(std::string from, std::string to);
-// In front of every text that is not empty.
+// Prepends `prefix` to every text that is not empty.
 NormalizerStep prepend(std::string prefix);
 
-// The steps one after the other.
+// Applies steps in order.
 class Normalizer {
  public:
   explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}

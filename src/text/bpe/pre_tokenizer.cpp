@@ -65,7 +65,7 @@ class Cut {
   bool open_ = false, last_separator_ = false;
 };
 
-// Calls `visit(piece)` for each.
+// Calls `visit(piece)` for each piece.
 template <typename Visit>
 void for_each_piece(const Pieces& pieces, Visit visit) {
   size_t begin = 0;

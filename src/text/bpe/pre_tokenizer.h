@@ -12,37 +12,38 @@
 
 namespace pagedinfer {
 
-// A text in pieces that lie side by side.
+// A text, split into adjacent pieces.
 struct Pieces {
   std::string text = {};
   std::vector<size_t> ends = {};  // of the pieces in `text`, ascending
   bool at_start = false;          // the first piece begins where the whole prompt does
 };
 
-// Cuts pieces into smaller ones, and may change them.
+// Splits pieces further and may change their text.
 using PreTokenizerStep = std::function<void(Pieces&)>;
 
-// What becomes of the separators that a split finds.
+// What a split does with the separators that it finds.
 enum class SplitBehavior : uint8_t {
   kRemoved,
-  kIsolated,            // a piece of its own each
-  kMergedWithPrevious,  // the end of the piece before it
-  kMergedWithNext,      // the beginning of the piece behind it
-  kContiguous,          // separators side by side are one piece
+  kIsolated,            // each becomes a piece
+  kMergedWithPrevious,  // each is appended to the piece before it
+  kMergedWithNext,      // each is prepended to the piece behind it
+  kContiguous,          // adjacent separators become one piece
 };
 
-// With `invert`, what lies between the matches are the separators.
+// Splits at matches of the pattern, or with `invert` at the text between matches.
 PreTokenizerStep split_at(std::shared_ptr<const Regex> pattern, SplitBehavior behavior,
                           bool invert);
 PreTokenizerStep split_at(std::string literal, SplitBehavior behavior, bool invert);
 
-// A space in front of every piece that begins with none.
+// Prepends a space to every piece that does not begin with one.
 PreTokenizerStep add_prefix_space();
 
 enum class PrependScheme : uint8_t { kAlways, kFirst, kNever };
 
-// Puts `mark` for every space, and in front of pieces that do not begin with it: of all pieces,
-// or of the one that begins where the prompt does. `split`: a piece begins at every mark.
+// Replaces every space by `mark` and prepends `mark` to pieces that do not begin with it: to all of
+// them (kAlways) or to the one at the start of the prompt (kFirst). With `split`, splits before
+// every mark.
 PreTokenizerStep metaspace(std::string mark, PrependScheme prepend, bool split);
 
 }  // namespace pagedinfer

@@ -8,12 +8,12 @@
 
 namespace pagedinfer {
 
-// A regular expression over UTF-8, with the Unicode classes of the reference's library
-// (Oniguruma, Unicode 16) whatever Unicode version PCRE2 has.
+// A regular expression over UTF-8. Character classes are those of Unicode 16, as in the reference's
+// library (Oniguruma), whatever Unicode version PCRE2 has.
 class Regex {
  public:
-  // Throws Error for a pattern that is none, that the two libraries might understand
-  // differently, or that matches the empty text.
+  // Throws Error if the pattern is invalid, might mean something else in the reference's library,
+  // or matches the empty text.
   explicit Regex(std::string_view pattern);
   ~Regex();
   Regex(Regex&&) noexcept;
@@ -25,7 +25,7 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-// The matches in texts, one after the other. One per thread.
+// Finds the matches of a regex in a text, left to right. Not thread-safe: one for each thread.
 class RegexScan {
  public:
   struct Match {
@@ -38,9 +38,9 @@ class RegexScan {
   RegexScan(const RegexScan&) = delete;
   RegexScan& operator=(const RegexScan&) = delete;
 
-  // Goes to the beginning of another text. REQUIRES: it is UTF-8 and stays until the next one.
+  // Begins another text. REQUIRES: it is UTF-8 and valid until the next start().
   void start(std::string_view text);
-  // The next match, none of which overlap. Throws EncodeError if finding it takes too long.
+  // The next match behind the last one. Throws EncodeError if finding it takes too long.
   std::optional<Match> next();
 
  private:
@@ -48,7 +48,7 @@ class RegexScan {
   const Regex& regex_;
   std::unique_ptr<State> state_;
   std::string_view text_ = {};
-  std::string stand_ins_ = {};  // what text_ refers to where it is not the caller's
+  std::string stand_ins_ = {};  // the text with replaced characters, if text_ needs them
   size_t from_ = 0;
 };
 

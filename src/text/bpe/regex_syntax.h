@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// The first thing in a pattern that is not known to mean the same in Oniguruma's Ruby syntax,
-// for which tokenizer.json is written, and in PCRE2; nothing if all of it does.
+// The first construct of a pattern that may differ in meaning between Oniguruma's Ruby syntax,
+// which tokenizer.json uses, and PCRE2; nullopt if there is none.
 std::optional<std::string> foreign_syntax(std::string_view pattern);
 
 }  // namespace pagedinfer

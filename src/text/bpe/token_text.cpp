@@ -25,7 +25,7 @@ std::optional<char> TokenText::byte_of(std::string_view spelt) const {
   if (!byte_fallback) return std::nullopt;
   const std::string text = replaced(*this, spelt);
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
-  // The reference takes a plus sign for a digit that adds nothing.
+  // The reference accepts a plus sign in the place of the first digit.
   const int high = text[3] == '+' ? 0 : hex_digit(text[3]), low = hex_digit(text[4]);
   if (high < 0 || low < 0) return std::nullopt;
   return static_cast<char>(high * 16 + low);

@@ -8,13 +8,13 @@
 
 namespace pagedinfer {
 
-// How the spelling of a token becomes text, for a token in the middle of a text.
+// Converts the spelling of a token to the bytes that it adds in the middle of a text.
 struct TokenText {
-  bool byte_level = false;                                        // letters that stand for bytes
+  bool byte_level = false;                                        // see byte_level.h
   bool byte_fallback = false;                                     // <0x0A> is that byte
-  std::vector<std::pair<std::string, std::string>> replace = {};  // before all else
+  std::vector<std::pair<std::string, std::string>> replace = {};  // from, to; applied first
 
-  // The byte that a token like <0x0A> stands for.
+  // The byte of a token like <0x0A>; nullopt for other tokens.
   std::optional<char> byte_of(std::string_view spelt) const;
   std::string bytes_of(std::string_view spelt) const;
 };

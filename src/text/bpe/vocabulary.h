@@ -10,15 +10,15 @@
 
 namespace pagedinfer {
 
-// The tokens of a model: spellings and ids, each once. Ids may leave gaps.
+// The tokens of a model: a one-to-one map of spellings and ids. Ids may have gaps.
 class Vocabulary {
  public:
-  // Ids are below this, so that a file cannot ask for all memory.
+  // An upper bound of ids, so that a file cannot make us allocate all memory.
   static constexpr int kMaxIds = 1 << 24;
 
   enum class Added : uint8_t { kYes, kTextTaken, kIdTaken };
 
-  // On anything but kYes nothing has changed. REQUIRES: 0 <= id < kMaxIds.
+  // Changes nothing unless it returns kYes. REQUIRES: 0 <= id < kMaxIds.
   [[nodiscard]] Added add(std::string_view text, TokenId id);
 
   std::optional<TokenId> find(std::string_view text) const;
@@ -38,11 +38,11 @@ class Vocabulary {
     uint32_t size = 0;
   };
 
-  size_t slot_of(std::string_view text) const;  // where it is, or where it would go
+  size_t slot_of(std::string_view text) const;  // the slot of `text`, or a free one for it
   void grow();
 
-  std::string letters_ = {};         // of all tokens
-  std::vector<Place> by_id_ = {};    //
+  std::string letters_ = {};  // of all tokens
+  std::vector<Place> by_id_ = {};
   std::vector<TokenId> slots_ = {};  // by hash, linear probing; -1 = free; at most half full
   int num_tokens_ = 0;
 };

@@ -12,9 +12,9 @@
 
 namespace pagedinfer {
 
-// The tokens of words that came before. Holds a fixed number of short words, a new one in the
-// place of an old one; may forget at any time. Several threads may use it at once and none ever
-// waits: a place that another thread is at counts as empty.
+// A direct-mapped cache of the tokens of short words, which may drop an entry at any time. Several
+// threads may use it at once, and none ever waits: an entry in use by another thread counts as
+// absent.
 class WordCache {
  public:
   static constexpr size_t kMaxWord = 28, kMaxTokens = 8;
@@ -22,13 +22,13 @@ class WordCache {
   // REQUIRES: `places` is a power of two.
   explicit WordCache(size_t places) : places_(places) {}
 
-  // Appends the tokens of `word`, if they are known.
+  // Appends the tokens of `word` and returns true if it is cached.
   bool find(std::string_view word, std::vector<TokenId>& ids);
   void put(std::string_view word, std::span<const TokenId> ids);
 
  private:
   struct alignas(64) Place {
-    std::atomic<bool> taken = false;  // by a thread that looks at the rest
+    std::atomic<bool> taken = false;  // a lock for the other members
     uint8_t word_size = 0;
     uint8_t num_tokens = 0;
     std::array<char, kMaxWord> word = {};

@@ -12,14 +12,14 @@ bool is_tool(std::span<const ChatMessage> messages, size_t i) {
   return i < messages.size() && messages[i].role == "tool";
 }
 
-// What tools in a row say is one turn of the user.
+// Successive messages of tools are one turn of the user.
 void add_tool_response(std::string& text, std::span<const ChatMessage> messages, size_t i) {
   if (i == 0 || !is_tool(messages, i - 1)) text.append("<|im_start|>user");
   text.append("\n<tool_response>\n").append(messages[i].content).append("\n</tool_response>");
   if (!is_tool(messages, i + 1)) text.append("<|im_end|>\n");
 }
 
-// Where the last question stands: tools that answer are the user too, but ask nothing.
+// The index of the last message of the user that is not the answer of a tool.
 size_t last_query(std::span<const ChatMessage> messages) {
   for (size_t i = messages.size(); i-- > 0;) {
     const std::string_view content = messages[i].content;
@@ -45,7 +45,7 @@ Answer split_answer(const ChatMessage& message) {
 
 }  // namespace
 
-// Every message alike, whatever its role.
+// Renders messages of every role alike.
 RenderedChat render_chatml(const Chat& chat, const ChatWords&) {
   std::string text;
   for (const ChatMessage& message : chat.messages) add_turn(text, message.role, message.content);
@@ -57,7 +57,7 @@ bool qwen_shows(std::string_view role) {
   return role == "system" || role == "user" || role == "assistant" || role == "tool";
 }
 
-// Without a system message there is one all the same.
+// Inserts a default system message if there is none.
 RenderedChat render_qwen2_5(const Chat& chat, const ChatWords&) {
   const std::span<const ChatMessage> messages = chat.messages;
   std::string text;
@@ -77,7 +77,7 @@ RenderedChat render_qwen2_5(const Chat& chat, const ChatWords&) {
   return {text};
 }
 
-// The assistant's thoughts are left out of turns before the last question.
+// Leaves out the assistant's reasoning before the last question.
 RenderedChat render_qwen3(const Chat& chat, const ChatWords&) {
   const std::span<const ChatMessage> messages = chat.messages;
   const size_t query = last_query(messages);

@@ -1,4 +1,4 @@
-// The templates of each family, for the table of all of them.
+// The render functions of the templates, for the table in chat_template.cpp.
 #pragma once
 
 #include "text/chat/chat_template.h"

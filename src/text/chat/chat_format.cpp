@@ -18,18 +18,18 @@
 namespace pagedinfer {
 namespace {
 
-// A template as a file of the model directory has it.
+// The text of a template and the file of the model directory that holds it.
 struct FoundTemplate {
   std::string file, text;
 };
 
 struct KnownText {
-  uint64_t fingerprint;
+  uint64_t hash;
   std::string_view name;
 };
 
 constexpr KnownText kKnownTexts[] = {
-    {0x9c4bb0d6ff9cdf7e, "chatml"},        // the project's own, as the tests have it
+    {0x9c4bb0d6ff9cdf7e, "chatml"},        // the one of this project's tests
     {0x56f952d16280621a, "chatml"},        // as ChatML is most often written
     {0x6f993119a5b4ad43, "chatml"},        // with newlines as escapes
     {0x431f1c2ab25abed4, "chatml"},        // with a default for add_generation_prompt
@@ -41,7 +41,7 @@ constexpr KnownText kKnownTexts[] = {
     {0x1b3329e364e2b02d, "mistral-nemo"},  // Mistral-Nemo-Instruct-2407
     {0xae63b59b7653417e, "qwen2.5"},       // Qwen2.5-7B-Instruct
     {0x686d03c97424a55a, "qwen3"},         // Qwen3
-    {0x6f772b6e12eb69a9, "qwen3"},         // Qwen3 with a look at the content's type
+    {0x6f772b6e12eb69a9, "qwen3"},         // Qwen3 tests the type of the content
 };
 
 std::optional<std::string> template_in(const JsonObject& root, const std::string& file) {
@@ -76,7 +76,7 @@ std::optional<FoundTemplate> find_template(const std::string& model_dir) {
 
 }  // namespace
 
-uint64_t chat_fingerprint(std::string_view template_text) {
+uint64_t template_hash(std::string_view template_text) {
   std::string text;
   for (size_t i = 0; i < template_text.size(); ++i) {
     if (template_text[i] != '\r') {
@@ -90,10 +90,9 @@ uint64_t chat_fingerprint(std::string_view template_text) {
 }
 
 const ChatTemplate* recognize_chat_template(std::string_view template_text) {
-  const uint64_t fingerprint = chat_fingerprint(template_text);
-  const auto* const found =
-      std::find_if(std::begin(kKnownTexts), std::end(kKnownTexts),
-                   [&](const KnownText& text) { return text.fingerprint == fingerprint; });
+  const uint64_t hash = template_hash(template_text);
+  const auto* const found = std::find_if(std::begin(kKnownTexts), std::end(kKnownTexts),
+                                         [&](const KnownText& text) { return text.hash == hash; });
   return found == std::end(kKnownTexts) ? nullptr : find_chat_template(found->name);
 }
 
@@ -116,9 +115,9 @@ ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked
                     chat_template_names());
   } else if (format.known = recognize_chat_template(found->text); format.known == nullptr) {
     format.problem = fmt::format(
-        "the model's chat template (fingerprint {:016x}, in {}) is not one of those known; "
+        "the model's chat template (hash {:016x}, in {}) is not one of those known; "
         "--chat-template says which one to use instead: {}",
-        chat_fingerprint(found->text), std::filesystem::path(found->file).filename().string(),
+        template_hash(found->text), std::filesystem::path(found->file).filename().string(),
         chat_template_names());
   }
   return format;

@@ -14,7 +14,7 @@ std::string trimmed(const ChatMessage& message) {
   return text;
 }
 
-// `prefix` stands before the first message's text.
+// Puts `prefix` before the first message's text.
 RenderedChat render_turns(std::span<const ChatMessage> messages, std::string_view prefix,
                           const Chat& chat, std::string text) {
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -35,7 +35,7 @@ RenderedChat render_gemma2(const Chat& chat, const ChatWords& words) {
   return render_turns(chat.messages, "", chat, words.bos);
 }
 
-// The system's text is the beginning of the first message.
+// Puts the system message at the beginning of the first message.
 RenderedChat render_gemma3(const Chat& chat, const ChatWords& words) {
   const ChatMessage& first = chat.messages.front();
   if (first.role != "system") return render_turns(chat.messages, "", chat, words.bos);

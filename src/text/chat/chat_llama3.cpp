@@ -10,7 +10,7 @@ void begin_turn(std::string& text, std::string_view role) {
 
 }  // namespace
 
-// Llama 3.1 and later: there always is a system turn, which tells the date.
+// Llama 3.1 and later: always has a system turn, which states the date.
 RenderedChat render_llama3(const Chat& chat, const ChatWords& words) {
   constexpr std::string_view kEnd = "<|eot_id|>";
   std::span<const ChatMessage> messages = chat.messages;

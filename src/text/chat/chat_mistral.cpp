@@ -32,7 +32,7 @@ int num_characters(std::string_view text) {
 
 }  // namespace
 
-// The system's text is the beginning of the last message, if that is the user's.
+// Puts the system message at the beginning of the last message, if that is the user's.
 RenderedChat render_mistral_nemo(const Chat& chat, const ChatWords& words) {
   std::span<const ChatMessage> messages = chat.messages;
   std::string system;

@@ -8,7 +8,7 @@
 namespace pagedinfer {
 namespace {
 
-// The characters beyond ASCII that str.isspace() is true of.
+// The non-ASCII characters for which str.isspace() is true.
 constexpr std::string_view kWideSpaces[] = {"\u0085", "\u00A0", "\u1680", "\u2000", "\u2001",
                                             "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
                                             "\u2007", "\u2008", "\u2009", "\u200A", "\u2028",
@@ -16,7 +16,7 @@ constexpr std::string_view kWideSpaces[] = {"\u0085", "\u00A0", "\u1680", "\u200
 
 bool is_narrow_space(char c) { return (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= ' '); }
 
-// The bytes of the space at one end of `text`; 0 if there is none.
+// The size in bytes of the space at one end of `text`; 0 if there is none.
 template <class IsThere>
 size_t space_length(char nearest, IsThere is_there) {
   if (is_narrow_space(nearest)) return 1;

@@ -1,4 +1,4 @@
-// What templates do to strings, as Python does it.
+// The string functions of templates, with Python's results.
 #pragma once
 
 #include <string>
@@ -6,18 +6,18 @@
 
 namespace pagedinfer {
 
-// Without white space around it, Unicode's included: str.strip(). REQUIRES: `text` is UTF-8.
+// str.strip(): removes white space at both ends, Unicode's included. REQUIRES: `text` is UTF-8.
 std::string_view strip(std::string_view text);
 
-// Without newlines at its start, and at both ends: str.lstrip("\n"), str.strip("\n").
+// str.lstrip("\n") and str.strip("\n").
 std::string_view strip_newlines_left(std::string_view text);
 std::string_view strip_newlines(std::string_view text);
 
-// What stands before the first, and behind the last `mark`; all of it if there is none.
+// The text before the first and behind the last `mark`; all of it if there is no mark.
 std::string_view before_first(std::string_view text, std::string_view mark);
 std::string_view after_last(std::string_view text, std::string_view mark);
 
-// As a JSON string: json.dumps(text, ensure_ascii=False).
+// json.dumps(text, ensure_ascii=False): a JSON string.
 std::string python_json(std::string_view text);
 
 }  // namespace pagedinfer

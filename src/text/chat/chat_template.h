@@ -8,40 +8,39 @@
 
 namespace pagedinfer {
 
-// What a template takes from elsewhere.
+// Texts that a template inserts besides the messages.
 struct ChatWords {
-  std::string bos = {}, eos = {};  // the texts of the tokenizer's tokens; "" if it has none
-  std::string date = {};           // of today, as in "26 Jul 2024"
+  std::string bos = {}, eos = {};  // the tokenizer's tokens; "" if it has none
+  std::string date = {};           // today's, such as "26 Jul 2024"
 };
 
-// A conversation as the prompt of a model, or the reason why the template has none for it.
+// The prompt of a conversation, or why the template refuses the conversation.
 struct RenderedChat {
   std::string text = {};
-  std::string refusal = {};  // "" if all is well
+  std::string refusal = {};  // "" = not refused
 
   bool refused() const { return !refusal.empty(); }
 };
 
-// The form in which a model was taught to read conversations. Each is what Hugging Face
-// transformers renders with the template of that name, byte for byte, for conversations without
-// tools.
+// A chat template. Renders conversations without tools byte for byte as Hugging Face transformers
+// does with the template of that name.
 struct ChatTemplate {
   std::string_view name;
   // The token that ends a turn; "" = the tokenizer's end of sequence.
   std::string_view end_of_turn;
-  bool thinks;    // Chat::enable_thinking has a meaning
+  bool thinks;    // Chat::enable_thinking has an effect
   bool adds_bos;  // the text begins with ChatWords::bos
-  // Whether messages of a role become part of the text.
+  // Whether the text includes messages of this role.
   bool (*shows)(std::string_view role);
   // REQUIRES: chat.messages is not empty.
   RenderedChat (*render)(const Chat& chat, const ChatWords& words);
 };
 
-// Every template there is.
+// All templates.
 std::span<const ChatTemplate> chat_templates();
-// Null if there is none of that name.
+// Null if no template has this name.
 const ChatTemplate* find_chat_template(std::string_view name);
-// As a message lists them: "chatml, gemma2, ...".
+// All names for a message: "chatml, gemma2, ...".
 std::string chat_template_names();
 
 }  // namespace pagedinfer

@@ -7,9 +7,9 @@
 
 namespace pagedinfer {
 
-// The tokenizer of a model directory: tokenizer.json, or else tokenizer.model, with what
-// tokenizer_config.json says of them; null if it has neither. Throws Error for one that cannot
-// be read or asks for what is not known.
+// The tokenizer of a model directory: tokenizer.json, else tokenizer.model, with the additions of
+// tokenizer_config.json; null if it has neither. Throws Error if a file cannot be read or uses an
+// unknown feature.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 
 }  // namespace pagedinfer

@@ -10,7 +10,7 @@ using simdjson::dom::element;
 constexpr std::string_view kList = "extra_special_tokens", kOlderList = "additional_special_tokens";
 constexpr std::string_view kNames = "model_specific_special_tokens";
 
-// The last field of that name, null too.
+// The last field of that name, also if it is null.
 std::optional<element> field_of(const JsonObject& root, std::string_view key) {
   std::optional<element> found;
   for (const auto field : root.fields()) {
@@ -19,15 +19,14 @@ std::optional<element> field_of(const JsonObject& root, std::string_view key) {
   return found;
 }
 
-// Whether a file marks an object as a token, with all that is known of it.
+// Whether an object is marked as a token with all its properties.
 bool is_marked(element value) {
   std::string_view type;
   return value.is_object() && value["__type"].get(type) == simdjson::SUCCESS &&
          type == "AddedToken";
 }
 
-// A token spelt out: a string, or an object with what else is known of it. `is_special`: whatever
-// the object says.
+// Reads a token that is a string, or an object with its properties. `is_special` as above.
 AddedToken token_of(const JsonObject& root, std::string_view key, element value, bool is_special) {
   AddedToken token{.id = -1, .special = true};
   std::string_view text;
@@ -60,7 +59,7 @@ bool is_empty(const std::optional<element>& value) {
          (value->is_object() && value->get_object().size() == 0);
 }
 
-// An empty spelling is none.
+// An empty spelling counts as absent.
 void append(std::vector<AddedToken>& tokens, const AddedToken& token) {
   if (!token.content.empty()) tokens.push_back(token);
 }

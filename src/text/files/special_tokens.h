@@ -12,22 +12,22 @@
 
 namespace pagedinfer {
 
-// An added token as JSON files write it, without its id. `is_special`: whatever it says. Throws
-// Error.
+// Reads an added token of a JSON file, without its id. With `is_special` it is special even if the
+// entry says otherwise. Throws Error.
 AddedToken read_added_token(const JsonObject& entry, bool is_special = false);
 
-// The special tokens that a directory's files name, put together as the reference does it.
+// The special tokens that the files of a model directory name, merged as the reference does.
 class SpecialTokens {
  public:
-  // Each at most once, in this order. Throws Error.
+  // To be called at most once each, in this order. Throw Error.
   void read_tokenizer_config(const JsonObject& root);
   void read_special_tokens_map(const JsonObject& root);
 
-  // With a role ("bos_token") or a name of their own ("image_token"), and those in a list, in the
-  // order in which new ones get ids. Without ids.
+  // The tokens with a role ("bos_token") or a name of their own ("image_token"), and the tokens of
+  // a list, in the order in which new ones get ids. Without ids.
   std::vector<AddedToken> named() const;
   std::vector<AddedToken> listed() const;
-  // The spelling of one with a role; empty if there is none.
+  // The spelling of the token with a role; empty if there is none.
   std::string spelling(std::string_view role) const;
   // Whether a token of added_tokens.json is special. The list does not count by its older name.
   bool is_special(std::string_view content) const;
@@ -40,10 +40,10 @@ class SpecialTokens {
   void append_object(const JsonObject& root, std::string_view key, simdjson::dom::object names);
 
   std::array<std::optional<AddedToken>, kRoles.size()> roles_ = {};
-  // By name. One that is in both has the place of the weak one and the token of the strong one.
+  // By name. A name in both lists has the position of the weak and the token of the strong entry.
   std::vector<Name> weak_ = {}, strong_ = {};
-  // What stands under "extra_special_tokens" and under its older name, which counts if nothing
-  // stands there.
+  // The lists under "extra_special_tokens" and under its older name, which is used if the first one
+  // is absent.
   std::optional<std::vector<AddedToken>> list_ = {}, older_list_ = {};
 };
 

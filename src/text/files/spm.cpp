@@ -27,7 +27,7 @@ std::string unescape(std::string_view piece) {
   return text;
 }
 
-// What the library says went wrong, without the place in its source that it puts in front.
+// The library's error message without the source location that it begins with.
 std::string reason_of(const sentencepiece::util::Status& status) {
   std::string_view text = status.message();
   if (const size_t place = text.find(".cc("); place != text.npos) {
@@ -53,7 +53,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     const std::string_view bytes(reinterpret_cast<const char*>(model.bytes().data()),
                                  model.bytes().size());
     load(file, bytes, processor_);
-    // Appended to the file, these fields of it say normalizer_spec.add_dummy_prefix = false.
+    // Appended to the serialized file, this sets normalizer_spec.add_dummy_prefix = false.
     constexpr std::string_view kNoPrefix{"\x1A\x02\x18\x00", 4};
     load(file, processor_.serialized_model_proto() + std::string(kNoPrefix), continuing_);
     if (config.add_bos.value_or(true)) bos_ = processor_.bos_id();
@@ -119,8 +119,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   int vocab_size() const override { return processor_.GetPieceSize(); }
 
  private:
-  // Adds a token to those that are looked for and, if the model has no such piece, to the
-  // vocabulary: with its own id, or the next one if that is negative.
+  // Adds a token to the added tokens and, if the model has no such piece, to the vocabulary: with
+  // its own id, or with the next free one if that is negative.
   void add(const std::string& file, AddedToken token, std::vector<AddedToken>& tokens) {
     const auto known = find_token(token.content);
     const auto next = static_cast<TokenId>(bytes_.size());
@@ -158,7 +158,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  sentencepiece::SentencePieceProcessor continuing_;  // puts no space before the first word
+  sentencepiece::SentencePieceProcessor continuing_;  // without a space before the first word
   std::unique_ptr<AddedTokens> spelt_;
   std::vector<std::pair<std::string, TokenId>> added_ = {};  // that the model lacks
   TokenId bos_ = -1, eos_ = -1;                              // none

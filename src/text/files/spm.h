@@ -8,9 +8,8 @@
 
 namespace pagedinfer {
 
-// A tokenizer.model as the sentencepiece library reads it, with the tokens that `config` adds.
-// The beginning of sequence stands in front of a prompt unless `config` says otherwise. Throws
-// Error.
+// A tokenizer.model, read with the sentencepiece library, and the tokens that `config` adds.
+// Prepends the beginning-of-sequence token to prompts unless `config` says otherwise. Throws Error.
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model_file,
                                                         const TokenizerConfig& config);
 

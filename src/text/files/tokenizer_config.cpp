@@ -24,7 +24,7 @@ bool names(const std::vector<AddedToken>& tokens, std::string_view content) {
   return std::ranges::find(tokens, content, &AddedToken::content) != tokens.end();
 }
 
-// "added_tokens_decoder": tokens by their ids.
+// Reads "added_tokens_decoder": tokens by their ids.
 void read_list(const JsonObject& list, TokenizerConfig& config) {
   for (const auto field : list.fields()) {
     simdjson::dom::object object;
@@ -43,8 +43,8 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
   std::ranges::sort(config.added, {}, &AddedToken::id);
 }
 
-// added_tokens.json of older directories: ids by spelling. Of two with the same id the later
-// counts.
+// Reads added_tokens.json of older directories: ids by spelling. Of two with the same id the later
+// one counts.
 void read_added_file(const JsonObject& root, const SpecialTokens& special,
                      TokenizerConfig& config) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
@@ -71,7 +71,7 @@ class Places {
 
   bool has(const std::string& content) const { return at_.contains(content); }
 
-  // How a token is looked for from now on. One that is special stays so.
+  // Changes the properties of a token. A special token remains special.
   void set(const AddedToken& token) {
     AddedToken& place = find_or_add(token);
     const bool is_special = place.special || token.special;
@@ -81,7 +81,7 @@ class Places {
     place.id = id;
   }
 
-  // The place of a token. Adds it with the next id if it is new; a negative id is any.
+  // The index of a token. Adds a new token with the next id. A negative id matches any.
   AddedToken& find_or_add(AddedToken token) {
     const auto [place, is_new] = at_.emplace(token.content, parts_.added.size());
     if (!is_new) return parts_.added[place->second];
@@ -159,7 +159,7 @@ void apply_config(const TokenizerConfig& config, BpeParts& parts) {
     }
     places.set(token);
   }
-  // Of a new token that has several names the last one says how it is looked for.
+  // If a new token has several names, the properties of the last one count.
   std::vector<AddedToken> more;
   for (const auto* tokens : {&config.named, &config.extra}) {
     std::ranges::copy_if(*tokens, std::back_inserter(more),

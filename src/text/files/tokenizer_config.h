@@ -10,27 +10,29 @@
 
 namespace pagedinfer {
 
-// What a tokenizer_config.json says about ids and text.
+// The settings of a tokenizer_config.json that change ids or text.
 struct TokenizerConfig {
-  // Whether these stand around a prompt. A tokenizer.json says it itself, and this is not heeded.
+  // Whether these tokens are put around a prompt. Ignored if there is a tokenizer.json, which says
+  // so itself.
   std::optional<bool> add_bos = {}, add_eos = {};
-  bool legacy = false;  // of a tokenizer.model: text behind a special token begins a text
-  // Tokens with their ids, in the order of these: as listed here, or, without a list, in
-  // added_tokens.json, beside which those of a tokenizer.json stay as they are. The ids of that
-  // file are an order and no more, as in the reference: a new token has the next id, and one with
-  // the id of an added token of a tokenizer.json is none.
+  // With a tokenizer.model: text behind a special token is encoded like the start of a text.
+  bool legacy = false;
+  // Added tokens in the order of their ids: of the list in this file (lists_added), or else of
+  // added_tokens.json, which does not change tokens of a tokenizer.json. As in the reference, the
+  // ids of added_tokens.json only define an order: a new token gets the next free id, and a token
+  // with the id of an added token of the tokenizer.json is ignored.
   std::vector<AddedToken> added = {};
   bool lists_added = false;
-  std::string added_from = {};     // the file of these, for messages
-  std::string bos = {}, eos = {};  // as chat templates spell them; empty if there are none
+  std::string added_from = {};     // the file with `added`, for messages
+  std::string bos = {}, eos = {};  // as chat templates spell them; empty if absent
   // Special tokens with negative ids, see SpecialTokens.
   std::vector<AddedToken> named = {}, extra = {};
 };
 
-// Of a model directory; all absent if it has no such file. Throws Error.
+// Reads the file of a model directory; returns defaults if there is none. Throws Error.
 TokenizerConfig read_tokenizer_config(const std::string& model_dir);
 
-// Applies it to a tokenizer.json. Throws Error.
+// Applies `config` to the parts of a tokenizer.json. Throws Error.
 void apply_config(const TokenizerConfig& config, BpeParts& parts);
 
 }  // namespace pagedinfer

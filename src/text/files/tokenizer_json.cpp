@@ -68,7 +68,7 @@ MergeTable read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
   if (!value || value->get(list) != simdjson::SUCCESS) {
     model.fail("merges", "is missing or no list, expected a list of pairs");
   }
-  size_t count = 0;  // the library's own count stops at 2^24
+  size_t count = 0;  // simdjson's own count saturates at 2^24
   for ([[maybe_unused]] const element merge : list) ++count;
   MergeTable merges(count);
   uint32_t rank = 0;
@@ -139,7 +139,7 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
       entry.fail("content",
                  fmt::format("is '{}', which was added before", shortened(token.content)));
     }
-    // The reference gives ids of its own: the model's, or the next one.
+    // As in the reference, the id is the model's or the next free one.
     const TokenId expected = vocabulary.find(token.content).value_or(next);
     if (token.id != expected) {
       entry.fail("id", fmt::format("is {}, expected {}", token.id, expected));

@@ -1,5 +1,5 @@
-// tokenizer.json as the Hugging Face tokenizers library writes it, as far as it is byte-pair
-// encoding. What is not known is refused, naming the field.
+// Reads tokenizer.json as the Hugging Face tokenizers library writes it, for byte-pair encoding
+// only.
 #pragma once
 
 #include "io/json_file.h"
@@ -7,7 +7,7 @@
 
 namespace pagedinfer {
 
-// Throws Error.
+// Throws Error naming the field if the file is invalid or uses an unknown feature.
 BpeParts read_tokenizer_json(const JsonFile& file);
 
 }  // namespace pagedinfer

@@ -13,11 +13,11 @@
 namespace pagedinfer {
 namespace {
 
-// The pattern of GPT-2, which "use_regex" stands for.
+// The pattern of GPT-2, which "use_regex" turns on.
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Numbers of Unicode 17: one version later than what the patterns go by.
+// Numbers that are new in Unicode 17; the patterns use version 16.
 constexpr std::string_view kNumber =
     "[\\p{N}\xF0\x91\xB7\xA0-\xF0\x91\xB7\xA9\xF0\x96\xBF\xB4-\xF0\x96\xBF\xB6]";
 
@@ -32,7 +32,7 @@ void append_steps(const JsonObject& object, std::string_view list, std::vector<J
   for (const JsonObject& inner : object.objects(list)) append_steps(inner, list, steps);
 }
 
-// The object itself, or the steps of a Sequence; nothing for null.
+// The object itself, or the steps of a Sequence; empty for null.
 std::vector<JsonObject> steps_of(const JsonObject& root, std::string_view key,
                                  std::string_view list) {
   std::vector<JsonObject> steps;
@@ -93,7 +93,7 @@ PreTokenizerStep read_split(const JsonObject& step) {
   return split_regex(step, "pattern", pattern.text, behavior, invert);
 }
 
-// The one character that stands for a space.
+// The character that replaces spaces.
 std::string read_mark(const JsonObject& step) {
   const std::string mark = step.string("replacement");
   if (mark.empty() || utf8_size(mark.front()) != mark.size()) {
@@ -195,7 +195,7 @@ TokenText read_decoder(const JsonObject& root) {
   TokenText text;
   const std::vector<JsonObject> steps = steps_of(root, "decoder", "decoders");
   if (steps.empty()) root.fail("decoder", "is missing, which is not supported");
-  bool whole = false;  // the steps before make one text of all tokens
+  bool whole = false;  // the steps so far have joined all tokens into one text
   for (const JsonObject& step : steps) {
     const std::string type = step.string("type");
     const bool strip = type == "Strip";
@@ -212,7 +212,7 @@ TokenText read_decoder(const JsonObject& root) {
       }
       if (type == "Metaspace") {
         check_keys(step, kMetaspaceKeys);
-        read_prepend_scheme(step);  // counts at the beginning of a text only
+        read_prepend_scheme(step);  // affects only the beginning of a text
         text.replace.emplace_back(read_mark(step), " ");
       } else {
         text.replace.push_back(read_replace(step));
@@ -224,7 +224,7 @@ TokenText read_decoder(const JsonObject& root) {
       check_keys(step, {"type"});
       whole = true;
     } else if (strip && whole) {
-      // From the left it counts at the beginning of a text only.
+      // Stripping from the left affects only the beginning of a text.
       check_keys(step, {"type", "content", "start", "stop"});
       if (step.find_integer("stop", 0, INT32_MAX).value_or(0) != 0) {
         step.fail("stop", "is not 0, which is not supported");
@@ -244,7 +244,7 @@ void read_post_processor(const JsonObject& root, const Vocabulary& vocabulary,
   for (const JsonObject& step : steps_of(root, "post_processor", "processors")) {
     const std::string type = step.string("type");
     if (type == "ByteLevel") {
-      check_keys(step, kByteLevelKeys);  // about offsets only
+      check_keys(step, kByteLevelKeys);  // its settings concern offsets only
       continue;
     }
     if (type != "TemplateProcessing") fail_type(step, "TemplateProcessing, ByteLevel and Sequence");

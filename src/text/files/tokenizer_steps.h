@@ -1,5 +1,5 @@
-// The parts of a tokenizer.json around its model. Every function throws Error for what it does
-// not know.
+// Reads the parts of a tokenizer.json around its model. Every function throws Error for an unknown
+// feature.
 #pragma once
 
 #include <initializer_list>
@@ -14,15 +14,15 @@
 
 namespace pagedinfer {
 
-// Throws if `object` has something under another key.
+// Throws Error if `object` has another key with a value.
 void check_keys(const JsonObject& object, std::initializer_list<std::string_view> known);
 
-// Each takes the whole file.
+// Each takes the root of the file.
 Normalizer read_normalizer(const JsonObject& root);
-// `byte_level`: whether the words are bytes at the end.
+// Sets `byte_level` if the last step turns words into byte-level letters.
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonObject& root, bool& byte_level);
 TokenText read_decoder(const JsonObject& root);
-// The tokens around a prompt. REQUIRES: the vocabulary has the added tokens too.
+// Reads the tokens around a prompt. REQUIRES: the vocabulary includes the added tokens.
 void read_post_processor(const JsonObject& root, const Vocabulary& vocabulary,
                          std::vector<TokenId>& prefix, std::vector<TokenId>& suffix);
 

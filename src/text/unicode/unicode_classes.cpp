@@ -11,7 +11,7 @@ namespace {
 
 enum Category : uint8_t { kCf, kLl, kLm, kLo, kLu, kMc, kMn, kNd, kNo, kPd, kPo, kSm, kSo };
 
-// An old character of each category, of three bytes (0: none is needed) and of four.
+// A character of each category, of three bytes (0 = not needed) and of four, that Unicode 14 has.
 constexpr std::array<char32_t, 13> kOfThreeBytes = {
     0x200B, 0x1E01, 0x0, 0x904, 0x1E00, 0x903, 0x900, 0x0, 0x0, 0x0, 0x2016, 0x0, 0x2100};
 constexpr std::array<char32_t, 13> kOfFourBytes = {0x110BD, 0x10428, 0x16B40, 0x20000, 0x10400,
@@ -23,7 +23,7 @@ struct Range {
   Category category;
 };
 
-// What Unicode 15 to 16 added or moved, and U+180E.
+// Characters that Unicode 15 or 16 added or reclassified, and U+180E.
 constexpr Range kRanges[] = {
     {0x0897, 0x0897, kMn},   {0x0CF3, 0x0CF3, kMc},   {0x0ECE, 0x0ECE, kMn},
     {0x180E, 0x180E, kCf},   {0x1B4E, 0x1B4F, kPo},   {0x1B7F, 0x1B7F, kPo},

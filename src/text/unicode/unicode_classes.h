@@ -5,10 +5,11 @@
 
 namespace pagedinfer {
 
-// For matching with Unicode 16's categories on a library that may know an older Unicode: where
-// `text` has characters that Unicode 14 lacks, or classes differently, writes it to `out` with
-// such characters replaced by older ones of the same category and size, and returns true. Also
-// stands in for U+180E, which PCRE2 takes for white space. REQUIRES: `text` is UTF-8.
+// Lets a regular-expression library with an older Unicode version match by the categories of
+// Unicode
+// 16. If `text` has characters that Unicode 14 lacks or classifies differently, writes it to `out`
+// with each of them replaced by an older character of the right category and the same size, and
+// returns true. Also replaces U+180E, which PCRE2 treats as white space. REQUIRES: `text` is UTF-8.
 bool with_stand_ins(std::string_view text, std::string& out);
 
 // Whether Unicode calls the character white space.

@@ -1,5 +1,7 @@
 #include "text/unicode/utf8.h"
 
+#include "core/utf8.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -49,7 +51,7 @@ bool Utf8Stream::push(std::string_view bytes, std::string& text) {
         }
         continue;
       }
-      // This byte does not belong to the character: that one ends here, broken.
+      // The byte does not continue the character, which is therefore invalid.
       text += kReplacement;
       valid = false;
       held_.clear();
@@ -59,16 +61,16 @@ bool Utf8Stream::push(std::string_view bytes, std::string& text) {
       text += c;
       continue;
     }
-    if (byte < 0xC2 || byte > 0xF4) {
+    const Utf8Lead lead = utf8_lead(byte);
+    if (lead.size == 0) {
       text += kReplacement;
       valid = false;
       continue;
     }
     held_ = c;
-    missing_ = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
-    // The second byte's range excludes long forms, surrogates and what lies past U+10FFFF.
-    low_ = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
-    high_ = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
+    missing_ = lead.size - 1;
+    low_ = lead.low;
+    high_ = lead.high;
   }
   return valid;
 }

@@ -10,21 +10,20 @@ inline size_t utf8_size(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
-// The character that `bytes` are. REQUIRES: they are one.
+// Decodes one character. REQUIRES: `bytes` are the UTF-8 of one character.
 char32_t utf8_character(std::string_view bytes);
-// REQUIRES: `character` is at most U+10FFFF and no surrogate.
+// REQUIRES: `character` is at most U+10FFFF and not a surrogate.
 void append_utf8(std::string& text, char32_t character);
 
-// Turns bytes that arrive in pieces into valid UTF-8. Bytes that are no UTF-8 become U+FFFD,
-// one for each maximal part of a character that they could have begun (the practice that the
-// Unicode standard recommends). A character that is not complete is held back; if the text
-// ends there, it is not part of it.
+// Turns bytes that arrive in pieces into valid UTF-8. Each maximal invalid piece becomes one
+// U+FFFD, as the Unicode standard recommends. Holds back an incomplete character until it is
+// complete.
 class Utf8Stream {
  public:
-  // Appends to `text` the characters that `bytes` complete. False: some bytes were no UTF-8.
+  // Appends to `text` the characters that `bytes` complete. False if some bytes were not UTF-8.
   bool push(std::string_view bytes, std::string& text);
 
-  // Whether a character has begun and is not complete.
+  // Whether an incomplete character is held back.
   bool inside_character() const { return missing_ > 0; }
 
  private:

@@ -17,13 +17,18 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
+// Puts a tokenizer.json of the tests' data into a directory.
+void copy_tokenizer(const std::string& name, const TempDir& dir) {
+  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
+                        dir / "tokenizer.json");
+}
+
 // A tokenizer of the tests' data with another configuration. The Qwen3-style one puts nothing
 // around a prompt.
 std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config,
                                           const std::string& name = "qwen3") {
   TempDir dir;
-  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
-                        dir / "tokenizer.json");
+  copy_tokenizer(name, dir);
   write_file(dir / "tokenizer_config.json", config);
   return make_tokenizer(dir.path());
 }
@@ -41,8 +46,7 @@ TEST_CASE("the files beside a tokenizer.json add the reference's tokens") {
     REQUIRE(parse_model_json(parser, simdjson::padded_string(line)).get(made) == simdjson::SUCCESS);
     TempDir dir;
     const std::string name{std::string_view(made["tokenizer"])};
-    std::filesystem::copy(source_dir() + "/tests/data/tokenizers/" + name + "/tokenizer.json",
-                          dir / "tokenizer.json");
+    copy_tokenizer(name, dir);
     for (const auto file : simdjson::dom::object(made["files"])) {
       write_file(dir / file.key, simdjson::minify(file.value));
     }
@@ -155,8 +159,7 @@ TEST_CASE("ids in added_tokens.json are an order and no more") {
   }
   // The id of an added token of tokenizer.json is not given to another.
   TempDir dir;
-  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/qwen3/tokenizer.json",
-                        dir / "tokenizer.json");
+  copy_tokenizer("qwen3", dir);
   write_file(dir / "added_tokens.json", R"({"<gone>": 1000, "<n>": 5})");
   CHECK_FALSE(make_tokenizer(dir.path())->find_token("<gone>").has_value());
   CHECK(make_tokenizer(dir.path())->find_token("<n>") == 1005);
@@ -164,8 +167,7 @@ TEST_CASE("ids in added_tokens.json are an order and no more") {
 
 TEST_CASE("special_tokens_map.json counts where tokenizer_config.json lists no added tokens") {
   TempDir dir;
-  std::filesystem::copy(source_dir() + "/tests/data/tokenizers/qwen3/tokenizer.json",
-                        dir / "tokenizer.json");
+  copy_tokenizer("qwen3", dir);
   write_file(dir / "special_tokens_map.json", R"({"additional_special_tokens": ["<x>"]})");
   CHECK(make_tokenizer(dir.path())->encode("<x>").size() == 1);
   write_file(dir / "tokenizer_config.json",
