@@ -39,7 +39,7 @@ constexpr Packed kPacked[] = {
      "pandas.read_feather(FILE).to_json(OTHER, orient='records', lines=True) makes such a file"},
 };
 
-// bzip2 names its block size, 1 to 9, in the fourth byte.
+// Replaces the block size of bzip2 data (the fourth byte, 1 to 9) by 9.
 std::string with_usual_size(std::string_view first) {
   std::string begin(first.substr(0, 16));
   if (begin.size() > 3 && begin.starts_with("BZh") && begin[3] >= '1' && begin[3] <= '9') {
@@ -57,7 +57,7 @@ InputForm judge_packed(std::string_view first, bool at_end) {
   return lines();
 }
 
-// The names of a zip archive's entries, in their order, as far as they are in `text`.
+// The names of a zip archive's entries that are complete in `text`, in order.
 std::vector<std::string_view> names_in_zip(std::string_view text) {
   constexpr size_t kNameSizeAt = 26, kNameAt = 30;
   std::vector<std::string_view> names;
@@ -82,7 +82,7 @@ InputForm judge_zip(std::string_view first, bool at_end) {
     return std::any_of(begin.begin(), begin.end(),
                        [&](std::string_view text) { return name.starts_with(text); });
   };
-  // What an office program saves begins with these, be it a workbook or not.
+  // Files of office programs begin with these entries; not all are workbooks.
   const bool may_be_workbook =
       names.empty() || begins(names[0], {"[Content_Types].xml", "_rels/", "docProps/", "xl/"});
   if (may_be_workbook) {
@@ -101,7 +101,7 @@ InputForm judge_zip(std::string_view first, bool at_end) {
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 bool is_one_value(std::string_view line) {
-  const std::string closed = fmt::format("{}\n", line);  // which ends a number
+  const std::string closed = fmt::format("{}\n", line);  // a newline ends a number
   const JsonExtent extent = scan_json(closed);
   return extent.end == JsonExtent::End::kWhole &&
          closed.find_first_not_of(kSpace, extent.size) == std::string::npos;
@@ -120,7 +120,7 @@ bool has_json_object(std::string_view text) {
 // Text in units of two or four bytes.
 struct Wide {
   std::string_view name, mark, order;
-  size_t unit, letter;  // bytes in a unit, and which of them is the letter's
+  size_t unit, letter;  // bytes in a unit, and the index of the byte that holds an ASCII letter
 };
 constexpr Wide kWide[] = {
     {"UTF-32", "\xFF\xFE\x00\x00"sv, "LE", 4, 0},
@@ -129,7 +129,7 @@ constexpr Wide kWide[] = {
     {"UTF-16", "\xFE\xFF"sv, "BE", 2, 1},
 };
 
-// Whether `text` begins with a letter of ASCII in such a unit.
+// Whether the first unit of `text` is an ASCII letter.
 bool begins_with_letter(std::string_view text, const Wide& wide) {
   if (text.size() < wide.unit) return false;
   for (size_t i = 0; i < wide.unit; ++i) {
@@ -146,7 +146,7 @@ InputForm wide_text(const std::string& name) {
                fmt::format("iconv -f {} -t UTF-8 FILE | pagedinfer run --input - reads it", name));
 }
 
-// `text` follows a byte-order mark, or what a bad first line of JSON lines begins with.
+// `text` follows a byte-order mark, or bytes of an invalid first line that look like one.
 InputForm judge_marked(std::string_view text, const Wide& wide, bool at_end) {
   for (size_t i = 0; i < text.size(); i += wide.unit) {
     if (begins_with_letter(text.substr(i), wide)) return wide_text(std::string(wide.name));
@@ -156,7 +156,7 @@ InputForm judge_marked(std::string_view text, const Wide& wide, bool at_end) {
 }
 
 InputForm judge_wide(std::string_view first, bool at_end) {
-  // No JSON begins with these.
+  // No JSON begins with these bytes.
   const bool may_be_wide = first.find_first_of("\xFF\xFE\x00"sv) < 2;
   if (may_be_wide && first.size() < 12 && !at_end) return undecided();
   for (const Wide& wide : kWide) {
@@ -194,18 +194,18 @@ InputForm judge_json(std::string_view text, bool at_end, bool enough) {
     if (at_end || (enough && !on_one_line)) return other_json(bracket);
     return enough ? lines() : undecided();
   }
-  // Something follows: lines of JSON of which the first was bad, or values over many lines.
+  // More text follows: JSON lines with an invalid first line, or values over many lines.
   if (on_one_line) return lines();
   const std::string_view rest = text.substr(next), line = first_line(rest);
   if (line.size() == rest.size() && !at_end && !enough) return undecided();
   return is_one_value(line) ? lines() : other_json(bracket);
 }
 
-// How a table's records are written.
+// The format of a table.
 struct Columns {
   std::string_view name, arguments;  // of the table, and of pandas.read_csv
   char separator;
-  bool spaced;  // a space may stand in front of a field, and of its quotes
+  bool spaced;  // a field may begin with a space, before its quotes
 };
 constexpr Columns kColumns[] = {
     {"CSV", "", ',', false},
@@ -220,9 +220,9 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-// Cuts a record off the front of `text`, quotes as RFC 4180 has them. The number of its fields;
-// nothing if its end is not there.
-std::optional<int> take_record(std::string_view& text, const Columns& columns, bool at_end) {
+// Removes a row from the front of `text`, with quotes as in RFC 4180, and returns the number of its
+// fields; nullopt if `text` ends inside the row.
+std::optional<int> take_row(std::string_view& text, const Columns& columns, bool at_end) {
   int fields = 1;
   bool quoted = false, at_start = true;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -245,7 +245,7 @@ std::optional<int> take_record(std::string_view& text, const Columns& columns, b
   return fields;
 }
 
-// Whether a line may name columns: short words, of which the first may be empty.
+// Whether a line may be a header: short words, of which the first may be empty.
 bool names_columns(std::string_view line, const Columns& columns) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   bool is_spaced = false;
@@ -269,13 +269,13 @@ bool names_columns(std::string_view line, const Columns& columns) {
   }
 }
 
-// `text` begins with a line that is no JSON object.
+// `text` begins with a line that is not a JSON object.
 InputForm judge_table(std::string_view text, bool at_end, bool enough) {
   if (text.find('\n') == text.npos && !at_end) return enough ? lines() : undecided();
   for (const Columns& columns : kColumns) {
     std::string_view rest = text;
     if (!names_columns(first_line(text), columns)) continue;
-    const int count = take_record(rest, columns, at_end).value_or(1);
+    const int count = take_row(rest, columns, at_end).value_or(1);
     if (count < 2) continue;
     int rows = 0;
     bool is_table = true;
@@ -284,7 +284,7 @@ InputForm judge_table(std::string_view text, bool at_end, bool enough) {
       if (rest.empty()) break;
       const size_t begin = rest.find_first_not_of(columns.separator == '\t' ? " " : " \t");
       const bool is_json = begin != rest.npos && (rest[begin] == '{' || rest[begin] == '[');
-      const std::optional<int> fields = take_record(rest, columns, at_end);
+      const std::optional<int> fields = take_row(rest, columns, at_end);
       if (!fields && !is_json) break;
       is_table = !is_json && *fields == count;
       ++rows;
@@ -305,7 +305,7 @@ InputForm judge_table(std::string_view text, bool at_end, bool enough) {
 
 InputForm recognize_form(std::string_view first, bool at_end) {
   at_end = at_end && first.size() <= kFormBytes;
-  first = first.substr(0, kFormBytes);  // whoever shows more is told the same
+  first = first.substr(0, kFormBytes);
   const bool enough = first.size() == kFormBytes;
   for (const auto& judge : {judge_packed, judge_zip, judge_wide}) {
     if (InputForm form = judge(first, at_end); form.verdict != Verdict::kLines) return form;

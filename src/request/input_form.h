@@ -1,4 +1,4 @@
-// What an input is that is not made of JSON lines.
+// Recognizes inputs that are not JSON lines.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@ namespace pagedinfer {
 
 struct InputForm {
   enum class Verdict : uint8_t {
-    kLines,      // may be JSON lines, be they good or bad
-    kUndecided,  // more bytes are needed to tell
-    kOther       // is certainly something else
+    kLines,      // may be JSON lines, valid or not
+    kUndecided,  // more bytes are needed
+    kOther       // certainly something else
   };
   Verdict verdict;
-  std::string text = {};  // of kOther: what it is, what was expected and what helps
+  std::string text = {};  // with kOther: what was found, what was expected, and how to convert it
 };
 
-constexpr size_t kFormBytes = 256 << 10;  // so many always suffice, and more are not looked at
+constexpr size_t kFormBytes = 256 << 10;  // always suffice for a verdict; more are ignored
 
-// Judges the first bytes of an input, which `at_end` are all there are. A file of JSON lines whose
-// first lines are bad ones is none of the other forms.
+// Judges the first bytes of an input, or the whole input if `at_end`. A file of JSON lines with
+// invalid first lines counts as kLines.
 InputForm recognize_form(std::string_view first, bool at_end);
 
 }  // namespace pagedinfer

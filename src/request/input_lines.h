@@ -10,10 +10,10 @@
 
 namespace pagedinfer {
 
-// Which of its input's lines a run takes.
+// Which lines of its input a run takes.
 struct LineChoice {
-  // The file's first records only, and of these the lines of the shard: shards 0/N to N-1/N with
-  // one limit share what the limit alone takes.
+  // Only the first `limit` lines that are not blank, and of these only the lines of the shard: the
+  // shards 0/N to N-1/N together take what the limit alone would.
   std::optional<int64_t> limit = {};
   Shard shard = {};
 };
@@ -21,32 +21,32 @@ struct LineChoice {
 // A line that is not blank.
 struct InputLine {
   std::string_view text;
-  int64_t index = 0;   // counts the file's records, blank lines are none
-  int64_t turn = 0;    // of a line that the run takes: counts these
-  int64_t number = 0;  // of the line in the file, from 1
-  bool taken = true;   // by this run; else another shard's
+  int64_t index = 0;   // among the lines of the file that are not blank, from 0
+  int64_t turn = 0;    // among the lines that the run takes, from 0; of others the next one's
+  int64_t number = 0;  // among all lines of the file, from 1
+  bool taken = true;   // by this run; false for lines of other shards
 };
 
-// The lines of a run's input, one at a time. Whoever reads the same file with the same choice finds
-// the same lines.
+// Reads the lines of a run's input one at a time. Deterministic: the same file and choice give the
+// same lines.
 class InputLines {
  public:
-  // As LineReader. Throws Error for a file that is certainly something else than JSON lines.
+  // Opens the input as LineReader does. Throws Error if a file is certainly not JSON lines.
   InputLines(const std::string& path, const LineChoice& choice, int stop_fd = -1);
 
-  // The same of a pipe, by its first line and what comes with it. To be called before the first
-  // line is taken.
+  // Throws Error if the first bytes are certainly not JSON lines. Waits for the first line of a
+  // pipe. REQUIRES: no line was taken.
   void recognize();
 
-  // Nothing at the end; beyond the limit nothing is read. The text is valid until the next call,
-  // and kLinePadding readable bytes follow it. Throws Error when the input cannot be read.
+  // The next line; nullopt at the end of the input or at the limit. The text is valid until the
+  // next call, and kLinePadding readable bytes follow it. Throws Error if the input cannot be read.
   std::optional<InputLine> next() { return take(&LineReader::next); }
-  // The same, but nothing where the input would have to be read for it: that may take long.
+  // Like next(), but returns nullopt instead of reading, which may block.
   std::optional<InputLine> next_ready() { return take(&LineReader::next_ready); }
-  // How many lines the run takes of a regular file, if what is to come is like what has come.
-  // Nothing of other inputs, and before the first line.
+  // Estimates how many lines the run takes of a regular file from the lines read so far. nullopt
+  // for other inputs and before the first line.
   std::optional<double> estimate() const;
-  // Whether somebody has written to the file since it was opened.
+  // Whether the file was modified since it was opened.
   bool has_changed() const { return reader_.has_changed(); }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 static_assert(kLinePadding >= static_cast<int64_t>(simdjson::SIMDJSON_PADDING));
 
-constexpr size_t kKeptLineBytes = 256 << 10;  // a longer line leaves no memory behind
+constexpr size_t kKeptLineBytes = 256 << 10;  // the parser's memory is freed after a longer line
 constexpr size_t kMaxUnknownKeys = 100;
 
 RequestError utf8_error(std::string_view text) {
@@ -27,8 +27,8 @@ RequestError utf8_error(std::string_view text) {
   return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
 }
 
-// What the portable implementation says of a line. Of a line with several faults each of them
-// may report another one, and an error record must not depend on the processor.
+// The error that simdjson's portable implementation reports. For a line with several errors its
+// implementations differ, and an error record must not depend on the processor.
 simdjson::error_code portable_error(std::string_view text) {
   const auto* const portable = simdjson::get_available_implementations()["fallback"];
   std::unique_ptr<simdjson::internal::dom_parser_implementation> parser;
@@ -59,7 +59,7 @@ RequestError json_error(std::string_view text) {
   }
 }
 
-// The known key that an unknown one resembles, as the object calls it; "" if there is none.
+// The known key that `name` resembles, as this object calls it; "" if there is none.
 std::string similar_to(std::string_view name, const RequestFields& fields) {
   const std::string_view prompt = fields.name_of(key("prompt"));
   if (is_near_key(name, prompt)) return std::string(prompt);
@@ -93,7 +93,7 @@ class RequestParser::Impl {
   void collect(dom::object object, RequestFields& fields);
   void read_plain(RequestFields& fields, RequestDraft& draft);
   void read_batch(RequestFields& fields, RequestDraft& draft);
-  // Of the keys that stand where nothing reads them.
+  // Counts as unknown the known keys whose kind is not read in this object.
   template <class IsRead>
   void count_unread(const RequestFields& fields, const IsRead& is_read);
   void count_unknown(std::string_view name, std::string similar = {});
@@ -104,9 +104,9 @@ class RequestParser::Impl {
   const bool strict_;
   std::unique_ptr<dom::parser> json_;
   UnknownKeys unknown_keys_;
-  // Of the line in hand.
+  // Of the current line.
   std::vector<KeyHint> hints_;
-  std::string first_unknown_;  // as a message says it; "" if it has none
+  std::string first_unknown_;  // the message about the first unknown key; "" = none
 };
 
 bool may_name_prompt(std::string_view name) {
@@ -234,7 +234,7 @@ void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead
   for (int number = 0; number < kNumKeys; ++number) {
     const auto [name, kind, instead] = kKeys[static_cast<size_t>(number)];
     if (!fields.has(number) || is_read(kind)) continue;
-    // A request's key is unread on the outer level alone.
+    // A request's key is unread only on the outer level of a line of the OpenAI form.
     const bool misplaced = kind == KeyKind::kRequest && number != key("id");
     count_unknown(fields.name_of(number), misplaced ? fmt::format("body.{}", name) : "");
   }
@@ -243,7 +243,7 @@ void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead
 void RequestParser::Impl::count_unknown(std::string_view name, std::string similar) {
   add_key(unknown_keys_, shorten(name), 1);
   if (strict_ && first_unknown_.empty()) {
-    first_unknown_ = fmt::format("{}: nobody reads this key", quote(name));
+    first_unknown_ = fmt::format("{}: unknown key", quote(name));
     if (!similar.empty()) first_unknown_ += fmt::format("; did you mean {}?", similar);
   }
   if (!similar.empty()) hints_.push_back({std::string(shorten(name)), std::move(similar)});

@@ -43,7 +43,7 @@ TEST_CASE("a reader that goes away ends the run with one sentence") {
     const Ended ended = process.wait();
     CHECK(!ended.timed_out);
     CHECK(ended.exit_code == 1);  // the run could not go on; not a signal, not a crash
-    CHECK(ended.err == "pagedinfer: standard output: nobody reads it any more\n");
+    CHECK(ended.err == "pagedinfer: standard output: the reader has closed it\n");
     CHECK(json_file(dir / "stats").back().text("/kind") == "summary");
   }
 }
@@ -56,7 +56,7 @@ TEST_CASE("a reader of the trace that goes away costs no record") {
   process.close_output();
   const Ended ended = process.wait();
   CHECK(ended.exit_code == 0);
-  CHECK(ended.err.find("standard output: nobody reads it any more; the run goes on") !=
+  CHECK(ended.err.find("standard output: the reader has closed it; the run goes on") !=
         std::string::npos);
   CHECK(json_file(dir / "out").size() == 100);
 }
@@ -121,7 +121,7 @@ TEST_CASE("an output that somebody takes away ends the run with code 1 and a sen
     const Ended ended = process.wait();
     CHECK(ended.exit_code == 1);
     CHECK(ended.err.starts_with("pagedinfer: " + output + ": "));
-    CHECK(ended.err.find(removed ? "somebody has removed it" : "somebody else has shortened it") !=
+    CHECK(ended.err.find(removed ? "was removed while" : "another program has truncated it") !=
           std::string::npos);
     for (const char* ending : {"", ".part"}) fs::remove(output + ending);
   }
@@ -151,10 +151,7 @@ TEST_CASE("measurements that have no place are said once, and the run goes on wi
 }
 
 TEST_CASE("memory does not grow with the input, also behind a slow line") {
-  if (kSanitized) {
-    MESSAGE("SKIPPED: sanitizers have memory of their own");
-    return;
-  }
+  if (is_skipped_when_sanitized("sanitizers have memory of their own")) return;
   const auto peak_memory = [](int count) {
     const TempDir dir;
     std::string lines = R"({"prompt_token_ids": [5], "ignore_eos": true, "max_tokens": 300})"

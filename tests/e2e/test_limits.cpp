@@ -58,10 +58,7 @@ TEST_CASE("a standard stream that is closed cannot be named") {
 }
 
 TEST_CASE("a run works on a small stack") {
-  if (kSanitized) {
-    MESSAGE("SKIPPED: sanitizers need more stack");
-    return;
-  }
+  if (is_skipped_when_sanitized("sanitizers need more stack")) return;
   const TempDir dir;
   write_file(dir / "in.jsonl", kLines);
   CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);
@@ -75,10 +72,7 @@ TEST_CASE("a run works on a small stack") {
 }
 
 TEST_CASE("a thread that cannot start ends the run with a sentence and changes nothing") {
-  if (kSanitized) {
-    MESSAGE("SKIPPED: sanitizers need the addresses that are taken away");
-    return;
-  }
+  if (is_skipped_when_sanitized("sanitizers need the addresses that are taken away")) return;
   const TempDir dir;
   write_file(dir / "in.jsonl", kLines);
   write_file(dir / "out", "old\n");
@@ -105,10 +99,7 @@ TEST_CASE("a thread that cannot start ends the run with a sentence and changes n
 }
 
 TEST_CASE("too little room for the default cache makes a smaller one") {
-  if (kSanitized) {
-    MESSAGE("SKIPPED: sanitizers need the addresses that are taken away");
-    return;
-  }
+  if (is_skipped_when_sanitized("sanitizers need the addresses that are taken away")) return;
   const TempDir dir;
   write_file(dir / "in.jsonl", kLines);
   CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <doctest/doctest.h>
+
 namespace pagedinfer {
 
 // Whether this build has a sanitizer, which takes time and memory of its own.
@@ -8,6 +10,12 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
+
+// Whether this build has a sanitizer; if so, prints why the test cannot run with it.
+inline bool is_skipped_when_sanitized(const char* reason) {
+  if (kSanitized) MESSAGE("SKIPPED: " << reason);
+  return kSanitized;
+}
 
 // A number of random runs, fewer where a sanitizer makes each of them slow.
 constexpr int scaled(int num_runs) { return kSanitized ? num_runs / 8 : num_runs; }
