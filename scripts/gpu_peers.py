@@ -30,7 +30,7 @@ if SMALL:
     SEQS, CONTEXTS, QUERIES, CHUNK, ROWS = (1, 4), (32,), (16, 24), (2, 48, 16), (1, 8)
     REQUESTS = (4, 24, 6)
 LLAMA = "llama-3.2-3b-instruct"
-MOST_CACHE_BYTES = 3 << 30
+MAX_CACHE_BYTES = 3 << 30
 
 
 def measure(torch, call) -> float:
@@ -61,7 +61,7 @@ def report_peer(name: str, shape: str, us: float) -> None:
 
 def attention(torch, name: str, model: str, seqs: int, context: int, queries: int) -> None:
     _, heads, kv_heads, dim, _, window = MODELS[model]
-    if 2 * 2 * seqs * context * kv_heads * dim > MOST_CACHE_BYTES:
+    if 2 * 2 * seqs * context * kv_heads * dim > MAX_CACHE_BYTES:
         return
     make = lambda h, n: torch.randn(seqs, h, n, dim, device=DEVICE, dtype=torch.bfloat16)
     # Several sets, so that nothing is found in the cache.

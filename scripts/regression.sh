@@ -69,7 +69,7 @@ grep -h '"kind":"summary"' "$work/tight.stats" | python3 -c '
 import json, sys
 summary = json.loads(sys.stdin.readline())
 found = summary["preemptions"]
-assert found > 0, "the tight run preempted nobody: it does not test preemption"
+assert found > 0, "the tight run preempted no sequence: it does not test preemption"
 print(f"  preemptions in the tight run: {found}")'
 for isa in portable avx2 avx512 amx; do
   refusal=$("$program" run --quiet --input /dev/null --output - --cpu-isa "$isa" 2>&1) || true

@@ -4,8 +4,8 @@
 
 namespace pagedinfer {
 
-// Does what the command line asks for and returns the exit code; `standard` is what "-" can name.
-// Throws Error when it asks for what is not there, or when that cannot go on.
+// Runs the command line and returns the exit code. `standard` says which streams "-" may name.
+// Throws Error for an invalid command line, and if the command fails.
 int run_command_line(int argc, const char* const* argv, StandardFiles standard);
 
 }  // namespace pagedinfer

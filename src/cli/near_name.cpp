@@ -8,8 +8,7 @@ namespace {
 
 constexpr size_t kMaxEdits = 2;
 
-// The least number of letters to insert, remove, replace or swap with the next one that makes one
-// word of the other.
+// The edit distance of two words: letters inserted, removed, replaced or swapped with the next one.
 size_t num_edits(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

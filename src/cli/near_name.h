@@ -7,8 +7,8 @@
 
 namespace pagedinfer {
 
-// Which of `names` somebody may have meant by a word that is none of them: the nearest one, at most
-// two letters wrong, missing, too many or in the wrong order, and most of them right.
+// The name that a misspelt word may stand for: the nearest of `names`, at most two edits away (a
+// letter inserted, removed, replaced or swapped with the next one) and fewer than half its letters.
 std::optional<std::string> near_name(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace pagedinfer

@@ -8,10 +8,11 @@
 namespace pagedinfer {
 namespace {
 
-// Whether it was open. REQUIRES: all below are, so that it is the one that open() gives.
+// Opens `fd` on /dev/null if it is closed; returns whether it was open. REQUIRES: all lower
+// descriptors are open, so that open() returns this one.
 bool open_if_closed(int fd) {
   if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) return true;
-  // Nothing helps where even this fails: what is opened next is not ours to lose.
+  // Ignores a failure, as there is no way to report it.
   static_cast<void>(open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY));
   return false;
 }

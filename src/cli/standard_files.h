@@ -2,13 +2,13 @@
 
 namespace pagedinfer {
 
-// Which of the standard streams the program was started with.
+// Which of the standard streams were open when the program started.
 struct StandardFiles {
   bool input = true, output = true;
 };
 
-// Opens those that are closed on /dev/null, so that no file of ours gets their numbers and with
-// them what others read and print. To be called before anything is opened.
+// Opens closed standard streams on /dev/null, so that no other file gets their descriptors. To be
+// called before any file is opened.
 StandardFiles open_standard_files();
 
 }  // namespace pagedinfer

@@ -10,8 +10,8 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kBatchLines = 32;
-constexpr int64_t kBatchCost = 32 << 10;  // but for a single line
-constexpr int64_t kTemplateCost = 64;     // tokens that a chat template writes around a line
+constexpr int64_t kBatchCost = 32 << 10;  // maximum of a batch of several lines
+constexpr int64_t kTemplateCost = 64;     // tokens that a chat template adds to a line
 
 }  // namespace
 
@@ -77,7 +77,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
   for (;;) {
     std::optional<InputLine> line = parts_.lines.next_ready();
     if (!line) {
-      hand_over(batch, mark);  // nobody waits for lines that may come
+      hand_over(batch, mark);  // does not wait for lines that may come later
       line = parts_.lines.next();
     }
     if (!line) return;
@@ -98,17 +98,18 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
   }
 }
 
-// For a batch whose first line costs so much. What it may cost in all; nothing: read no more.
+// Waits until a batch whose first line costs `cost` fits into the window. Returns the maximum cost
+// of the batch; nullopt when the intake is stopped.
 std::optional<int64_t> Intake::wait_for_room(int64_t cost) {
   std::unique_lock lock(mutex_);
-  wish_ = cost;
+  wanted_room_ = cost;
   room_.wait(lock, [&] { return stopped_ || has_room(cost); });
-  wish_.reset();
+  wanted_room_.reset();
   if (stopped_) return std::nullopt;
   return limits_.max_tokens - tokens_ahead_;
 }
 
-// The batch, if there is one. `mark` covers it.
+// Passes the batch, if there is one, to the workers. `mark` covers it.
 void Intake::hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark) {
   if (batch) batch->pad();
   const std::optional<double> estimate = parts_.lines.estimate();
@@ -182,7 +183,7 @@ Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
   return Pull::kItem;
 }
 
-// The more is ready, the fewer may work.
+// The more items are ready, the fewer workers may run.
 bool Intake::may_work() const {
   const int64_t half = std::max(1, limits_.max_items / 2);
   const int64_t missing = std::max<int64_t>(0, half - num_ready_);
@@ -219,10 +220,10 @@ void Intake::drop_spent() {
   room_.notify_all();
 }
 
-// Whoever of the reader and the workers may go on.
+// Wakes a worker and the reader if they may continue.
 void Intake::wake() {
   if (may_work()) work_.notify_one();
-  if (wish_ && has_room(*wish_)) room_.notify_one();
+  if (wanted_room_ && has_room(*wanted_room_)) room_.notify_one();
 }
 
 void Intake::rethrow_failure() const {

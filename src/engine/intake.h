@@ -1,4 +1,4 @@
-// Lines to requests, on threads of their own, a bounded window ahead of the engine.
+// Turns lines into requests on threads of its own, a bounded window ahead of the engine.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace pagedinfer {
 
-// Threads that tokenize where so many compute.
+// The number of tokenizer threads of a run with `num_threads` compute threads.
 inline int num_tokenizers(int num_threads) {
   constexpr int kMaxWorkers = 16;
   return std::min(num_threads, kMaxWorkers);
@@ -31,11 +31,12 @@ inline int num_tokenizers(int num_threads) {
 
 struct IntakeLimits {
   PromptLimits prompt = {};
-  // The window: lines that were read and not yet pulled, and their tokens, of which a line that
-  // is not tokenized yet counts as one per byte and a few more. A single line may have more.
+  // Bounds of the window, the lines that were read and not yet pulled: their number and their
+  // tokens. A line that is not tokenized yet counts one token for each byte and a few more. A
+  // single line may exceed max_tokens.
   int max_items = 512;
   int64_t max_tokens = int64_t{4} << 20;
-  int num_workers = 1;  // at most so many threads parse and tokenize
+  int num_workers = 1;  // threads that parse and tokenize
 };
 
 struct LineCount {
@@ -43,7 +44,7 @@ struct LineCount {
   bool is_estimate = false;
 };
 
-// What an Intake works with; all of it outlives the intake.
+// The parts of an Intake, which must outlive it.
 struct IntakeParts {
   InputLines& lines;
   const Tokenizer* tokenizer;  // null: prompts must be token ids
@@ -51,48 +52,48 @@ struct IntakeParts {
   SamplingParams defaults = {};  // as RequestParser
   std::string prompt_field = "prompt";
   bool strict = false;
-  std::function<double()> clock;         // seconds since the run began; any thread may ask
-  std::function<double()> thread_clock;  // seconds that the thread that asks has computed
-  // Ends `lines`, even while they wait for input.
+  std::function<double()> clock;         // seconds since the run began; called by any thread
+  std::function<double()> thread_clock;  // CPU seconds of the calling thread
+  // Ends `lines`, even while they wait for input. Called by the destructor.
   std::function<void()> end_lines = [] {};
-  // Lines that it knows, like those that the run does not take, are read and nothing more.
+  // Lines with a record of an earlier run: read, but not parsed.
   std::function<bool(int64_t index)> is_done = [](int64_t) { return false; };
-  int64_t num_done = 0;  // how many lines that is
+  int64_t num_done = 0;  // the number of these lines
 };
 
-// One thread reads, several parse and tokenize batches of lines, and the items come out in the
-// order of the lines: what comes out does not depend on the number of threads. One of them works
-// while the window is half full, and more the emptier it is. Knows nothing of what is computed.
+// One thread reads lines, several workers parse and tokenize batches of them, and the items come
+// out in the order of the lines, whatever the number of threads. At least one worker runs while the
+// window is not half full, and more the emptier it is. Knows nothing of models and steps.
 class Intake {
  public:
   enum class Pull : uint8_t { kItem, kLater, kEnded };
 
-  // Reads to the end. Throws Error when a thread cannot be started.
+  // Starts the threads. Throws Error if that fails.
   Intake(IntakeParts parts, const IntakeLimits& limits);
   // Ends the lines and joins the threads.
   ~Intake();
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // The next line's item. With nothing ready: waits for it, or says kLater. After kEnded no line
-  // is worked on. One thread pulls.
+  // The next line's item. If it is not ready, waits or, without `wait`, returns kLater. After
+  // kEnded all threads are idle. To be called by one thread only.
   Pull pull(bool wait, IntakeItem& item);
 
-  // After kEnded: throws what ended it early, if something did. Every item before was pulled.
+  // After kEnded: throws the exception that has ended the input early, if any. All items before the
+  // failure were pulled.
   void rethrow_failure() const;
-  bool failed() const;  // whether it would
-  // What parsing, rendering and tokenizing has cost: seconds of processor time, summed over the
-  // threads.
+  bool failed() const;  // whether rethrow_failure() would throw
+  // CPU seconds of parsing, rendering and tokenizing, summed over the threads.
   double tokenize_seconds() const;
-  // Covers every line that was pulled, and lines read ahead.
+  // Covers every line that was pulled, and lines that were read ahead.
   RunMark mark() const;
-  // How many lines there are to answer: of a regular file from its first lines on an estimate, of
-  // other inputs nothing until they have ended.
+  // The number of lines that the run takes. Before the end of the input an estimate for regular
+  // files, nullopt for others.
   std::optional<LineCount> num_lines() const;
-  // As RequestParser, of the lines pulled.
+  // RequestParser::unknown_keys() of the lines pulled.
   RequestParser::UnknownKeys unknown_keys() const;
-  // Each unknown key that resembles a known one, with the first line that has it, in the order of
-  // the lines pulled; without the first `num_known`.
+  // The unknown keys that resemble a known one, each with its first line, in the order of the lines
+  // pulled. Skips the first `num_known`.
   std::vector<LineHint> hints(size_t num_known = 0) const;
 
  private:
@@ -114,22 +115,22 @@ class Intake {
 
   const IntakeParts parts_;
   IntakeLimits limits_;
-  const int batch_lines_;    // the most in a batch
-  const int64_t line_cost_;  // tokens that a line may have beyond its bytes
+  const int batch_lines_;    // maximum lines of a batch
+  const int64_t line_cost_;  // tokens that a line may have besides one for each byte
   std::vector<std::unique_ptr<RequestParser>> parsers_;  // of the workers
 
   std::atomic<bool> stopped_ = false;  // changes under mutex_
   mutable std::mutex mutex_;
-  std::condition_variable ready_, room_, work_;  // for who pulls, reads, works
-  // Guarded by mutex_, as all below. In the input's order; the first num_taken_ are worked on or
+  std::condition_variable ready_, room_, work_;  // wake the puller, the reader, the workers
+  // All below is guarded by mutex_. Batches in input order; the first num_taken_ are in work or
   // done.
   std::deque<std::unique_ptr<LineBatch>> batches_;
   size_t num_taken_ = 0;
-  int num_active_ = 0;           // workers that have a batch
-  int64_t num_ready_ = 0;        // items that nobody has pulled
-  int64_t num_ahead_ = 0;        // lines handed over and not pulled
-  int64_t tokens_ahead_ = 0;     // of these lines, as IntakeLimits counts
-  std::optional<int64_t> wish_;  // of the reader, while it waits for that much room
+  int num_active_ = 0;                  // workers that have a batch
+  int64_t num_ready_ = 0;               // items that were not pulled yet
+  int64_t num_ahead_ = 0;               // lines handed over and not pulled
+  int64_t tokens_ahead_ = 0;            // of these lines, as IntakeLimits counts
+  std::optional<int64_t> wanted_room_;  // that the reader waits for
   int64_t num_read_ = 0;
   std::optional<double> estimate_;  // as InputLines
   RunMark mark_;
@@ -137,7 +138,7 @@ class Intake {
   RequestParser::UnknownKeys unknown_keys_;
   std::vector<LineHint> hints_;
   bool read_ended_ = false;
-  std::exception_ptr failure_, read_failure_;  // of the line that is next, of the reader
+  std::exception_ptr failure_, read_failure_;  // of the next line, of the reader
   std::vector<std::thread> threads_;           // not guarded
 };
 

@@ -50,7 +50,7 @@ RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& li
   return {};
 }
 
-// Ids that only sampling names.
+// Checks the token ids among the sampling parameters.
 RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits) {
   const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
   for (const TokenBias& bias : sampling.logit_bias) {
@@ -71,20 +71,21 @@ RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits
   return {};
 }
 
-// How many tokens of a prompt the line wants at most.
+// The prompt tokens that the line's truncate_prompt_tokens keeps; nullopt = all.
 std::optional<int> longest_prompt(const RequestDraft& draft, const PromptLimits& limits) {
   const std::optional<int> max_prompt = draft.truncate_prompt_tokens;
   return max_prompt == -1 ? limits.max_model_len - 1 : max_prompt;
 }
 
-// Takes out tokens from the place `begin` on until at most `max_prompt` are left.
+// Erases tokens behind the first `begin` until at most `max_prompt` are left.
 void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) {
   const int64_t surplus = std::ssize(tokens) - max_prompt;
   if (surplus <= 0) return;
   tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
 }
 
-// What the tokenizer puts around a text stays around what is left of it, as in the reference.
+// Encodes a text and truncates it, but keeps the tokens that the tokenizer puts around it, as the
+// reference does.
 std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, AddBos add_bos,
                             std::optional<int> max_prompt) {
   std::vector<TokenId> all = tokenizer.encode(text, add_bos);
@@ -97,13 +98,14 @@ std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, A
   return all;
 }
 
-// The floor in tokens of the completion alone.
+// Converts a minimum length that includes the prompt to one of the completion alone.
 LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
   const int64_t min_new = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
   return {.tokens = static_cast<int>(min_new)};
 }
 
-// Where the allowed tokens are not all banned at the beginning, they are not later on.
+// Refuses a choice of allowed tokens that are all banned. Checks the first token only: later tokens
+// have no more bans.
 RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
   const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
@@ -189,7 +191,7 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
       !fault.code.empty()) {
     return failed(std::move(fault), prompt.size());
   }
-  // A line's origin is no JSON text: no id is the same.
+  // "line N" is not JSON, so it never equals an id.
   const std::string& id = draft.head.id_json;
   const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
   const uint64_t key = random_key(draft.sampling.seed, origin, prompt);

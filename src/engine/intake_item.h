@@ -1,4 +1,4 @@
-// A line to what becomes of it.
+// Turns a parsed line into a Request or an error Completion.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace pagedinfer {
 
-// What becomes of one line: something to run, or an answer already (an error).
+// The result of one line: a request to run, or an error.
 using IntakeItem = std::variant<Request, Completion>;
 
-// The tokens of a prompt that is to run; of an answer none.
+// The prompt tokens of a request; 0 for an error.
 int64_t num_prompt_tokens(const IntakeItem& item);
 
 struct PromptLimits {
   int vocab = 0;                                // token ids are below it
   int max_model_len = 0;                        // a prompt must be shorter
-  int64_t max_prompt_bytes = int64_t{1} << 40;  // more are not even tokenized
-  const ModelSpec* spec = nullptr;              // of whose tokens one must be left to draw
+  int64_t max_prompt_bytes = int64_t{1} << 40;  // longer prompts are refused before tokenizing
+  const ModelSpec* spec = nullptr;              // if set: a request must not ban all its tokens
 };
 
-// How long a text can be that still has fewer than max_model_len tokens: every one as long as the
-// longest there is, and four times as much where a tokenizer shortens text before it looks.
+// An upper bound of the bytes of a text with fewer than max_model_len tokens: as if each were the
+// longest token, times four because a tokenizer's normalizer may shorten the text.
 int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 
-// Turns a parsed line into a request, or into the error that answers it. `tokenizer` may be
-// null: then a prompt must be token ids. May be called from several threads at once.
+// Tokenizes the line's prompt and checks it against the limits. `tokenizer` may be null: then a
+// prompt must be token ids. May be called from several threads at once.
 IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 

@@ -15,7 +15,7 @@
 namespace pagedinfer {
 namespace {
 
-// A handler has no arguments of ours: what it touches cannot be a member.
+// Globals, because a signal handler gets no argument of ours.
 volatile std::sig_atomic_t signal_happened = 0;
 int event_fd = -1;
 struct sigaction old_int, old_term, old_hup, old_pipe, old_size;
@@ -46,7 +46,7 @@ Interrupt::Interrupt() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &old_int);
   sigaction(SIGTERM, &action, &old_term);
-  // Who starts a run with nohup wants it to outlive its terminal.
+  // nohup ignores SIGHUP, so that the run outlives its terminal.
   sigaction(SIGHUP, nullptr, &old_hup);
   if (old_hup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   struct sigaction ignore = {};

@@ -4,12 +4,12 @@ namespace pagedinfer {
 
 inline constexpr int kInterruptedCode = 130;  // the exit code
 
-// Thrown where an interrupted job has nothing to finish.
+// Thrown if a job is interrupted while it has nothing to finish.
 struct Interrupted {};
 
-// While one lives, the first SIGINT, SIGTERM or SIGHUP (unless that was ignored before) is noted
-// and a second one ends the process at once with code 130. SIGPIPE and SIGXFSZ are ignored: a write
-// then fails instead. One at a time.
+// Handles signals while it exists. The first SIGINT, SIGTERM or SIGHUP (unless SIGHUP was ignored
+// before) sets a flag, a second one ends the process at once with code 130. SIGPIPE and SIGXFSZ are
+// ignored, so that a write fails instead. REQUIRES: one object at a time.
 class Interrupt {
  public:
   Interrupt();
@@ -18,9 +18,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const;
-  void throw_if_happened() const;  // Interrupted
+  void throw_if_happened() const;  // throws Interrupted
 
-  // Becomes readable with the signal, and when raise() is called.
+  // A descriptor that becomes readable with the first signal, and when raise() is called.
   int fd() const;
   void raise();
 };

@@ -20,7 +20,7 @@ struct LineHint {
   KeyHint hint = {};
 };
 
-// Adds one, unless there is one for this key already or there are a hundred.
+// Adds a hint unless there is one for its key, or a hundred in all.
 inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
   constexpr size_t kMaxHints = 100;
   const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
@@ -29,7 +29,7 @@ inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
   }
 }
 
-// A few lines that are worked on as one, and what becomes of them.
+// A batch of lines and, once it is done, their items.
 struct LineBatch {
   struct Line {
     size_t begin, size;  // in `text`
@@ -37,15 +37,15 @@ struct LineBatch {
     double read;  // as in RecordHead
   };
 
-  std::string text = {};  // freed once the lines are worked on, as they are
+  std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
   std::vector<Line> lines = {};
-  int64_t cost = 0;  // tokens that the lines may have
+  int64_t cost = 0;  // an upper bound of the lines' tokens
 
   bool done = false;
   std::vector<IntakeItem> items = {};
   size_t next = 0;                  // the first item that was not pulled
-  int64_t tokens = 0;               // that the items' prompts have
-  std::exception_ptr failure = {};  // what ended the work behind the last item
+  int64_t tokens = 0;               // of the items' prompts
+  std::exception_ptr failure = {};  // thrown for the line behind the last item
   RequestParser::UnknownKeys unknown_keys = {};
   std::vector<LineHint> hints = {};
   double seconds = 0;
@@ -55,7 +55,7 @@ struct LineBatch {
     text += line.text;
     cost += line_cost;
   }
-  // To be called behind the last line: what parsing reads beyond it.
+  // Appends the padding that the parser needs. To be called after the last add().
   void pad() { text.append(static_cast<size_t>(kLinePadding), ' '); }
   std::string_view text_of(const Line& line) const {
     return std::string_view(text).substr(line.begin, line.size);

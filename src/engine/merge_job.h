@@ -5,18 +5,17 @@
 
 namespace pagedinfer {
 
-// What `merge` was asked to do.
+// The command line of `merge`.
 struct MergeConfig {
   std::vector<std::string> shards = {};  // outputs of ended runs
   std::string output = {};               // a file, or - for standard output
   bool overwrite = false;
-  bool trust = false;  // shards that nothing tells of
+  bool trust = false;  // accept shards without a .run file
   bool quiet = false;
 };
 
-// Puts the shards' records together. Returns the exit code: 0, or 130 when it was interrupted.
-// Throws Error when the shards are not whole or do not belong together, or the output cannot be
-// written.
+// Merges the outputs of shards. Returns the exit code: 0, or 130 if it was interrupted. Throws
+// Error if a shard is incomplete, the shards are not of one run, or the output cannot be written.
 int run_merge(const MergeConfig& config);
 
 }  // namespace pagedinfer

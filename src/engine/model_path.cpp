@@ -22,7 +22,7 @@ bool is_hub_name(const std::string& name) {
          name.find_first_of(".~") > slash;
 }
 
-// How to get the model that a hub calls so.
+// How to download a hub's model.
 std::string way_to_get(const std::string& name) {
   return fmt::format(
       "models are not downloaded; get it with the hub's own client (hf download {} --local-dir "
@@ -31,7 +31,7 @@ std::string way_to_get(const std::string& name) {
       shortened(name));
 }
 
-// A path of which the first folder is there may be mistyped, or a hub's name all the same.
+// A path whose first folder exists may be mistyped, or be the name of a hub's model.
 Error not_in_folder(const std::string& name, const std::string& parent) {
   const std::string found =
       fmt::format("--model {}: no such directory; {} holds nothing of that name", shortened(name),
@@ -71,7 +71,7 @@ Error no_model_file(const std::string& name) {
 std::string model_in(const std::string& dir) {
   if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) return snapshot;
   const std::string instead = other_model_files(dir);
-  if (instead.empty()) return dir;  // whoever opens it says what is missing
+  if (instead.empty()) return dir;  // opening its files will say what is missing
   throw Error(fmt::format("--model {}: has no config.json{}", dir, instead));
 }
 
@@ -118,7 +118,7 @@ std::string name_of_model(const std::string& dir) {
 }
 
 std::string program_path() {
-  std::error_code ignored;  // without a path no bundled model is found, which a message says
+  std::error_code ignored;  // without a path no bundled model is found, as find_model() reports
   return fs::read_symlink("/proc/self/exe", ignored).string();
 }
 

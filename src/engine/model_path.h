@@ -5,8 +5,7 @@
 
 namespace pagedinfer {
 
-// Files that a model directory may have beside its weights, *.safetensors, and that change what it
-// computes.
+// The files of a model directory, besides *.safetensors, that affect completions.
 inline constexpr std::string_view kModelFiles[] = {"config.json",
                                                    "generation_config.json",
                                                    "model.safetensors.index.json",
@@ -17,17 +16,17 @@ inline constexpr std::string_view kModelFiles[] = {"config.json",
                                                    "chat_template.jinja",
                                                    "chat_template.json"};
 
-// The directory that --model names: itself, or the snapshot of a hub cache folder, or the bundled
-// model of that short name, which lies in datasets/ or datasets/configs/ of the source tree or in
-// share/pagedinfer/ of an installation, both found from the program's own path. Throws Error with
-// what is there instead, or with the places looked at.
+// The directory for --model: `name` itself, the snapshot of a hub cache folder, or the bundled
+// model of that short name. Bundled models are in datasets/ or datasets/configs/ of the source
+// tree, or in share/pagedinfer/ of an installation, relative to the program. Throws Error saying
+// what was found instead, or which places were searched.
 std::string find_model(const std::string& name, const std::string& program_path);
 
-// What records call the model of that directory, however the path to it is spelt: the last part of
-// where it really lies, or ORG/NAME of a hub cache's models--ORG--NAME/snapshots/HASH.
+// The name of the model in records: the last part of the directory's canonical path, or ORG/NAME
+// for a hub cache's models--ORG--NAME/snapshots/HASH.
 std::string name_of_model(const std::string& dir);
 
-// Of the running program; "" where the system does not say.
+// The path of the running program; "" if the system does not tell it.
 std::string program_path();
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-// The input of a run, to be read and to be read again.
+// The input of a run.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace pagedinfer {
 // The lines that a run takes.
 LineChoice choice_of(const Config& config);
 
-// The input from its beginning, to be compared with what a run has read of it.
+// Reads the input from its beginning once more, to compare it with what an earlier run has read.
 class InputAgain {
  public:
   InputAgain(const Config& config, const Interrupt& interrupt);

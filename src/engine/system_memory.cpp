@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kHeapAddresses = int64_t{64} << 20;  // of one of malloc's, on 64-bit systems
+constexpr int64_t kHeapAddresses = int64_t{64} << 20;  // of a malloc heap, on 64-bit systems
 constexpr int64_t kBesidePlan = int64_t{32} << 20;     // buffers for the input and the output
 
-// The number that `file` begins with; nullopt for "max" and for files that are not there.
+// The number that `file` begins with; nullopt for "max" and if there is no such file.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   int64_t value = 0;
@@ -30,8 +30,8 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// What a group's limit leaves. Page cache that nobody has touched lately counts as used, but
-// the kernel gives it back before it refuses memory.
+// Bytes that a group's limit leaves. Adds inactive page cache, which counts as used but is
+// reclaimed before an allocation fails.
 std::optional<int64_t> left_in_group(const fs::path& group, const char* limit_name,
                                      const char* usage_name) {
   const std::optional<int64_t> limit = number_in(group / limit_name);
@@ -72,13 +72,13 @@ int64_t available_to_machine(const fs::path& root) {
   return std::clamp<int64_t>(limit->second - promised->second, 0, available->second);
 }
 
-// Heaps of malloc beside the first one.
+// The number of malloc heaps beside the first one.
 int64_t num_more_heaps(const ProcessLimits& limits) {
   constexpr int64_t kMax = 1024;
   return std::clamp<int64_t>(limits.addresses / (16 * kHeapAddresses) - 1, 0, kMax);
 }
 
-// What a thread takes before it does anything.
+// The addresses and memory of a thread that does nothing.
 int64_t stack_bytes() {
   pthread_attr_t attributes;
   size_t stack = 0, guard = 0;
@@ -89,7 +89,7 @@ int64_t stack_bytes() {
   return static_cast<int64_t>(stack + guard);
 }
 
-// What the limits leave beside what the process has and what that many threads take.
+// What the limits leave beside what the process and so many more threads take.
 int64_t left_of(const ProcessLimits& limits, const fs::path& root, int num_threads) {
   std::ifstream in(root / "proc/self/statm");
   int64_t addresses = 0, data = 0, unused = 0;  // in pages
@@ -130,7 +130,8 @@ int64_t available_memory(const fs::path& root, const ProcessLimits& limits, int 
     const bool v2 = controllers.empty();
     if (!v2 && controllers.find("memory") == std::string::npos) continue;
     const fs::path mount = root / (v2 ? "sys/fs/cgroup" : "sys/fs/cgroup/memory");
-    // Every group above has a say too. In a container the path may not be there: the mount is.
+    // The limits of all parent groups apply too. In a container the path may be missing, but the
+    // mount exists.
     fs::path path = fs::path(line.substr(second + 1)).relative_path();
     while (true) {
       const auto left =

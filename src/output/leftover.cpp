@@ -35,8 +35,8 @@ class LeftoverReader {
           const auto parsed = parse_part_line(line);
           if (!parsed) fail(paths_.part, number, "expected a hash, and a record or its turn");
           if (parsed->is_receipt()) {
-            if (const auto index = index_of(parsed->turn))
-              written_[*index] = {.hash = parsed->hash};
+            const auto index = index_of(parsed->turn);
+            if (index) written_[*index] = {.hash = parsed->hash};
             return true;
           }
           const StoredRecord record = parse(paths_.part, number, parsed->record);

@@ -1,4 +1,4 @@
-// Lines that cannot be completed: each has its record, and nobody else notices.
+// Lines that cannot be completed: each has its record, and other lines are not affected.
 #include <doctest/doctest.h>
 
 #include <regex>

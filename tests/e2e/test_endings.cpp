@@ -101,7 +101,7 @@ TEST_CASE("a full disk ends the run and says so") {
   CHECK(fs::exists("/dev/full"));
 }
 
-TEST_CASE("an output that somebody takes away ends the run with code 1 and a sentence") {
+TEST_CASE("an output that is removed or truncated ends the run with code 1 and a sentence") {
   const TempDir dir;
   const std::string output = dir / "out";
   for (const bool removed : {false, true}) {

@@ -104,7 +104,7 @@ TEST_CASE("line ends, a byte-order mark and blank lines do not matter") {
   CHECK(other.records[2].integer("/line") == 7);
 }
 
-TEST_CASE("keys that nobody knows are ignored and counted once") {
+TEST_CASE("unknown keys are ignored and counted once") {
   const Answers found =
       answer(line(R"("max_tokens": 1, "answer": "x", "colour": 3)") +
              line(R"("max_tokens": 1, "answer": [[]])") + line(R"("max_tokens": 1)"));

@@ -63,7 +63,7 @@ TEST_CASE("a profile's operations and gaps make up the steps") {
   CHECK(profile.number("/op_s") >= computed / 2);
 }
 
-TEST_CASE("a profile that nobody would see is refused") {
+TEST_CASE("a profile that is neither printed nor written is refused") {
   const Ended ended = run({"--input", "-", "--profile", "--quiet"});
   CHECK(ended.exit_code == 1);
   CHECK(ended.err.find("--profile") != std::string::npos);

@@ -28,7 +28,7 @@ TEST_CASE("marks at the start and the ends of lines change no byte of the answer
   CHECK(plain.records.size() == 3);
 }
 
-TEST_CASE("lines of 64 MB and lines of NULs are answered, and delay nobody") {
+TEST_CASE("lines of 64 MB and lines of NULs are answered, and delay no other line") {
   const std::string mb(64 * kMegabyte, 'a');
   const std::string words = [&] {
     std::string text;

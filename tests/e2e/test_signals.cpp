@@ -234,7 +234,7 @@ TEST_CASE("a signal while the model is loaded ends the run before it makes a fil
       REQUIRE(::mkfifo(input.c_str(), 0600) == 0);
       Process process(
           command({"run", "--input", input, "--model", model.dir.path(), "--weights", "dummy"}));
-      // The input is opened before the model: there is somebody who wants to read it.
+      // The input is opened before the model is loaded, so the pipe has a reader.
       int writer = -1;
       CHECK(process.wait_until([&] {
         writer = ::open(input.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -263,7 +263,7 @@ TEST_CASE("a signal while the last records are written loses none of them") {
     const std::string lines = lines_with_long_ids(300);
     const Ended whole = run_program(command(flags), lines);
     Process process(command(flags + Words{"--trace", dir / "trace"}));
-    process.hold_output();  // nobody reads: the run gets stuck in writing
+    process.hold_output();  // without a reader the run blocks in a write
     process.write(lines);
     process.close_input();
     CHECK(process.wait_until([&] { return process.unread_output() >= 60000; }));

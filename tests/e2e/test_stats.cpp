@@ -119,7 +119,7 @@ TEST_CASE("the summary holds the configuration, given and derived") {
   CHECK(summary["/notes"].find("chunked_prefill is off") != std::string::npos);
 }
 
-TEST_CASE("nothing is told that nobody measures") {
+TEST_CASE("nothing is reported that is not measured") {
   const TempDir dir;
   const Answers found = answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace"});
   const std::string told = found.err + read_file(dir / "stats") + read_file(dir / "trace");

@@ -12,7 +12,7 @@ using namespace pagedinfer;
 
 namespace {
 
-// A model directory with somebody's tokenizer.
+// A model directory with another tokenizer.
 std::string with_tokenizer(const TempDir& dir, const std::string& name, const std::string& config) {
   const std::string path = shared_data("tokenizers/" + name + "/tokenizer.json");
   if (!std::filesystem::exists(path)) {

@@ -87,7 +87,7 @@ TEST_CASE("a line and a flag replace the model's least length and stop strings")
   CHECK(tokens(R"(, "stop": ["nowhere"])", {}) >= 9);
   CHECK(tokens(R"(, "min_tokens": 9)", {}) >= 9);
   CHECK(tokens("", {"--min-tokens", "9"}) >= 9);
-  CHECK(tokens(R"(, "max_tokens": 4, "stop": [])", {}) == 4);  // a wish, not a fault of the line
+  CHECK(tokens(R"(, "max_tokens": 4, "stop": [])", {}) == 4);  // a default, not a fault of the line
   CHECK(tokens(R"(, "min_tokens": 0, "stop": [])", {}) == 3);
   CHECK(tokens(R"(, "min_tokens": 0)", {}) == 1);
   CHECK(tokens("", {"--min-tokens", "0"}) == 1);

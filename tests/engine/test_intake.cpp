@@ -227,7 +227,7 @@ TEST_CASE("the lines to answer are estimated while the file is read, those done 
   CHECK(!intake.num_lines()->is_estimate);
 }
 
-TEST_CASE("an intake that nobody empties can be let go") {
+TEST_CASE("an intake can be destroyed while it holds items") {
   Pipe pipe;
   Interrupt interrupt;
   const ByteTokenizer tokenizer;

@@ -79,7 +79,7 @@ TEST_CASE("version 1 control groups count too") {
 TEST_CASE("limits of the process count too") {
   FakeRoot root;
   const ProcessLimits limits = {.addresses = 3 * kGiB, .data = 2 * kGiB};
-  CHECK(available_memory(root.path, limits) == 8 * kGiB);  // nobody says what it has
+  CHECK(available_memory(root.path, limits) == 8 * kGiB);  // no limit is stated
   const int64_t page = sysconf(_SC_PAGESIZE);
   root.write("proc/self/statm", fmt::format("{} 7 6 5 0 {} 0", kGiB / page, kGiB / 2 / page));
   CHECK(available_memory(root.path, {}) == 8 * kGiB);

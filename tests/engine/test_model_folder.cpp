@@ -222,7 +222,7 @@ TEST_CASE("a shard whose name is too long is told") {
 
 TEST_CASE("a folder that may be searched and not listed is a model") {
   if (geteuid() != 0) {
-    MESSAGE("SKIPPED: only root can become somebody who may not list the folder");
+    MESSAGE("SKIPPED: only root can become a user who may not list the folder");
     return;
   }
   const TempDir dir;

@@ -50,7 +50,7 @@ constexpr const char* kHuge[] = {"1000000000000000019884624838656",
 
 }  // namespace
 
-TEST_CASE("a number of any size that nobody asks for is no error") {
+TEST_CASE("a number of any size in an unused field is no error") {
   std::string list;
   for (const std::string number : kHuge) {
     CAPTURE(number);

@@ -137,7 +137,7 @@ TEST_CASE("the audit finds blocks that no lease lists") {
   CHECK(allocator.find_unreferenced(seven) == sorted(Blocks(blocks.begin() + 7, blocks.end())));
   CHECK(allocator.find_unreferenced({}) == all_of(10));
   allocator.release(blocks[9], 1);
-  CHECK(allocator.find_unreferenced({}).size() == 9);  // a free block is nobody's business
+  CHECK(allocator.find_unreferenced({}).size() == 9);  // a free block does not count
 }
 
 TEST_CASE("reclaiming frees what leaked and counts it") {

@@ -189,7 +189,7 @@ TEST_CASE("a lease that was lost is found and reclaimed") {
     KvLease kept = pool->open(some(20), 0).value();
     const std::vector<const KvLease*> active = {&kept};
     const int64_t leased = pool->stats().positions_leased;
-    (void)pool->open(some(50), 0).value();  // and nobody remembers it
+    (void)pool->open(some(50), 0).value();  // the lease is lost
     const int num_lost =
         static_cast<int>((pool->stats().positions_leased - leased) / pool->block_size());
     CHECK(num_lost == (pool == &paged ? 4 : 1));

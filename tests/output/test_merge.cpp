@@ -118,7 +118,7 @@ TEST_CASE("merge: a record that is missing, doubled, torn or foreign is named") 
     const std::string line = fmt::format(": line {}: ", place + 1);
     switch (round % 6) {
       case 0:
-        if (number == "29") continue;  // nobody can know that there was more
+        if (number == "29") continue;  // a missing last record cannot be noticed
         records.erase(records.begin() + long(place));
         expected = "index " + number + " is missing: it is in none of the 3 files";
         break;

@@ -81,8 +81,8 @@ RecordOutput open_output(const Job& job, const std::string& path, const Attempt&
   return RecordOutput::resume(path, options, {"input", job.reader(), attempt.retry_errors});
 }
 
-// An engine that finishes requests in random order and asks nobody what it may lose. `safe` is
-// what was flushed, by turn. Returns whether it came to the end.
+// An engine that finishes requests in random order and may be killed at any call. `safe` holds the
+// records that were flushed, by turn. Returns whether it came to the end.
 bool run(const Job& job, const std::string& path, const Attempt& attempt, std::mt19937& random,
          std::set<int64_t>& safe, const Trouble& trouble = {Trouble::Kind::kNone, 0}) {
   RecordOutput output = open_output(job, path, attempt, trouble.calls());

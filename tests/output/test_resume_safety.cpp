@@ -80,7 +80,7 @@ TEST_CASE("a run that begins anew does not touch the output of one in progress")
     CHECK(read_file(path) == record_of(0));
     CHECK(read_file(path + ".part") == part);
   }
-  RecordOutput second = begin_anew();  // what a killed run has left is nobody's
+  RecordOutput second = begin_anew();  // the lock of a killed run is released
   second.append(0, record_of(0));
   second.finish({});
 }

@@ -161,7 +161,7 @@ TEST_CASE("a line switches thinking and the assistant's beginning") {
   }
 }
 
-TEST_CASE("keys within messages that nobody knows are counted") {
+TEST_CASE("unknown keys within messages are counted") {
   RequestParser parser({});
   const simdjson::padded_string line = std::string(
       R"({"messages":[{"role":"user","content":"x","mood":"good"},{"role":"user","content":"x",

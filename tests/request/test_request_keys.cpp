@@ -1,4 +1,4 @@
-// Keys that other programs know, keys that nobody knows, and keys that are nearly right.
+// Keys of other programs, unknown keys, and misspelt keys.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,7 +74,7 @@ TEST_CASE("a key that is nearly right is named with the right one") {
   CHECK(batch.hints[1].similar == "seed");
 }
 
-TEST_CASE("a strict parser refuses a key that nobody knows, anywhere in a line") {
+TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
   RequestParser strict({}, "prompt", true);
   const auto error = [&](const std::string& line) {
     const ParsedLine parsed = parse(strict, line);

@@ -33,7 +33,7 @@ done
 echo "$count directories"
 [ "$count" -ge 20 ]
 
-# Numbers of any size that nobody asks for, in every file of a directory.
+# Numbers of any size in unused fields, in every file of a directory.
 for name in llama2-slow-4.33 gemma3-fast-4.51; do
   model=$dir/models/$name
   answers "$model"

@@ -38,7 +38,7 @@ class Process {
   // Its output is no longer read, but the other end stays.
   void hold_output() { held_ = true; }
   void release_output() { held_ = false; }
-  // Nobody is there any more to read it.
+  // Closes the reading end.
   void close_output();
   void send(int signal) const;
 
