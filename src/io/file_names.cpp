@@ -18,7 +18,7 @@ namespace {
 
 // The absolute path of a file, which need not exist, with links resolved as far as the system can
 // follow them.
-fs::path place_of(const std::string& path) {
+fs::path canonical_path(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   if (error) return path;
@@ -53,7 +53,7 @@ bool same_file(const std::string& a, const std::string& b) {
   if (fs::exists(a, error) && fs::exists(b, error)) {
     return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
   }
-  return place_of(a) == place_of(b);
+  return canonical_path(a) == canonical_path(b);
 }
 
 bool is_stream(const std::string& path) {

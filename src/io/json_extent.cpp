@@ -30,7 +30,7 @@ class Scan {
  private:
   enum class Want : uint8_t { kValue, kValueOrEnd, kKey, kKeyOrEnd, kColon, kCommaOrEnd };
 
-  // Consumes the token that begins with `c`.
+  // Consumes the token that begins with `c`; kWhole if the token is complete.
   End step(char c) {
     const Want want = want_;
     if (want == Want::kColon || (want == Want::kCommaOrEnd && c == ',')) {

@@ -102,7 +102,7 @@ class LeftoverReader {
   }
 
  private:
-  // What the part file says of a record: its hash and, if it waits there, its offset.
+  // The part file's entry of a record: its hash and, if it waits there, its offset.
   struct Written {
     uint64_t hash = 0;
     int64_t offset = -1;

@@ -12,9 +12,9 @@
 
 namespace pagedinfer {
 
-// What stands before the lines of a PATH.part: two lines for marks, of which the later one counts
-// (the other one is being written), and a line with the version and the run's fingerprint.
-// docs/output_files.md shows all lines byte for byte.
+// The first three lines of a PATH.part: two marks, of which the valid one with the larger serial
+// counts, and the state version with the run's fingerprint. docs/output_files.md shows all lines
+// byte for byte.
 struct PartHeader {
   StateMark mark = {};
   int slot = 0;  // the line that holds it

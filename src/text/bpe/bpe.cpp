@@ -11,7 +11,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr size_t kCachePlaces = size_t{1} << 15;  // of 64 bytes
+constexpr size_t kCacheEntries = size_t{1} << 15;  // of 64 bytes
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, const BpeOptions& opti
       is_of_model_(static_cast<size_t>(vocabulary.num_ids())),
       merges_(std::move(merges)),
       options_(options),
-      cache_(std::make_unique<WordCache>(kCachePlaces)) {
+      cache_(std::make_unique<WordCache>(kCacheEntries)) {
   for (TokenId id = 0; id < vocabulary.num_ids(); ++id) {
     is_of_model_[static_cast<size_t>(id)] = vocabulary.has(id);
   }

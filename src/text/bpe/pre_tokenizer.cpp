@@ -6,12 +6,13 @@
 namespace pagedinfer {
 namespace {
 
-// A cut of one piece: the separators in it and what lies between them, in order, all of it.
+// Splits one piece after the other. For each: begin(), match() for every match in ascending order,
+// finish().
 class Cut {
  public:
   Cut(SplitBehavior behavior, bool invert) : behavior_(behavior), invert_(invert) {}
 
-  // Of the next piece of `from`, to the end of `to`.
+  // Begins another piece, whose parts are appended to `to`.
   void begin(std::string_view piece, Pieces& to) {
     piece_ = piece;
     to_ = &to;
@@ -45,7 +46,7 @@ class Cut {
     open_ = true;
   }
 
-  // Whether the part belongs to the piece before it.
+  // Whether the next part is merged with the part before it.
   bool joins(bool separator) const {
     switch (behavior_) {
       case SplitBehavior::kRemoved:

@@ -19,15 +19,15 @@ class WordCache {
  public:
   static constexpr size_t kMaxWord = 28, kMaxTokens = 8;
 
-  // REQUIRES: `places` is a power of two.
-  explicit WordCache(size_t places) : places_(places) {}
+  // REQUIRES: `num_entries` is a power of two.
+  explicit WordCache(size_t num_entries) : entries_(num_entries) {}
 
   // Appends the tokens of `word` and returns true if it is cached.
   bool find(std::string_view word, std::vector<TokenId>& ids);
   void put(std::string_view word, std::span<const TokenId> ids);
 
  private:
-  struct alignas(64) Place {
+  struct alignas(64) Entry {
     std::atomic<bool> taken = false;  // a lock for the other members
     uint8_t word_size = 0;
     uint8_t num_tokens = 0;
@@ -35,9 +35,9 @@ class WordCache {
     std::array<TokenId, kMaxTokens> tokens = {};
   };
 
-  Place& place_of(std::string_view word);
+  Entry& entry_of(std::string_view word);
 
-  std::vector<Place> places_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace pagedinfer

@@ -160,7 +160,7 @@ TEST_CASE("added tokens are found leftmost and longest, with the space they take
 }
 
 TEST_CASE("a cache that threads share gives each word its own tokens") {
-  WordCache cache(16);  // few places: words take each other's
+  WordCache cache(16);  // few entries: words replace each other
   const auto tokens_of = [](const std::string& word) {
     return std::vector<TokenId>(word.size() % 9, static_cast<TokenId>(word.back()));
   };
