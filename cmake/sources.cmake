@@ -19,7 +19,6 @@ set(pagedinfer_core_sources
   src/request/input_form.cpp
   src/request/input_lines.cpp
   src/request/request_fields.cpp
-  src/request/request_messages.cpp
   src/request/request_parser.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp

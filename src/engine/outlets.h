@@ -19,15 +19,15 @@
 
 namespace pagedinfer {
 
-// A file of measurements: no run is lost over it. What the system refuses is said once, and the
-// file is not written to any more.
+// A file of measurements, whose failure does not end the run: after the first write error it prints
+// a note and is not written to any more.
 class MeasurementFile {
  public:
-  // `path` "" is no file; `open_pipe` as OutputFile. Throws Error when it cannot be opened.
+  // `path` "" = no file; `open_pipe` as in OutputFile. Throws Error if it cannot be opened.
   MeasurementFile(const std::string& path, std::function<void(const std::string&)> say,
                   int open_pipe = -1);
 
-  // Whether it is written to: no line needs to be made for one that is not.
+  // Whether lines are written; if not, the caller need not make them.
   bool is_open() const { return file_.has_value(); }
   void append(std::string_view line);
   void flush();
@@ -39,7 +39,7 @@ class MeasurementFile {
   std::function<void(const std::string&)> say_;
 };
 
-// Where answers and measurements go, line by line.
+// Writes records and measurements, line by line.
 class Outlets {
  public:
   // Opens the files, or goes on with them; their names stand in `paths`. `run` is told in every
@@ -50,11 +50,10 @@ class Outlets {
 
   void answer(const Completion& completion, const RequestStats& stats,
               const RecordOptions& options);
-  // Everything that is finished reaches the system with the step that finished it, and before
-  // the run waits for more.
+  // Hands all finished records to the system. To be called before the run waits for input.
   void flush(const RunMark& mark);
   void step(const StepStats& stats, const RunMark& mark);
-  // When the run cannot go on: keeps what can be kept. What went wrong is told by others.
+  // For a run that cannot go on: writes what can be written. Does not report the error.
   void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
               const std::optional<Profile>& profile);
   void close_records(bool complete, const RunMark& mark);

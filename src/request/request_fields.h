@@ -1,4 +1,4 @@
-// The values of one line's keys, turned into a request. For the parser's own files.
+// Reads the values of one line's keys into a request. Used by RequestParser only.
 #pragma once
 
 #include <simdjson.h>
@@ -16,55 +16,57 @@
 
 namespace pagedinfer {
 
-// The beginning of a text, short enough for a message; characters stay whole.
+// How messages show texts and values: the first 60 bytes of a text (whole characters), the same as
+// a JSON string, and a value of any type.
 std::string_view shorten(std::string_view text);
-// As a message quotes it.
 std::string quote(std::string_view text);
 std::string describe(simdjson::dom::element value);
 
-// Where a prompt stands: in a plain line as any of its kinds, in the body of one endpoint as
-// prompt, which may be a list, and in that of the other one as messages.
+// The keys that may hold the prompt: any of them in a plain line; `prompt`, which may be a list, in
+// the body of /v1/completions; `messages` in the body of /v1/chat/completions.
 enum class PromptForm : uint8_t { kPlain, kCompletion, kChat };
 
-// The known keys of an object and their values; a key that comes twice has its last value. What
-// is wrong with them is kept: the first thing found counts, and nothing is read after it.
+// The known keys of an object and their values; of a repeated key the last value counts. Keeps the
+// first error; after it nothing more is read.
 class RequestFields {
  public:
-  // `where` names the object in messages: "" or "body."; `prompt_name` the key of the prompt.
+  // Messages put `where` ("" or "body.") before the names of keys. `prompt_name` is the key that
+  // counts as "prompt".
   explicit RequestFields(std::string_view where, std::string_view prompt_name = "prompt")
       : where_(where), prompt_name_(prompt_name) {}
 
-  // The number of the key that the object calls `name`, or -1 if it is unknown.
+  // The number of the key `name`, or -1 if it is unknown.
   int find(std::string_view name) const;
-  // What the object calls a key.
+  // The name of a key in this object.
   std::string_view name_of(int key) const;
 
   void set(int key, simdjson::dom::element value) { values_[static_cast<size_t>(key)] = value; }
-  // Null is as good as no value.
+  // Whether the key has a value other than null.
   bool has(int key) const;
-  // Whether its value is this string.
+  // Whether the value of the key is the string `text`.
   bool says(int key, std::string_view text) const;
   simdjson::dom::element at(int key) const { return *values_[static_cast<size_t>(key)]; }
 
-  // Notes that the value of `key`, or that there is none, is not what was expected.
+  // Each sets the error unless there is one. The first one says that the value of `key`, or its
+  // absence, is not what was expected.
   void refuse(int key, std::string_view expected);
   void refuse(const RequestError& error);
   void refuse(const char* code, std::string message);
   bool failed() const { return !error_.code.empty(); }
   const RequestError& error() const { return error_; }
 
-  // Refuses every key that asks for what this version cannot do.
+  // Refuses keys whose values ask for what this version cannot do.
   void check_supported();
-  // The JSON text of a string or an integer; "" when there is none.
+  // The JSON text of a string or an integer; "" if the key is absent.
   std::string read_id(int key);
   void read_prompt(RequestDraft& draft, PromptForm form);
-  // The names of keys within messages that nobody knows.
+  // The unknown keys within messages.
   const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
-  // Leaves what the line does not say as it is.
+  // Changes only the settings that the line gives.
   void read_sampling(SamplingParams& sampling);
 
  private:
-  bool asks(int key) const { return has(key) && !failed(); }
+  bool asks(int key) const { return has(key) && !failed(); }  // whether to read the key
   void read_words(RequestDraft& draft, bool may_be_list);
   void read_chat(Chat& chat);
   void read_message(simdjson::dom::element value, const std::string& path, ChatMessage& message);

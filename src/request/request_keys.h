@@ -9,23 +9,23 @@
 
 namespace pagedinfer {
 
-// What the parser does with a key of a line.
+// How the parser treats a key.
 enum class KeyKind : uint8_t {
   kRequest,   // read
   kBatch,     // read on the outer level of a line of the OpenAI form
-  kIgnored,   // part of the OpenAI form and without effect here; in other lines unknown
-  kNoEffect,  // cannot change an answer, whatever its value
-  // Asks for something that this version cannot do, unless the value is null, false or empty, or:
+  kIgnored,   // part of the OpenAI form, ignored; in other lines an unknown key
+  kNoEffect,  // ignored, as no value of it changes a completion
+  // Refused unless the value is null, false or empty, or as the comment says:
   kUnsupported,
   kUnsupportedButOne,       // 1
   kUnsupportedButZero,      // 0
   kUnsupportedAboveZero,    // 0 or a negative number
-  kUnsupportedButTrue,      // true; false asks
+  kUnsupportedButTrue,      // true, but not false
   kUnsupportedButNone,      // "none"
   kUnsupportedButLeft,      // "left"
   kUnsupportedButText,      // {"type": "text"} or ["text"]
-  kUnsupportedEvenIfFalse,  // null
-  // An object of settings, of which the line reads none; another value is that of an unknown key.
+  kUnsupportedEvenIfFalse,  // not false
+  // Refused if it is an object of settings; with any other value an unknown key.
   kUnsupportedSettings,
 };
 
@@ -208,13 +208,14 @@ constexpr int find_key(std::string_view name) {
   return static_cast<int>(found - std::begin(kKeys));
 }
 
-// The number of a key of ours; one that is not in the table does not compile.
+// The number of a known key. An unknown name does not compile.
 consteval int key(std::string_view name) {
   const int number = find_key(name);
   return number >= 0 ? number : throw "no such key";
 }
 
-// Whether a letter added, left out, changed or swapped with its neighbour makes the one the other.
+// Whether the words differ by one edit: a letter inserted, removed, replaced or swapped with the
+// next.
 constexpr bool is_one_edit_away(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   if (b.size() - a.size() > 1 || a == b) return false;
@@ -227,7 +228,7 @@ constexpr bool is_one_edit_away(std::string_view a, std::string_view b) {
          a_rest.substr(2) == b_rest.substr(2);
 }
 
-// Whether two names are the same but for upper case and for what stands between their words.
+// Whether two names differ only in case and in the _ and - between their words.
 constexpr bool is_other_spelling(std::string_view a, std::string_view b) {
   const auto skip = [](std::string_view& text) {
     while (!text.empty() && (text[0] == '_' || text[0] == '-')) text.remove_prefix(1);
@@ -242,14 +243,14 @@ constexpr bool is_other_spelling(std::string_view a, std::string_view b) {
   }
 }
 
-// Whether somebody who wrote a name that is unknown may have meant the known one. Names of less
-// than four letters are near too many.
+// Whether the unknown `name` may be a misspelling of `known`. False for names of fewer than four
+// letters, which are near too many others.
 constexpr bool is_near_key(std::string_view name, std::string_view known) {
   return name.size() >= 4 && known.size() >= 4 &&
          (is_other_spelling(name, known) || is_one_edit_away(name, known));
 }
 
-// The key that somebody meant who wrote an unknown one; "" if there is none so near.
+// The known key that `name` may be a misspelling of; "" if there is none.
 constexpr std::string_view find_similar_key(std::string_view name) {
   std::string_view found;
   for (const KeyInfo& known : kKeys) {
