@@ -158,7 +158,7 @@ TEST_CASE("every line has one record, and a bad one changes no other") {
   CHECK(found.err.find(count + " completed, " + count + " failed") != std::string::npos);
 }
 
-TEST_CASE("bad lines alone end a run as well as any") {
+TEST_CASE("an input of bad lines only is a complete run") {
   std::string lines;
   for (const BadLine& bad : bad_lines()) lines += bad.line + "\n";
   const Words one_reservation = {"--batching", "static",       "--max-model-len",
@@ -170,7 +170,7 @@ TEST_CASE("bad lines alone end a run as well as any") {
   }
 }
 
-TEST_CASE("what is not supported is refused when it is asked for, and only then") {
+TEST_CASE("an unsupported key is refused only if its value asks for something") {
   struct Key {
     const char* name;
     std::vector<std::string> asks, asks_for_nothing;

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 }  // namespace
 
-TEST_CASE("the closing words are about what there was") {
+TEST_CASE("the closing lines report what the run did") {
   const TempDir dir;
   write_file(dir / "in.jsonl", "\n \n");
   const Words flags = {"--input", dir / "in.jsonl", "--max-tokens", "1"};
@@ -127,7 +127,7 @@ TEST_CASE("an output that is removed or truncated ends the run with code 1 and a
   }
 }
 
-TEST_CASE("measurements that have no place are said once, and the run goes on without them") {
+TEST_CASE("measurements that cannot be written are reported once, and the run continues") {
   if (!fs::exists("/dev/full")) {
     MESSAGE("SKIPPED: no /dev/full here");
     return;

@@ -67,7 +67,7 @@ TEST_CASE("both forms of record may stand in one file") {
   CHECK(found.records[3].text("/error/code") == "missing_prompt");
 }
 
-TEST_CASE("an id may be anything that names, and may repeat") {
+TEST_CASE("an id may be any string or integer, and may repeat") {
   const Answers found =
       answer(line(R"("id": "x", "max_tokens": 1)") + line(R"("id": "x", "max_tokens": 1)") +
              line(R"("id": -9007199254740993, "max_tokens": 1)") +

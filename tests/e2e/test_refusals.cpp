@@ -59,7 +59,7 @@ void copy_model(const std::string& to) { fs::copy(bundled_model(), to); }
 
 }  // namespace
 
-TEST_CASE("an output that exists is refused, and replaced only when that is said") {
+TEST_CASE("an existing output is refused, and replaced only with overwrite") {
   Scene scene;
   scene.refuses({"--input", scene.input}, {scene.output, "exists", "--overwrite"});
   scene.refuses({"--input", scene.input, "--output", scene.output, "--stats", scene.dir / "s"},
@@ -200,7 +200,7 @@ TEST_CASE("a model that is broken is refused, naming the file") {
   CHECK(run({"--input", scene.input, "--overwrite", "--model", model}).exit_code == 0);
 }
 
-TEST_CASE("what a run has left is not removed for one that cannot begin") {
+TEST_CASE("a run that cannot begin keeps the files of an earlier run") {
   Scene scene;
   const std::string part = scene.output + ".part";
   write_file(part, "left");

@@ -159,7 +159,7 @@ TEST_CASE("a bad line is answered at once, too") {
   }
 }
 
-TEST_CASE("half a line is waited for") {
+TEST_CASE("the rest of an incomplete line is waited for") {
   Process process(command({"run", "--input", "-"}));
   process.write("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n{\"prompt\": \"Lily");
   CHECK(process.wait_until([&] { return process.out().ends_with('\n'); }));

@@ -78,7 +78,7 @@ TEST_CASE("packed lines are those of the file that was packed") {
   }
 }
 
-TEST_CASE("what is packed is seen by its first bytes, in a pipe too") {
+TEST_CASE("gzip data are recognized by their first bytes, also in a pipe") {
   const TempDir dir;
   REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);
   std::mt19937 random(2);

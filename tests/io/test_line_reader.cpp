@@ -102,7 +102,7 @@ TEST_CASE("the lines of a pipe do not depend on the pieces they arrive in") {
   }
 }
 
-TEST_CASE("what needs no reading is told apart, and nothing is lost or waits") {
+TEST_CASE("buffered lines are returned without reading, and none is lost") {
   int fds[2];
   REQUIRE(pipe(fds) == 0);
   const auto feed_bytes = [&](std::string_view bytes) {

@@ -150,7 +150,7 @@ TEST_CASE("merge: a record that is missing, doubled, torn or foreign is named") 
   }
 }
 
-TEST_CASE("merge: the last record of the whole is not missed when its run has told of it") {
+TEST_CASE("merge: a missing last record is noticed if there is a run file") {
   std::mt19937 random(3);
   const TempDir dir;
   Shards shards;
@@ -200,7 +200,7 @@ TEST_CASE("merge: shards of other runs are refused by what differs") {
   CHECK(fs::exists(dir / "out") == false);
 }
 
-TEST_CASE("merge: shards that nothing tells of are taken only when that is said") {
+TEST_CASE("merge: shards without a run file are accepted only with trust") {
   const TempDir dir;
   Shards shards;
   shards.records = {{record(0)}, {record(1)}};
@@ -237,7 +237,7 @@ TEST_CASE("merge: a shard that does not hold what its run has written is refused
   CHECK(refusal(shards.paths, dir / "out", {}) == "no error");
 }
 
-TEST_CASE("merge: an output that exists is replaced only when that is said, and as a whole") {
+TEST_CASE("merge: an existing output is replaced only with overwrite, and as a whole") {
   const TempDir dir;
   Shards shards;
   shards.records = {{record(1)}, {record(0)}};
@@ -289,7 +289,7 @@ TEST_CASE("merge: a shard of another version is refused without a word of new ru
   CHECK(message.find("--overwrite") == std::string::npos);
 }
 
-TEST_CASE("merge: what stands at the name of its temporary file is not touched") {
+TEST_CASE("merge: an existing file with the name of its temporary file is not touched") {
   const TempDir dir;
   Shards shards;
   shards.records = {{record(1)}, {record(0)}};
@@ -309,7 +309,7 @@ TEST_CASE("merge: what stands at the name of its temporary file is not touched")
   CHECK(names_in(dir.path()) == names);
 }
 
-TEST_CASE("merge: when the system refuses anything the output is what it was") {
+TEST_CASE("merge: when a system call fails the output is unchanged") {
   const TempDir dir;
   Shards shards;
   shards.records = {{record(1, 3'000'000)}, {record(0)}};

@@ -300,7 +300,7 @@ TEST_CASE("without its end an output keeps what was flushed, whole records only"
   CHECK(waiting_in(path) == "two\n");
 }
 
-TEST_CASE("what waits stays in its file until it is in the output") {
+TEST_CASE("waiting records stay in their file until they are in the output") {
   TempDir folder;
   const std::string path = folder / "out";
   RecordOutput output(path, {});
@@ -333,7 +333,7 @@ TEST_CASE("a full disk is an error that names the file") {
   CHECK_FALSE(std::filesystem::exists("/dev/full.part"));
 }
 
-TEST_CASE("a sync that failed once is not believed when it succeeds later") {
+TEST_CASE("after a failed sync every later sync fails") {
   const TempDir dir;
   bool fails = true;
   FileCalls calls;

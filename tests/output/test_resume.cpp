@@ -132,7 +132,7 @@ const Attempt kResume = {.resume = true};
 
 }  // namespace
 
-TEST_CASE("resume: of a model that has another name now it is said how to keep the old one") {
+TEST_CASE("resume: a renamed model is refused with the flag that keeps its old name") {
   const auto message = [](const std::string& setting) {
     try {
       require_same("out.part", {{{setting, "mod"}}}, {{{setting, "mod2"}}});
@@ -400,7 +400,7 @@ TEST_CASE("resume: a record that was changed is refused and named, or computed a
   CHECK(num_refused > 20 * num_completed);
 }
 
-TEST_CASE("resume: what was done to records of either file never ends in others") {
+TEST_CASE("resume: changed bytes of either file never lead to other records") {
   std::mt19937 random(14);
   const auto lines_of = [](const std::string& text) {
     std::istringstream file(text);

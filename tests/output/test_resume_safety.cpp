@@ -39,7 +39,7 @@ struct Stop {};
 
 }  // namespace
 
-TEST_CASE("an interrupt while it is checked what a run has left changes nothing") {
+TEST_CASE("an interrupt while the files of an earlier run are checked changes nothing") {
   for (const RecordOrder order : {RecordOrder::kInput, RecordOrder::kCompletion}) {
     const TempDir dir;
     const std::string path = dir / "out";
@@ -112,7 +112,7 @@ TEST_CASE("a state that is a link is refused, and what it leads to is not touche
   CHECK_FALSE(std::filesystem::is_symlink(path + ".run"));
 }
 
-TEST_CASE("what others do to the files of a run in progress ends it, and is said") {
+TEST_CASE("a run ends with an error if another program changes its files") {
   namespace fs = std::filesystem;
   using Act = std::function<void(const std::string& path)>;
   const std::vector<std::pair<Act, std::string>> acts = {

@@ -53,7 +53,7 @@ const std::string kGood = "{\"prompt\": \"a\", \"max_tokens\": 2}\n";
 
 }  // namespace
 
-TEST_CASE("packed and binary inputs are told by their first bytes") {
+TEST_CASE("compressed and binary inputs are recognized by their first bytes") {
   CHECK(is("PK\x03\x04...", "a zip archive"));
   CHECK(is("\xFD\x37zXZ\x00..."s, "packed by xz"));
   CHECK(is("\x28\xB5\x2F\xFD...", "packed by zstd"));
@@ -85,7 +85,7 @@ TEST_CASE("packed and binary inputs are told by their first bytes") {
   }
 }
 
-TEST_CASE("text in wide units is told") {
+TEST_CASE("UTF-16 and UTF-32 text is recognized") {
   for (const std::string& text : {kGood, "id,prompt\n1,a\n"s, "[{\"prompt\": 1}]"s}) {
     for (const bool big : {false, true}) {
       CHECK(is(wide(text, 2, big), big ? "UTF-16BE text" : "UTF-16LE text"));
@@ -105,7 +105,7 @@ TEST_CASE("text in wide units is told") {
   }
 }
 
-TEST_CASE("JSON that is no line each is told") {
+TEST_CASE("JSON that is not one object a line is recognized") {
   CHECK(is("[{\"prompt\": \"a\"}, {\"prompt\": \"b\"}]", "a JSON array"));
   CHECK(is("\xEF\xBB\xBF[{\"prompt\": \"a\"}]\n\n", "a JSON array"));
   CHECK(is("[\n  {\n    \"prompt\": \"a\"\n  }\n]\n", "a JSON array"));
@@ -123,7 +123,7 @@ TEST_CASE("JSON that is no line each is told") {
   CHECK(form_of("[\"" + long_text + "\"]\n") == "lines");
 }
 
-TEST_CASE("tables are told, whatever separates their columns") {
+TEST_CASE("tables are recognized, whatever separates their columns") {
   CHECK(is("id,prompt\n1,a\n2,\"b, c\"\n", "CSV of 2 columns"));
   CHECK(is(",id,prompt\r\n0,1,\"a \"\"b\"\"\nc\"\r\n1,2,{\"x\": 1}\r\n", "CSV of 3 columns"));
   CHECK(is("\"id\"\t\"prompt\"\n1\ta, b\n", "TSV of 2 columns"));
@@ -247,7 +247,7 @@ TEST_CASE("the extent of JSON is that of a value, however it is cut off") {
   CHECK(scan_json(std::string(100000, '[')).end == End::kBroken);
 }
 
-TEST_CASE("no bytes are too strange to be judged") {
+TEST_CASE("any bytes get a verdict") {
   std::mt19937 random(1);
   const std::string_view letters = "{}[]\",:;\t\n\r\\ a1\0\xFF\xFE\xEF\xBB\xBFPK\x03\x04"sv;
   for (int round = 0; round < 20000; ++round) {

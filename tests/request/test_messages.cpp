@@ -59,7 +59,7 @@ TEST_CASE("messages arrive in the request, in both forms of a line") {
   }
 }
 
-TEST_CASE("what is wrong with a message is told with its place") {
+TEST_CASE("an error in a message names its place") {
   const std::pair<const char*, const char*> cases[] = {
       {R"(7)", "messages: found 7, expected a list of messages"},
       {R"("x")", "messages: found \"x\", expected a list of messages"},

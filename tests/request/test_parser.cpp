@@ -186,7 +186,7 @@ TEST_CASE("every kind of bad line has its code") {
   CHECK(code_of(std::string("{\"prompt\":\"x\"\0}", 14)) == "invalid_json");
 }
 
-TEST_CASE("values that ask for nothing are accepted") {
+TEST_CASE("values that mean the same as an absent key are accepted") {
   for (const char* value : {R"("n":1)",
                             R"("n":null)",
                             R"("best_of":1)",

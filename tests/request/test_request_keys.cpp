@@ -100,7 +100,7 @@ TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
   }
 }
 
-TEST_CASE("what other programs call it is refused with the key that does it here") {
+TEST_CASE("a key of another program is refused with the name of the key to use") {
   struct Case {
     const char *fields, *said;
   };

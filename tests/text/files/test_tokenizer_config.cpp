@@ -65,7 +65,7 @@ TEST_CASE("the files beside a tokenizer.json add the reference's tokens") {
 }
 
 // As in the reference: the flags were for tokenizers without such a file.
-TEST_CASE("what stands around a prompt says tokenizer.json alone") {
+TEST_CASE("only tokenizer.json decides which tokens surround a prompt") {
   for (const std::string name : {"qwen3", "gemma3"}) {
     CAPTURE(name);
     const Ids ids = tokenizer_with("{}", name)->encode("a tree");
