@@ -13,7 +13,7 @@ using namespace pagedinfer;
 
 namespace {
 
-// What every "a" is asked for in a file with this value.
+// Reads "a" of a file with this value in every way.
 struct Asked {
   explicit Asked(const std::string& value)
       : file("DIR/config.json", fmt::format(R"({{"b": 1, "a": {}, "c": "x"}})", value)) {}

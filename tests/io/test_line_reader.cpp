@@ -36,7 +36,8 @@ std::vector<NumberedLine> read_all(const std::string& path, int64_t limit = kMax
   return read_all(reader);
 }
 
-// Of such a line a byte-order mark and a \r are cut off where it is cut itself.
+// A line just beyond the limit, with a byte-order mark and a \r that are removed before it is
+// measured.
 std::string deceptive_input(int64_t limit) {
   return "\xEF\xBB\xBF" + std::string(static_cast<size_t>(limit), 'x') + "\r" +
          std::string(200, 'y');

@@ -1,4 +1,4 @@
-// The program killed at random moments. PAGEDINFER_CRASHES says how often in all.
+// Kills the program at random moments, PAGEDINFER_CRASHES times in all.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -162,7 +162,7 @@ TEST_CASE("a run killed at random moments and resumed gives the same file") {
           CHECK(std::includes(later.begin(), later.end(), safe.begin(), safe.end()));
           continue;
         }
-        // It came to the end, and computed nothing that was there.
+        // The run was complete and computed no record again.
         ++ended;
         REQUIRE(code == 2);
         taken_over += safe.size();

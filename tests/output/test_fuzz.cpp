@@ -26,7 +26,8 @@ const auto& pick(Random& random, const List& list) {
   return list[random() % std::size(list)];
 }
 
-// In memory that ends where the padding does, so that a sanitizer sees what reads too far.
+// Parses a copy of the line in memory that ends with its padding, so that a sanitizer sees reads
+// beyond.
 ParsedLine parse(RequestParser& parser, std::string_view text) {
   const auto memory = std::make_unique<char[]>(text.size() + size_t{kLinePadding});
   std::copy(text.begin(), text.end(), memory.get());
@@ -96,7 +97,7 @@ std::string random_object(Random& random, bool outer) {
   return text + "}";
 }
 
-// What a line of bytes may look like: random, made of JSON's parts, or nearly right.
+// Makes a line: random bytes, pieces of JSON, or a nearly valid request.
 std::string random_line(Random& random) {
   std::string text;
   const auto kind = random() % 8;
@@ -130,7 +131,7 @@ bool is_json(const std::string& text) {
   return parser.parse(text).error() == simdjson::SUCCESS;
 }
 
-// Everything a result promises, whatever the line was.
+// Checks what holds for the result of any line.
 void check_result(const ParsedLine& line) {
   const RequestDraft& request = line.request;
   CHECK(request.head.index == 8);

@@ -27,7 +27,7 @@ std::string record(int64_t index, size_t length = 5) {
   return fmt::format("{{\"id\":null,\"index\":{},\"text\":\"{}\"}}\n", index, text);
 }
 
-// The records of a whole run and files that share them.
+// The records of a whole run, and the shards that hold them.
 struct Shards {
   std::string whole = {};
   std::vector<std::vector<std::string>> records = {};
@@ -41,7 +41,7 @@ struct Shards {
       write_file(paths[i], text);
     }
   }
-  // What an ended run leaves beside its output.
+  // Writes the PATH.run of an ended run.
   void write_run(size_t shard, const std::string& name, const RunMark& mark,
                  const std::string& seed = "1") const {
     const Fingerprint fingerprint = {{{"seed", seed}, {"shard", name}}};

@@ -65,7 +65,7 @@ std::string join(const std::vector<std::string>& records) {
   return std::accumulate(records.begin(), records.end(), std::string());
 }
 
-// The records of a PATH.part, behind its header and without their sums.
+// The records of a PATH.part, without the header and the hashes.
 std::string waiting_in(const std::string& path) {
   std::istringstream text(read_file(path + ".part").substr(part_header({}).size()));
   std::string records;
@@ -146,7 +146,7 @@ TEST_CASE("records come out in the order of the input, whatever order they end i
       done[static_cast<size_t>(index)] = true;
       if (random() % 50 != 0) continue;
       output.flush({});
-      // The beginning of the result is there, and what waits is in the other file.
+      // The output holds the first records, the part file those that wait.
       const auto waits = std::find(done.begin(), done.end(), false);
       const auto turn = static_cast<size_t>(waits - done.begin());
       const std::string part = waiting_in(path);
@@ -221,7 +221,7 @@ TEST_CASE("a hundred thousand records behind a slow one cost little memory") {
 TEST_CASE("the file of waiting records does not grow for ever") {
   TempDir folder;
   const auto part_bytes = [&] { return std::filesystem::file_size(folder / "out.part"); };
-  // With syncs it is emptied at each of them, without when there is much in it.
+  // Every sync empties the part file; without syncs it is emptied when it is large.
   for (const double sync_every : {1., 0.}) {
     std::filesystem::remove(folder / "out");
     RecordOutput output(folder / "out", {.sync_every = sync_every,

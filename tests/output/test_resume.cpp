@@ -17,7 +17,7 @@ using namespace pagedinfer;
 
 namespace {
 
-// Lines and what answers them. The index may be another number than the turn.
+// Lines and their records. The index of a line may differ from its turn.
 struct Job {
   RecordOrder order = RecordOrder::kInput;
   std::vector<std::string> lines = {}, records = {};
@@ -50,7 +50,7 @@ Job random_job(std::mt19937& random, RecordOrder order, size_t count, bool with_
   return job;
 }
 
-// What the output is to hold: byte for byte, or but for the order.
+// Checks the output against the expected records, in order or in any order.
 bool is_complete(const Job& job, const std::string& path) {
   std::istringstream file(read_file(path));
   std::vector<std::string> found, expected = job.records;
@@ -71,7 +71,7 @@ struct Attempt {
 
 RecordOutput open_output(const Job& job, const std::string& path, const Attempt& attempt,
                          const FileCalls& calls) {
-  // A clock that moves on with every look: some flushes sync, others do not.
+  // The clock advances with every call, so that some flushes sync and others do not.
   OutputOptions options = {.order = job.order,
                            .fingerprint = attempt.fingerprint,
                            .sync_every = 3,
@@ -216,7 +216,7 @@ TEST_CASE("resume: files cut at any byte give the same file") {
         write_file(folder / "out.part", part);
         const int64_t covered = read_part_header(folder / "out.part")->mark.output.bytes;
         std::filesystem::resize_file(folder / cut, size);
-        // What a power failure may leave behind the end.
+        // A power failure may leave such bytes behind the end.
         if (size % 3 == 0) std::filesystem::resize_file(folder / cut, size + 7);
         if (!cuts_part && static_cast<int64_t>(size) < covered) {  // no crash does that
           CHECK(refusal(job, folder / "out", kResume).find("it was truncated") !=
@@ -388,8 +388,8 @@ TEST_CASE("resume: a record that was changed is refused and named, or computed a
           CHECK(read_file(path + state) == (which == 1 ? changed : whole[1]));
           continue;
         }
-        // It is what a crash may leave, as a torn end or an index that no mark covers, or of no
-        // record: the records are the right ones all the same.
+        // A crash may leave this (a torn end, an index that no mark covers), or it affects no
+        // record: the records must be the expected ones.
         ++num_completed;
         CHECK(before[at] != 'x');  // a text
         run_undisturbed(job, path, kResume, random);

@@ -18,8 +18,8 @@ namespace {
 using Verdict = InputForm::Verdict;
 using namespace std::literals;
 
-// What a file of these bytes is called; "lines" if it may be JSON lines. CHECKs that it does not
-// depend on the pieces in which the bytes come.
+// The verdict on a file of these bytes; "lines" if it may be JSON lines. CHECKs that the verdict
+// does not depend on the pieces in which the bytes arrive.
 std::string form_of(const std::string& bytes) {
   const InputForm whole = recognize_form(std::string_view(bytes).substr(0, 4 * kFormBytes),
                                          bytes.size() <= 4 * kFormBytes);

@@ -260,7 +260,7 @@ TEST_CASE("stats: a run's id says when it began, and chance tells it from others
   CHECK(time_of_day(951782400) == "2000-02-29T00:00:00.000Z");
 }
 
-// What pandas makes a column of plain values of.
+// Values of which pandas makes a plain column.
 TEST_CASE("stats: no name holds a value in one kind of line and an object in another") {
   std::string request, failed, step, profile, summary;
   append_request_line(request, kRun, completed_request());

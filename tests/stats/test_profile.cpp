@@ -1,4 +1,4 @@
-// Steps that were timed, as sums, as a table and as a line of JSON.
+// The sums, the table and the JSON line of timed steps.
 #include <doctest/doctest.h>
 
 #include <sstream>

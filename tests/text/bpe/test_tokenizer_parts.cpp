@@ -54,7 +54,7 @@ TEST_CASE("a word is merged as by always taking the first of the best pairs") {
   std::mt19937 random(1);
   for (int trial = 0; trial < 2000; ++trial) {
     const MergeTable merges = random_merges(random, 1 + static_cast<int>(random() % 40));
-    // Both the short way and the heap, and lengths around where they change.
+    // Lengths around the limit between scanning all pairs and the heap.
     std::vector<TokenId> symbols(trial % 3 == 0 ? 30 + random() % 6 : random() % 200);
     const uint32_t letters = 1 + random() % 4;
     for (TokenId& symbol : symbols) symbol = static_cast<TokenId>(random() % letters);
@@ -72,7 +72,8 @@ TEST_CASE("the work for a long word grows with its length") {
       constexpr size_t kLength = 200000;
       std::vector<TokenId> symbols(kLength);
       for (TokenId& symbol : symbols) symbol = static_cast<TokenId>(random() % letters);
-      // Each pair is looked at once at first, and each merge adds two, looked at twice at most.
+      // Each pair is looked up once at first, and each merge adds at most two pairs, looked up
+      // twice.
       CHECK(merge_word(merges, symbols) <= static_cast<int64_t>(6 * kLength));
     }
   }
@@ -116,7 +117,7 @@ TEST_CASE("composition is canonical, and linear in the marks") {
   CHECK(compose("e\xCC\xA3\xCC\x81") == compose("e\xCC\x81\xCC\xA3"));
   CHECK(compose("\xE1\x84\x80\xE1\x85\xA1\xE1\x86\xA8") == "\xEA\xB0\x81");  // Hangul
   CHECK(compose("\xE2\x84\xAB") == "\xC3\x85");                              // the angstrom sign
-  // A mark of a later Unicode keeps its place.
+  // A mark of a later Unicode version is not reordered.
   CHECK(compose("q\xCD\x85\xDF\xBD") == "q\xCD\x85\xDF\xBD");
   // A megabyte of marks in the worst order: sorting by swaps would take hours.
   std::string marks = "a";

@@ -34,7 +34,7 @@ std::string name_in(const ChatFormat& format) {
   return format.known == nullptr ? "" : std::string(format.known->name);
 }
 
-// What a directory with one more file says.
+// The format of a directory with one more file.
 ChatFormat read(const TempDir& dir, const char* file, const std::string& text) {
   write_file(dir / file, text);
   return read_chat_format(dir.path(), "", "1 May 2025");
@@ -103,7 +103,8 @@ TEST_CASE("a directory's template and tokens are found wherever a model keeps th
     CHECK(other.problem.find("tokenizer_config.json") != std::string::npos);
     CHECK(other.words.bos == "<b>");
     CHECK(other.words.eos == "</s>");
-    // As in the reference: where it lists added tokens special_tokens_map.json does not count.
+    // As in the reference, special_tokens_map.json is ignored if tokenizer_config.json lists added
+    // tokens.
     CHECK(read(dir, "tokenizer_config.json", R"({"eos_token":"</s>","added_tokens_decoder":{}})")
               .words.bos == "");
     CHECK(other.words.eos == "</s>");

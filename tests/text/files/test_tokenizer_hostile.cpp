@@ -68,15 +68,15 @@ TEST_CASE("a word is made of the model's tokens, never of added ones") {
                          const std::string& text) {
       return ids_of(File{.vocab = vocab, .added = tokens, .pre = pre, .model = model}.text(), text);
     };
-    // The added token is a word's spelling in letters of bytes, and not in the text.
+    // The added token is the byte-level spelling of a word, which is not in the text.
     CHECK(ids(added("5", "\\u0120ab"), byte_level, " ab") == Ids{3, 2});
     CHECK(ids(added("5", "\\u0120ba"), byte_level, " ba") == Ids{3, 1, 0});
-    // The added token is a word that stands beside a letter of a word, where it is not looked for.
+    // The single-word token stands beside a letter, where it does not match.
     CHECK(ids(added("5", "bba"), digits, "1bba") == Ids{1, 1, 0});
     CHECK(ids(added("5", "\\u00e9"), "null",
               "a\xC3\xA9"
               "b") == Ids{2});
-    // One that is of the model too.
+    // An added token that the model has too.
     CHECK(ids(added("4", "ba"), digits, "1ba") == (whole ? Ids{4} : Ids{1, 0}));
   }
 }
