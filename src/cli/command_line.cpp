@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -24,31 +23,10 @@
 namespace pagedinfer {
 namespace {
 
-// Named by the tool's plan and not there yet: refused with more than "unknown".
-constexpr std::string_view kLater[] = {"bench",
-                                       "verify",
-                                       "plan",
-                                       "--kv-dtype",
-                                       "--prefix-cache",
-                                       "--quantize",
-                                       "--logit-bias",
-                                       "--n",
-                                       "--best-of",
-                                       "--beam-width",
-                                       "--length-penalty",
-                                       "--early-stopping",
-                                       "--logprobs",
-                                       "--prompt-logprobs"};
-
-bool is_later(std::string_view name) {
-  return std::find(std::begin(kLater), std::end(kLater), name) != std::end(kLater);
-}
-
 void check_leftovers(const std::vector<std::string>& leftovers,
                      const std::vector<std::string>& known, const std::string& help) {
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
-  if (is_later(name)) throw Error(name + ": not in this version");
   if (const std::optional<std::string> meant = near_name(name, known)) {
     throw Error(fmt::format("{}: not known; did you mean {}? {} lists what is", shortened(name),
                             *meant, help));
@@ -118,7 +96,6 @@ void check_open(const char* flag, const std::string& path, const char* stream, b
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
-  if (argc > 1 && is_later(argv[1])) check_leftovers({argv[1]}, {}, "");  // before its --help
   Config config;
   MergeConfig merge_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
@@ -140,8 +117,12 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
     return fmt::format("pagedinfer {} --help", command.get_name());
   };
   const std::span<const char* const> words(argv, static_cast<size_t>(argc));
+  const std::string first = argc > 1 ? words[1] : "-";
+  if (!first.starts_with("-") && first != "run" && first != "merge") {  // before its --help
+    check_leftovers({first}, {"run", "merge"}, "pagedinfer --help");
+  }
   for (const CLI::App* command : {run, merge}) {
-    if (argc > 1 && words[1] == command->get_name()) check_values(*command, words.subspan(2));
+    if (first == command->get_name()) check_values(*command, words.subspan(2));
   }
   try {
     app.parse(argc, argv);
@@ -155,7 +136,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
                             help_of(command)));
   }
   if (!run->parsed() && !merge->parsed()) {
-    check_leftovers(app.remaining(), {"run", "merge"}, "pagedinfer --help");
+    check_leftovers(app.remaining(), {}, "pagedinfer --help");
     throw Error(
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
