@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "engine/job.h"
 #include "fake_ops.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
 namespace {
@@ -44,7 +45,7 @@ int measure(int count, int max_tokens, bool completion_order) {
   Config config;
   config.input = folder + "/in.jsonl";
   if (completion_order) config.order = Config::Order::kCompletion;
-  config.sampling.max_tokens = max_tokens;
+  give("max_tokens", std::to_string(max_tokens), config);
   config.quiet = true;
   config.threads = 1;
 

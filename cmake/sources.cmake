@@ -3,6 +3,10 @@
 # The library: everything but the command line, the kernels of the CPU, which are compiled once
 # per instruction set, and what needs CUDA.
 set(pagedinfer_core_sources
+  src/settings/help.cpp
+  src/settings/json_value.cpp
+  src/settings/rules.cpp
+  src/settings/values.cpp
   src/io/file_names.cpp
   src/io/gunzip.cpp
   src/io/input_bytes.cpp
@@ -121,7 +125,7 @@ set(pagedinfer_core_sources
   src/engine/merge_job.cpp
   src/engine/model_path.cpp
   src/engine/outlets.cpp
-  src/engine/resolve.cpp
+  src/engine/output_paths.cpp
   src/engine/run_info.cpp
   src/engine/run_input.cpp
   src/engine/sampling_defaults.cpp

@@ -17,7 +17,7 @@
 #include "core/shortened.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
-#include "engine/resolve.h"
+#include "engine/output_paths.h"
 #include "settings/config.h"
 
 namespace pagedinfer {

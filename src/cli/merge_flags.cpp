@@ -5,18 +5,21 @@
 namespace pagedinfer {
 
 void add_merge_flags(CLI::App& command, MergeConfig& config) {
-  FlagGroup group(command, "Merge");
-  group.add_files("SHARD", config.shards, "FILE...",
-                  "Outputs of shards, in any order, each of a run that has ended.");
-  group.add("-o,--output", config.output, "FILE|-",
-            "Where the records go; - is standard output. A file gets its name when it is whole.");
-  group.add_switch("--overwrite", config.overwrite,
-                   "Give it to replace an output that exists. Without it the merge is refused.");
-  group.add_switch(
-      "--trust", config.trust,
-      "Give it to merge shards without a SHARD.run, of which nobody can check that they "
-      "are whole. Without it they are refused.");
-  group.add_switch("--quiet", config.quiet, "No closing line. For scripts; errors still show.");
+  const auto add = [](CLI::Option* option, const std::string& value, std::string_view help) {
+    describe(*option, "Merge", value, help);
+  };
+  command.add_option("SHARD", config.shards)
+      ->option_text("FILE...")
+      ->description("Outputs of shards, in any order, each of a run that has ended.");
+  add(command.add_option("-o,--output", config.output), "FILE|-",
+      "Where the records go; - is standard output. A file gets its name when it is whole.");
+  add(command.add_flag("--overwrite", config.overwrite), "",
+      "Give it to replace an output that exists. Without it the merge is refused.");
+  add(command.add_flag("--trust", config.trust), "",
+      "Give it to merge shards without a SHARD.run, of which nobody can check that they are "
+      "whole. Without it they are refused.");
+  add(command.add_flag("--quiet", config.quiet), "",
+      "No closing line. For scripts; errors still show.");
   command.footer(
       "\nEvery index from 0 to the largest must be there once. What the shards' runs have left in"
       "\nSHARD.run is checked too: they must differ in their shard only, none may be missing, and"

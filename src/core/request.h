@@ -39,8 +39,8 @@ struct SamplingParams {
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_token_ids = {};
-  bool keep_stop = false;     // what it stops at, a text or a token's, is part of the text
-  bool show_special = false;  // so are special tokens, as they are spelt
+  bool keep_stop = false;    // what it stops at, a text or a token's, is part of the text
+  bool skip_special = true;  // special tokens are not part of it; else as they are spelt
 };
 
 // The form of an input line; it is answered in the same form.

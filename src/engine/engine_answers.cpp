@@ -52,7 +52,7 @@ Scheduler::Sampled Engine::on_token(const Sequence& seq, TokenId token, double n
     if (parts_.tokenizer != nullptr) {
       progress.text.emplace(
           *parts_.tokenizer, params.stop,
-          TextOptions{.show_special = params.show_special, .keep_stop = params.keep_stop});
+          TextOptions{.show_special = !params.skip_special, .keep_stop = params.keep_stop});
     }
   }
   progress.token_times.push_back(now);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <concepts>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -11,8 +10,11 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "engine/model_path.h"
+#include "engine/run_info.h"
 #include "io/mapped_file.h"
 #include "io/open_file.h"
+#include "settings/table.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
 namespace {
@@ -60,59 +62,23 @@ void add_model(Fingerprint& fingerprint, const std::string& dir,
 
 Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
   Fingerprint fingerprint;
-  const auto number = [&](std::string_view name, auto value) {
-    std::string text;
-    append_json_number(text, value);
-    fingerprint.set(name, text);
-  };
-  const auto on_off = [&](std::string_view name, bool on) {
-    fingerprint.set(name, on ? "on" : "off");
-  };
-  fingerprint.set("model", setup.model_name);  // records name it
-  fingerprint.set("weights", config.weights == Config::Weights::kDummy ? "dummy" : "auto");
   add_model(fingerprint, setup.model_dir, setup.model.checkpoint.paths());
-  fingerprint.set("device", setup.backend->info.name);
-  if (!setup.backend->info.always_deterministic) {
-    on_off("deterministic", config.deterministic);
-    // GPUs of another kind, or another cuBLAS, add up in another order.
-    if (config.deterministic) fingerprint.set("gpu", setup.ops->arithmetic_name());
+  // GPUs of another kind, or another cuBLAS, add up in another order.
+  if (!setup.backend->info.always_deterministic && config.deterministic) {
+    fingerprint.set("gpu", setup.ops->arithmetic_name());
   }
-  fingerprint.set("dtype", name_of(setup.options.compute));
-  number("max-model-len", setup.max_model_len);
-
-  const SamplingParams& sampling = setup.defaults;
-  number("max-tokens", sampling.max_tokens);
-  number("min-tokens", sampling.min_tokens);
-  number("temperature", sampling.temperature);
-  number("top-k", sampling.top_k);
-  number("top-p", sampling.top_p);
-  number("min-p", sampling.min_p);
-  number("repetition-penalty", sampling.repetition_penalty);
-  number("presence-penalty", sampling.presence_penalty);
-  number("frequency-penalty", sampling.frequency_penalty);
-  number("seed", sampling.seed);
-  on_off("ignore-eos", sampling.ignore_eos);
-  std::string list;
-  for (const std::string& stop : sampling.stop) append_json_string(list, stop);
-  fingerprint.set("stop", list);
-  list.clear();
-  for (const TokenId token : sampling.stop_token_ids) list += fmt::format(" {}", token);
-  fingerprint.set("stop-token-ids", list);
-
-  on_off("chat", config.chat);
-  fingerprint.set("chat-template", chat_template_name(setup.chat.format));
-  fingerprint.set("chat-date", config.chat_date);
-  list.clear();
-  if (config.system) append_json_string(list, *config.system);
-  fingerprint.set("system", list);
-  fingerprint.set("prompt-field", config.prompt_field);
-  on_off("strict", config.strict);
-  if (config.shard) {
-    fingerprint.set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
+  const Config used = used_config(config, setup);
+  for (const Setting& setting : kSettings) {
+    if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
+    const Value value = setting.field.get(used);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    std::string text = text_of(setting, value);
+    if (setting.field.kind == Kind::kText) {  // "none" is not the same as none
+      text.clear();
+      append_json_string(text, std::get<std::string>(value));
+    }
+    fingerprint.set(setting.key, text);
   }
-  fingerprint.set("order", config.order == Config::Order::kCompletion ? "completion" : "input");
-  on_off("token-ids", config.token_ids);
-  on_off("record-timing", config.record_timing);
   return fingerprint;
 }
 

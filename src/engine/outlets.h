@@ -7,7 +7,7 @@
 
 #include "core/request.h"
 #include "engine/interrupt.h"
-#include "engine/resolve.h"
+#include "engine/output_paths.h"
 #include "engine/setup.h"
 #include "output/output_file.h"
 #include "output/record.h"

@@ -1,113 +1,75 @@
 #include "engine/run_info.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <limits>
+#include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "core/json.h"
-#include "engine/resolve.h"
-#include "ops/cpu/cpu_ops.h"
+#include "engine/output_paths.h"
+#include "settings/rules.h"
+#include "settings/table.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
-
 namespace {
 
-// The double that is written like the float: 1.2, not 1.2000000476837158.
-double as_given(float value) { return std::stod(fmt::format("{}", value)); }
-
-std::string json_list(const std::vector<std::string>& texts) {
-  std::string list;
-  JsonWriter json(list);
-  json.begin_array();
-  for (const std::string& text : texts) json.value(text);
-  json.end_array();
-  return list;
+// As the summary holds it: what JSON has no type for is a text.
+ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
+  if (std::holds_alternative<std::monostate>(value)) return nullptr;
+  if (const auto* const on = std::get_if<bool>(&value)) return *on;
+  if (const auto* const number = std::get_if<double>(&value)) return *number;
+  std::string text = text_of(setting, value);
+  // The double that is written like the float: 1.2, not 1.2000000476837158.
+  if (std::holds_alternative<float>(value)) return std::stod(text);
+  const auto* const integer = std::get_if<int64_t>(&value);
+  if (integer != nullptr && setting.choices.empty()) return *integer;
+  return text;
 }
 
 }  // namespace
 
+Config used_config(const Config& config, const Setup& setup) {
+  Config used = resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).config;
+  const Paths paths = resolve_paths(config);
+  used.output = paths.output;
+  used.stats = paths.stats;
+  used.served_model_name = setup.model_name;
+  used.dtype = setup.options.compute;
+  used.max_model_len = setup.max_model_len;
+  used.chat_template = chat_template_name(setup.chat.format);
+  used.device = setup.backend->device;
+  used.deterministic = config.deterministic || setup.backend->info.always_deterministic;
+  used.threads = setup.options.num_threads;
+  used.cpu_isa = setup.options.cpu_isa;
+  used.block_size = setup.memory.block_size;
+  used.num_blocks = setup.memory.num_blocks;
+  used.kv_memory = setup.memory.kv_bytes;
+  used.sampling.values = setup.defaults;
+  return used;
+}
+
 RunInfo describe_run(const Config& config, const Setup& setup) {
-  const Resolved resolved =
-      resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens);
-  const SchedulerLimits& limits = setup.limits;
-  const SamplingParams& sampling = setup.defaults;
-  const bool contiguous = resolved.kv == Config::Kv::kContiguous;
+  const Config used = used_config(config, setup);
   RunInfo info = {.version = PAGEDINFER_VERSION,
                   .input = config.input,
                   .model = setup.model_dir,
                   .device = setup.ops->description(),
                   .kv_bytes_per_position = setup.memory.kv_bytes_per_token};
-  const auto set = [&](std::string_view name, auto value) {
-    info.config.push_back({std::string(name), value});
+  const auto set = [&](std::string_view name, ConfigEntry::Value value) {
+    info.config.push_back({std::string(name), std::move(value)});
   };
-  const Paths paths = resolve_paths(config);
-  set("prompt_field", config.prompt_field);
-  set("strict", config.strict);
-  set("chat", config.chat);
-  if (config.system) set("system", *config.system);
-  set("chat_template", std::string(chat_template_name(setup.chat.format)));
-  set("chat_date", config.chat_date);
-  if (config.limit) set("limit", *config.limit);
-  if (config.shard) set("shard", fmt::format("{}/{}", config.shard->index, config.shard->count));
-  set("output", paths.output);
-  set("stats", paths.stats);
-  set("trace", config.trace);
-  set("order", std::string(config.order == Config::Order::kCompletion ? "completion" : "input"));
-  set("overwrite", config.overwrite);
-  set("resume", config.resume);
-  set("retry_errors", config.retry_errors);
-  set("sync_every", config.sync_every);
-  set("token_ids", config.token_ids);
-  set("record_timing", config.record_timing);
-  set("profile", config.profile);
-  set("device", std::string(setup.backend->info.name));
-  set("served_model_name", setup.model_name);
-  set("weights", std::string(config.weights == Config::Weights::kDummy ? "dummy" : "auto"));
-  set("dtype", std::string(name_of(setup.options.compute)));
-  set("max_model_len", int64_t{setup.max_model_len});
-  set("threads", int64_t{setup.options.num_threads});
-  if (setup.ops->capacity()) {
-    set("gpu_memory_utilization",
-        config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
+  for (const Setting& setting : kSettings) {
+    if (setting.is_flag) set(setting.key, json_value(setting, setting.field.get(used)));
   }
-  if (!setup.backend->info.always_deterministic) set("deterministic", config.deterministic);
-  if (setup.options.cpu_isa) set("cpu_isa", std::string(name_of(*setup.options.cpu_isa)));
-  set("kv", std::string(contiguous ? "contiguous" : "paged"));
-  set("block_size", int64_t{setup.memory.block_size});
-  set("num_blocks", setup.memory.num_blocks);
-  set("kv_bytes", setup.memory.kv_bytes);
   set("weight_bytes", setup.memory.weight_bytes);
   set("activation_bytes", setup.memory.activation_bytes);
-  set("batching",
-      std::string(config.batching == Config::Batching::kStatic ? "static" : "continuous"));
-  set("max_batch_size", int64_t{limits.max_running});
-  set("chunked_prefill", limits.chunked_prefill);
-  if (limits.chunked_prefill) {
-    set("prefill_chunk_size", int64_t{limits.prefill_chunk_size});
-  }
-  if (limits.max_prefill_chunks != std::numeric_limits<int>::max()) {
-    set("max_prefill_chunks", int64_t{limits.max_prefill_chunks});
-  }
-  set("max_step_tokens", int64_t{limits.max_step_tokens});
-  set("admission_reserve", limits.admission_reserve);
-  set("max_tokens", int64_t{sampling.max_tokens});
-  set("min_tokens", int64_t{sampling.min_tokens});
-  if (sampling.floor.tokens > 0) set("min_new_tokens", int64_t{sampling.floor.tokens});
-  if (sampling.floor.with_prompt > 0) set("min_length", int64_t{sampling.floor.with_prompt});
-  set("temperature", as_given(sampling.temperature));
-  set("top_k", int64_t{sampling.top_k});
-  set("top_p", as_given(sampling.top_p));
-  set("min_p", as_given(sampling.min_p));
-  set("repetition_penalty", as_given(sampling.repetition_penalty));
-  set("presence_penalty", as_given(sampling.presence_penalty));
-  set("frequency_penalty", as_given(sampling.frequency_penalty));
-  set("seed", fmt::format("{}", sampling.seed));
-  set("ignore_eos", sampling.ignore_eos);
-  set("stop", json_list(sampling.stop));
-  set("stop_token_ids", fmt::format("{}", fmt::join(sampling.stop_token_ids, ",")));
+  const LengthFloor& floor = setup.defaults.floor;
+  if (floor.tokens > 0) set("min_new_tokens", int64_t{floor.tokens});
+  if (floor.with_prompt > 0) set("min_length", int64_t{floor.with_prompt});
   const ModelSpec& spec = setup.model.spec;
   const auto set_tokens = [&](std::string_view name, const std::vector<TokenId>& tokens) {
     if (!tokens.empty()) set(name, fmt::format("{}", fmt::join(tokens, ",")));
@@ -116,7 +78,9 @@ RunInfo describe_run(const Config& config, const Setup& setup) {
   set_tokens("begin_suppress_tokens", spec.suppressed_first);
   if (spec.forced_end) set("forced_eos_token_id", int64_t{*spec.forced_end});
   info.notes = setup.notes;
-  info.notes.insert(info.notes.end(), resolved.notes.begin(), resolved.notes.end());
+  const std::vector<std::string> notes =
+      resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).notes;
+  info.notes.insert(info.notes.end(), notes.begin(), notes.end());
   return info;
 }
 

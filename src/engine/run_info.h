@@ -6,7 +6,11 @@
 
 namespace pagedinfer {
 
-// What runs, with every setting as it is used, for the summary.
+// Every setting as the run uses it: what was derived from the model and the machine stands in its
+// field.
+Config used_config(const Config& config, const Setup& setup);
+
+// What runs, for the summary.
 RunInfo describe_run(const Config& config, const Setup& setup);
 
 }  // namespace pagedinfer

@@ -10,12 +10,12 @@
 #include "core/error.h"
 #include "engine/intake.h"
 #include "engine/model_path.h"
-#include "engine/resolve.h"
 #include "engine/sampling_defaults.h"
 #include "engine/system_memory.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
 #include "ops/peaks.h"
+#include "settings/rules.h"
 #include "text/files/make_tokenizer.h"
 
 namespace pagedinfer {
@@ -53,32 +53,30 @@ void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
 }
 
 SchedulerLimits make_limits(const Config& config, int max_model_len, int usual_step_tokens) {
-  const Resolved resolved = resolve(config, max_model_len, usual_step_tokens);
+  const Config used = resolve(config, max_model_len, usual_step_tokens).config;
   return {.batching = config.batching == Config::Batching::kStatic ? Batching::kStatic
                                                                    : Batching::kContinuous,
-          .chunked_prefill = resolved.chunked_prefill,
-          .prefill_chunk_size = resolved.prefill_chunk_size,
+          .chunked_prefill = used.chunked_prefill,
+          .prefill_chunk_size = used.prefill_chunk_size,
           .max_prefill_chunks = config.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
-          .max_step_tokens = resolved.max_step_tokens,
-          .max_running = resolved.max_batch_size,
-          .max_waiting = resolved.max_batch_size,
+          .max_step_tokens = *used.max_step_tokens,
+          .max_running = used.max_batch_size,
+          .max_waiting = used.max_batch_size,
           .max_model_len = max_model_len,
           .admission_reserve = config.admission_reserve};
 }
 
 StepBounds bounds_of(const Config& config, const Setup& setup) {
   const ModelSpec& spec = setup.model.spec;
-  return {
-      .tokens = setup.limits.max_step_tokens,
-      .sequences = setup.limits.max_running,
-      .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
-      .vocab = spec.vocab,
-      .context = setup.max_model_len,
-      .block_size =
-          resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).block_size,
-      .heads = spec.heads,
-      .kv_heads = spec.kv_heads,
-      .head_dim = spec.head_dim};
+  return {.tokens = setup.limits.max_step_tokens,
+          .sequences = setup.limits.max_running,
+          .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+          .vocab = spec.vocab,
+          .context = setup.max_model_len,
+          .block_size = config.block_size,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim};
 }
 
 DeviceOptions make_options(const Config& config, const Setup& setup) {
@@ -92,9 +90,7 @@ DeviceOptions make_options(const Config& config, const Setup& setup) {
 // How much memory a run may take.
 int64_t available_to(const Config& config, const Setup& setup) {
   if (const std::optional<Capacity> memory = setup.ops->capacity()) {
-    return available_on_device(
-        memory->total, memory->free,
-        config.gpu_memory_utilization.value_or(kDefaultGpuMemoryUtilization));
+    return available_on_device(memory->total, memory->free, config.gpu_memory_utilization);
   }
   // Whoever says how large the cache is leaves room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
@@ -136,8 +132,9 @@ MemoryPlan make_plan(const Config& config, const Setup& setup, int64_t available
 }
 
 std::unique_ptr<KvPool> make_pool(const Config& config, const Setup& setup) {
-  if (resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).kv ==
-      Config::Kv::kContiguous) {
+  const Config used =
+      resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).config;
+  if (used.kv == Config::Kv::kContiguous) {
     return std::make_unique<ContiguousPool>(setup.memory.num_positions(), setup.max_model_len);
   }
   return std::make_unique<PagedPool>(setup.memory.num_blocks, setup.memory.block_size);
@@ -161,7 +158,7 @@ Setup set_up(const Config& config, const std::function<double()>& clock) {
   const bool has_tokenizer = setup.tokenizer != nullptr;
   setup.defaults = default_sampling(config.sampling, setup.model.generation, has_tokenizer);
   setup.notes = generation_notes(config.sampling, setup.model.generation, has_tokenizer);
-  check_stop_tokens(config.sampling.stop_token_ids, spec.vocab);
+  check_stop_tokens(config.sampling.values.stop_token_ids, spec.vocab);
   setup.max_model_len = choose_max_model_len(config.max_model_len, spec);
 
   BackendChoice choice = choose_backend(config.device);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,153 +10,31 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/json.h"
-#include "core/sampling_ranges.h"
 #include "core/shortened.h"
 #include "engine/backends.h"
 #include "engine/model_path.h"
-#include "engine/resolve.h"
+#include "engine/output_paths.h"
 #include "io/file_names.h"
 #include "request/request_parser.h"
+#include "settings/rules.h"
+#include "settings/values.h"
 #include "text/chat/chat_template.h"
 
 namespace pagedinfer {
 namespace {
 
-template <class T>
-void at_least(const char* flag, const std::optional<T>& value, T least) {
-  if (value && *value < least) {
-    throw Error(fmt::format("{} {}: expected {} or more", flag, *value, least));
-  }
-}
-
-// NaN is in no range.
-template <class T>
-void within(const char* flag, const std::optional<T>& value, T least, T most) {
-  if (value && !(*value >= least && *value <= most)) {
-    throw Error(fmt::format("{} {}: expected {} to {}", flag, *value, least, most));
-  }
-}
-
-template <class T, class Range>
-void within(const char* flag, const std::optional<T>& value, Range range) {
-  if (value && !range.contains(*value)) {
-    throw Error(fmt::format("{} {}: expected {}", flag, *value, text_of(range)));
-  }
-}
-
 void check_device(const Config& config) {
-  if (config.model.empty()) throw Error("--model: expected a directory or a bundled model's name");
-  at_least("--max-model-len", config.max_model_len, 2);  // a token in, a token out
-  const std::optional<double>& share = config.gpu_memory_utilization;
-  if (share && !(*share > 0 && *share <= 1)) {
-    throw Error(
-        fmt::format("--gpu-memory-utilization {}: expected more than 0 and at most 1", *share));
-  }
-  if (share && config.device == Config::Device::kCpu) {
-    throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
-  }
-  if (config.device != Config::Device::kAuto) {
-    const BackendInfo& backend = backend_of(config.device).info;
-    if (const std::string problem = backend.problem(); !problem.empty()) {
-      throw Error(
-          fmt::format("--device {}: {}; --device cpu works without", backend.name, problem));
-    }
-  }
-  within("--threads", config.threads, 1, 4096);
-}
-
-void check_utf8(const char* flag, std::string_view text) {
-  while (const int length = utf8_length(text)) text.remove_prefix(static_cast<size_t>(length));
-  if (!text.empty()) throw Error(fmt::format("{}: expected a text in UTF-8", flag));
-}
-
-void check_chat(const Config& config) {
-  const std::string& name = config.chat_template;
-  if (!name.empty() && name != "none" && find_chat_template(name) == nullptr) {
-    throw Error(fmt::format("--chat-template {}: expected none or one of {}", shortened(name),
-                            chat_template_names()));
-  }
-  if (config.chat && name == "none") {
-    throw Error("--chat: --chat-template none leaves it no template; leave one of them out");
-  }
-  check_utf8("--system", config.system.value_or(""));
-  check_utf8("--served-model-name", config.served_model_name.value_or(""));
-  if (config.served_model_name == "") {
-    throw Error("--served-model-name \"\": expected a name that is not empty");
-  }
-  check_utf8("--chat-date", config.chat_date);
-}
-
-void check_cache(const Config& config) {
-  within("--block-size", config.block_size, 1, 65536);
-  at_least<int64_t>("--num-blocks", config.num_blocks, 1);
-  at_least<int64_t>("--kv-memory", config.kv_memory, 1);
-  if (config.num_blocks && config.kv_memory) {
-    throw Error("--num-blocks and --kv-memory both set the size of the cache: give one of them");
+  if (config.device == Config::Device::kAuto) return;
+  const BackendInfo& backend = backend_of(config.device).info;
+  if (const std::string problem = backend.problem(); !problem.empty()) {
+    throw Error(fmt::format("--device {}: {}; --device cpu works without", backend.name, problem));
   }
 }
 
-void check_scheduling(const Config& config) {
-  const bool is_static = config.batching == Config::Batching::kStatic;
-  const bool chunks_off = config.chunked_prefill.has_value() && !*config.chunked_prefill;
-  at_least("--max-batch-size", config.max_batch_size, 1);
-  at_least("--prefill-chunk-size", config.prefill_chunk_size, 1);
-  at_least("--max-prefill-chunks", config.max_prefill_chunks, 1);
-  at_least("--max-step-tokens", config.max_step_tokens, 1);
-  if (!(config.admission_reserve >= 0 && config.admission_reserve < 1)) {
-    throw Error(fmt::format("--admission-reserve {}: expected 0 or more and less than 1",
-                            config.admission_reserve));
-  }
-  if (is_static && config.kv == Config::Kv::kPaged) {
-    throw Error(
-        "--kv paged: static batching reserves contiguous memory; leave --kv out, or use "
-        "--batching continuous");
-  }
-  if (is_static && config.chunked_prefill.value_or(false)) {
-    throw Error(
-        "--chunked-prefill on: static batching computes prompts whole; leave it out, or use "
-        "--batching continuous");
-  }
-  if (config.prefill_chunk_size && (chunks_off || is_static)) {
-    throw Error(fmt::format(
-        "--prefill-chunk-size {}: there are no chunks with {}; leave one of them out",
-        *config.prefill_chunk_size, chunks_off ? "--chunked-prefill off" : "--batching static"));
-  }
-  if (config.max_step_tokens && config.max_batch_size &&
-      *config.max_step_tokens < *config.max_batch_size) {
-    throw Error(fmt::format(
-        "--max-step-tokens {}: each of --max-batch-size {} sequences needs a token in every step; "
-        "raise the one or lower the other",
-        *config.max_step_tokens, *config.max_batch_size));
-  }
-  // What is left is about the model's length; without --max-model-len it comes after loading.
-  if (config.max_model_len) resolve(config, *config.max_model_len, 0);
-}
-
-void check_sampling(const Config::Sampling& sampling) {
-  within("--max-tokens", sampling.max_tokens, kMaxTokensRange);
-  within("--min-tokens", sampling.min_tokens, kMinTokensRange);
-  const int max_tokens = sampling.max_tokens.value_or(SamplingParams{}.max_tokens);
-  if (sampling.min_tokens && *sampling.min_tokens > max_tokens) {
-    throw Error(
-        fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower "
-                    "the other",
-                    *sampling.min_tokens, max_tokens));
-  }
-  within("--temperature", sampling.temperature, kTemperatureRange);
-  within("--top-k", sampling.top_k, kTopKRange);
-  within("--top-p", sampling.top_p, kTopPRange);
-  within("--min-p", sampling.min_p, kMinPRange);
-  within("--repetition-penalty", sampling.repetition_penalty, kRepetitionPenaltyRange);
-  within("--presence-penalty", sampling.presence_penalty, kPresencePenaltyRange);
-  within("--frequency-penalty", sampling.frequency_penalty, kFrequencyPenaltyRange);
-  for (const std::string& stop : sampling.stop) {
-    if (stop.empty()) throw Error("--stop \"\": expected a text that is not empty");
-  }
-  for (const TokenId token : sampling.stop_token_ids) {
-    at_least("--stop-token-ids", std::optional(token), 0);
-  }
+void check_chat_template(const std::string& name) {
+  if (name.empty() || name == "none" || find_chat_template(name) != nullptr) return;
+  throw Error(refusal("--chat-template", shortened(name),
+                      fmt::format("none or one of {}", chat_template_names())));
 }
 
 // A file that a flag names, or that a run makes beside one.
@@ -168,16 +45,7 @@ struct Role {
 };
 
 void check_resume(const Config& config, const Paths& paths) {
-  if (!(config.sync_every >= 0 && config.sync_every <= 86400)) {
-    throw Error(fmt::format("--sync-every {}: expected 0 to 86400 seconds", config.sync_every));
-  }
-  if (config.retry_errors && !config.resume) {
-    throw Error("--retry-errors: there are no errors to retry without --resume; give both");
-  }
   if (!config.resume) return;
-  if (config.overwrite) {
-    throw Error("--resume keeps what --overwrite discards: give one of them");
-  }
   if (is_stream(config.input)) {
     throw Error(fmt::format(
         "--resume: --input {} cannot be read a second time from its start; put it into a file",
@@ -240,18 +108,11 @@ void check_roles(const Config& config, const Paths& paths) {
 }
 
 void check_files(const Config& config) {
-  if (config.input.empty()) {
-    throw Error(
-        "--input: expected a file of prompts, one JSON object a line, or - for standard "
-        "input");
-  }
-  if (config.prompt_field.empty()) throw Error("--prompt-field: expected a key that is not empty");
   if (!may_name_prompt(config.prompt_field)) {
     throw Error(fmt::format(
         "--prompt-field {0}: a line's {0} says something else; expected the key of its prompt",
         config.prompt_field));
   }
-  at_least<int64_t>("--limit", config.limit, 1);
   const Paths paths = resolve_paths(config);
   check_resume(config, paths);
   if (config.profile && config.quiet && paths.stats.empty()) {
@@ -263,11 +124,10 @@ void check_files(const Config& config) {
 }  // namespace
 
 void validate(const Config& config) {
+  check_values(config);
+  check_rules(config);
   check_device(config);
-  check_chat(config);
-  check_cache(config);
-  check_scheduling(config);
-  check_sampling(config.sampling);
+  check_chat_template(config.chat_template);
   check_files(config);
 }
 

@@ -43,6 +43,11 @@ void JsonObject::fail(std::string_view key, std::string_view message) const {
   throw Error(fmt::format("{}: '{}' {}", file_, shortened(prefix_ + std::string(key)), message));
 }
 
+void JsonObject::refuse(std::string_view key, element found, std::string_view expected) const {
+  throw Error(
+      fmt::format("{}: {}{}: found {}, expected {}", file_, prefix_, key, shown(found), expected));
+}
+
 std::optional<element> JsonObject::find(std::string_view key) const {
   std::optional<element> found;
   for (const auto field : object_) {
@@ -73,15 +78,11 @@ std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t mi
 }
 
 std::optional<double> JsonObject::find_number(std::string_view key, double min, double max) const {
-  return find_number(key, {.from = min, .to = max});
-}
-
-std::optional<double> JsonObject::find_number(std::string_view key, NumberRange range) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
   double number = 0;
-  if (value->get(number) != simdjson::SUCCESS || !range.contains(number)) {
-    fail(key, fmt::format("is {}, expected {}", shown(*value), text_of(range)));
+  if (value->get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
+    fail(key, fmt::format("is {}, expected a number from {} to {}", shown(*value), min, max));
   }
   return number;
 }

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/sampling_ranges.h"
-
 namespace pagedinfer {
 
 // One object of a JSON file, read field by field. Unknown fields are ignored, a null field counts
@@ -25,7 +23,6 @@ class JsonObject {
   bool has(std::string_view key) const { return find(key).has_value(); }
   std::optional<int64_t> find_integer(std::string_view key, int64_t min, int64_t max) const;
   std::optional<double> find_number(std::string_view key, double min, double max) const;
-  std::optional<double> find_number(std::string_view key, NumberRange range) const;
   std::optional<bool> find_bool(std::string_view key) const;
   std::optional<std::string> find_string(std::string_view key) const;
   std::optional<JsonObject> find_object(std::string_view key) const;
@@ -49,6 +46,9 @@ class JsonObject {
 
   // Throws "FILE: 'KEY' " + message.
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
+  // Throws "FILE: KEY: found FOUND, expected " + expected. `found` is the field or stands in it.
+  [[noreturn]] void refuse(std::string_view key, simdjson::dom::element found,
+                           std::string_view expected) const;
 
  private:
   int64_t as_integer(std::string_view key, simdjson::dom::element value, int64_t min,

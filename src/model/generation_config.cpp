@@ -7,7 +7,9 @@
 #include <limits>
 #include <string_view>
 
-#include "core/sampling_ranges.h"
+#include "settings/json_value.h"
+#include "settings/table.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
 namespace {
@@ -96,14 +98,21 @@ void read_bad_words(const JsonObject& from, GenerationDefaults& defaults, ModelS
   if (num_long > 0) add_unsupported(defaults, "bad_words_ids of several tokens");
 }
 
-std::vector<std::string> read_stop(const JsonObject& from) {
-  constexpr std::string_view kKey = "stop_strings";
-  const auto value = from.find(kKey);
-  if (!value) return {};
-  std::vector<std::string> stop =
-      value->is_string() ? std::vector{*from.find_string(kKey)} : from.strings(kKey);
-  if (std::ranges::count(stop, "") > 0) from.fail(kKey, "holds \"\", expected texts");
-  return stop;
+// Every setting that the file may say. Without do_sample it is greedy, whatever its temperature.
+GivenSampling read_settings(const JsonObject& from, bool samples) {
+  GivenSampling sampling;
+  if (samples) give(*find_setting("temperature"), 1.0, sampling);
+  for (const Setting& setting : kSettings) {
+    const std::string_view key = setting.generation_key;
+    if (key.empty() || (key == "temperature" && !samples)) continue;
+    const auto json = from.find(key);
+    if (!json) continue;
+    element wrong;
+    const auto value = read_json(setting, *json, wrong);
+    if (!value) from.refuse(key, wrong, expected_of(setting));
+    give(setting, *value, sampling);
+  }
+  return sampling;
 }
 
 // A number of tokens that is only mentioned in a note; nullopt if it is not a valid one.
@@ -121,32 +130,19 @@ std::optional<int64_t> find_length(const JsonObject& from, std::string_view key)
 }  // namespace
 
 GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec) {
-  const auto number = [&](std::string_view key, NumberRange range, float fallback) {
-    return static_cast<float>(from.find_number(key, range).value_or(fallback));
-  };
-  const auto integer = [&](std::string_view key, IntegerRange range) {
-    return from.find_integer(key, range.from, range.to);
-  };
-  GenerationDefaults defaults;
-  if (from.find_bool("do_sample").value_or(false)) {
-    defaults.temperature = number("temperature", kTemperatureRange, 1.0f);
-    defaults.names_top_k = from.has("top_k");
-  }
-  defaults.top_k = static_cast<int>(std::max<int64_t>(integer("top_k", kTopKRange).value_or(0), 0));
-  defaults.top_p = number("top_p", kTopPRange, 1.0f);
-  defaults.min_p = number("min_p", kMinPRange, 0.0f);
-  defaults.repetition_penalty = number("repetition_penalty", kRepetitionPenaltyRange, 1.0f);
+  const bool samples = from.find_bool("do_sample").value_or(false);
+  GenerationDefaults defaults = {.sampling = read_settings(from, samples),
+                                 .names_top_k = !samples || from.has("top_k")};
 
   // As in transformers, min_new_tokens overrides min_length.
-  const auto min_length = integer("min_length", kMinTokensRange).value_or(0);
-  if (const auto min_new = integer("min_new_tokens", kMinTokensRange)) {
+  const auto min_length = from.find_integer("min_length", 0, kMaxCount).value_or(0);
+  if (const auto min_new = from.find_integer("min_new_tokens", 0, kMaxCount)) {
     defaults.floor.tokens = static_cast<int>(*min_new);
   } else {
     defaults.floor.with_prompt = static_cast<int>(min_length);
   }
   defaults.max_tokens =
       find_length(from, from.has("max_new_tokens") ? "max_new_tokens" : "max_length");
-  defaults.stop = read_stop(from);
 
   spec.suppressed = known_tokens(from, "suppress_tokens", spec.vocab);
   spec.suppressed_first = known_tokens(from, "begin_suppress_tokens", spec.vocab);

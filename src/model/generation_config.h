@@ -10,18 +10,14 @@
 #include "core/request.h"
 #include "io/json_file.h"
 #include "model/spec.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 
-// Defaults for settings that neither the line nor a flag gives. The values here have no effect.
+// Defaults for settings that neither the line nor a flag gives.
 struct GenerationDefaults {
-  float temperature = 0.0f;  // 0 unless the model says do_sample
-  int top_k = 0;
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  float repetition_penalty = 1.0f;
+  GivenSampling sampling = {};  // a temperature only if the model says do_sample
   LengthFloor floor = {};
-  std::vector<std::string> stop = {};
 
   // For notes to the user: settings of the file that are not used.
   bool names_top_k = true;                 // false: it samples and does not say top_k

@@ -59,9 +59,10 @@ void require_same(const std::string& path, const Fingerprint& began, const Finge
   const auto difference = first_difference(began, found);
   if (!difference) return;
   const std::string same_name =
-      difference->name == "model" ? fmt::format(" (--served-model-name {} gives it the same name)",
-                                                shortened(difference->a))
-                                  : "";
+      difference->name == "served_model_name"
+          ? fmt::format(" (--served-model-name {} gives it the same name)",
+                        shortened(difference->a))
+          : "";
   throw Error(fmt::format(
       "{}: the run began with {} = {}, found {}; resume it with what it began with{}, or "
       "--overwrite begins a new one",

@@ -8,6 +8,8 @@
 
 #include "core/json.h"
 #include "core/shortened.h"
+#include "settings/json_value.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
 
@@ -125,8 +127,7 @@ void RequestFields::refuse(const char* code, std::string message) {
 
 void RequestFields::refuse(int key, std::string_view expected) {
   const std::string found = has(key) ? describe(at(key)) : "nothing";
-  refuse("invalid_value",
-         fmt::format("{}{}: found {}, expected {}", where_, name_of(key), found, expected));
+  refuse("invalid_value", refusal(fmt::format("{}{}", where_, name_of(key)), found, expected));
 }
 
 void RequestFields::check_supported() {
@@ -237,34 +238,17 @@ void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
 }
 
 void RequestFields::read_sampling(SamplingParams& sampling) {
-  read_integer(key("max_tokens"), kMaxTokensRange, sampling.max_tokens);
-  if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling.max_tokens);
-  if (asks(key("min_tokens"))) sampling.floor = {};
-  read_integer(key("min_tokens"), kMinTokensRange, sampling.min_tokens);
-  read_number(key("temperature"), kTemperatureRange, sampling.temperature);
-  read_integer(key("top_k"), kTopKRange, sampling.top_k);
-  sampling.top_k = std::max(sampling.top_k, 0);
-  read_number(key("top_p"), kTopPRange, sampling.top_p);
-  read_number(key("min_p"), kMinPRange, sampling.min_p);
-  read_number(key("repetition_penalty"), kRepetitionPenaltyRange, sampling.repetition_penalty);
-  read_number(key("presence_penalty"), kPresencePenaltyRange, sampling.presence_penalty);
-  read_number(key("frequency_penalty"), kFrequencyPenaltyRange, sampling.frequency_penalty);
-  read_seed(sampling.seed);
-  read_flag(key("ignore_eos"), sampling.ignore_eos);
-  read_stop(sampling.stop);
-  if (asks(key("stop_token_ids"))) {
-    read_token_ids(key("stop_token_ids"), at(key("stop_token_ids")), sampling.stop_token_ids);
+  for (const auto& [setting, number] : kLineSettings) {
+    if (asks(number)) read_setting(*setting, number, sampling);
   }
+  if (asks(key("max_completion_tokens"))) read_max_completion_tokens(sampling);
+  if (asks(key("min_tokens"))) sampling.floor = {};
   read_logit_bias(sampling.logit_bias);
   if (asks(key("allowed_token_ids"))) {
     constexpr int kAllowed = key("allowed_token_ids");
     read_token_ids(kAllowed, at(kAllowed), sampling.allowed_token_ids);
     if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
   }
-  read_flag(key("include_stop_str_in_output"), sampling.keep_stop);
-  bool skip_special = !sampling.show_special;
-  read_flag(key("skip_special_tokens"), skip_special);
-  sampling.show_special = !skip_special;
   if (sampling.min_tokens > sampling.max_tokens) {
     refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
                                         "which is {}",
@@ -272,41 +256,27 @@ void RequestFields::read_sampling(SamplingParams& sampling) {
   }
 }
 
-void RequestFields::read_integer(int key, IntegerRange range, int& result) {
-  if (!asks(key)) return;
-  int64_t value = 0;
-  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
-    return refuse(key, text_of(range));
+void RequestFields::read_setting(const Setting& setting, int key, SamplingParams& sampling) {
+  dom::element wrong;
+  if (auto value = read_json(setting, at(key), wrong)) {
+    return setting.field.set_sampling(sampling, normalized(setting, std::move(*value)));
   }
-  result = static_cast<int>(value);
+  const bool is_item = at(key).is_array() && !wrong.is_array();
+  refuse("invalid_value",
+         refusal(fmt::format("{}{}", where_, name_of(key)),
+                 fmt::format("{}{}", describe(wrong), is_item ? " in the list" : ""),
+                 expected_of(setting)));
 }
 
-void RequestFields::read_max_completion_tokens(int& max_tokens) {
-  const int other = max_tokens;
-  read_integer(key("max_completion_tokens"), kMaxTokensRange, max_tokens);
-  if (asks(key("max_tokens")) && max_tokens != other) {
+void RequestFields::read_max_completion_tokens(SamplingParams& sampling) {
+  constexpr const Setting* kMaxTokens = find_setting("max_tokens");
+  const int other = sampling.max_tokens;
+  read_setting(*kMaxTokens, key("max_completion_tokens"), sampling);
+  if (asks(key("max_tokens")) && sampling.max_tokens != other) {
     refuse("invalid_value", fmt::format("{}max_completion_tokens: found {}, expected the same as "
                                         "max_tokens, which is {}",
-                                        where_, max_tokens, other));
+                                        where_, sampling.max_tokens, other));
   }
-}
-
-void RequestFields::read_number(int key, NumberRange range, float& result) {
-  if (!asks(key)) return;
-  double value = 0;
-  if (at(key).get(value) != simdjson::SUCCESS || !range.contains(value)) {
-    return refuse(key, text_of(range));
-  }
-  result = static_cast<float>(value);
-}
-
-void RequestFields::read_seed(uint64_t& result) {
-  constexpr int kSeed = key("seed");
-  if (!asks(kSeed)) return;
-  int64_t negative = 0;
-  if (at(kSeed).get(result) == simdjson::SUCCESS) return;
-  if (at(kSeed).get(negative) != simdjson::SUCCESS) return refuse(kSeed, "an integer of 64 bits");
-  result = static_cast<uint64_t>(negative);
 }
 
 void RequestFields::read_flag(int key, bool& result) {
@@ -328,22 +298,6 @@ void RequestFields::read_token_ids(int key, dom::element value, std::vector<Toke
     }
     result.push_back(static_cast<TokenId>(token));
   }
-}
-
-void RequestFields::read_stop(std::vector<std::string>& result) {
-  constexpr int kStop = key("stop");
-  if (!asks(kStop)) return;
-  result.clear();
-  const auto add = [&](dom::element value) {
-    std::string_view text;
-    if (value.get(text) != simdjson::SUCCESS || text.empty()) {
-      return refuse(kStop, "a string that is not empty, or a list of such");
-    }
-    result.emplace_back(text);
-  };
-  dom::array list;
-  if (at(kStop).get(list) != simdjson::SUCCESS) return add(at(kStop));
-  for (const dom::element item : list) add(item);
 }
 
 void RequestFields::read_logit_bias(std::vector<TokenBias>& result) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/request.h"
-#include "core/sampling_ranges.h"
 #include "request/request_keys.h"
 #include "request/request_parser.h"
 
@@ -73,13 +72,10 @@ class RequestFields {
   void read_content(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_template_settings(Chat& chat);
   void read_truncation(std::optional<int>& result);
-  void read_integer(int key, IntegerRange range, int& result);
-  void read_max_completion_tokens(int& max_tokens);
-  void read_number(int key, NumberRange range, float& result);
-  void read_seed(uint64_t& result);
+  void read_setting(const Setting& setting, int key, SamplingParams& sampling);
+  void read_max_completion_tokens(SamplingParams& sampling);
   void read_flag(int key, bool& result);
   void read_token_ids(int key, simdjson::dom::element value, std::vector<TokenId>& result);
-  void read_stop(std::vector<std::string>& result);
   void read_logit_bias(std::vector<TokenBias>& result);
 
   std::string_view where_, prompt_name_;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <string_view>
 #include <utility>
+
+#include "settings/table.h"
 
 namespace pagedinfer {
 
@@ -35,8 +38,8 @@ struct KeyInfo {
   std::string_view instead = {};  // the key, or flag, that does the same here
 };
 
-// Every key that is known, by name. A key's place in it is its number.
-inline constexpr KeyInfo kKeys[] = {
+// Every key that is known and no setting's.
+inline constexpr KeyInfo kOtherKeys[] = {
     {"add_bos_token", KeyKind::kUnsupportedButTrue, "add_special_tokens"},
     {"add_generation_prompt", KeyKind::kRequest},
     {"add_special_tokens", KeyKind::kRequest},
@@ -76,7 +79,6 @@ inline constexpr KeyInfo kKeys[] = {
     {"extra_body", KeyKind::kUnsupportedSettings},
     {"forced_bos_token_id", KeyKind::kUnsupported},
     {"forced_eos_token_id", KeyKind::kUnsupported},
-    {"frequency_penalty", KeyKind::kRequest},
     {"function_call", KeyKind::kUnsupportedButNone},
     {"functions", KeyKind::kUnsupported},
     {"generation_config", KeyKind::kUnsupportedSettings},
@@ -89,9 +91,7 @@ inline constexpr KeyInfo kKeys[] = {
     {"guided_regex", KeyKind::kUnsupported},
     {"guided_whitespace_pattern", KeyKind::kNoEffect},
     {"id", KeyKind::kRequest},
-    {"ignore_eos", KeyKind::kRequest},
     {"include_reasoning", KeyKind::kNoEffect},
-    {"include_stop_str_in_output", KeyKind::kRequest},
     {"json_schema", KeyKind::kUnsupported},
     {"length_penalty", KeyKind::kUnsupportedButOne},
     {"logit_bias", KeyKind::kRequest},
@@ -102,7 +102,6 @@ inline constexpr KeyInfo kKeys[] = {
     {"max_length", KeyKind::kUnsupported, "max_tokens, without the prompt"},
     {"max_new_tokens", KeyKind::kUnsupported, "max_tokens"},
     {"max_output_tokens", KeyKind::kUnsupported, "max_tokens"},
-    {"max_tokens", KeyKind::kRequest},
     {"max_tokens_to_sample", KeyKind::kUnsupported, "max_tokens"},
     {"messages", KeyKind::kRequest},
     {"metadata", KeyKind::kIgnored},
@@ -110,8 +109,6 @@ inline constexpr KeyInfo kKeys[] = {
     {"min_keep", KeyKind::kUnsupportedAboveZero},
     {"min_length", KeyKind::kUnsupportedAboveZero, "min_tokens, without the prompt"},
     {"min_new_tokens", KeyKind::kUnsupportedAboveZero, "min_tokens"},
-    {"min_p", KeyKind::kRequest},
-    {"min_tokens", KeyKind::kRequest},
     {"mirostat", KeyKind::kUnsupportedButZero},
     {"mirostat_eta", KeyKind::kNoEffect},
     {"mirostat_mode", KeyKind::kUnsupportedButZero},
@@ -134,7 +131,6 @@ inline constexpr KeyInfo kKeys[] = {
     {"penalize_nl", KeyKind::kNoEffect},
     {"penalty_alpha", KeyKind::kUnsupportedButZero},
     {"prediction", KeyKind::kIgnored},
-    {"presence_penalty", KeyKind::kRequest},
     {"prompt", KeyKind::kRequest},
     {"prompt_cache_key", KeyKind::kIgnored},
     {"prompt_embeds", KeyKind::kUnsupported},
@@ -144,7 +140,6 @@ inline constexpr KeyInfo kKeys[] = {
     {"regex", KeyKind::kUnsupported},
     {"repeat_last_n", KeyKind::kNoEffect},
     {"repeat_penalty", KeyKind::kUnsupportedButOne, "repetition_penalty"},
-    {"repetition_penalty", KeyKind::kRequest},
     {"response_format", KeyKind::kUnsupportedButText},
     {"return_full_text", KeyKind::kUnsupported},
     {"return_token_ids", KeyKind::kUnsupported, "--token-ids"},
@@ -152,23 +147,18 @@ inline constexpr KeyInfo kKeys[] = {
     {"safety_identifier", KeyKind::kIgnored},
     {"samplers", KeyKind::kUnsupported},
     {"sampling_params", KeyKind::kUnsupportedSettings},
-    {"seed", KeyKind::kRequest},
     {"sequence_bias", KeyKind::kUnsupported, "logit_bias"},
     {"service_tier", KeyKind::kIgnored},
-    {"skip_special_tokens", KeyKind::kRequest},
     {"spaces_between_special_tokens", KeyKind::kUnsupportedButTrue},
-    {"stop", KeyKind::kRequest},
     {"stop_regex", KeyKind::kUnsupported},
     {"stop_sequences", KeyKind::kUnsupported, "stop"},
     {"stop_strings", KeyKind::kUnsupported, "stop"},
-    {"stop_token_ids", KeyKind::kRequest},
     {"store", KeyKind::kIgnored},
     {"stream", KeyKind::kUnsupported},
     {"stream_options", KeyKind::kUnsupported},
     {"structured_outputs", KeyKind::kUnsupported},
     {"suffix", KeyKind::kUnsupported},
     {"suppress_tokens", KeyKind::kUnsupported},
-    {"temperature", KeyKind::kRequest},
     {"temperature_last", KeyKind::kUnsupported},
     {"tfs_z", KeyKind::kUnsupportedButOne},
     {"thinking_token_budget", KeyKind::kUnsupported},
@@ -176,11 +166,9 @@ inline constexpr KeyInfo kKeys[] = {
     {"tools", KeyKind::kUnsupported},
     {"top_a", KeyKind::kUnsupportedButZero},
     {"top_h", KeyKind::kUnsupported},
-    {"top_k", KeyKind::kRequest},
     {"top_logprobs", KeyKind::kUnsupportedButZero},
     {"top_n_sigma", KeyKind::kUnsupportedAboveZero},
     {"top_n_tokens", KeyKind::kUnsupportedAboveZero},
-    {"top_p", KeyKind::kRequest},
     {"truncate_prompt_tokens", KeyKind::kRequest},
     {"truncation_side", KeyKind::kUnsupportedButLeft},
     {"typ_p", KeyKind::kUnsupportedButOne},
@@ -195,9 +183,22 @@ inline constexpr KeyInfo kKeys[] = {
     {"xtc_probability", KeyKind::kUnsupportedAboveZero},
     {"xtc_threshold", KeyKind::kNoEffect},
 };
-inline constexpr int kNumKeys = static_cast<int>(std::size(kKeys));
-static_assert(std::is_sorted(std::begin(kKeys), std::end(kKeys),
-                             [](const KeyInfo& a, const KeyInfo& b) { return a.name < b.name; }));
+
+inline constexpr int kNumLineSettings = static_cast<int>(
+    std::count_if(std::begin(kSettings), std::end(kSettings), std::mem_fn(&Setting::in_line)));
+inline constexpr int kNumKeys = static_cast<int>(std::size(kOtherKeys)) + kNumLineSettings;
+
+// Every key that is known, by name. A key's place in it is its number.
+inline constexpr std::array<KeyInfo, kNumKeys> kKeys = [] {
+  std::array<KeyInfo, kNumKeys> keys;
+  auto* to = std::copy(std::begin(kOtherKeys), std::end(kOtherKeys), keys.begin());
+  for (const Setting& setting : kSettings) {
+    if (setting.in_line) *to++ = {setting.key, KeyKind::kRequest};
+  }
+  std::sort(keys.begin(), keys.end(),
+            [](const KeyInfo& a, const KeyInfo& b) { return a.name < b.name; });
+  return keys;
+}();
 
 // The number of a key, or -1 if it is unknown.
 constexpr int find_key(std::string_view name) {
@@ -207,6 +208,20 @@ constexpr int find_key(std::string_view name) {
   if (found == std::end(kKeys) || found->name != name) return -1;
   return static_cast<int>(found - std::begin(kKeys));
 }
+
+// The settings that a line may say, in the order of the table, and the numbers of their keys.
+struct LineSetting {
+  const Setting* setting;
+  int key;
+};
+inline constexpr std::array<LineSetting, kNumLineSettings> kLineSettings = [] {
+  std::array<LineSetting, kNumLineSettings> all;
+  auto* to = all.begin();
+  for (const Setting& setting : kSettings) {
+    if (setting.in_line) *to++ = {&setting, find_key(setting.key)};
+  }
+  return all;
+}();
 
 // The number of a known key. An unknown name does not compile.
 consteval int key(std::string_view name) {

@@ -196,7 +196,7 @@ void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& i
       .field("model", info.model)
       .field("device", info.device);
   json.key("config").begin_object();
-  for (const Setting& setting : info.config) {
+  for (const ConfigEntry& setting : info.config) {
     json.key(setting.name);
     std::visit([&](const auto& value) { json.value(value); }, setting.value);
   }

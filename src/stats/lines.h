@@ -3,6 +3,7 @@
 // unless a key ends in _s; a value that was not measured is null.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -14,9 +15,10 @@
 
 namespace pagedinfer {
 
-struct Setting {
+struct ConfigEntry {
+  using Value = std::variant<std::nullptr_t, bool, int64_t, double, std::string>;
   std::string name;
-  std::variant<bool, int64_t, double, std::string> value;
+  Value value;
 };
 
 // What the summary line says of the run besides measurements.
@@ -25,8 +27,8 @@ struct RunInfo {
   std::string input = {};  // the file of prompts
   std::string model = {};  // its directory
   std::string device = {};
-  std::vector<Setting> config = {};     // every setting with the value that was used
-  std::vector<std::string> notes = {};  // one sentence for each default that was not used
+  std::vector<ConfigEntry> config = {};  // every setting with the value that was used
+  std::vector<std::string> notes = {};   // one sentence for each default that was not used
   int64_t kv_bytes_per_position = 0;
 };
 

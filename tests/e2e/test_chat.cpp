@@ -194,7 +194,7 @@ TEST_CASE("a model's own template is used, and told in the summary") {
     const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
     CHECK(summary.text("/config/chat_date") == "26 Jul 2024");
     CHECK(summary["/config/chat"] == (more.empty() ? "false" : "true"));
-    CHECK(summary["/config/system"] == (more.empty() ? "absent" : R"("Be kind.")"));
+    CHECK(summary["/config/system"] == (more.empty() ? "null" : R"("Be kind.")"));
     return summary.text("/config/chat_template");
   };
   CHECK(setting({}) == "chatml");
@@ -244,10 +244,10 @@ TEST_CASE("a run is resumed with the settings of conversations that it began wit
     CHECK(ended.exit_code == 1);
     CHECK_MESSAGE(ended.err.find(setting) != std::string::npos, ended.err);
   };
-  refused({"--chat-template", "qwen3"}, "chat-template");
+  refused({"--chat-template", "qwen3"}, "chat_template");
   refused(kChatml + Words{"--chat"}, "chat");
   refused(kChatml + Words{"--system", ""}, "system");
-  refused(kChatml + Words{"--chat-date", "now"}, "chat-date");
+  refused(kChatml + Words{"--chat-date", "now"}, "chat_date");
   CHECK(run(flags).exit_code == 0);
   CHECK(json_file(dir / "in.completions.jsonl").size() == 2);
 }

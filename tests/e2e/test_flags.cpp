@@ -41,18 +41,18 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run --input x --threads many", "--threads");
   check_refused("run --input x --threads 1.5", "--threads");
   check_refused("run --input x --threads 99999999999", "--threads");
-  check_refused("run --input x --kv pages", "--kv pages: expected one of paged, contiguous");
+  check_refused("run --input x --kv pages", "--kv: found pages, expected one of paged, contiguous");
   check_refused("run --input x --kv paged --kv paged", "--kv");
   if (const std::string problem = cuda_problem(); !problem.empty()) {
     check_refused("run --input x --device cuda", "--device cuda: " + problem);
   }
   check_refused("run --input x --kv-memory 2XB", "--kv-memory");
-  check_refused("run --input x --kv-memory 0GiB", "--kv-memory 0");
-  check_refused("run --input x --block-size 0", "--block-size 0");
+  check_refused("run --input x --kv-memory 0GiB", "--kv-memory: found 0GiB");
+  check_refused("run --input x --block-size 0", "--block-size: found 0, ");
   check_refused("run --input x --stop ''", "--stop");
   check_refused("run --input x --batching static --kv paged", "--kv paged");
-  check_refused("run --input x --temperature=-1", "--temperature -1");
-  check_refused("run --input x --presence-penalty -3", "--presence-penalty -3");
+  check_refused("run --input x --temperature=-1", "--temperature: found -1, ");
+  check_refused("run --input x --presence-penalty -3", "--presence-penalty: found -3, ");
 }
 
 TEST_CASE("flags: what is wrong with a flag is said in our own words") {
@@ -62,24 +62,27 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run --input --model x", "--input: expected a value behind it, found the flag --model; "},
       {"run --input x --temperature=", "--temperature=: expected a value behind it\n"},
       {"run --input x --quiet=maybe", "--quiet=maybe: --quiet stands alone, without a value\n"},
-      {"run --input x --temperature warm", "warm: expected a number from 0 to 10000\n"},
-      {"run --input x --temperature nan", "--temperature nan: expected a number from 0 to 10000\n"},
-      {"run --input x --min-p 1e400", "--min-p 1e400: expected a number from 0 to 1\n"},
-      {"run --input x --top-p 1e-60", "1e-60: expected a number above 0 and at most 1\n"},
-      {"run --input x --top-k 3000000000", "0: expected an integer from -1 to 2147483647\n"},
-      {"run --input x --top-k 5.0", "5.0: expected an integer from -1 to 2147483647\n"},
-      {"run --input x --top-k abc", "abc: expected an integer from -1 to 2147483647\n"},
-      {"run --input x --top-k -2", "-2: expected an integer from -1 to 2147483647\n"},
-      {"run --input x --max-tokens 0", "0: expected an integer from 1 to 2147483647\n"},
-      {"run --input x --min-tokens x", "x: expected an integer from 0 to 2147483647\n"},
-      {"run --input x --sync-every x", "--sync-every x: expected a number, as in 0.5\n"},
-      {"run --input x --stop-token-ids 1,x", "--stop-token-ids x: expected a decimal integer"},
-      {"run --input x --stop-token-ids 1,,2", "--stop-token-ids : expected a decimal integer"},
+      {"run --input x --temperature warm", "found warm, expected a number from 0 to 10000\n"},
+      {"run --input x --temperature nan",
+       "--temperature: found nan, expected a number from 0 to 10000\n"},
+      {"run --input x --min-p 1e400", "--min-p: found 1e400, expected a number from 0 to 1\n"},
+      {"run --input x --top-p 1e-60", "found 1e-60, expected a number above 0 and at most 1\n"},
+      {"run --input x --top-k 3000000000", "0, expected an integer from -1 to 2147483647\n"},
+      {"run --input x --top-k 5.0", "5.0, expected an integer from -1 to 2147483647\n"},
+      {"run --input x --top-k abc", "abc, expected an integer from -1 to 2147483647\n"},
+      {"run --input x --top-k -2", "-2, expected an integer from -1 to 2147483647\n"},
+      {"run --input x --max-tokens 0", "0, expected an integer from 1 to 2147483647\n"},
+      {"run --input x --min-tokens x", "x, expected an integer from 0 to 2147483647\n"},
+      {"run --input x --sync-every x",
+       "--sync-every: found x, expected a number from 0 to 86400\n"},
+      {"run --input x --stop-token-ids 1,x", "found 1,x, expected a list of token ids"},
+      {"run --input x --stop-token-ids 1,,2", "found 1,,2, expected a list of token ids"},
       {"run -i=x", "-i=x: expected a space between -i and its value\n"},
-      {"run --input x --kv-memory 2XB", "--kv-memory 2XB: expected bytes, as in 500MB, 1.5GB"},
-      {"run --input x --kv-memory lots", "--kv-memory lots: expected bytes"},
-      {"run --input x --kv-memory -1GB", "--kv-memory -1GB: expected bytes"},
-      {"run --input x --dtype bfloat61", "--dtype bfloat61: expected one of auto, float32"},
+      {"run --input x --kv-memory 2XB",
+       "--kv-memory: found 2XB, expected bytes, as in 500MB, 1.5GB"},
+      {"run --input x --kv-memory lots", "--kv-memory: found lots, expected bytes"},
+      {"run --input x --kv-memory -1GB", "--kv-memory: found -1GB, expected bytes"},
+      {"run --input x --dtype bfloat61", "--dtype: found bfloat61, expected one of auto, float32"},
       {"run --input x --max-token 5", "--max-token: not known; did you mean --max-tokens? "},
       {"run --input x --temprature=1", "--temprature: not known; did you mean --temperature? "},
       {"run --input x --no-such-flag", "--no-such-flag: not known; pagedinfer run --help"},
@@ -100,64 +103,6 @@ TEST_CASE("flags: help and version go to standard output with code 0") {
     const Ended ended = run_words(arguments);
     CHECK(ended.exit_code == 0);
     CHECK(ended.out.find("Usage: pagedinfer") != std::string::npos);
-  }
-}
-
-TEST_CASE("flags: help names every flag and fits 100 columns") {
-  const std::string help = run_words("run --help").out;
-  for (const char* flag : {"--input",
-                           "--output",
-                           "--stats",
-                           "--trace",
-                           "--order",
-                           "--overwrite",
-                           "--resume",
-                           "--retry-errors",
-                           "--sync-every",
-                           "--token-ids",
-                           "--record-timing",
-                           "--profile",
-                           "--quiet",
-                           "--progress",
-                           "--model",
-                           "--dtype",
-                           "--max-model-len",
-                           "--device",
-                           "--threads",
-                           "--cpu-isa",
-                           "--kv",
-                           "--block-size",
-                           "--num-blocks",
-                           "--kv-memory",
-                           "--batching",
-                           "--max-batch-size",
-                           "--chunked-prefill",
-                           "--prefill-chunk-size",
-                           "--max-prefill-chunks",
-                           "--max-step-tokens",
-                           "--admission-reserve",
-                           "--max-tokens",
-                           "--min-tokens",
-                           "--temperature",
-                           "--top-k",
-                           "--top-p",
-                           "--min-p",
-                           "--repetition-penalty",
-                           "--presence-penalty",
-                           "--frequency-penalty",
-                           "--seed",
-                           "--stop",
-                           "--stop-token-ids",
-                           "--ignore-eos"}) {
-    INFO(flag);
-    const bool stands_alone = help.find(fmt::format("\n  {} ", flag)) != std::string::npos;
-    const std::string with_letter = fmt::format("\n  -{},{} ", flag[2], flag);
-    CHECK((stands_alone || help.find(with_letter) != std::string::npos));
-  }
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    INFO(line);
-    CHECK(line.size() <= 100);
   }
 }
 

@@ -7,30 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "settings/table.h"
+#include "settings/values.h"
 #include "tests/support/e2e.h"
 
 namespace pagedinfer {
 namespace {
-
-// The names of the fields of Config, as its header has them.
-std::vector<std::string> config_fields() {
-  std::string header = read_file(source_dir() + "/src/settings/config.h");
-  header = header.substr(header.find("struct Config {"));
-  header = std::regex_replace(header, std::regex("//[^\n]*"), "");
-  std::vector<std::string> names;
-  const std::regex field(R"((\w+)\s*=)");
-  for (std::sregex_iterator it(header.begin(), header.end(), field), end; it != end; ++it) {
-    names.push_back((*it)[1]);
-  }
-  std::erase(names, "sampling");  // holds flags, and is none
-  return names;
-}
-
-// A field is named like its flag.
-std::string flag_of(std::string field) {
-  std::replace(field.begin(), field.end(), '_', '-');
-  return "--" + field;
-}
 
 struct Flag {
   std::string name, text;  // all of its text on one line
@@ -52,12 +34,14 @@ std::vector<Flag> flags_in(const std::string& help) {
 
 }  // namespace
 
-TEST_CASE("help lists a flag for every field of the configuration, and nothing else") {
+TEST_CASE("help lists a flag for every setting, and nothing else") {
   const Ended help = run_program(command({"run", "--help"}));
   CHECK(help.exit_code == 0);
   CHECK(help.err == "");
   std::set<std::string> expected, found;
-  for (const std::string& field : config_fields()) expected.insert(flag_of(field));
+  for (const Setting& setting : kSettings) {
+    if (setting.is_flag) expected.insert(flag_of(setting));
+  }
   for (const Flag& flag : flags_in(help.out)) found.insert(flag.name);
   found.erase("--version");
   CHECK(expected.size() > 35);
@@ -68,8 +52,7 @@ TEST_CASE("help lists a flag for every field of the configuration, and nothing e
 TEST_CASE("help says of every flag when to change it") {
   const std::regex advice(R"(\b([Tt]ake|[Gg]ive|[Rr]aise|[Ll]ower|[Cc]hange|For [a-z]+)\b)");
   for (const Flag& flag : flags_in(run_program(command({"run", "--help"})).out)) {
-    const bool no_choice = flag.name == "--input" || flag.name == "--device";
-    if (flag.name == "--version" || no_choice) continue;
+    if (flag.name == "--version" || flag.name == "--input") continue;
     CAPTURE(flag.text);
     CHECK(flag.text.ends_with("."));
     CHECK(std::count(flag.text.begin(), flag.text.end(), ' ') > 6);

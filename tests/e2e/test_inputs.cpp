@@ -94,7 +94,8 @@ TEST_CASE("a prompt under another key is the same prompt") {
   CHECK(read_file(dir / "b.completions.jsonl") == read_file(dir / "a.completions.jsonl"));
   const Ended other = run({"--input", dir / "b.jsonl", "--max-tokens", "5", "--resume"});
   CHECK(other.exit_code == 1);
-  CHECK(other.err.find("began with prompt-field = question, found prompt") != std::string::npos);
+  CHECK(other.err.find("began with prompt_field = \"question\", found \"prompt\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("a packed input gives the same records, also after a resume") {

@@ -91,5 +91,6 @@ TEST_CASE("records do not depend on how the path to the model is spelt") {
   const Ended other =
       run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model", dir / "m", "--resume"});
   CHECK(other.exit_code == 1);
-  CHECK(other.err.find("began with model = gpt \"4\", found m") != std::string::npos);
+  CHECK(other.err.find(R"(began with served_model_name = "gpt \"4\"", found "m")") !=
+        std::string::npos);
 }

@@ -241,8 +241,9 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   if (const std::string problem = cuda_problem(); !problem.empty()) {
     refuses({"--device", "cuda"}, {"--device cuda", problem, "--device cpu"});
   }
-  refuses({"--gpu-memory-utilization", "1.1"}, {"--gpu-memory-utilization 1.1", "at most 1"});
-  refuses({"--gpu-memory-utilization", "0"}, {"--gpu-memory-utilization 0", "more than 0"});
+  refuses({"--gpu-memory-utilization", "1.1"},
+          {"--gpu-memory-utilization: found 1.1", "at most 1"});
+  refuses({"--gpu-memory-utilization", "0"}, {"--gpu-memory-utilization: found 0", "above 0"});
   refuses({"--gpu-memory-utilization", "0.5", "--device", "cpu"},
           {"--gpu-memory-utilization", "--device cpu"});
   refuses({"--device", "tpu"}, {"--device"});
@@ -262,9 +263,10 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--stop-token-ids", "5,-1"}, {"--stop-token-ids"});
   for (const char* shard : {"3", "", "/", "1/", "/2", "2/2", "-1/2", "0/0", "0/-1", "1/2/3", "a/b",
                             "1/2 ", "0/99999999999999999999"}) {
-    refuses({"--shard", shard}, {"--shard " + std::string(shard), "I/N", "0/8"});
+    refuses({"--shard", shard},
+            {"--shard: found " + std::string(*shard ? shard : "nothing"), "I/N", "0/8"});
   }
-  refuses({"--limit", "0"}, {"--limit", "1 or more"});
+  refuses({"--limit", "0"}, {"--limit", "from 1"});
   refuses({"--prompt-field", ""}, {"--prompt-field", "not empty"});
   refuses({"--prompt-field", "top_k"}, {"--prompt-field top_k", "something else"});
 }

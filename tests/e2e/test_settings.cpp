@@ -1,11 +1,13 @@
 // Every setting reaches the run: by flag, by the model's own defaults, by line.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
 
+#include "settings/table.h"
 #include "tests/support/e2e.h"
 #include "tests/support/support.h"
 
@@ -119,6 +121,22 @@ TEST_CASE("every flag that was given is what the summary says was used") {
   }
 }
 
+TEST_CASE("the summary tells every setting") {
+  const TempDir dir;
+  const std::string config = settings(dir, {});
+  for (const Setting& setting : kSettings) {
+    if (!setting.is_flag) continue;
+    CAPTURE(setting.key);
+    CHECK(config.find(fmt::format("\"{}\":", setting.key)) != std::string::npos);
+  }
+  for (const char* derived : {"\"device\":\"", "\"threads\":", "\"max_model_len\":4096",
+                              "\"dtype\":\"bfloat16\"", "\"cpu_isa\":\"", "\"num_blocks\":",
+                              "\"kv_memory\":", "\"max_step_tokens\":", "\"limit\":null"}) {
+    CHECK_MESSAGE(config.find(derived) != std::string::npos, derived, " not in ", config);
+    CHECK(config.find(std::string(derived) + "null") == std::string::npos);
+  }
+}
+
 TEST_CASE("the model's own sampling defaults are used where no flag speaks") {
   const TempDir dir;
   std::filesystem::copy(bundled_model(), dir / "model");
@@ -134,6 +152,13 @@ TEST_CASE("the model's own sampling defaults are used where no flag speaks") {
       settings(dir, {"--model", dir / "model", "--temperature", "0", "--top-k", "3"});
   CHECK(flags.find("\"temperature\":0,") != std::string::npos);
   CHECK(flags.find("\"top_k\":3,") != std::string::npos);
+}
+
+TEST_CASE("top-k -1 is off, as a flag too") {
+  const TempDir dir;
+  for (const Words& flags : {Words{"--top-k", "-1"}, Words{"--top-k=-1"}}) {
+    CHECK(settings(dir, flags).find("\"top_k\":0,") != std::string::npos);
+  }
 }
 
 TEST_CASE("the cap on prefill chunks and the admission reserve act on the steps") {
@@ -179,8 +204,8 @@ TEST_CASE("sizes and types may be written as other tools write them") {
                                                        {"0.002GB", "2000000"}};
   for (const auto& [size, bytes] : sizes) {
     CAPTURE(size);
-    CHECK(setting({"--kv-memory", size}, "kv_bytes") ==
-          setting({"--kv-memory", bytes}, "kv_bytes"));
+    CHECK(setting({"--kv-memory", size}, "kv_memory") ==
+          setting({"--kv-memory", bytes}, "kv_memory"));
   }
   const std::pair<const char*, const char*> types[] = {{"bf16", "bfloat16"},
                                                        {"fp32", "float32"},

@@ -50,41 +50,41 @@ TEST_CASE("flags: counts below one are refused by name") {
     CHECK(refused("--prefill-chunk-size", [&](Config& c) { c.prefill_chunk_size = value; }));
     CHECK(refused("--max-prefill-chunks", [&](Config& c) { c.max_prefill_chunks = value; }));
     CHECK(refused("--max-step-tokens", [&](Config& c) { c.max_step_tokens = value; }));
-    CHECK(refused("--max-tokens", [&](Config& c) { c.sampling.max_tokens = value; }));
+    CHECK(refused("--max-tokens", [&](Config& c) { c.sampling.values.max_tokens = value; }));
   }
   CHECK(refusal([](Config& c) { c.block_size = 1; }) == "");
   CHECK(refusal([](Config& c) { c.num_blocks = 1; }) == "");
   CHECK(refusal([](Config& c) { c.prefill_chunk_size = 1; }) == "");
-  CHECK(refusal([](Config& c) { c.sampling.max_tokens = 1; }) == "");
+  CHECK(refusal([](Config& c) { c.sampling.values.max_tokens = 1; }) == "");
 }
 
 TEST_CASE("flags: sampling values out of range are refused by name") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const float value : {-0.5f, 20000.0f, nan}) {
-    CHECK(refused("--temperature", [&](Config& c) { c.sampling.temperature = value; }));
-    CHECK(refused("--top-p", [&](Config& c) { c.sampling.top_p = value; }));
-    CHECK(refused("--min-p", [&](Config& c) { c.sampling.min_p = value; }));
-    CHECK(
-        refused("--repetition-penalty", [&](Config& c) { c.sampling.repetition_penalty = value; }));
-    CHECK(
-        refused("--presence-penalty", [&](Config& c) { c.sampling.presence_penalty = 5 * value; }));
+    CHECK(refused("--temperature", [&](Config& c) { c.sampling.values.temperature = value; }));
+    CHECK(refused("--top-p", [&](Config& c) { c.sampling.values.top_p = value; }));
+    CHECK(refused("--min-p", [&](Config& c) { c.sampling.values.min_p = value; }));
+    CHECK(refused("--repetition-penalty",
+                  [&](Config& c) { c.sampling.values.repetition_penalty = value; }));
+    CHECK(refused("--presence-penalty",
+                  [&](Config& c) { c.sampling.values.presence_penalty = 5 * value; }));
     CHECK(refused("--frequency-penalty",
-                  [&](Config& c) { c.sampling.frequency_penalty = 5 * value; }));
+                  [&](Config& c) { c.sampling.values.frequency_penalty = 5 * value; }));
     CHECK(refused("--admission-reserve", [&](Config& c) { c.admission_reserve = value; }));
   }
-  CHECK(refused("--top-p", [](Config& c) { c.sampling.top_p = 0.0f; }));
+  CHECK(refused("--top-p", [](Config& c) { c.sampling.values.top_p = 0.0f; }));
   CHECK(refused("--admission-reserve", [](Config& c) { c.admission_reserve = 1; }));
-  CHECK(refused("--top-k", [](Config& c) { c.sampling.top_k = -2; }));
-  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = -1; }));
-  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.min_tokens = 257; }));
-  CHECK(refused("--stop", [](Config& c) { c.sampling.stop = {"a", ""}; }));
-  CHECK(refused("--stop-token-ids", [](Config& c) { c.sampling.stop_token_ids = {1, -1}; }));
+  CHECK(refused("--top-k", [](Config& c) { c.sampling.values.top_k = -2; }));
+  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.values.min_tokens = -1; }));
+  CHECK(refused("--min-tokens", [](Config& c) { c.sampling.values.min_tokens = 257; }));
+  CHECK(refused("--stop", [](Config& c) { c.sampling.values.stop = {"a", ""}; }));
+  CHECK(refused("--stop-token-ids", [](Config& c) { c.sampling.values.stop_token_ids = {1, -1}; }));
   CHECK(refusal([](Config& c) {
-          c.sampling.temperature = 0.0f;
-          c.sampling.top_p = 1.0f;
-          c.sampling.top_k = 0;
-          c.sampling.presence_penalty = -2.0f;
-          c.sampling.min_tokens = c.sampling.max_tokens = 300;
+          c.sampling.values.temperature = 0.0f;
+          c.sampling.values.top_p = 1.0f;
+          c.sampling.values.top_k = 0;
+          c.sampling.values.presence_penalty = -2.0f;
+          c.sampling.values.min_tokens = c.sampling.values.max_tokens = 300;
           c.admission_reserve = 0;
         }) == "");
 }

@@ -218,7 +218,9 @@ TEST_CASE("the end of sequence is a number or a list, generation_config.json fir
 }
 
 TEST_CASE("a model is greedy unless it says do_sample") {
-  const auto defaults = [](const char* generation) { return opened({}, generation).generation; };
+  const auto defaults = [](const char* generation) {
+    return opened({}, generation).generation.sampling.values;
+  };
   CHECK(defaults("{}").temperature == 0.0f);
   CHECK(defaults(R"({"temperature": 0.6, "top_p": 0.9})").temperature == 0.0f);
   CHECK(defaults(R"({"temperature": 0.6, "do_sample": false})").temperature == 0.0f);
@@ -230,7 +232,7 @@ TEST_CASE("a model is greedy unless it says do_sample") {
   CHECK(all.top_k == 20);
   CHECK(all.min_p == 0.05f);
   CHECK(all.repetition_penalty == 1.1f);
-  CHECK(refusal({}, R"({"top_p": 1.5})").find("/generation_config.json: 'top_p' is 1.5") !=
+  CHECK(refusal({}, R"({"top_p": 1.5})").find("/generation_config.json: top_p: found 1.5") !=
         std::string::npos);
 }
 

@@ -141,8 +141,9 @@ TEST_CASE("resume: a renamed model is refused with the flag that keeps its old n
     }
     return std::string("no error");
   };
-  CHECK(message("model").find("began with model = mod, found mod2") != std::string::npos);
-  CHECK(message("model").find("--served-model-name mod gives") != std::string::npos);
+  CHECK(message("served_model_name").find("began with served_model_name = mod, found mod2") !=
+        std::string::npos);
+  CHECK(message("served_model_name").find("--served-model-name mod gives") != std::string::npos);
   CHECK(message("seed").find("--served-model-name") == std::string::npos);
 }
 

@@ -193,11 +193,11 @@ TEST_CASE("values of the prompt's and the text's keys are read, and judged") {
   CHECK(line.request.add_special_tokens == false);
   CHECK(line.request.sampling.allowed_token_ids == std::vector<TokenId>{5, 3});
   CHECK(line.request.sampling.keep_stop);
-  CHECK(line.request.sampling.show_special);
+  CHECK_FALSE(line.request.sampling.skip_special);
   const ParsedLine silent = parse_with(R"("skip_special_tokens": null)");
   CHECK_FALSE(silent.request.add_special_tokens.has_value());
   CHECK_FALSE(silent.request.truncate_prompt_tokens.has_value());
-  CHECK_FALSE(silent.request.sampling.show_special);
+  CHECK(silent.request.sampling.skip_special);
   for (const char* bad :
        {R"("truncate_prompt_tokens": 0)", R"("truncate_prompt_tokens": -2)",
         R"("truncate_prompt_tokens": "5")", R"("truncate_prompt_tokens": 3000000000)",

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <simdjson.h>
+
+#include <optional>
+
+#include "settings/setting.h"
+
+namespace pagedinfer {
+
+// The value of a setting in a line or in generation_config.json; nothing if it is not allowed,
+// and then `wrong` is the value or the item of its list that is not.
+std::optional<Value> read_json(const Setting& setting, simdjson::dom::element json,
+                               simdjson::dom::element& wrong);
+
+}  // namespace pagedinfer

@@ -1,0 +1,120 @@
+#include "settings/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+namespace {
+
+bool is_static(const Config& config) { return config.batching == Config::Batching::kStatic; }
+
+void check_job(const Config& config) {
+  if (config.retry_errors && !config.resume) {
+    throw Error("--retry-errors: there are no errors to retry without --resume; give both");
+  }
+  if (config.resume && config.overwrite) {
+    throw Error("--resume keeps what --overwrite discards: give one of them");
+  }
+  if (config.chat && config.chat_template == "none") {
+    throw Error("--chat: --chat-template none leaves it no template; leave one of them out");
+  }
+}
+
+void check_memory(const Config& config) {
+  if (config.gpu_memory_utilization.is_given && config.device == Config::Device::kCpu) {
+    throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
+  }
+  if (config.num_blocks && config.kv_memory) {
+    throw Error("--num-blocks and --kv-memory both set the size of the cache: give one of them");
+  }
+}
+
+void check_scheduling(const Config& config) {
+  const OrDefault<bool>& chunks = config.chunked_prefill;
+  const bool chunks_off = chunks.is_given && !chunks;
+  if (is_static(config) && config.kv.is_given && config.kv == Config::Kv::kPaged) {
+    throw Error(
+        "--kv paged: static batching reserves contiguous memory; leave --kv out, or use "
+        "--batching continuous");
+  }
+  if (is_static(config) && chunks.is_given && chunks) {
+    throw Error(
+        "--chunked-prefill on: static batching computes prompts whole; leave it out, or use "
+        "--batching continuous");
+  }
+  if (config.prefill_chunk_size.is_given && (chunks_off || is_static(config))) {
+    throw Error(
+        fmt::format("--prefill-chunk-size {}: there are no chunks with {}; leave one of them out",
+                    config.prefill_chunk_size.value,
+                    chunks_off ? "--chunked-prefill off" : "--batching static"));
+  }
+  if (config.max_step_tokens && config.max_batch_size.is_given &&
+      *config.max_step_tokens < config.max_batch_size) {
+    throw Error(fmt::format(
+        "--max-step-tokens {}: each of --max-batch-size {} sequences needs a token in every step; "
+        "raise the one or lower the other",
+        *config.max_step_tokens, config.max_batch_size.value));
+  }
+  // What is left is about the model's length; without --max-model-len it comes after loading.
+  if (config.max_model_len) resolve(config, *config.max_model_len, 0);
+}
+
+void check_sampling(const SamplingParams& sampling) {
+  if (sampling.min_tokens <= sampling.max_tokens) return;
+  throw Error(
+      fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower the other",
+                  sampling.min_tokens, sampling.max_tokens));
+}
+
+// The step that was asked for, and the batch that fits it. Decodes come first and there are at most
+// max_batch_size of them: what is left in a step must hold a token of a prompt some day or, where
+// prompts are computed whole, the longest one.
+void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) {
+  Config& config = resolved.config;
+  const int prompt = config.chunked_prefill ? 0 : max_model_len;
+  if (!config.max_step_tokens) {
+    const int needed = config.max_batch_size + prompt;
+    config.max_step_tokens = prompt == 0 ? std::max(needed, usual_step_tokens) : needed;
+    return;
+  }
+  const int room = *config.max_step_tokens - prompt;
+  if (room >= config.max_batch_size) return;
+  if (config.max_batch_size.is_given || room < 1) {
+    throw Error(fmt::format(
+        "--max-step-tokens {}: prompts computed whole need room for {} tokens (--max-model-len {} "
+        "+ --max-batch-size {}); raise it, or turn --chunked-prefill on",
+        *config.max_step_tokens, prompt + config.max_batch_size, max_model_len,
+        config.max_batch_size.value));
+  }
+  config.max_batch_size.value = room;
+  resolved.notes.push_back(fmt::format("max_batch_size is {} because a step has {} tokens", room,
+                                       *config.max_step_tokens));
+}
+
+}  // namespace
+
+void check_rules(const Config& config) {
+  check_memory(config);
+  check_job(config);
+  check_scheduling(config);
+  check_sampling(config.sampling.values);
+}
+
+Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens) {
+  Resolved resolved = {.config = config};
+  if (is_static(config) && !config.kv.is_given) {
+    resolved.config.kv.value = Config::Kv::kContiguous;
+    resolved.notes.push_back("kv is contiguous because batching is static");
+  }
+  if (is_static(config) && !config.chunked_prefill.is_given) {
+    resolved.config.chunked_prefill.value = false;
+    resolved.notes.push_back("chunked_prefill is off because batching is static");
+  }
+  resolve_step(max_model_len, usual_step_tokens, resolved);
+  return resolved;
+}
+
+}  // namespace pagedinfer

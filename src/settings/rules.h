@@ -1,0 +1,27 @@
+// What settings say together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "settings/config.h"
+
+namespace pagedinfer {
+
+// Refuses settings that contradict each other. Only what was given conflicts; a default that does
+// not fit is switched off by resolve(). Throws Error naming the flags and the fix.
+// REQUIRES: check_values(config) passed.
+void check_rules(const Config& config);
+
+struct Resolved {
+  Config config;  // kv, chunked_prefill, max_batch_size and max_step_tokens are what is used
+  // A sentence for each default that does not fit what was given and is switched off.
+  std::vector<std::string> notes = {};
+};
+
+// `usual_step_tokens`: max_step_tokens where it is not given, or max_batch_size, if that is more.
+// Throws Error when whole prompts were asked for and --max-step-tokens has no room for the longest
+// one. REQUIRES: check_rules(config) passed.
+Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens);
+
+}  // namespace pagedinfer

@@ -1,0 +1,184 @@
+// One row of the table of settings, and what its value can be.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "core/range.h"
+#include "settings/config.h"
+
+namespace pagedinfer {
+
+// The value of any setting. Without one the default is derived from the model or the machine.
+using Value = std::variant<std::monostate, bool, int64_t, uint64_t, float, double, Shard,
+                           std::string, std::vector<std::string>, std::vector<TokenId>>;
+
+// How a value is written.
+enum class Kind : uint8_t {
+  kSwitch,    // a flag that stands alone; true or false in a line
+  kOnOff,     // on or off
+  kChoice,    // one of the setting's names; an int64_t
+  kInteger,   // int64_t
+  kSeed,      // any integer of 64 bits; a uint64_t
+  kNumber,    // double, or float where the field is one
+  kBytes,     // with a unit, as in 1.5GB; an int64_t
+  kPath,      // any bytes
+  kText,      // UTF-8
+  kTexts,     // a flag that may be given several times; a text or a list in a line
+  kTokenIds,  // with commas between them; a list in a line
+  kShard,     // I/N
+};
+
+// Reads and writes one field of a Config.
+struct Field {
+  Kind kind = Kind::kSwitch;
+  Value (*get)(const Config&) = nullptr;
+  void (*set)(Config&, const Value&) = nullptr;
+  // Of a field of SamplingParams, else null.
+  Value (*get_sampling)(const SamplingParams&) = nullptr;
+  void (*set_sampling)(SamplingParams&, const Value&) = nullptr;
+
+  constexpr bool is_sampling() const { return get_sampling != nullptr; }
+};
+
+// One name of a choice. Where a value has several names, the first one is shown.
+struct Choice {
+  std::string_view name;
+  int64_t value;
+};
+
+// The choice of a field that is an optional: no value.
+inline constexpr int64_t kNoValue = -1;
+
+// The headings of --help.
+enum class Group : uint8_t { kJob, kModel, kDevice, kCache, kScheduling, kSampling };
+
+// Whether other values give other records. If they do, a run is resumed with the same value only.
+// (Of the input and the model the contents are compared, wherever they stand.)
+enum class Effect : uint8_t { kChangesRecords, kKeepsRecords };
+
+// What few settings have.
+struct Details {
+  char letter = 0;  // of a short flag
+  std::variant<std::monostate, IntegerRange, NumberRange> range = {};
+  std::span<const Choice> choices = {};
+  bool minus_one_is_zero = false;
+  std::string_view not_empty = "";  // what is expected of a text that must not be empty
+  std::string_view value = "";      // what --help shows behind the flag, unless the kind says it
+  std::string_view absent = "";     // what the default is where the field does not say it
+  bool in_line = false;             // a line may say it
+  std::string_view generation_key = "";  // generation_config.json may say it, under this name
+  bool is_flag = true;                   // else only lines say it
+};
+
+struct Setting : Details {
+  Group group = Group::kJob;
+  std::string_view key = "";  // in lines and in the summary; as a flag it is spelt with dashes
+  Field field = {};
+  Effect effect = Effect::kChangesRecords;
+  std::string_view help = "", when = "";  // sentences: what it does, and when to change it
+};
+
+namespace detail {
+
+template <class T>
+struct Unwrapped {
+  using type = T;
+};
+template <class T>
+struct Unwrapped<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+struct Unwrapped<OrDefault<T>> {
+  using type = T;
+};
+
+template <class T>
+consteval Kind kind_of() {
+  if constexpr (std::is_same_v<T, bool>) return Kind::kSwitch;
+  if constexpr (std::is_enum_v<T>) return Kind::kChoice;
+  if constexpr (std::is_same_v<T, uint64_t>) return Kind::kSeed;
+  if constexpr (std::is_integral_v<T>) return Kind::kInteger;
+  if constexpr (std::is_floating_point_v<T>) return Kind::kNumber;
+  if constexpr (std::is_same_v<T, std::string>) return Kind::kText;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return Kind::kTexts;
+  if constexpr (std::is_same_v<T, std::vector<TokenId>>) return Kind::kTokenIds;
+  if constexpr (std::is_same_v<T, Shard>) return Kind::kShard;
+}
+
+template <class T>
+Value to_value(const T& field) {
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, int>) {
+    return static_cast<int64_t>(field);
+  } else {
+    return field;
+  }
+}
+template <class T>
+Value to_value(const std::optional<T>& field) {
+  return field ? to_value(*field) : Value();
+}
+template <class T>
+Value to_value(const OrDefault<T>& field) {
+  return to_value(field.value);
+}
+
+template <class T>
+void from_value(const Value& value, T& field) {
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, int>) {
+    field = static_cast<T>(std::get<int64_t>(value));
+  } else if constexpr (std::is_same_v<T, float>) {
+    const double* const number = std::get_if<double>(&value);
+    field = number != nullptr ? static_cast<float>(*number) : std::get<float>(value);
+  } else {
+    field = std::get<T>(value);
+  }
+}
+template <class T>
+void from_value(const Value& value, std::optional<T>& field) {
+  field.reset();
+  if (!std::holds_alternative<std::monostate>(value)) from_value(value, field.emplace());
+}
+template <class T>
+void from_value(const Value& value, OrDefault<T>& field) {
+  from_value(value, field.value);
+  field.is_given = true;
+}
+
+template <class Struct, class T>
+T type_of(T Struct::*);
+template <class Struct, class T>
+Struct struct_of(T Struct::*);
+
+}  // namespace detail
+
+// The accessors of a field of Config or of SamplingParams; `kind` where its type does not say it.
+template <auto kMember, Kind kKind = detail::kind_of<
+                            typename detail::Unwrapped<decltype(detail::type_of(kMember))>::type>()>
+constexpr Field field_of() {
+  using detail::from_value, detail::to_value;
+  Field field = {.kind = kKind};
+  if constexpr (std::is_same_v<decltype(detail::struct_of(kMember)), Config>) {
+    field.get = [](const Config& config) { return to_value(config.*kMember); };
+    field.set = [](Config& config, const Value& value) { from_value(value, config.*kMember); };
+  } else {
+    field.get = [](const Config& config) { return to_value(config.sampling.values.*kMember); };
+    field.set = [](Config& config, const Value& value) {
+      from_value(value, config.sampling.values.*kMember);
+    };
+    field.get_sampling = [](const SamplingParams& params) { return to_value(params.*kMember); };
+    field.set_sampling = [](SamplingParams& params, const Value& value) {
+      from_value(value, params.*kMember);
+    };
+  }
+  return field;
+}
+
+}  // namespace pagedinfer

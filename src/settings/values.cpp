@@ -1,0 +1,280 @@
+#include "settings/values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/shortened.h"
+#include "settings/table.h"
+
+namespace pagedinfer {
+namespace {
+
+template <class T>
+std::optional<T> read_number(std::string_view text) {
+  T number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+template <class T>
+std::optional<Value> as_value(std::optional<T> read) {
+  return read ? std::optional<Value>(*read) : std::nullopt;
+}
+
+// Of a negative seed the bits count.
+std::optional<uint64_t> read_seed(std::string_view text) {
+  if (const auto number = read_number<uint64_t>(text)) return number;
+  const auto negative = read_number<int64_t>(text);
+  return negative ? std::optional(static_cast<uint64_t>(*negative)) : std::nullopt;
+}
+
+// Bytes of a unit: none, B, K to T alone or with a B, of 1,000, or with iB or i of 1,024.
+std::optional<double> factor_of(std::string_view unit) {
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const bool names_bytes = unit.ends_with('B') || unit.ends_with('b');
+  if (names_bytes) unit.remove_suffix(1);
+  if (unit.empty()) return 1;
+  const bool is_binary = unit.ends_with('i');
+  if (is_binary) unit.remove_suffix(1);
+  constexpr std::string_view kLarge = "KMGT", kSmall = "kmgt";
+  if (unit.size() != 1) return std::nullopt;
+  const size_t power = std::min(kLarge.find(unit[0]), kSmall.find(unit[0]));
+  if (power == std::string_view::npos) return std::nullopt;
+  return std::pow(is_binary ? 1024 : 1000, static_cast<double>(power + 1));
+}
+
+std::optional<int64_t> read_bytes(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  const auto [unit, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  const double bytes = number * factor_of(std::string_view(unit, end)).value_or(-1);
+  return bytes >= 0 && bytes < 9e18 ? std::optional<int64_t>(std::llround(bytes)) : std::nullopt;
+}
+
+std::optional<Shard> read_shard(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const auto index = read_number<int64_t>(text.substr(0, slash));
+  const auto count = read_number<int64_t>(text.substr(slash + 1));
+  if (!index || !count) return std::nullopt;
+  return Shard{*index, *count};
+}
+
+std::optional<std::vector<TokenId>> read_token_ids(std::string_view text) {
+  std::vector<TokenId> tokens;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const auto token = read_number<TokenId>(text.substr(begin, comma - begin));
+    if (!token) return std::nullopt;
+    tokens.push_back(*token);
+    begin = comma + 1;
+  }
+  return tokens;
+}
+
+std::optional<Value> read_choice(const Setting& setting, std::string_view text) {
+  const auto found = std::ranges::find(setting.choices, text, &Choice::name);
+  if (found == setting.choices.end()) return std::nullopt;
+  return found->value == kNoValue ? Value() : Value(found->value);
+}
+
+std::optional<Value> read_any(const Setting& setting, std::string_view text) {
+  switch (setting.field.kind) {
+    case Kind::kSwitch: return Value(true);
+    case Kind::kOnOff:
+      return text == "on" || text == "off" ? std::optional<Value>(text == "on") : std::nullopt;
+    case Kind::kChoice: return read_choice(setting, text);
+    case Kind::kInteger: return as_value(read_number<int64_t>(text));
+    case Kind::kSeed: return as_value(read_seed(text));
+    case Kind::kNumber: return as_value(read_number<double>(text));
+    case Kind::kBytes: return as_value(read_bytes(text));
+    case Kind::kPath:
+    case Kind::kText: return Value(std::string(text));
+    case Kind::kTexts: return Value(std::vector{std::string(text)});
+    case Kind::kTokenIds: return as_value(read_token_ids(text));
+    case Kind::kShard: return as_value(read_shard(text));
+  }
+  return std::nullopt;
+}
+
+bool is_utf8(std::string_view text) {
+  while (const int length = utf8_length(text)) text.remove_prefix(static_cast<size_t>(length));
+  return text.empty();
+}
+
+std::string number_text(auto number) {
+  std::string text;
+  append_json_number(text, number);
+  return text;
+}
+
+template <class T>
+void append(const Value& value, Value& to) {
+  const auto& from = std::get<T>(value);
+  auto& list = std::get<T>(to);
+  list.insert(list.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+std::string flag_of(const Setting& setting) {
+  std::string flag = fmt::format("--{}", setting.key);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::string names_of(const Setting& setting, std::string_view separator) {
+  std::string names;
+  for (const Choice& choice : setting.choices) {
+    const auto first = std::ranges::find(setting.choices, choice.value, &Choice::value);
+    if (first->name != choice.name) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : separator, choice.name);
+  }
+  return names;
+}
+
+std::string expected_of(const Setting& setting) {
+  if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
+    return setting.field.kind == Kind::kBytes ? "bytes, as in 500MB, 1.5GB or 2GiB"
+                                              : text_of(*range);
+  }
+  if (const auto* const range = std::get_if<NumberRange>(&setting.range)) return text_of(*range);
+  switch (setting.field.kind) {
+    case Kind::kSwitch: return "true or false";
+    case Kind::kOnOff: return "one of on, off";
+    case Kind::kChoice: return fmt::format("one of {}", names_of(setting, ", "));
+    case Kind::kSeed: return "an integer of 64 bits";
+    case Kind::kTexts: return "texts that are not empty";
+    case Kind::kTokenIds: return fmt::format("a list of token ids from 0 to {}", kMaxCount);
+    case Kind::kShard: return "I/N with I from 0 to N - 1, as in 0/8";
+    default: return std::string(setting.not_empty.empty() ? "a text in UTF-8" : setting.not_empty);
+  }
+}
+
+std::string refusal(std::string_view where, std::string_view found, std::string_view expected) {
+  return fmt::format("{}: found {}, expected {}", where, found.empty() ? "nothing" : found,
+                     expected);
+}
+
+bool is_allowed(const Setting& setting, const Value& value) {
+  if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
+    const auto* const number = std::get_if<int64_t>(&value);
+    return number == nullptr || range->contains(*number);
+  }
+  if (const auto* const range = std::get_if<NumberRange>(&setting.range)) {
+    const auto* const single = std::get_if<float>(&value);
+    return range->contains(single != nullptr ? *single : std::get<double>(value));
+  }
+  if (const auto* const text = std::get_if<std::string>(&value)) {
+    if (text->empty() && !setting.not_empty.empty()) return false;
+    return setting.field.kind == Kind::kPath || is_utf8(*text);
+  }
+  if (const auto* const texts = std::get_if<std::vector<std::string>>(&value)) {
+    return std::ranges::all_of(
+        *texts, [](const std::string& text) { return !text.empty() && is_utf8(text); });
+  }
+  if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&value)) {
+    return std::ranges::all_of(*tokens, [](TokenId token) { return token >= 0; });
+  }
+  if (const auto* const shard = std::get_if<Shard>(&value)) {
+    return shard->index >= 0 && shard->index < shard->count;
+  }
+  return true;
+}
+
+Value normalized(const Setting& setting, Value value) {
+  auto* const number = std::get_if<int64_t>(&value);
+  if (setting.minus_one_is_zero && number != nullptr && *number == -1) *number = 0;
+  return value;
+}
+
+std::optional<Value> read_text(const Setting& setting, std::string_view text) {
+  std::optional<Value> value = read_any(setting, text);
+  if (value && !is_allowed(setting, *value)) value.reset();
+  return value;
+}
+
+std::string text_of(const Setting& setting, const Value& value) {
+  struct Writer {
+    const Setting& setting;
+    std::string operator()(std::monostate) const { return "none"; }
+    std::string operator()(bool on) const { return on ? "on" : "off"; }
+    std::string operator()(int64_t number) const {
+      const auto choice = std::ranges::find(setting.choices, number, &Choice::value);
+      if (choice != setting.choices.end()) return std::string(choice->name);
+      return number_text(number);
+    }
+    std::string operator()(uint64_t number) const { return number_text(number); }
+    std::string operator()(float number) const { return number_text(number); }
+    std::string operator()(double number) const { return number_text(number); }
+    std::string operator()(const Shard& shard) const {
+      return fmt::format("{}/{}", shard.index, shard.count);
+    }
+    std::string operator()(const std::string& text) const { return text; }
+    std::string operator()(const std::vector<std::string>& texts) const {
+      std::string list;
+      JsonWriter json(list);
+      json.begin_array();
+      for (const std::string& text : texts) json.value(text);
+      json.end_array();
+      return list;
+    }
+    std::string operator()(const std::vector<TokenId>& tokens) const {
+      return fmt::format("{}", fmt::join(tokens, ","));
+    }
+  };
+  return std::visit(Writer{setting}, value);
+}
+
+void give(const Setting& setting, const Value& value, GivenSampling& sampling) {
+  setting.field.set_sampling(sampling.values, normalized(setting, value));
+  sampling.given.insert(setting.key);
+}
+
+void give(const Setting& setting, const Value& value, Config& config) {
+  if (setting.field.is_sampling()) return give(setting, value, config.sampling);
+  setting.field.set(config, normalized(setting, value));
+}
+
+void give(std::string_view key, std::string_view text, Config& config) {
+  const Setting* const setting = find_setting(key);
+  CHECK(setting != nullptr);
+  std::optional<Value> value = read_text(*setting, text);
+  if (!value) throw Error(refusal(flag_of(*setting), shortened(text), expected_of(*setting)));
+  const Kind kind = setting->field.kind;
+  const bool is_list = kind == Kind::kTexts || kind == Kind::kTokenIds;
+  if (is_list) {
+    Value all = setting->field.get(config);
+    if (kind == Kind::kTexts) append<std::vector<std::string>>(*value, all);
+    if (kind == Kind::kTokenIds) append<std::vector<TokenId>>(*value, all);
+    value = std::move(all);
+  }
+  give(*setting, *value, config);
+}
+
+void apply(const GivenSampling& from, SamplingParams& params) {
+  for (const Setting& setting : kSettings) {
+    if (!from.has(setting.key)) continue;
+    setting.field.set_sampling(params, setting.field.get_sampling(from.values));
+  }
+}
+
+void check_values(const Config& config) {
+  for (const Setting& setting : kSettings) {
+    const Value value = setting.field.get(config);
+    if (is_allowed(setting, value)) continue;
+    throw Error(
+        refusal(flag_of(setting), shortened(text_of(setting, value)), expected_of(setting)));
+  }
+}
+
+}  // namespace pagedinfer
