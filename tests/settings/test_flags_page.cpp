@@ -1,0 +1,85 @@
+// docs/flags.md is made of the table of settings.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <regex>
+#include <string>
+
+#include "settings/help.h"
+#include "settings/table.h"
+#include "settings/values.h"
+#include "tests/support/paths.h"
+#include "tests/support/support.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr const char* kBegin = R"(# Flags
+
+This page lists the flags of `pagedinfer run`: what each does, and when to change it. It is made of the
+table in `src/settings/table.h`; a test (`tests/settings/test_flags_page.cpp`) says where the two differ.
+
+- The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
+  before the default. "model's" in a default is what that file says.
+- Flags that contradict each other are refused before anything is loaded. A default that does not fit what
+  was given is switched off, and a note says so.
+- The summary in the statistics file tells every setting as it was used, see [statistics](statistics.md).
+- A run is [resumed](jobs.md) with the values that it began with of all settings marked with \*.
+)";
+
+constexpr const char* kKeys = R"(
+## Keys of a line
+
+These settings may stand in a line of the input too, under the name of the flag with `_` for `-`. A value
+that is not allowed gives an error record. [Records](records.md) describes the other keys.
+
+| key | value | what it does |
+|---|---|---|
+)";
+
+std::string cell(std::string text) { return std::regex_replace(text, std::regex("\\|"), "\\|"); }
+
+std::string flag_cell(const Setting& setting) {
+  std::string text = flag_of(setting);
+  if (setting.letter != 0) text = fmt::format("-{}`, `{}", setting.letter, text);
+  const std::string placeholder = placeholder_of(setting);
+  return fmt::format("`{}{}{}`{}", text, placeholder.empty() ? "" : " ", placeholder,
+                     setting.effect == Effect::kChangesRecords ? " \\*" : "");
+}
+
+std::string flags_page() {
+  std::string page = kBegin, group;
+  for (const Setting& setting : kSettings) {
+    if (!setting.is_flag) continue;
+    if (group_name(setting.group) != group) {
+      group = group_name(setting.group);
+      page += fmt::format(
+          "\n## {}\n\n| flag | default | what it does | when to change it |\n|---|---|---|---|\n",
+          group);
+    }
+    const bool is_switch = setting.field.kind == Kind::kSwitch;
+    page += fmt::format("| {} | {} | {} | {} |\n", cell(flag_cell(setting)),
+                        is_switch ? "off" : default_of(setting), cell(help_of(setting)),
+                        cell(std::string(setting.when)));
+  }
+  page += kKeys;
+  for (const Setting& setting : kSettings) {
+    if (!setting.in_line) continue;
+    page += fmt::format("| `{}` | {} | {} |\n", setting.key, expected_of(setting),
+                        cell(std::string(setting.help)));
+  }
+  return page;
+}
+
+TEST_CASE("docs/flags.md says what the table of settings says") {
+  const std::string page = flags_page();
+  if (read_file(source_dir() + "/docs/flags.md") == page) return;
+  const auto path = std::filesystem::absolute("flags.md");
+  write_file(path, page);
+  FAIL("the table says something else: cp " << path.string() << " " << source_dir()
+                                            << "/docs/flags.md");
+}
+
+}  // namespace
+}  // namespace pagedinfer
