@@ -177,7 +177,7 @@ set(pagedinfer_kernel_sources
 set(pagedinfer_cli_sources
   src/main.cpp
   src/cli/command_line.cpp
-  src/cli/flag_group.cpp
+  src/cli/flag_help.cpp
   src/cli/merge_flags.cpp
   src/cli/near_name.cpp
   src/cli/run_flags.cpp

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/flag_group.h"
+#include "cli/flag_help.h"
 #include "cli/merge_flags.h"
 #include "cli/near_name.h"
 #include "cli/run_flags.h"
@@ -28,10 +28,9 @@ void check_leftovers(const std::vector<std::string>& leftovers,
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
   if (const std::optional<std::string> meant = near_name(name, known)) {
-    throw Error(fmt::format("{}: not known; did you mean {}? {} lists what is", shortened(name),
-                            *meant, help));
+    throw Error(fmt::format("{}: unknown; did you mean {}? See {}", shortened(name), *meant, help));
   }
-  throw Error(fmt::format("{}: not known; {} lists what is", shortened(name), help));
+  throw Error(fmt::format("{}: unknown; see {}", shortened(name), help));
 }
 
 std::vector<std::string> flags_of(const CLI::App& command) {
@@ -42,8 +41,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
-// The parser takes whatever stands behind a flag for its value, and has words of its own for a flag
-// without one. Looks at the words before it does.
+// Checks that flags have values, before CLI11 parses: it takes any following word for a value and
+// has messages of its own style.
 void check_values(const CLI::App& command, std::span<const char* const> words) {
   const auto option_of = [&](std::string_view word) -> const CLI::Option* {
     return word.starts_with("-") ? command.get_option_no_throw(std::string(word)) : nullptr;
@@ -53,30 +52,27 @@ void check_values(const CLI::App& command, std::span<const char* const> words) {
     const size_t equals = word.find('=');
     const CLI::Option* const option = option_of(word.substr(0, equals));
     if (option == nullptr) continue;
-    if (equals == 2) {  // of a letter the parser would take it for part of the value
+    if (equals == 2) {  // "-o=X": CLI11 would make "=X" the value
       throw Error(fmt::format("{}: expected a space between {} and its value", shortened(word),
                               word.substr(0, 2)));
     }
     const bool takes_value = option->get_items_expected_max() > 0;
     if (!takes_value && equals != std::string_view::npos) {
-      throw Error(fmt::format("{}: {} stands alone, without a value", shortened(word),
-                              word.substr(0, equals)));
+      throw Error(fmt::format("{}: {} takes no value", shortened(word), word.substr(0, equals)));
     }
     if (!takes_value) continue;
     if (equals != std::string_view::npos ? equals + 1 == word.size() : i + 1 == words.size()) {
-      throw Error(fmt::format("{}: expected a value behind it", word));
+      throw Error(fmt::format("{}: expected a value", word));
     }
     if (equals != std::string_view::npos) continue;
     if (const std::string_view value = words[++i]; option_of(value) != nullptr) {
-      throw Error(
-          fmt::format("{0}: expected a value behind it, found the flag {1}; {0}={1} takes "
-                      "it for one",
-                      word, value));
+      throw Error(fmt::format(
+          "{0}: expected a value, found the flag {1}; {0}={1} makes it the value", word, value));
     }
   }
 }
 
-// The parser's own words for a flag that is there twice speak of its expectations.
+// Reports a flag that is given twice in our own words.
 void check_repeated(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     const bool takes_one = option->get_items_expected_max() == 1;
@@ -131,7 +127,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   } catch (const CLI::ParseError&) {
     const CLI::App& command = merge->parsed() ? *merge : *run;
     check_repeated(command);
-    throw Error(fmt::format("{}: expected flags and their values; {} says what it takes",
+    throw Error(fmt::format("{}: expected flags and their values; see {}",
                             shortened(fmt::format("{}", fmt::join(words.subspan(1), " "))),
                             help_of(command)));
   }

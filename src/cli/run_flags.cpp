@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/flag_group.h"
+#include "cli/flag_help.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -37,7 +37,7 @@ void add_flag(CLI::App& command, const Setting& setting, Config& config) {
     const auto read = [&](const std::string& text) { give(setting.key, text, config); };
     option = command.add_option_function<std::string>(names, read);
   }
-  describe(*option, group_name(setting.group), value_text(setting),
+  set_help(*option, group_name(setting.group), value_text(setting),
            fmt::format("{} {}", help_of(setting), setting.when));
 }
 

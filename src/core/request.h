@@ -35,7 +35,7 @@ struct SamplingParams {
 
   int max_tokens = 256;
   int min_tokens = 0;       // no end before that many, by a stop string neither
-  LengthFloor floor = {};   // counts where nobody says min_tokens
+  LengthFloor floor = {};   // used if min_tokens is not given
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_token_ids = {};

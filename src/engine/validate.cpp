@@ -70,7 +70,7 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   return roles;
 }
 
-// The directory of the model, or nothing: whoever loads it says why.
+// The directory of the model; nullopt if there is none, which loading it will report.
 std::optional<std::string> model_of(const Config& config) {
   try {
     return find_model(config.model, program_path());
@@ -116,7 +116,7 @@ void check_files(const Config& config) {
   const Paths paths = resolve_paths(config);
   check_resume(config, paths);
   if (config.profile && config.quiet && paths.stats.empty()) {
-    throw Error("--profile: with --quiet and no --stats nobody would see it; leave --quiet out");
+    throw Error("--profile: with --quiet and no --stats it would not be shown; leave --quiet out");
   }
   check_roles(config, paths);
 }

@@ -57,11 +57,11 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
 
 TEST_CASE("flags: what is wrong with a flag is said in our own words") {
   const std::pair<const char*, const char*> cases[] = {
-      {"run --input", "--input: expected a value behind it\n"},
-      {"run -i", "-i: expected a value behind it\n"},
-      {"run --input --model x", "--input: expected a value behind it, found the flag --model; "},
-      {"run --input x --temperature=", "--temperature=: expected a value behind it\n"},
-      {"run --input x --quiet=maybe", "--quiet=maybe: --quiet stands alone, without a value\n"},
+      {"run --input", "--input: expected a value\n"},
+      {"run -i", "-i: expected a value\n"},
+      {"run --input --model x", "--input: expected a value, found the flag --model; "},
+      {"run --input x --temperature=", "--temperature=: expected a value\n"},
+      {"run --input x --quiet=maybe", "--quiet=maybe: --quiet takes no value\n"},
       {"run --input x --temperature warm", "found warm, expected a number from 0 to 10000\n"},
       {"run --input x --temperature nan",
        "--temperature: found nan, expected a number from 0 to 10000\n"},
@@ -83,12 +83,12 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run --input x --kv-memory lots", "--kv-memory: found lots, expected bytes"},
       {"run --input x --kv-memory -1GB", "--kv-memory: found -1GB, expected bytes"},
       {"run --input x --dtype bfloat61", "--dtype: found bfloat61, expected one of auto, float32"},
-      {"run --input x --max-token 5", "--max-token: not known; did you mean --max-tokens? "},
-      {"run --input x --temprature=1", "--temprature: not known; did you mean --temperature? "},
-      {"run --input x --no-such-flag", "--no-such-flag: not known; pagedinfer run --help"},
-      {"rnu --input x", "rnu: not known; did you mean run? "},
-      {"merge --output", "--output: expected a value behind it\n"},
-      {"merge --overwite a", "--overwite: not known; did you mean --overwrite? "}};
+      {"run --input x --max-token 5", "--max-token: unknown; did you mean --max-tokens? "},
+      {"run --input x --temprature=1", "--temprature: unknown; did you mean --temperature? "},
+      {"run --input x --no-such-flag", "--no-such-flag: unknown; see pagedinfer run --help"},
+      {"rnu --input x", "rnu: unknown; did you mean run? "},
+      {"merge --output", "--output: expected a value\n"},
+      {"merge --overwite a", "--overwite: unknown; did you mean --overwrite? "}};
   for (const auto& [words, expected] : cases) check_refused(words, expected);
 }
 

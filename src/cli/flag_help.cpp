@@ -1,4 +1,4 @@
-#include "cli/flag_group.h"
+#include "cli/flag_help.h"
 
 namespace pagedinfer {
 namespace {
@@ -17,7 +17,7 @@ std::string wrapped(std::string_view text) {
 
 }  // namespace
 
-void describe(CLI::Option& option, const std::string& group, const std::string& value,
+void set_help(CLI::Option& option, const std::string& group, const std::string& value,
               std::string_view help) {
   option.group(group)->option_text(value)->description(wrapped(help));
 }

@@ -1,0 +1,18 @@
+// How --help shows the flags of a subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begin
+
+// Sets what --help shows for a flag: the heading `group`, the text behind the flag's name (`value`:
+// its placeholder, and its default in brackets) and `help`, broken into lines of at most 100
+// columns.
+void set_help(CLI::Option& option, const std::string& group, const std::string& value,
+              std::string_view help);
+
+}  // namespace pagedinfer
