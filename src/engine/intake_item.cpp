@@ -183,7 +183,9 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
     if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   }
-  if (converses && chat.end_of_turn && !draft.sampling.ignore_eos) {
+  // The tokenizer may know more tokens than the model, which never draws them.
+  if (converses && chat.end_of_turn && *chat.end_of_turn < limits.vocab &&
+      !draft.sampling.ignore_eos) {
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));

@@ -99,6 +99,22 @@ TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the
   }
 }
 
+TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
+  const ByteTokenizer tokenizer;
+  ParsedLine line;
+  line.request.has_messages = true;
+  line.request.chat.messages = {{.role = "user", .content = "Hi"}};
+  for (const TokenId id : {127, 128}) {
+    const ChatSettings chat = {.format = {.known = find_chat_template("chatml")},
+                               .end_of_turn = id};
+    const IntakeItem made =
+        make_request(line, &tokenizer, chat, {.vocab = 128, .max_model_len = 1000});
+    REQUIRE(std::holds_alternative<Request>(made));
+    const std::vector<TokenId> expected = id < 128 ? std::vector{id} : std::vector<TokenId>();
+    CHECK(std::get<Request>(made).sampling.stop_token_ids == expected);
+  }
+}
+
 TEST_CASE("the random key is the id's and the prompt's, or the line's where there is no id") {
   const auto key = [](std::string id, int64_t number, std::string prompt) {
     const ByteTokenizer tokenizer;
