@@ -13,10 +13,11 @@
 
 namespace pagedinfer {
 
-// How to draw from one row of logits, in this order: logit bias, allowed tokens, banned tokens,
-// penalties, temperature, top-k, top-p, min-p. The logit of a token that is not allowed, or banned,
-// is minus infinity. The spans are the caller's until sample() returns. The last of `generated` may
-// be one that stands for a drawn token.
+// How to draw from one row of logits. The settings apply in this order: logit bias, allowed tokens,
+// banned tokens, penalties, temperature, top-k, top-p, min-p. The logit of a token that is banned,
+// or not allowed, is minus infinity. The spans must stay valid until sample() returns. REQUIRES:
+// all ids are in the vocabulary, and logit_bias has each token at most once. The last of
+// `generated` may be one that stands for a drawn token.
 struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
@@ -30,23 +31,23 @@ class StepProtocol {
  public:
   virtual ~StepProtocol() = default;
 
-  // Starts a step. Behind the batch's rows the view may have some that belong to no sequence:
-  // sample() looks at as many rows as it is given settings for.
+  // Starts a step. The view may have padding rows, which belong to no sequence, after those of the
+  // batch; sample() ignores them.
   virtual BatchView stage(const Batch& batch) = 0;
 
-  // Memory for the results of the step's arithmetic, until the next stage().
+  // Memory for results of the step's arithmetic, valid until the next stage().
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;
-  // The type that the arithmetic wants its results in where it does not say otherwise.
+  // The type of the arithmetic's results unless an operation says otherwise.
   virtual DType activation_type() const = 0;
 
-  // Queues a step's arithmetic, between stage() and sample(): what `queue` queues, or what it
-  // queued for an earlier batch of the same shape, and returns what it returned. REQUIRES: apart
+  // Queues the arithmetic of a step, between stage() and sample(), and returns its result. It calls
+  // queue(), or replays what queue() queued for an earlier batch of the same shape. REQUIRES: apart
   // from the numbers of the batch, `queue` is the same for every step.
   virtual Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) {
     static_cast<void>(batch);
     return queue();
   }
-  // Whether run() may queue the step that was staged last in one piece, made of an earlier one.
+  // Whether run() may replay an earlier step in place of the step that was staged last.
   virtual bool may_replay() const { return false; }
 
   // Draws a token for each row of logits (float32) without waiting for the device. From then on,

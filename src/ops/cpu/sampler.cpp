@@ -52,19 +52,14 @@ TokenId Sampler::draw(std::span<const float> logits, const SampleRow& row) {
 
 std::span<const float> Sampler::adjust(std::span<const float> logits, const SampleRow& row) {
   adjusted_.assign(logits.begin(), logits.end());
-  const auto in_vocabulary = [&](TokenId id) { return id >= 0 && id < std::ssize(logits); };
-  for (const TokenBias& bias : row.params->logit_bias) {
-    if (in_vocabulary(bias.token)) adjusted_[bias.token] += bias.bias;
-  }
+  for (const TokenBias& bias : row.params->logit_bias) adjusted_[bias.token] += bias.bias;
   if (!row.allowed.empty()) {
     weights_.clear();
     for (const TokenId id : row.allowed) weights_.push_back(adjusted_[id]);
     std::ranges::fill(adjusted_, kNone);
     for (size_t i = 0; i < row.allowed.size(); ++i) adjusted_[row.allowed[i]] = weights_[i];
   }
-  for (const TokenId id : row.banned) {
-    if (in_vocabulary(id)) adjusted_[id] = kNone;
-  }
+  for (const TokenId id : row.banned) adjusted_[id] = kNone;
   penalize(row);
   return adjusted_;
 }
@@ -73,19 +68,16 @@ void Sampler::penalize(const SampleRow& row) {
   const SamplingParams& params = *row.params;
   const float repetition = params.repetition_penalty;
   counts_.resize(adjusted_.size());
-  const auto in_vocabulary = [&](TokenId id) { return id >= 0 && id < std::ssize(counts_); };
   const auto for_each_once = [&](std::span<const TokenId> tokens, const auto& f) {
     for (const TokenId id : tokens) {
-      if (in_vocabulary(id) && counts_[id] > 0) {
+      if (counts_[id] > 0) {
         f(adjusted_[id], counts_[id]);
         counts_[id] = 0;
       }
     }
   };
   const auto count = [&](std::span<const TokenId> tokens) {
-    for (const TokenId id : tokens) {
-      if (in_vocabulary(id)) ++counts_[id];
-    }
+    for (const TokenId id : tokens) ++counts_[id];
   };
   if (repetition != 1.0f) {
     const auto repeat = [&](float& x, int) { x = x > 0 ? x / repetition : x * repetition; };
@@ -121,7 +113,7 @@ void Sampler::select_largest(std::span<const float> x, int64_t count) {
   for (int64_t start = 0; start < std::ssize(x); start += kGroup) {
     maxima_.push_back(kernels_.largest(&x[start], group_size(start)));
   }
-  // At least `count` numbers are no smaller than the count-th largest of the groups' maxima.
+  // At least `count` logits are not below the count-th largest maximum of a group.
   float min_logit = -FLT_MAX;
   if (count < std::ssize(maxima_)) {
     order_ = maxima_;
@@ -143,7 +135,7 @@ void Sampler::select_largest(std::span<const float> x, int64_t count) {
 }
 
 void Sampler::select_share(std::span<const float> x, double share) {
-  // Sums of the weights by their upper bits: a float of at most 1 has at most 1016 in these.
+  // Sums of the weights by their upper 12 bits, which are at most 1016 for a float up to 1.
   std::array<double, 1024> sums = {};
   const auto upper_bits = [](float weight) { return std::bit_cast<uint32_t>(weight) >> 20; };
   for (const float weight : weights_) sums[upper_bits(weight)] += static_cast<double>(weight);
@@ -165,8 +157,8 @@ void Sampler::select_share(std::span<const float> x, double share) {
 void Sampler::filter(std::span<const float> x, float largest, const SamplingParams& params) {
   const bool top_k = params.top_k > 0 && params.top_k < std::ssize(x);
   const bool top_p = params.top_p < 1.0f;
-  // Shortens the candidates to the fewest first ones that make up the share; false if all of
-  // them together do not.
+  // Keeps the smallest number of leading candidates whose weights sum to top_p * total. False if
+  // all of them sum to less.
   const auto cut_to_share = [&](double total) {
     double sum = 0;
     for (size_t i = 0; i < ids_.size(); ++i) {
@@ -189,7 +181,7 @@ void Sampler::filter(std::span<const float> x, float largest, const SamplingPara
     const double total = total_weight();
     select_share(x, static_cast<double>(params.top_p) * total);
     weigh_candidates(x, largest, params.temperature);
-    if (!cut_to_share(total)) {  // rounding: the sums were added up in another order
+    if (!cut_to_share(total)) {  // rounding: the sums were added in another order
       select_largest(x, std::ssize(x));
       weigh_candidates(x, largest, params.temperature);
       cut_to_share(total);
@@ -205,7 +197,7 @@ void Sampler::filter(std::span<const float> x, float largest, const SamplingPara
     weigh_candidates(x, largest, params.temperature);
   }
   if (params.min_p > 0.0f) {
-    // The most likely candidate has the weight 1.
+    // The most likely candidate, whose weight is 1, always stays.
     size_t kept = 0;
     for (size_t i = 0; i < ids_.size(); ++i) {
       if (i > 0 && weights_[i] < params.min_p) continue;

@@ -8,30 +8,32 @@
 
 namespace pagedinfer {
 
-// Draws a token from a row of logits. One per thread: it keeps buffers, nothing else.
+// Draws tokens from rows of logits. Use one per thread: it holds buffers, and no state between
+// draws.
 //
-// Only finite logits can be drawn. With a filter the candidates are ordered by logit
-// (descending), then id; without one they stay in the order of ids. The weight of a candidate is
-// exp((logit - largest) / temperature). The sum of weights is that of blocks of 256 candidates,
-// each a reduction, added up in double; the draw walks the same sums.
+// Only tokens with finite logits are candidates. With a filter (top-k, top-p or min-p) they are
+// ordered by descending logit, then id; without one by id. The weight of a candidate is exp((logit
+// - largest) / temperature). Weights are summed in blocks of 256 candidates by Kernels::sum, and
+// block sums are added in double. The draw walks the same sums.
 class Sampler {
  public:
   explicit Sampler(const Kernels& kernels) : kernels_(kernels) {}
 
-  // -1 if no logit is finite. REQUIRES: FlushDenormals.
+  // Returns the drawn token; -1 if no logit is finite. REQUIRES: FlushDenormals.
   TokenId draw(std::span<const float> logits, const SampleRow& row);
 
  private:
   std::span<const float> adjust(std::span<const float> logits, const SampleRow& row);
   void penalize(const SampleRow& row);
   TokenId argmax(std::span<const float> x) const;
-  // The first `count` of the finite ones, in order, into ids_.
+  // Sets ids_ to the first `count` candidates in order.
   void select_largest(std::span<const float> x, int64_t count);
-  // All down to a logit, in order: nearly always enough to make up `share` of the weights_.
+  // Sets ids_ to all candidates down to some logit, in order. Their weights almost always sum to
+  // `share` or more. REQUIRES: weights_ of the whole vocabulary.
   void select_share(std::span<const float> x, double share);
-  // Candidates that top-k, top-p and min-p leave, in order, into ids_ and weights_.
+  // Sets ids_ and weights_ to the candidates that pass top-k, top-p and min-p, in order.
   void filter(std::span<const float> x, float largest, const SamplingParams& params);
-  // Fills weights_ for ids_.
+  // Sets weights_ to those of ids_.
   void weigh_candidates(std::span<const float> x, float largest, float temperature);
   double total_weight();
   int64_t draw_index(float u);
@@ -39,7 +41,7 @@ class Sampler {
   const Kernels& kernels_;
   std::vector<float> adjusted_, weights_, block_sums_, maxima_, order_;
   std::vector<TokenId> ids_;
-  std::vector<int> counts_;  // of the vocabulary; zero between calls
+  std::vector<int> counts_;  // by token; all 0 between calls
 };
 
 }  // namespace pagedinfer

@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <cstring>
 
+#include "core/check.h"
 #include "ops/cuda/device_arena.h"
 
 namespace pagedinfer {
@@ -18,32 +19,14 @@ bool has_penalty(const SamplingParams& params) {
          params.frequency_penalty != 0.0f;
 }
 
-// Of its ids each once, of those that a model has: a request may list as many as it likes.
+// The ids in ascending order, each once: a request may repeat them, but there is room for one of
+// each.
 std::vector<int32_t> distinct(std::span<const TokenId> ids, int64_t vocab) {
-  std::vector<int32_t> result;
-  for (const TokenId id : ids) {
-    if (id >= 0 && id < vocab) result.push_back(id);
-  }
+  std::vector<int32_t> result(ids.begin(), ids.end());
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
+  CHECK(result.empty() || (result.front() >= 0 && result.back() < vocab));
   return result;
-}
-
-// Of the tokens that a model has each once, with all that is added to its logit.
-std::vector<TokenBias> distinct(std::vector<TokenBias> biases, int64_t vocab) {
-  std::erase_if(biases, [&](const TokenBias& b) { return b.token < 0 || b.token >= vocab; });
-  std::stable_sort(biases.begin(), biases.end(),
-                   [](const TokenBias& a, const TokenBias& b) { return a.token < b.token; });
-  size_t kept = 0;
-  for (const TokenBias& bias : biases) {
-    if (kept > 0 && biases[kept - 1].token == bias.token) {
-      biases[kept - 1].bias += bias.bias;
-    } else {
-      biases[kept++] = bias;
-    }
-  }
-  biases.resize(kept);
-  return biases;
 }
 
 }  // namespace
@@ -57,15 +40,15 @@ void SampleArrays::clear() {
 
 size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_t bytes) {
   clear();
-  std::vector<int32_t>
-      others;  // allowed, banned, prompt, generated of all rows, behind the biased ones
+  // The allowed, banned, prompt and generated tokens of all rows. They follow the biased tokens.
+  std::vector<int32_t> others;
   size_t taken = 0;
   for (; taken < from.size(); ++taken) {
     const SampleRow& row = from[taken];
     const SamplingParams& params = *row.params;
     const std::vector<int32_t> allowed = distinct(row.allowed, vocab);
     const std::vector<int32_t> banned = distinct(row.banned, vocab);
-    const std::vector<TokenBias> added = distinct(params.logit_bias, vocab);
+    const std::vector<TokenBias>& added = params.logit_bias;
     const bool repetition = params.repetition_penalty != 1.0f;
     const std::span<const TokenId> prompt = repetition ? row.prompt : std::span<const TokenId>();
     const std::span<const TokenId> generated =
@@ -100,6 +83,7 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
     args.key = row.key;
     args.bias = range(count(biases), count(added));
     for (const TokenBias& bias : added) {
+      CHECK(bias.token >= 0 && bias.token < vocab);
       tokens.push_back(bias.token);
       biases.push_back(bias.bias);
     }
@@ -145,7 +129,7 @@ void SampleArrays::pack(char* to) const {
 }
 
 int64_t max_row_bytes(int64_t vocab, int64_t context) {
-  // A bias, a permission and a ban for every token, and as many tokens as a sequence has.
+  // Every token biased, allowed and banned, and the tokens of the longest sequence.
   return rounded(sizeof(kernels::SampleRowArgs)) + rounded(4 * vocab) +
          rounded(4 * (3 * vocab + context)) + kGranule;
 }

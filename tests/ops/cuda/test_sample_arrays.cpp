@@ -21,7 +21,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
     std::vector<SampleRow> rows;
     const auto ids = [&](int most) {
       std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
-      for (TokenId& id : list) id = random.between(-2, vocab + 2);
+      for (TokenId& id : list) id = random.below(vocab);
       return list;
     };
     for (size_t i = 0; i < params.size(); ++i) {
@@ -31,9 +31,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       if (random.below(3) == 0) p.min_p = 0.1f;
       if (random.below(3) == 0) p.repetition_penalty = 1.5f;
       if (random.below(3) == 0) p.presence_penalty = 0.5f;
-      if (random.below(3) == 0) {
-        for (const TokenId id : ids(400)) p.logit_bias.push_back({id, 0.25f});
-      }
+      if (random.below(3) == 0) p.logit_bias = random_biases(random, vocab, vocab);
       prompts[i] = ids(context / 2), generated[i] = ids(context / 2);
       if (random.below(2)) banned[i] = ids(400);
       if (random.below(2)) allowed[i] = ids(400);
@@ -68,20 +66,14 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
         CHECK(args[i].top_k == p.top_k);
         std::map<int, float> wanted, found;
         for (const TokenBias& bias : p.logit_bias) {
-          if (bias.token >= 0 && bias.token < vocab) wanted[bias.token] += bias.bias;
+          wanted[bias.token] = bias.bias;
         }
         for (int j = args[i].bias.begin; j < args[i].bias.begin + args[i].bias.count; ++j) {
           CHECK(found.emplace(tokens[j], biases[j]).second);
         }
         CHECK(found == wanted);
-        const auto known = [&](const std::vector<TokenId>& listed) {
-          std::set<int> in_vocab;
-          for (const TokenId id : listed) {
-            if (id >= 0 && id < vocab) in_vocab.insert(id);
-          }
-          return in_vocab;
-        };
-        const std::set<int> permits = known(allowed[first + i]), bans = known(banned[first + i]);
+        const std::set<int> permits(allowed[first + i].begin(), allowed[first + i].end());
+        const std::set<int> bans(banned[first + i].begin(), banned[first + i].end());
         const auto list = [&](kernels::TokenRange range) {
           return std::vector<int>(tokens + range.begin, tokens + range.begin + range.count);
         };
