@@ -147,7 +147,7 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/cuda_backend.cpp
   src/ops/cuda/device_error.cpp
   src/ops/cuda/event_timer.cpp
-  src/ops/cuda/graph_recorder.cpp
+  src/ops/cuda/graph_capture.cpp
   src/ops/cuda/products.cpp
   src/ops/cuda/staging.cpp
   src/ops/cuda/step_memory.cpp

@@ -38,7 +38,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
   plan_attention(batch.query_starts, batch.positions, group_of(bounds),
                  max_attention_states(bounds), plan);
   StepShape step = shape_of(batch, plan);
-  if (is_padded) step = filled_up(step, bounds);
+  if (is_padded) step = padded(step, bounds);
   const StepArrays at = lay_out(step);
   std::vector<int32_t> numbers(static_cast<size_t>(at.size));
   pack(batch, plan, step, numbers.data());

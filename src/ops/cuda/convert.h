@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// `count` numbers of one type as another: float32, bfloat16 and float16, to nearest even. What a
-// float16 cannot hold becomes infinite.
+// Converts `count` numbers between float32, bfloat16 and float16, rounding to nearest, ties to
+// even. Numbers beyond the range of float16 become infinite.
 void convert(const void* from, DType from_type, void* to, DType to_type, int64_t count);
 
 }  // namespace pagedinfer

@@ -23,10 +23,10 @@ const char* words_of(cublasStatus_t status) {
   }
 }
 
-// It never goes again: a library of the driver's may not survive that.
+// RTLD_NODELETE: the driver may not survive unloading the library.
 constexpr int kMode = RTLD_LOCAL | RTLD_NODELETE;
 
-// The interface we were compiled for.
+// The library of the version that this file was compiled for.
 std::string library_name() { return fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR); }
 
 }  // namespace
@@ -72,7 +72,7 @@ std::string CublasLt::problem() {
 
 void CublasLt::check(cublasStatus_t status, const char* what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  // What has ended the device is known to the runtime, not to the library.
+  // If the device is lost, the CUDA runtime knows the reason.
   check_cuda(cudaGetLastError(), what);
   if (status == CUBLAS_STATUS_EXECUTION_FAILED) check_cuda(cudaDeviceSynchronize(), what);
   throw Error(

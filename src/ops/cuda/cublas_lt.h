@@ -6,20 +6,21 @@
 
 namespace pagedinfer {
 
-// The functions of cuBLASLt that we call, found when a backend is made: the program starts where
-// the library is absent.
+// The functions of cuBLASLt that the backend calls. They are looked up when a backend is made, so
+// that the program starts without the library.
 class CublasLt {
  public:
-  // Throws Error in words if the library or one of the functions is not there.
+  // Throws Error, naming it, if the library or one of the functions is missing.
   CublasLt();
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  // "" if there is one, or what the constructor says.
+  // The message of the constructor's Error, or "" if the library can be used.
   static std::string problem();
 
-  // Throws Error or, where the device is gone, DeviceLost. `what` says what was being done.
+  // Throws Error unless `status` is success; DeviceLost if the device is lost. `what` names the
+  // call.
   void check(cublasStatus_t status, const char* what) const;
 
   decltype(&cublasLtGetVersion) version = nullptr;

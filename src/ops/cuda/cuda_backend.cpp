@@ -25,7 +25,7 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// What the driver, if there is one, says of GPUs.
+// What the driver says about GPUs, if there is a driver.
 struct Found {
   int driver = 0;
   cudaError_t status = cudaSuccess;  // of counting
@@ -87,12 +87,12 @@ CudaBackend::CudaBackend(const CudaOptions& options)
       }()),
       stream_(make_stream()),
       products_(options.deterministic),
-      recorder_(stream_.get()) {
+      capture_(stream_.get()) {
   CHECK(options.compute != DType::kI32);
 }
 
 CudaBackend::~CudaBackend() {
-  // What is queued still uses what is about to be freed.
+  // Queued work still uses the memory that is freed next.
   static_cast<void>(cudaStreamSynchronize(stream_.get()));
 }
 
@@ -141,7 +141,7 @@ void CudaBackend::reserve(const StepBounds& bounds, int64_t permanent, int64_t s
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
     drawn.tokens = reinterpret_cast<int32_t*>(take_permanent(size, kAligned, "sampling"));
     drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
-    drawn.is_there = make_event();
+    drawn.is_copied = make_event();
   }
   fixed_.weights = Staging(kUploadBytes);
   fixed_.step = Staging(planned.arrays);
@@ -202,7 +202,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds_),
                           max_attention_states(bounds_), step_.plan);
   step_.shape = shape_of(batch, step_.plan);
-  if (options_.graphs && only_decodes(step_.shape)) step_.shape = filled_up(step_.shape, bounds_);
+  if (options_.graphs && only_decodes(step_.shape)) step_.shape = padded(step_.shape, bounds_);
   const StepArrays at = lay_out(step_.shape);
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
   if (bytes > fixed_.step.bytes()) {
@@ -213,8 +213,8 @@ BatchView CudaBackend::stage(const Batch& batch) {
   step_.arrays = packed;
   pack(batch, step_.plan, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
   fixed_.step.send(packed, bytes, stream_.get());
-  const auto is_unseen = [](TokenId token) { return token < 0; };
-  if (std::ranges::any_of(batch.tokens, is_unseen)) {
+  const auto is_placeholder = [](TokenId token) { return token < 0; };
+  if (std::ranges::any_of(batch.tokens, is_placeholder)) {
     const Drawn& drawn = fixed_.drawn[latest_ % 2];
     CHECK(-1 - *std::ranges::min_element(batch.tokens) < static_cast<int64_t>(drawn.count));
     kernels::launch_resolve_tokens({packed + at.tokens.first, drawn.tokens, at.tokens.count},
@@ -225,14 +225,14 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const auto column = [&](const PackedRange& range) {
     return Tensor{packed + range.first, DType::kI32, range.count, 1, 1};
   };
-  const auto records = [&]<class Record>(const Record*& to, const PackedRange& range) {
-    to = reinterpret_cast<const Record*>(packed + range.first);
+  const auto entries = [&]<class Entry>(const Entry*& to, const PackedRange& range) {
+    to = reinterpret_cast<const Entry*>(packed + range.first);
   };
-  records(step_.small_items, at.small_items);
-  records(step_.small_combines, at.small_combines);
-  records(step_.large_items, at.large_items);
-  records(step_.large_combines, at.large_combines);
-  // Layers follow each other, so that one workspace serves them all.
+  entries(step_.small_items, at.small_items);
+  entries(step_.small_combines, at.small_combines);
+  entries(step_.large_items, at.large_items);
+  entries(step_.large_combines, at.large_combines);
+  // Layers run one after the other and share one workspace.
   const int64_t workspace = bounds_.kv_heads == 0
                                 ? 0
                                 : kernels::attention_workspace_bytes(
@@ -253,8 +253,8 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
   CHECK(batch.tokens.data == step_.arrays);
   if (!may_replay()) return queue();
   const int64_t before = arena_.step();
-  const Queued queued = graphs_.run(step_.shape, recorder_, [&] {
-    arena_.return_to(before);  // a recording in vain has taken its part
+  const Queued queued = graphs_.run(step_.shape, capture_, [&] {
+    arena_.return_to(before);  // a failed capture has taken scratch memory
     const Tensor out = queue();
     return Queued{.arrays = step_.arrays,
                   .attention_workspace = step_.attention_workspace,
@@ -262,7 +262,7 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
                   .scratch_bytes = arena_.step() - before,
                   .out = out};
   });
-  // All that a graph knows of the batch is where its numbers lie.
+  // A graph holds the addresses of the batch, so these must not change.
   CHECK(queued.arrays == step_.arrays && queued.scratch_begin == before);
   CHECK(queued.attention_workspace == step_.attention_workspace);
   arena_.return_to(before);
@@ -306,7 +306,7 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   check_cuda(cudaMemcpyAsync(drawn.on_host.get(), drawn.tokens, rows.size() * sizeof(TokenId),
                              cudaMemcpyDeviceToHost, stream_.get()),
              "sampling");
-  check_cuda(cudaEventRecord(drawn.is_there.get(), stream_.get()), "sampling");
+  check_cuda(cudaEventRecord(drawn.is_copied.get(), stream_.get()), "sampling");
   drawn.count = rows.size();
   return ++latest_;
 }
@@ -315,8 +315,8 @@ void CudaBackend::collect(Ticket ticket, std::span<TokenId> out) {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
   const Drawn& drawn = fixed_.drawn[ticket % 2];
   CHECK(drawn.count == out.size());
-  // Not for the stream: the next step is queued behind.
-  check_cuda(cudaEventSynchronize(drawn.is_there.get()), "a step");
+  // Does not wait for the stream, in which the next step follows.
+  check_cuda(cudaEventSynchronize(drawn.is_copied.get()), "a step");
   std::copy_n(reinterpret_cast<const TokenId*>(drawn.on_host.get()), out.size(), out.begin());
 }
 

@@ -8,7 +8,7 @@
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/device_arena.h"
-#include "ops/cuda/graph_recorder.h"
+#include "ops/cuda/graph_capture.h"
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
@@ -17,8 +17,8 @@
 
 namespace pagedinfer {
 
-// The Ops of make_cuda_ops(). Activations and the cache have the type of computation, norms'
-// weights, rope tables and logits are float32; kernels/kv_layout.h says how the cache looks.
+// The Ops of make_cuda_ops(). Activations and the cache have the type of computation; weights of
+// norms, rope tables and logits are float32. kernels/kv_layout.h is the layout of the cache.
 class CudaBackend final : public CudaOps {
  public:
   explicit CudaBackend(const CudaOptions& options);
@@ -70,22 +70,22 @@ class CudaBackend final : public CudaOps {
   void write(const void* from, Tensor to) override;
 
  private:
-  // What a sample() drew.
+  // The tokens that a sample() drew.
   struct Drawn {
     int32_t* tokens = nullptr;  // (sequences)
     PinnedBytes on_host = {};
-    CudaEvent is_there = {};  // on the host
+    CudaEvent is_copied = {};  // they are on the host
     size_t count = 0;
   };
-  // What reserve() takes of the host and the device beside the tensors.
+  // Buffers that reserve() allocates on host and device beside the tensors.
   struct Fixed {
     char* product_workspace = nullptr;
     char* sample_arrays = nullptr;
-    std::array<Drawn, 2> drawn = {};  // by the latest two sample(), in turn
+    std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
     Staging weights = {}, step = {}, samples = {};
     int64_t sample_bytes = 0;
   };
-  // Of the step in hand.
+  // The current step.
   struct Step {
     kernels::AttentionPlan plan = {};
     StepShape shape = {};
@@ -95,7 +95,7 @@ class CudaBackend final : public CudaOps {
     char* attention_workspace = nullptr;
   };
 
-  // What queueing a step gives, and the places that it was queued with.
+  // The result of queueing a step, and the addresses with which it was queued.
   struct Queued {
     const void *arrays = nullptr, *attention_workspace = nullptr;
     int64_t scratch_begin = 0, scratch_bytes = 0;  // in the arena
@@ -107,7 +107,7 @@ class CudaBackend final : public CudaOps {
   char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
-  // `residual` may be null; it is added to x before, and holds the sum afterwards.
+  // Unless residual.data is null, residual += x first, and the sum is normalized.
   void norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps, Tensor out);
 
   const CudaOptions options_;
@@ -122,8 +122,8 @@ class CudaBackend final : public CudaOps {
   Step step_;
   SampleArrays sample_arrays_;
   Ticket latest_ = 0;
-  GraphRecorder recorder_;
-  StepGraphs<StepShape, Queued, GraphRecorder> graphs_{kMaxGraphs};
+  GraphCapture capture_;
+  StepGraphs<StepShape, Queued, GraphCapture> graphs_{kMaxGraphs};
 };
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-// Owners of what CUDA hands out.
+// Owners of CUDA handles and memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace pagedinfer {
 
-// A handle or pointer and the function that gives it back.
+// Owns a handle or pointer; kFree releases it.
 template <class T, auto kFree>
 class CudaOwner {
  public:
@@ -40,7 +40,7 @@ inline DeviceBytes take_device(int64_t bytes, const char* what) {
   check_cuda(cudaMalloc(&p, static_cast<size_t>(bytes)), what);
   return DeviceBytes(static_cast<char*>(p));
 }
-// Of the host, and in its place for good: the device reads and writes it by itself.
+// Pinned host memory, which the device can read and write on its own.
 inline PinnedBytes take_pinned(int64_t bytes, const char* what) {
   void* p = nullptr;
   check_cuda(cudaMallocHost(&p, static_cast<size_t>(bytes)), what);

@@ -9,19 +9,19 @@ constexpr int64_t align_up(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Where in one piece of memory things lie, as offsets: what stays grows from its beginning, what
-// a step takes grows from its end and is taken back all at once. Knows nothing of the memory.
+// Divides one range of memory, by offsets. Permanent pieces grow from the beginning; pieces of a
+// step grow from the end and are taken back all at once. Knows nothing of the memory itself.
 class DeviceArena {
  public:
-  // Vector loads and the products want their rows aligned like this. Matrices that follow each
-  // other without a gap are one matrix to a product.
+  // The alignment for which vector loads and products are fast. The permanent one is small, so that
+  // weights are adjacent and a product can take several as one matrix.
   static constexpr int64_t kPermanentAlignment = 16;
   static constexpr int64_t kStepAlignment = 256;
 
   DeviceArena() = default;
   explicit DeviceArena(int64_t size) : size_(size / kStepAlignment * kStepAlignment) {}
 
-  // nullopt: it is full, and nothing has changed.
+  // Returns the offset of a new piece; nullopt if it does not fit, and then nothing has changed.
   [[nodiscard]] std::optional<int64_t> take_permanent(int64_t bytes,
                                                       int64_t alignment = kPermanentAlignment) {
     const int64_t offset = align_up(permanent_, alignment);
@@ -37,7 +37,7 @@ class DeviceArena {
     return size_ - step_;
   }
   void end_step() { step_ = 0; }
-  // Takes back what a step has taken since step() was `before`.
+  // Takes back the pieces of the step that were taken since step() was `before`.
   void return_to(int64_t before) { step_ = before; }
 
   int64_t size() const { return size_; }

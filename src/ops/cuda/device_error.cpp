@@ -25,7 +25,7 @@ bool ends_device(cudaError_t status) {
     case cudaErrorNoDevice:
     case cudaErrorNotPermitted:
     case cudaErrorNotSupported:
-    // What cannot be recorded as a graph.
+    // A step that cannot be captured as a graph.
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
     case cudaErrorStreamCaptureMerge:
@@ -41,7 +41,7 @@ bool ends_device(cudaError_t status) {
 
 void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  // A failed launch is reported twice; the next step shall not find it.
+  // A failed launch is reported twice; this clears the second report for the next step.
   static_cast<void>(cudaGetLastError());
   const char* const words = cudaGetErrorString(status);
   if (ends_device(status)) {

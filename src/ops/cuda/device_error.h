@@ -4,10 +4,10 @@
 
 namespace pagedinfer {
 
-// Whether a process that has seen this error can do no more on the device.
+// Whether the device is lost to this process after such an error.
 bool ends_device(cudaError_t status);
 
-// Throws DeviceLost or Error unless the call succeeded; `what` says what was being done.
+// Throws Error, or DeviceLost if ends_device(), unless the call succeeded. `what` names the action.
 void check_cuda(cudaError_t status, const char* what);
 
 }  // namespace pagedinfer

@@ -8,7 +8,7 @@
 
 namespace pagedinfer {
 
-// Marks are events that the device gives its own time when it comes to them.
+// A DeviceTimer whose marks are CUDA events: the device stamps them with its own time.
 class EventTimer final : public DeviceTimer {
  public:
   explicit EventTimer(cudaStream_t stream) : stream_(stream) {}
@@ -19,8 +19,8 @@ class EventTimer final : public DeviceTimer {
  private:
   cudaStream_t stream_;
   std::deque<CudaEvent> marks_;
-  CudaEvent last_;                // of those that were taken
-  std::vector<CudaEvent> spare_;  // to be marks again
+  CudaEvent last_;                // the last mark that was taken
+  std::vector<CudaEvent> spare_;  // events for new marks
 };
 
 }  // namespace pagedinfer

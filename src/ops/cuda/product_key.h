@@ -1,4 +1,4 @@
-// Which products are computed by one call, and which calls share an algorithm. Host arithmetic.
+// Which products one call computes, and which calls share an algorithm. Needs no GPU.
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace pagedinfer {
 
-// How many of the first products are one: their weights lie one below the other and their outputs
-// side by side.
+// The number of leading products that can be computed as one: the rows of their weights follow each
+// other in memory, and so do the columns of their outputs.
 inline int64_t num_fusible(std::span<const Product> products) {
   size_t n = 1;
   for (; n < products.size(); ++n) {
@@ -40,25 +40,25 @@ inline Product fuse(std::span<const Product> products, int64_t count) {
   return fused;
 }
 
-// The number of rows that an algorithm is chosen for: one choice serves all that are not more,
-// down to the next smaller bucket.
+// The number of rows that an algorithm is chosen for. The choice serves all numbers of rows up to
+// it and above the next smaller bucket.
 constexpr int64_t rows_bucket(int64_t rows) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
 }
-// With --deterministic it is always this one.
+// The number for all products with --deterministic.
 inline constexpr int64_t kDeterministicRows = 128;
 
-// The largest power of two, up to 256, that a pointer and every row behind it are a multiple of.
+// The largest power of two, up to 256, to which every row of x is aligned.
 inline int alignment_of(const Tensor& x) {
   const auto all = reinterpret_cast<uintptr_t>(x.data) |
                    static_cast<uintptr_t>(x.stride * size_of(x.dtype)) | uintptr_t{256};
   return static_cast<int>(all & (~all + 1));
 }
 
-// The most that the library says it profits from.
+// The largest workspace from which cuBLAS profits, by its documentation.
 inline constexpr int64_t kProductWorkspaceBytes = int64_t{32} << 20;
 
-// All that the choice of an algorithm depends on.
+// Everything that the choice of an algorithm depends on.
 struct ProductKey {
   int64_t n = 0, k = 0;  // out is (rows, n), x is (rows, k)
   int64_t rows = 0;      // of the bucket
@@ -83,8 +83,8 @@ inline ProductKey key_of(const Tensor& x, const Product& product, bool determini
           .out_alignment = alignment_of(product.out)};
 }
 
-// Numbers of rows of which the algorithm of a key must be able to compute every one: the ends of
-// what the key stands for and, as kernels cut rows into tiles, some that fill none.
+// The numbers of rows with which the algorithm of a key must be checked: the smallest and the
+// largest that the key serves and, with --deterministic, some that do not fill a tile.
 inline std::vector<int64_t> rows_to_check(const ProductKey& key, bool deterministic) {
   if (!deterministic) return {key.rows / 2 + 1, key.rows};
   return {1, 15, key.rows, 1000, 8192, 65536};

@@ -135,7 +135,7 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
     check(lt_.preference_set(preference.handle, name, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kProductWorkspaceBytes));
-  // Where a sum is split, the parts are added up in float32 and in order.
+  // If a sum is split, its parts are added in float32 and in order.
   const uint32_t reductions =
       deterministic_ ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
@@ -150,7 +150,7 @@ void CudaProducts::choose(const ProductKey& key, Choice& choice) {
       lt_.get_heuristic(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
                         preference.handle, kMaxCandidates, best.data(), &found);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
-  // The fastest first. What it proposes is for key.rows alone.
+  // The fastest comes first. The proposals are for key.rows only, so check the others.
   const auto candidates = std::span(best).first(static_cast<size_t>(found));
   const auto is_usable = [](const auto& candidate) {
     return candidate.state == CUBLAS_STATUS_SUCCESS;

@@ -8,9 +8,9 @@
 
 namespace pagedinfer {
 
-// Arithmetic::matmul on a GPU: cuBLASLt, its algorithm chosen once for each ProductKey by the
-// library's heuristic, never by timing. With `deterministic` the choice is one for all numbers of
-// rows and splits no sum, so that a row's bits do not depend on the rows beside it.
+// Arithmetic::matmul on a GPU, by cuBLASLt. The library's heuristic chooses the algorithm, once for
+// each ProductKey and never by timing. With `deterministic`, one algorithm serves all numbers of
+// rows and splits no sum, so that the bits of a row do not depend on the other rows.
 class CudaProducts {
  public:
   explicit CudaProducts(bool deterministic);
@@ -18,7 +18,7 @@ class CudaProducts {
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;
 
-  // REQUIRES: `workspace` has kProductWorkspaceBytes.
+  // Queues the products. REQUIRES: `workspace` has kProductWorkspaceBytes.
   void run(const Tensor& x, std::span<const Product> products, void* workspace,
            cudaStream_t stream);
 
@@ -26,17 +26,17 @@ class CudaProducts {
   int num_choices() const { return static_cast<int>(choices_.size()); }
 
  private:
-  // In the library's terms, columns first: d (n x rows) = weight^T (n x k) x (k x rows).
+  // cuBLAS is column-major: d (n x rows) = weight^T (n x k) x (k x rows).
   struct Choice {
     cublasLtMatrixLayout_t weight = nullptr, x = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm = {};
-    bool serves_all = false;  // or only the number of rows of its key
+    bool serves_all = false;  // all rows of the key; else only key.rows
   };
 
   Choice& choice_for(const ProductKey& key);
   void choose(const ProductKey& key, Choice& choice);
   void set_rows(const Choice& choice, int64_t rows);
-  // Whether the library takes this algorithm, in our workspace, for all that the key stands for.
+  // Whether cuBLAS accepts the algorithm, with our workspace, for all rows_to_check().
   bool serves(const ProductKey& key, const Choice& choice, const cublasLtMatmulAlgo_t& algorithm);
   void multiply(const Tensor& x, const Product& product, void* workspace, cudaStream_t stream);
 

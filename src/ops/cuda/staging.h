@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// Pinned buffers for copies to the device, used in turn: one is filled while the others are on
-// their way.
+// Pinned buffers for copies to the device, used in rotation: the host fills one while the device
+// reads the others.
 class Staging {
  public:
   static constexpr int kNumBuffers = 2;
@@ -16,7 +16,7 @@ class Staging {
   explicit Staging(int64_t bytes);
 
   int64_t bytes() const { return bytes_; }
-  // The next buffer, once the device has read what was in it.
+  // Waits until the device has read the next buffer, and returns it to be filled.
   char* next();
   // Queues the copy of the first `bytes` of the buffer that next() gave.
   void send(void* to, int64_t bytes, cudaStream_t stream);

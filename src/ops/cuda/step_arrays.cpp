@@ -42,7 +42,7 @@ StepArrays lay_out(const StepShape& shape) {
 void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape,
           int32_t* to) {
   const StepArrays at = lay_out(shape);
-  // What follows the numbers is filler(index).
+  // Writes the numbers, then filler(index) up to the end of the range.
   const auto column = [&](const PackedRange& range, std::span<const int32_t> numbers,
                           const auto& filler) {
     int32_t* const begin = std::copy(numbers.begin(), numbers.end(), to + range.first);
@@ -69,13 +69,13 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShap
   }
   std::fill(row, to + at.block_table.first + rounded(at.block_table.count), -1);
 
-  const auto records = [&]<class Record>(const PackedRange& range, std::span<const Record> list,
-                                         const Record& filler) {
+  const auto entries = [&]<class Entry>(const PackedRange& range, std::span<const Entry> list,
+                                        const Entry& filler) {
     int32_t* place = to + range.first;
     int32_t* const end = place + range.count;
-    const auto append = [&](const Record* from, size_t count) {
-      if (count > 0) std::memcpy(place, from, count * sizeof(Record));
-      place += count * sizeof(Record) / sizeof(int32_t);
+    const auto append = [&](const Entry* from, size_t count) {
+      if (count > 0) std::memcpy(place, from, count * sizeof(Entry));
+      place += count * sizeof(Entry) / sizeof(int32_t);
     };
     append(list.data(), list.size());
     while (place != end) append(&filler, 1);
@@ -83,16 +83,16 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShap
   };
   using Items = std::span<const kernels::AttentionItem>;
   using Combines = std::span<const kernels::AttentionCombine>;
-  records(at.small_items, Items(plan.small.items), kNoItem);
-  records(at.small_combines, Combines(plan.small.combines), kNoCombine);
-  records(at.large_items, Items(plan.large.items), kNoItem);
-  records(at.large_combines, Combines(plan.large.combines), kNoCombine);
+  entries(at.small_items, Items(plan.small.items), kNoItem);
+  entries(at.small_combines, Combines(plan.small.combines), kNoCombine);
+  entries(at.large_items, Items(plan.large.items), kNoItem);
+  entries(at.large_combines, Combines(plan.large.combines), kNoCombine);
 }
 
 int64_t max_packed(const StepBounds& bounds) {
   constexpr int64_t kParts = 11;
   const int64_t rows = bounds.tokens * group_of(bounds), states = max_attention_states(bounds);
-  // A sequence has a last tile that is not full; a tile is one item, or one for each state.
+  // Each sequence may have one tile that is not full. A tile is one item, or several, with states.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
   return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 + items * kItemInts +
          bounds.sequences * kCombineInts + kParts * kGranule;

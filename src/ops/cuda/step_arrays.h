@@ -9,13 +9,13 @@
 
 namespace pagedinfer {
 
-// A run of int32 in a step's packed arrays.
+// A range of int32 in a step's packed arrays.
 struct PackedRange {
   int64_t first = 0, count = 0;
 };
 
-// A step's batch and its plan of attention as one block of int32, so that one copy brings all of
-// it to the device. Each part begins at a multiple of 16 bytes.
+// The layout of a step's batch and attention plan as one block of int32, which one copy brings to
+// the device. Each array begins at a multiple of 16 bytes.
 struct StepArrays {
   PackedRange tokens, positions, slot_mapping, query_starts, context_lens, block_table,
       logit_tokens;
@@ -25,11 +25,11 @@ struct StepArrays {
 
 StepArrays lay_out(const StepShape& shape);
 // Writes lay_out(shape).size numbers. REQUIRES: the shape is that of batch and plan, or
-// filled_up() from it.
+// padded() from it.
 void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape,
           int32_t* to);
 
-// The most that any step within the bounds packs, filled up or not.
+// The maximum size of any step within the bounds, padded or not.
 int64_t max_packed(const StepBounds& bounds);
 
 }  // namespace pagedinfer

@@ -11,37 +11,37 @@
 
 namespace pagedinfer {
 
-// Queues steps: the first of a shape as they come, so that all that happens at a first use has
-// happened; the second is recorded as a graph, which is launched then and for every later one.
-// Where that fails the step is queued as it comes, and the shape from then on. Knows nothing of
-// devices, nor of what a step is.
+// Queues steps. The first step of a shape is queued eagerly, call by call, so that initializations
+// at first use are over. The second is captured as a graph and launched; every later one launches
+// that graph. If that fails, the step is queued eagerly, and so are all later ones of the shape.
+// Knows nothing of devices, nor of what a step is.
 //
-// Shape is what a step's graph depends on. Result is what queueing a step gives; launching its
-// graph gives the same. Recorder has
+// Shape is everything that a step's graph depends on. Result is what queueing a step returns;
+// launching its graph gives the same result. Capture has
 //
-//   using Graph;                 // moved; lets go of what it stands for when it is destroyed
-//   void begin();                // what is queued from now on is recorded and not run
-//   Graph end();                 // what was; the recording is over even if this throws
-//   void cancel() noexcept;      // it is over, and forgotten
-//   void launch(const Graph&);   // queues a graph; nothing has been queued if it throws
-//   void wait();                 // for all that is queued
-template <class Shape, class Result, class Recorder>
+//   using Graph;                 // movable; its destructor releases the graph
+//   void begin();                // what is queued from now on is captured and not run
+//   Graph end();                 // ends the capture, even if it throws
+//   void cancel() noexcept;      // ends the capture and drops it
+//   void launch(const Graph&);   // queues a graph; if it throws, nothing was queued
+//   void wait();                 // until all queued work is done
+template <class Shape, class Result, class Capture>
 class StepGraphs {
  public:
-  // Keeps that many shapes, those last used.
+  // Keeps the graphs of the max_shapes most recently used shapes.
   explicit StepGraphs(size_t max_shapes) : max_shapes_(max_shapes) {}
 
-  // `queue` queues a step of this shape. What it throws is thrown if it throws again when nothing
-  // is being recorded; DeviceLost at once.
+  // Runs a step of this shape; `queue` queues it. An Error during a capture is dropped and the step
+  // queued eagerly; an Error of that is thrown. DeviceLost is always thrown.
   template <class Queue>
-  Result run(const Shape& shape, Recorder& recorder, const Queue& queue) {
-    Entry& entry = entry_for(shape, recorder);
-    if (entry.is_met && !entry.is_hopeless && failures_ < kMaxFailures) {
+  Result run(const Shape& shape, Capture& capture, const Queue& queue) {
+    Entry& entry = entry_for(shape, capture);
+    if (entry.is_known && !entry.has_failed && failures_ < kMaxFailures) {
       try {
         if (!entry.graph) {
-          record(entry, recorder, queue);
+          capture_graph(entry, capture, queue);
         } else {
-          recorder.launch(*entry.graph);
+          capture.launch(*entry.graph);
           ++counts_.replayed;
         }
         return *entry.result;
@@ -50,13 +50,13 @@ class StepGraphs {
       } catch (const Error&) {
         ++failures_;
         ++counts_.failed;
-        entry.is_hopeless = true;
-        forget_graph(entry, recorder);
+        entry.has_failed = true;
+        destroy_graph(entry, capture);
       }
     }
     Result result = queue();
-    entry.is_met = true;
-    ++counts_.queued;
+    entry.is_known = true;
+    ++counts_.eager;
     return result;
   }
 
@@ -64,44 +64,44 @@ class StepGraphs {
   size_t num_shapes() const { return entries_.size(); }
 
  private:
-  // Where recording does not work it is not tried with every shape.
+  // After so many failures no graph is tried any more.
   static constexpr int kMaxFailures = 4;
 
   struct Entry {
-    bool is_met = false, is_hopeless = false;
-    std::optional<typename Recorder::Graph> graph = {};
-    std::optional<Result> result = {};  // of its recording
+    bool is_known = false, has_failed = false;
+    std::optional<typename Capture::Graph> graph = {};
+    std::optional<Result> result = {};  // what queue() returned during the capture
     uint64_t last_used = 0;
   };
 
   template <class Queue>
-  void record(Entry& entry, Recorder& recorder, const Queue& queue) {
-    recorder.begin();
+  void capture_graph(Entry& entry, Capture& capture, const Queue& queue) {
+    capture.begin();
     try {
       entry.result = queue();
     } catch (...) {
-      recorder.cancel();
+      capture.cancel();
       throw;
     }
-    entry.graph = recorder.end();
-    recorder.launch(*entry.graph);
-    ++counts_.recorded;
+    entry.graph = capture.end();
+    capture.launch(*entry.graph);
+    ++counts_.captured;
   }
 
-  void forget_graph(Entry& entry, Recorder& recorder) {
+  void destroy_graph(Entry& entry, Capture& capture) {
     if (!entry.graph) return;
-    recorder.wait();  // it may be running
+    capture.wait();  // it may be running
     entry.graph.reset();
   }
 
-  Entry& entry_for(const Shape& shape, Recorder& recorder) {
+  Entry& entry_for(const Shape& shape, Capture& capture) {
     const auto found = entries_.find(shape);
     if (found == entries_.end() && entries_.size() >= max_shapes_) {
       auto oldest = entries_.begin();
       for (auto i = entries_.begin(); i != entries_.end(); ++i) {
         if (i->second.last_used < oldest->second.last_used) oldest = i;
       }
-      forget_graph(oldest->second, recorder);
+      destroy_graph(oldest->second, capture);
       entries_.erase(oldest);
     }
     Entry& entry = found == entries_.end() ? entries_[shape] : found->second;

@@ -10,7 +10,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kSampleListBytes = int64_t{4} << 20;  // beside one row that fits in any case
+constexpr int64_t kSampleListBytes = int64_t{4} << 20;  // in addition to the largest row
 constexpr int64_t kSlack = int64_t{2} << 20;
 
 }  // namespace

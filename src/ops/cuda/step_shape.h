@@ -1,6 +1,6 @@
-// How much of everything a step has. What a step queues depends on nothing else: its numbers lie
-// in memory, in places that follow from the shape. Steps that only decode are filled up to one of
-// few shapes, so that what was queued for one of them can be queued again. Host arithmetic.
+// The sizes of a step's arrays, which are the key of its CUDA graph: what a step queues depends on
+// nothing else. Decode steps are padded to one of few shapes, so that graphs can be replayed. Needs
+// no GPU.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ inline int group_of(const StepBounds& bounds) {
 inline int64_t max_blocks(const StepBounds& bounds) {
   return (bounds.context + bounds.block_size - 1) / bounds.block_size;
 }
-// The max_states of plan_attention(). More of them would only take memory: so many pieces of work
-// fill any device.
+// max_states for plan_attention(). More states would only take memory: this much parallel work
+// fills every device.
 inline int64_t max_attention_states(const StepBounds& bounds) {
   constexpr int64_t kMax = 32768;
   const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
@@ -51,44 +51,46 @@ inline StepShape shape_of(const Batch& batch, const kernels::AttentionPlan& plan
           .states = plan.num_states};
 }
 
-// True if every sequence has one token, which is sampled after.
+// True for a decode step: every sequence has one token and one row of logits.
 inline bool only_decodes(const StepShape& shape) {
   return shape.tokens > 0 && shape.tokens == shape.sequences && shape.tokens == shape.logits;
 }
 
-// The least multiple that is not less than `count` of a share of the power of two above it.
+// Rounds `count` up to a multiple of max(min_step, p / shares), where p is `count` rounded up to a
+// power of two.
 constexpr int64_t share_bucket(int64_t count, int64_t shares, int64_t min_step) {
   const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
   const int64_t step = std::max(min_step, power / shares);
   return (count + step - 1) / step * step;
 }
-// 1, 2, 4, 8, then multiples of 8, from 256 on of 16, and so on.
+// Rounds a number of decode rows up to 1, 2, 4, 8, a multiple of 8, above 256 a multiple of 16, and
+// so on.
 constexpr int64_t decode_rows(int64_t rows) {
   return rows <= 8 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)))
                    : share_bucket(rows, 32, 8);
 }
 
-// The shape that a step which only decodes is filled up to; never more than a step within the
-// bounds may have. What is beyond the step's own: sequences of one token that sees nothing and is
-// written nowhere, and pieces of attention of no segments. REQUIRES: only_decodes(shape), within
-// the bounds, planned with max_attention_states().
-inline StepShape filled_up(const StepShape& shape, const StepBounds& bounds) {
-  StepShape full = shape;
+// The shape that a decode step is padded to, within the bounds. The padding is sequences of one
+// token that sees no key and is not written to the cache, and attention items without segments.
+// REQUIRES: only_decodes(shape), within the bounds, planned with max_attention_states().
+inline StepShape padded(const StepShape& shape, const StepBounds& bounds) {
+  StepShape result = shape;
   const int64_t rows = std::min({decode_rows(shape.tokens), bounds.tokens, bounds.sequences});
-  full.tokens = full.sequences = full.logits = rows;
-  full.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
-  full.states = max_attention_states(bounds);
+  result.tokens = result.sequences = result.logits = rows;
+  result.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
+  result.states = max_attention_states(bounds);
   const int group = group_of(bounds);
-  const auto fill_up = [&](int64_t& items, int64_t& combines, int tile_rows) {
+  const auto pad = [&](int64_t& items, int64_t& combines, int tile_rows) {
     if (items == 0) return;
-    const int64_t tiles = kernels::ceil_div(group, tile_rows);  // of a sequence that is not cut
+    const int64_t tiles =
+        kernels::ceil_div(group, tile_rows);  // of a sequence whose tiles are not cut
     const int64_t by_cuts = items - shape.sequences * tiles;
-    items = rows * tiles + std::min(share_bucket(by_cuts, 16, 8), full.states / group);
+    items = rows * tiles + std::min(share_bucket(by_cuts, 16, 8), result.states / group);
     combines = combines > 0 ? rows : 0;
   };
-  fill_up(full.small_items, full.small_combines, kernels::kSmallTileRows);
-  fill_up(full.large_items, full.large_combines, kernels::kLargeTileRows);
-  return full;
+  pad(result.small_items, result.small_combines, kernels::kSmallTileRows);
+  pad(result.large_items, result.large_combines, kernels::kLargeTileRows);
+  return result;
 }
 
 }  // namespace pagedinfer

@@ -10,11 +10,11 @@
 namespace pagedinfer {
 namespace {
 
-// One thread copies or converts more slowly than the bus takes it.
+// One thread copies and converts more slowly than the bus transfers.
 constexpr int kMaxThreads = 8;
-constexpr int64_t kWorthAThread = 1 << 20;  // numbers
+constexpr int64_t kNumbersPerThread = 1 << 20;  // at least
 
-// Numbers [first, first + count) of the tensor, row after row, converted.
+// Converts the numbers [first, first + count) of the tensor, counted row by row.
 void gather(const Tensor& host, int64_t first, int64_t count, DType dtype, char* to) {
   while (count > 0) {
     const int64_t row = first / host.cols, column = first % host.cols;
@@ -38,7 +38,7 @@ void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cu
     const int64_t count = std::min(piece, total - first);
     char* const buffer = staging.next();
     const int64_t parts =
-        std::clamp<int64_t>(count / kWorthAThread, 1, std::min(kMaxThreads, cores));
+        std::clamp<int64_t>(count / kNumbersPerThread, 1, std::min(kMaxThreads, cores));
     const auto fill = [&](int64_t part) {
       const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
       gather(host, first + begin, end - begin, dtype, buffer + begin * size_of(dtype));

@@ -5,9 +5,9 @@
 
 namespace pagedinfer {
 
-// Copies rows of a host tensor to the device as `dtype`, without gaps, through `staging`: while
-// the device takes one piece, threads fill the next. All of it is queued when this returns, and
-// `host` is free.
+// Copies a host tensor to the device, converted to `dtype` and without gaps between rows. While the
+// device reads one piece from `staging`, threads fill the next. When this returns, all copies are
+// queued and `host` is no longer read.
 void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cudaStream_t stream);
 
 }  // namespace pagedinfer

@@ -45,8 +45,8 @@ TEST_CASE(
     MESSAGE(surplus << " surplus rows, " << preempted << " preemptions");
     CHECK(surplus > 0);
     const GraphCounts counts = graphs.graph_counts();
-    MESSAGE(counts.queued << " decode steps as they come, " << counts.recorded << " recorded, "
-                          << counts.replayed << " replayed");
+    MESSAGE(counts.eager << " decode steps eager, " << counts.captured << " captured, "
+                         << counts.replayed << " replayed");
     CHECK(counts.replayed > 0);
     CHECK(counts.failed == 0);
   }

@@ -133,13 +133,13 @@ void compare(const LoadedModel& model, DType compute, int seed) {
   CHECK(num_differing == 0);
 
   const GraphCounts none = plain.ops->graph_counts(), counts = graphs.ops->graph_counts();
-  CHECK(none.queued + none.recorded + none.replayed + none.failed == 0);
+  CHECK(none.eager + none.captured + none.replayed + none.failed == 0);
   // The counts leave out steps with prompts.
-  CHECK(counts.queued + counts.recorded + counts.replayed == num_decodes);
+  CHECK(counts.eager + counts.captured + counts.replayed == num_decodes);
   CHECK(counts.failed == 0);
-  CHECK(counts.recorded >= 4);
+  CHECK(counts.captured >= 4);
   CHECK(counts.replayed >= 8);
-  CHECK(counts.queued < num_decodes / 2);
+  CHECK(counts.eager < num_decodes / 2);
 }
 
 TinyModelOptions shape_of_model(int head_dim) {
@@ -188,8 +188,8 @@ TEST_CASE("on a GPU: a step that cannot be captured is queued eagerly") {
   }
   const GraphCounts counts = side.ops->graph_counts();
   CHECK(counts.failed == 1);
-  CHECK(counts.queued == 4);
-  CHECK(counts.recorded == 0);
+  CHECK(counts.eager == 4);
+  CHECK(counts.captured == 0);
 }
 
 }  // namespace pagedinfer

@@ -66,7 +66,7 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
                             max_attention_states(bounds), plan);
     const StepShape own = shape_of(batch, plan);
     CHECK(only_decodes(own) >= decodes);
-    const StepShape shape = decodes ? filled_up(own, bounds) : own;
+    const StepShape shape = decodes ? padded(own, bounds) : own;
     const Packed packed(batch, plan, shape);
     const StepArrays& at = packed.at;
     CHECK(at.size <= max_packed(bounds));

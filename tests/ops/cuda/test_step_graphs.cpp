@@ -17,20 +17,20 @@ enum class Fault { kNone, kBegin, kQueue, kEnd, kLaunch, kLost };
 // A device whose steps are numbers. A graph logs what was captured, once for each launch.
 struct Device {
   std::vector<int> done = {};
-  std::vector<int>* recording = nullptr;
+  std::vector<int>* captured = nullptr;
   std::multiset<const void*> running = {};  // graphs launched since the last wait
   Fault fault = Fault::kNone;
   int num_graphs = 0, num_waits = 0;
   bool broken = false;  // a rule was broken
 
   void queue(int step) {
-    if (recording != nullptr && fault == Fault::kQueue) throw Error("queue");
-    if (recording != nullptr && fault == Fault::kLost) throw DeviceLost("lost");
-    (recording != nullptr ? *recording : done).push_back(step);
+    if (captured != nullptr && fault == Fault::kQueue) throw Error("queue");
+    if (captured != nullptr && fault == Fault::kLost) throw DeviceLost("lost");
+    (captured != nullptr ? *captured : done).push_back(step);
   }
 };
 
-struct Recorder {
+struct Capture {
   struct Content {
     Device& device;
     std::vector<int> steps = {};
@@ -43,30 +43,30 @@ struct Recorder {
   using Graph = std::unique_ptr<Content>;
 
   Device& device;
-  Graph recording = nullptr;
+  Graph captured = nullptr;
 
   void begin() {
     if (device.fault == Fault::kBegin) throw Error("begin");
-    device.broken |= device.recording != nullptr;
-    recording = std::make_unique<Content>(device);
-    device.recording = &recording->steps;
+    device.broken |= device.captured != nullptr;
+    captured = std::make_unique<Content>(device);
+    device.captured = &captured->steps;
   }
   Graph end() {
-    device.broken |= device.recording == nullptr;
-    device.recording = nullptr;
+    device.broken |= device.captured == nullptr;
+    device.captured = nullptr;
     if (device.fault == Fault::kEnd) {
-      recording.reset();
+      captured.reset();
       throw Error("end");
     }
-    return std::move(recording);
+    return std::move(captured);
   }
   void cancel() noexcept {
-    device.broken |= device.recording == nullptr;
-    device.recording = nullptr;
-    recording.reset();
+    device.broken |= device.captured == nullptr;
+    device.captured = nullptr;
+    captured.reset();
   }
   void launch(const Graph& graph) {
-    device.broken |= device.recording != nullptr;
+    device.broken |= device.captured != nullptr;
     if (device.fault == Fault::kLaunch) throw Error("launch");
     device.done.insert(device.done.end(), graph->steps.begin(), graph->steps.end());
     device.running.insert(graph.get());
@@ -79,12 +79,12 @@ struct Recorder {
 
 struct Rig {
   Device device = {};
-  Recorder recorder = {device};
-  StepGraphs<int, int, Recorder> graphs;
+  Capture capture = {device};
+  StepGraphs<int, int, Capture> graphs;
 
   explicit Rig(size_t most) : graphs(most) {}
   int run(int shape) {
-    return graphs.run(shape, recorder, [&] {
+    return graphs.run(shape, capture, [&] {
       device.queue(shape);
       return 10 * shape;
     });
@@ -97,9 +97,9 @@ struct Rig {
     REQUIRE(device.done.size() == done + 1);
     CHECK(device.done.back() == shape);
     const GraphCounts& after = graphs.counts();
-    return after.queued > before.queued       ? 'q'
-           : after.recorded > before.recorded ? 'r'
-           : after.replayed > before.replayed ? 'p'
+    return after.eager > before.eager         ? 'e'
+           : after.captured > before.captured ? 'c'
+           : after.replayed > before.replayed ? 'r'
                                               : '?';
   }
 };
@@ -108,16 +108,16 @@ struct Rig {
 
 TEST_CASE("the second step of a shape is captured, later ones are replayed") {
   Rig rig(8);
-  for (const auto& [shape, way] : {std::pair{1, 'q'},
-                                   {2, 'q'},
+  for (const auto& [shape, way] : {std::pair{1, 'e'},
+                                   {2, 'e'},
+                                   {1, 'c'},
                                    {1, 'r'},
-                                   {1, 'p'},
+                                   {2, 'c'},
+                                   {3, 'e'},
+                                   {1, 'r'},
                                    {2, 'r'},
-                                   {3, 'q'},
-                                   {1, 'p'},
-                                   {2, 'p'},
-                                   {3, 'r'},
-                                   {3, 'p'}}) {
+                                   {3, 'c'},
+                                   {3, 'r'}}) {
     CHECK(rig.way_of(shape) == way);
   }
   CHECK(rig.device.num_graphs == 3);
@@ -128,17 +128,17 @@ TEST_CASE("the second step of a shape is captured, later ones are replayed") {
 TEST_CASE("a step whose graph fails is queued eagerly, and so are all later ones of its shape") {
   for (const Fault fault : {Fault::kBegin, Fault::kQueue, Fault::kEnd, Fault::kLaunch}) {
     Rig rig(8);
-    CHECK(rig.way_of(1) == 'q');
-    CHECK(rig.way_of(2) == 'q');
+    CHECK(rig.way_of(1) == 'e');
+    CHECK(rig.way_of(2) == 'e');
     rig.device.fault = fault;
-    CHECK(rig.way_of(1) == 'q');
+    CHECK(rig.way_of(1) == 'e');
     CHECK(rig.graphs.counts().failed == 1);
     rig.device.fault = Fault::kNone;
-    CHECK(rig.way_of(1) == 'q');
-    CHECK(rig.way_of(2) == 'r');
+    CHECK(rig.way_of(1) == 'e');
+    CHECK(rig.way_of(2) == 'c');
     CHECK(rig.device.num_graphs == 1);
     rig.device.fault = Fault::kLaunch;
-    CHECK(rig.way_of(2) == 'q');
+    CHECK(rig.way_of(2) == 'e');
     CHECK(rig.device.num_graphs == 0);
     CHECK(rig.graphs.counts().failed == 2);
     CHECK(!rig.device.broken);
@@ -149,8 +149,8 @@ TEST_CASE("after several failures no graph is tried any more") {
   Rig rig(1000);
   rig.device.fault = Fault::kEnd;
   for (int shape = 0; shape < 100; ++shape) {
-    CHECK(rig.way_of(shape) == 'q');
-    CHECK(rig.way_of(shape) == 'q');
+    CHECK(rig.way_of(shape) == 'e');
+    CHECK(rig.way_of(shape) == 'e');
   }
   CHECK(rig.graphs.counts().failed <= 10);
 }
@@ -160,22 +160,22 @@ TEST_CASE("a device that is lost during a capture is reported at once") {
   rig.run(1);
   rig.device.fault = Fault::kLost;
   CHECK_THROWS_AS(rig.run(1), DeviceLost);
-  CHECK(rig.device.recording == nullptr);
+  CHECK(rig.device.captured == nullptr);
   CHECK(rig.device.done.size() == 1);
 }
 
 TEST_CASE("a step that fails without a graph throws, and its shape counts as new") {
   Device device;
-  Recorder recorder{device};
-  StepGraphs<int, int, Recorder> graphs(4);
+  Capture capture{device};
+  StepGraphs<int, int, Capture> graphs(4);
   const auto fail = [&]() -> int { throw Error("a step"); };
   const auto succeed = [&] { return 5; };
-  CHECK_THROWS_AS(graphs.run(1, recorder, fail), Error);
-  CHECK(graphs.run(1, recorder, succeed) == 5);
-  CHECK(graphs.counts().recorded == 0);
-  CHECK_THROWS_AS(graphs.run(1, recorder, fail), Error);  // twice: captured and eagerly
-  CHECK(device.recording == nullptr);
-  CHECK(graphs.run(1, recorder, succeed) == 5);
+  CHECK_THROWS_AS(graphs.run(1, capture, fail), Error);
+  CHECK(graphs.run(1, capture, succeed) == 5);
+  CHECK(graphs.counts().captured == 0);
+  CHECK_THROWS_AS(graphs.run(1, capture, fail), Error);  // twice: captured and eagerly
+  CHECK(device.captured == nullptr);
+  CHECK(graphs.run(1, capture, succeed) == 5);
 }
 
 TEST_CASE("the most recently used shapes are kept, and no graph is destroyed while it may run") {
@@ -194,7 +194,7 @@ TEST_CASE("the most recently used shapes are kept, and no graph is destroyed whi
       } else if (kept.size() == most) {
         kept.erase(kept.begin());
       }
-      CHECK(rig.way_of(shape) == (entry.second == 0 ? 'q' : entry.second == 1 ? 'r' : 'p'));
+      CHECK(rig.way_of(shape) == (entry.second == 0 ? 'e' : entry.second == 1 ? 'c' : 'r'));
       kept.emplace_back(shape, entry.second + 1);
       CHECK(rig.graphs.num_shapes() == kept.size());
       CHECK(rig.device.num_graphs ==

@@ -89,7 +89,7 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
       kernels::plan_attention(batch.query_starts, batch.positions, spec.heads / spec.kv_heads,
                               max_attention_states(bounds), plan);
       StepShape shape = shape_of(batch, plan);
-      if (decodes) shape = filled_up(shape, bounds);
+      if (decodes) shape = padded(shape, bounds);
       const int64_t array_bytes = 4 * lay_out(shape).size;
       CHECK(array_bytes <= planned.arrays);
       REQUIRE(arena.take_step(array_bytes).has_value());

@@ -59,7 +59,7 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
                                .head_dim = 64};
     const StepShape own = shape_for(random_decodes(random, bounds), bounds);
     REQUIRE(only_decodes(own));
-    const StepShape full = filled_up(own, bounds);
+    const StepShape full = padded(own, bounds);
     CHECK(full.tokens >= own.tokens);
     CHECK(full.tokens <= std::min(bounds.tokens, bounds.sequences));
     CHECK(full.sequences == full.tokens);
@@ -111,7 +111,7 @@ TEST_CASE("sequences that grow change the shape rarely") {
         batch.context_lens.push_back(position + 1);
         batch.max_blocks = std::max(batch.max_blocks, position / bounds.block_size + 1);
       }
-      shapes.insert(filled_up(shape_for(batch, bounds), bounds));
+      shapes.insert(padded(shape_for(batch, bounds), bounds));
     }
     CAPTURE(sequences);
     CHECK(shapes.size() <= 30);

@@ -4,14 +4,13 @@
 
 namespace pagedinfer {
 
-// The Recorder of StepGraphs for a stream: CUDA's stream capture. Other threads may go on using
-// CUDA meanwhile.
-class GraphRecorder {
+// The Capture of StepGraphs: CUDA's stream capture. Other threads may use CUDA during a capture.
+class GraphCapture {
  public:
   using Graph = CudaOwner<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-  // The stream outlives it.
-  explicit GraphRecorder(cudaStream_t stream) : stream_(stream) {}
+  // REQUIRES: the stream outlives it.
+  explicit GraphCapture(cudaStream_t stream) : stream_(stream) {}
 
   void begin();
   Graph end();
