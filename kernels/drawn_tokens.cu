@@ -1,4 +1,4 @@
-// A thread has one token. Bound by the launch: a few kilobytes.
+// A thread handles one token. Bound by the launch: a step has a few kilobytes of tokens.
 #include "kernels/common.cuh"
 #include "kernels/drawn_tokens.h"
 

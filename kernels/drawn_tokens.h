@@ -1,5 +1,4 @@
-// Tokens of a step that the host has not seen: -1 - r stands for what the step before drew from
-// row r of its logits.
+// Placeholder tokens (core/batch.h): -1 - r stands for the token that the step before drew from row r.
 #pragma once
 
 #include "kernels/host_device.h"
@@ -7,14 +6,15 @@
 
 namespace pagedinfer::kernels {
 
-// 0, which every model has, where nothing could be drawn. `drawn` may be null for a known token.
+// The token itself or, for a placeholder, the token that was drawn; 0, which every vocabulary has, if
+// none was. `drawn` may be null if no token is a placeholder.
 KERNEL_HD constexpr int32_t resolved_token(int32_t token, const int32_t* drawn) {
   if (token >= 0) return token;
   const int32_t found = drawn[-1 - token];
   return found < 0 ? 0 : found;
 }
 
-// Puts in the place of each token the one that it stands for.
+// Replaces each placeholder token by the token that it stands for.
 struct ResolveTokensArgs {
   int32_t* tokens;       // (count)
   const int32_t* drawn;  // by row

@@ -34,16 +34,16 @@ struct SamplingParams {
   std::vector<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
 
   int max_tokens = 256;
-  int min_tokens = 0;       // no end before that many, by a stop string neither
-  LengthFloor floor = {};   // used if min_tokens is not given
+  int min_tokens = 0;       // before it neither a token nor a stop string ends the completion
+  LengthFloor floor = {};   // applies if min_tokens is not given
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_token_ids = {};
-  bool keep_stop = false;    // what it stops at, a text or a token's, is part of the text
-  bool skip_special = true;  // special tokens are not part of it; else as they are spelt
+  bool keep_stop = false;    // the stop string or token is part of the text
+  bool skip_special = true;  // the text leaves out special tokens
 };
 
-// The form of an input line; it is answered in the same form.
+// The format of an input line. The output record has the same format.
 enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion, kOpenAiChat };
 
 // Where a record came from, carried unchanged from the input line to the output record.

@@ -13,57 +13,61 @@ namespace pagedinfer {
 struct AttentionArgs {
   int heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 0.0f;
-  int window = 0;  // keys a query sees, its own included; 0 = all
+  int window = 0;  // number of keys that a query sees, its own included; 0 = all
 };
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
-// The norms of each head's q and k, where a model has them.
+// The weights of the norms of q and k, for models that normalize each head.
 struct HeadNorms {
   Tensor q = {}, k = {};  // (1, head_dim), or empty
   float offset = 0.0f, eps = 0.0f;
 };
 
-// One of the products that share an input: out = x weight^T.
+// One of several products with the same input x: out = x * weight^T.
 struct Product {
   Tensor weight;  // (out.cols, x.cols)
   Tensor out;     // (x.rows, weight.rows)
 };
 
-// Queues work on a device in the order of the calls. Only add, rope and rms_norm may work in place.
-// An operation that others can be put together from has a body here, which does that: a backend
-// that does not know it is right, and may be faster with a body of its own.
+// Queues operations on a device, which runs them in the order of the calls. Outputs may not overlap
+// inputs, except that add, rope and rms_norm work in place. Operations that others can replace have
+// a default body here: a backend without its own is correct, and may be faster with it.
 class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
 
   // out[i] = table[tokens[i]] * scale
   virtual void embed(Tensor table, Tensor tokens, float scale, Tensor out) = 0;
-  // Normalizes every run of weight.cols elements, then scales by weight + offset. A weight as
-  // wide as x gives a layer norm; one head wide, a per-head norm (RMSNorm: Zhang and Sennrich
-  // 2019).
+  // RMSNorm (Zhang and Sennrich 2019) of every run of weight.cols elements r of a row:
+  // out = r / sqrt(mean(r^2) + eps) * (weight + offset). A weight as wide as x normalizes rows; a
+  // weight as wide as a head normalizes heads.
   virtual void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) = 0;
   virtual void add(Tensor x, Tensor y) = 0;  // x += y
-  // x += y, then out = the norm of x.
+  // x += y, then out = rms_norm(x).
   virtual void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps, Tensor out);
-  // Adds the one row of `bias`, of the activation type, to every row of x.
+  // Adds `bias`, one row of the activation type, to every row of x.
   virtual void add_bias(Tensor x, Tensor bias);
+  // Computes all products with the input x.
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
   // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq.
   virtual void rope_table(Tensor positions, Tensor inv_freq, Tensor out) = 0;
-  // Rotates the pairs (i, i + half) of every head, of 2 * half = table.cols elements (rotary
-  // position embedding: Su et al. 2021).
+  // Rotary position embedding (Su et al. 2021): rotates the pairs (i, i + half) of every head,
+  // where a head has 2 * half = table.cols elements.
   virtual void rope(Tensor x, Tensor table) = 0;
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
+  // Writes row i of k and v to cache position slot_mapping[i].
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
-  // What happens to q, k and v between their product and attention(): the norms of the heads,
-  // rope(), write_kv(). What k holds afterwards is undefined.
+  // Everything between the products of q, k and v and attention(): the norms of the heads, rope()
+  // on q and k, write_kv(). The contents of k are undefined afterwards.
   virtual void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                    Tensor rope_table, Tensor slot_mapping, KvLayer cache);
-  // Causal by position, over the block table, a row of heads * head_dim per token.
+  // Causal attention of every token of the batch over the cached positions of its sequence; q and
+  // out are (num_tokens, heads * head_dim).
   virtual void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                          Tensor out) = 0;
+  // out[i] = x[indices[i]]
   virtual void gather_rows(Tensor x, Tensor indices, Tensor out) = 0;
 };
 

@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// A Batch copied to where the backend can read it; int32 columns. No token stands for another.
+// A Batch in memory that the device can read: columns of int32. Placeholder tokens are replaced.
 struct BatchView {
   Tensor tokens, positions, slot_mapping, query_starts, context_lens, block_table, logit_tokens;
   int max_blocks = 0;

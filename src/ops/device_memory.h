@@ -1,4 +1,4 @@
-// What lives on a device longer than a step, and how much memory a run takes of it.
+// The memory of a device: tensors that live longer than a step, and sizes for the memory plan.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace pagedinfer {
 // The largest sizes that any step of a run has.
 struct StepBounds {
   int64_t tokens = 0, sequences = 0;
-  int64_t widest_input = 0;  // columns of what a product reads
+  int64_t widest_input = 0;  // columns of the widest input of a product
   int64_t vocab = 0;
-  int64_t context = 0;  // positions that a sequence sees
+  int64_t context = 0;  // positions of the longest sequence
   int block_size = 1;
   int heads = 0, kv_heads = 0, head_dim = 0;
 };
@@ -29,12 +29,12 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   virtual Tensor allocate(DType dtype, int64_t rows, int64_t cols) = 0;  // zeros
-  // A matrix of the file as the device's Arithmetic can use it, converted to `dtype` if it has
-  // another one. May be a view: `host` must outlive the DeviceMemory.
+  // Makes a matrix of the checkpoint available to the device's Arithmetic, converted to `dtype`.
+  // The result may be a view of `host`, which must outlive the DeviceMemory.
   virtual Tensor upload(Tensor host, DType dtype) = 0;
   virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
 
-  // The types to upload a product's matrix and a bias in when products are computed in `compute`.
+  // The types in which to upload matrices and biases if products are computed in `compute`.
   virtual DType matrix_type(DType of_file, DType compute) const {
     return compute == DType::kF32 ? of_file : compute;
   }

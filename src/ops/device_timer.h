@@ -1,4 +1,4 @@
-// How a device is timed without waiting for it.
+// Timing a device without waiting for it.
 #pragma once
 
 #include <deque>
@@ -9,19 +9,19 @@
 
 namespace pagedinfer {
 
-// Marks among the work that is queued on a device, and the seconds between them.
+// Places marks in the queue of a device and measures the seconds between them.
 class DeviceTimer {
  public:
   virtual ~DeviceTimer() = default;
 
-  // A mark behind all work that has been queued. Waits for nothing.
+  // Queues a mark after all work queued so far. Does not wait.
   virtual void mark() = 0;
-  // Of each of the oldest marks not yet taken: the seconds since the one before it, 0 for the
-  // first of all. Waits where the device is not past them yet.
+  // Removes the seconds.size() oldest marks. For each it stores the seconds since the previous
+  // mark, 0 for the first mark of all. Waits until the device has passed them.
   virtual void take(std::span<double> seconds) = 0;
 };
 
-// For a device whose work is done when a call returns. `clock` gives seconds.
+// For a device whose work is done when a call returns. `clock` returns seconds.
 class ClockTimer final : public DeviceTimer {
  public:
   explicit ClockTimer(std::function<double()> clock) : clock_(std::move(clock)) {}
@@ -32,7 +32,7 @@ class ClockTimer final : public DeviceTimer {
  private:
   std::function<double()> clock_;
   std::deque<double> marks_;
-  std::optional<double> last_;  // of those that were taken
+  std::optional<double> last_;  // the last mark that was taken
 };
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-// The one list of all operations outside the backends: what each is called in a profile, and its
+// The only list of all operations outside the backends: the name of each in a profile, and its
 // work.
 #include "ops/intercept.h"
 

@@ -9,16 +9,17 @@
 
 namespace pagedinfer {
 
-// Stands between a caller and an Arithmetic.
+// Callbacks around the operations of an Arithmetic.
 struct Interceptor {
-  // Called in place of every operation, which `queue` queues.
+  // Called instead of each operation; `queue` queues the operation.
   std::function<void(const OpName&, const OpWork&, const std::function<void()>& queue)> around;
-  // Of the step in hand, by attention's window. Needed by who looks at the work of attention.
+  // The keys of the current step for attention with this window. Without it the work of attention
+  // is not counted.
   std::function<AttendedKeys(int window)> attended_keys = [](int) { return AttendedKeys(); };
 };
 
-// `arithmetic`, each of its operations handed to the interceptor. REQUIRES: `arithmetic` outlives
-// what is returned.
+// Returns an Arithmetic that passes each operation of `arithmetic` to the interceptor. REQUIRES:
+// `arithmetic` outlives it.
 std::unique_ptr<Arithmetic> intercept(Arithmetic& arithmetic, Interceptor interceptor);
 
 }  // namespace pagedinfer

@@ -4,8 +4,8 @@
 
 namespace pagedinfer {
 
-// One layer's cache. Its layout is the backend's business: made by DeviceMemory::allocate_kv(),
-// read and written by the Arithmetic of the same device.
+// The cache of one layer. Its layout is private to the backend: DeviceMemory::allocate_kv() makes
+// it, and only the Arithmetic of the same device reads and writes it.
 struct KvLayer {
   Tensor k, v;
   int kv_heads = 0, head_dim = 0;

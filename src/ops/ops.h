@@ -9,7 +9,7 @@
 
 namespace pagedinfer {
 
-// A device, as a backend implements it. Who needs a part of it takes that part.
+// A device: the four interfaces that a backend implements. Code that needs one takes only that one.
 class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public Timing {
  public:
   // "cpu (avx512, 2 threads)": for the statistics.

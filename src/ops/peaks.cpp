@@ -11,10 +11,10 @@
 namespace pagedinfer {
 namespace {
 
-constexpr double kSeconds = 0.1;  // for each of the two
+constexpr double kSeconds = 0.1;  // for copies and for products each
 constexpr int kRounds = 3;        // at least
 
-// Numbers from -1 to 1 that are as random as weights: equal ones would be multiplied faster.
+// Random numbers from -1 to 1, because a device multiplies equal numbers faster.
 std::vector<char> random_matrix(DType dtype, int64_t rows, int64_t cols) {
   std::vector<char> bytes(static_cast<size_t>(rows * cols * size_of(dtype)));
   uint64_t random = 1;
@@ -34,7 +34,7 @@ std::vector<char> random_matrix(DType dtype, int64_t rows, int64_t cols) {
 }
 
 double fastest(DeviceTimer& timer, const std::function<void()>& work) {
-  work();  // what happens at the first time only
+  work();  // the first call initializes
   double best = std::numeric_limits<double>::infinity(), spent = 0;
   for (int round = 0; round < kRounds || spent < kSeconds; ++round) {
     double seconds[2];

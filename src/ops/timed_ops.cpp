@@ -23,7 +23,7 @@ Tensor TimedOps::scratch(DType dtype, int64_t rows, int64_t cols) {
   return steps_.scratch(dtype, rows, cols);
 }
 
-// The first step of a shape is not replayed in any case, so the second is the first to be timed.
+// The first step of a shape is never replayed, so timing by operation begins with the second.
 Tensor TimedOps::run(const BatchView& batch, const std::function<Tensor()>& queue) {
   if (!steps_.may_replay() || num_replayable_++ % kTimedEvery == 1) return queue();
   struct Piece {
@@ -40,13 +40,13 @@ Tensor TimedOps::run(const BatchView& batch, const std::function<Tensor()>& queu
   return out;
 }
 
-// What ends here is time without an operation.
+// Ends an interval without an operation.
 void TimedOps::mark_gap() {
   timer_.mark();
   pending_.back().marks.push_back(false);
 }
 
-// The operation that ends here began where the one before it ended.
+// Ends an operation, which began where the previous interval ended.
 void TimedOps::mark(const OpName& name, const OpWork& work) {
   if (in_one_piece_) return;
   timer_.mark();
@@ -70,7 +70,7 @@ BatchView TimedOps::stage(const Batch& batch) {
   return view;
 }
 
-// Layers of one window attend to the same keys.
+// Computed once per window: layers with the same window attend to the same keys.
 AttendedKeys TimedOps::keys_of(int window) {
   auto found = std::ranges::find(keys_, window, &std::pair<int, AttendedKeys>::first);
   if (found == keys_.end()) {
@@ -93,7 +93,7 @@ void TimedOps::collect(Ticket ticket, std::span<TokenId> out) {
   take_times(ticket);
 }
 
-// The device is past what was queued up to this sample().
+// REQUIRES: the device has finished the work up to this sample().
 void TimedOps::take_times(Ticket ticket) {
   const auto last = std::ranges::find(pending_, ticket, &Pending::ticket);
   if (last == pending_.end()) return;

@@ -14,17 +14,16 @@
 
 namespace pagedinfer {
 
-// Times the steps of a device, on its own time, without waiting for it: their arithmetic has to go
-// through arithmetic(). Changes nothing that is computed. Steps that the device may replay are
-// timed as one piece, but every kTimedEvery-th: that one is queued as it comes, with each of its
-// operations timed.
+// Times the steps of a device by its own clock and without waiting for it. Their arithmetic must go
+// through arithmetic(). Results do not change. A step that the device may replay is timed as one
+// operation, except that every kTimedEvery-th is queued eagerly with each operation timed.
 class TimedOps final : public StepProtocol {
  public:
   static constexpr int kTimedEvery = 16;
 
-  // `done` is given every step, in order, once the device is known to be past it: when the tokens
-  // of it or of a later one are collected. A step of which a call threw is given as far as it came.
-  // REQUIRES: all of one device, which outlives this.
+  // Calls done(step) for every step, in order, once the device has finished it: when the tokens of
+  // the step or of a later one are collected. A step of which a call threw is reported up to that
+  // call. REQUIRES: all arguments belong to one device and outlive this.
   TimedOps(StepProtocol& steps, Arithmetic& arithmetic, DeviceTimer& timer,
            std::function<void(const TimedStep&)> done);
   TimedOps(const TimedOps&) = delete;
@@ -32,7 +31,7 @@ class TimedOps final : public StepProtocol {
 
   Arithmetic& arithmetic() { return *arithmetic_; }
 
-  // There is nothing to do until the next step: no gap in front of it.
+  // The engine has no work until the next step, which then has no gap.
   void idle() { worked_ = false; }
 
   BatchView stage(const Batch& batch) override;
@@ -44,10 +43,10 @@ class TimedOps final : public StepProtocol {
   void collect(Ticket ticket, std::span<TokenId> out) override;
 
  private:
-  // The step's times are known when its marks are taken: one for each of `marks`.
+  // A step whose marks have not been taken.
   struct Pending {
     TimedStep step = {};
-    std::vector<bool> marks = {};  // whether an operation lies before it
+    std::vector<bool> marks = {};  // by mark: whether it ends an operation
     Ticket ticket = 0;             // of its sample(), if there was one
   };
 
@@ -63,7 +62,7 @@ class TimedOps final : public StepProtocol {
 
   int64_t num_replayable_ = 0;  // steps
   bool in_one_piece_ = false;   // the operations being queued are timed together
-  bool worked_ = false;         // there has been a step, and nothing but work since
+  bool worked_ = false;         // there was a step, and no idle() since
   Batch batch_ = {};            // the last one staged: query_starts and context_lens
   std::vector<std::pair<int, AttendedKeys>> keys_ = {};  // its keys, by window
   std::deque<Pending> pending_ = {};

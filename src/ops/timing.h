@@ -1,4 +1,4 @@
-// How fast a device is, and how long its work takes.
+// Measures how long the work of a device takes.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ class Timing {
  public:
   virtual ~Timing() = default;
 
-  // Marks among the device's work. `clock` gives seconds, for a device without a clock of its own.
-  // The Timing outlives the timer.
+  // A timer for the device's queue. `clock` returns seconds; devices with a clock of their own
+  // ignore it. REQUIRES: the Timing outlives the timer.
   virtual std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock);
   // to = from, as fast as the device can: its peak is measured by this. REQUIRES: of one shape and
   // type, without room between rows.

@@ -13,7 +13,7 @@
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/denormals.h"
-#include "ops/cpu/isa.h"
+#include "ops/cpu/kernels.h"
 
 namespace pagedinfer {
 

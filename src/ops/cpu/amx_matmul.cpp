@@ -1,7 +1,5 @@
 // Compiled for AVX-512. The tile instructions are inline assembly, so that the number of a tile can
 // be a template argument.
-#include "ops/cpu/amx_matmul.h"
-
 #include "ops/cpu/amx_kernel.h"
 
 namespace pagedinfer {

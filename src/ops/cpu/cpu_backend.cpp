@@ -8,13 +8,12 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "ops/cpu/denormals.h"
-#include "ops/cpu/isa.h"
 
 namespace pagedinfer {
 
 namespace {
 
-// y = the n numbers from column `first` of row i, as float32.
+// Converts the n numbers from column `first` of row i to float32.
 void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
   switch (x.dtype) {
     case DType::kF32: std::copy_n(x.row<float>(i) + first, n, y); return;
@@ -25,7 +24,7 @@ void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, in
   CHECK(false);
 }
 
-// The first n elements of a row of the cache, and zeros up to its end.
+// Writes n numbers to a row of the cache, in its type, and zeros to the rest of the row.
 void round_row(const Kernels& kernels, const float* x, int n, const Tensor& cache, char* row) {
   const size_t bytes = n * size_of(cache.dtype);
   if (cache.dtype == DType::kF32) {
@@ -36,7 +35,7 @@ void round_row(const Kernels& kernels, const float* x, int n, const Tensor& cach
   std::memset(row + bytes, 0, cache.cols * size_of(cache.dtype) - bytes);
 }
 
-// Of one row, head by head or as a whole.
+// RMSNorm of one row, as a whole or head by head.
 void norm_row(const Kernels& kernels, const float* x, const Tensor& weight, float offset, float eps,
               int64_t cols, float* out) {
   for (int64_t c = 0; c < cols; c += weight.cols) {
@@ -44,14 +43,14 @@ void norm_row(const Kernels& kernels, const float* x, const Tensor& weight, floa
   }
 }
 
-// By row i of the table.
+// Rotates the heads of one row by the angles in row i of the table.
 void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t cols, float* x) {
   const int64_t half = table.cols / 2;
   const float* const cos = table.row<float>(i);
   for (int64_t c = 0; c < cols; c += table.cols) kernels.rope(x + c, cos, cos + half, half);
 }
 
-// One token's keys and values, into a slot of every head.
+// Writes the keys and values of one token to a slot, for every head.
 void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
                int64_t slot) {
   const int64_t row_bytes = cache.k.cols * size_of(cache.k.dtype), num_dwords = row_bytes / 4;
@@ -136,8 +135,9 @@ int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_di
   return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
 }
 
-// Memory is taken as it is needed. A run begins with the first positions of its cache: as many as
-// a step of the usual size fills. Where a step may hold a whole prompt of any length, few do.
+// Memory is allocated on demand, so nothing is reserved. A run first fills the beginning of its
+// cache; as many positions as a step of usual size has are faulted in ahead. If steps may be larger
+// because prompts are not cut, few steps are.
 void CpuBackend::reserve(const StepBounds& bounds, int64_t, int64_t) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
@@ -171,9 +171,9 @@ BatchView CpuBackend::stage(const Batch& batch) {
 
 template <class F>
 void CpuBackend::for_rows(int64_t rows, int64_t floats, const F& f) {
-  constexpr int64_t kWorthAThread = 32768;
-  const int64_t ranges =
-      std::clamp<int64_t>(floats / kWorthAThread, 1, std::min<int64_t>(rows, pool_.num_threads()));
+  constexpr int64_t kFloatsPerThread = 32768;  // at least
+  const int64_t ranges = std::clamp<int64_t>(floats / kFloatsPerThread, 1,
+                                             std::min<int64_t>(rows, pool_.num_threads()));
   if (rows == 0) return;
   pool_.parallel_for(static_cast<int>(ranges), [&](int range, int) {
     f(rows * range / ranges, rows * (range + 1) / ranges);
@@ -263,7 +263,7 @@ void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache
   });
 }
 
-// In one pass, so that a row is still near when the next thing happens to it.
+// In one pass, so that a row stays in the cache between its operations.
 void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   CHECK(q.cols % rope_table.cols == 0 && k.cols % rope_table.cols == 0);

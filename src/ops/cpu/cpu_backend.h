@@ -13,7 +13,7 @@
 
 namespace pagedinfer {
 
-// The Ops of make_cpu_ops(). Activations are float32; kv_layout.h says how the cache looks.
+// The Ops of make_cpu_ops(). Activations are float32; kv_layout.h is the layout of the cache.
 class CpuBackend final : public Ops {
  public:
   explicit CpuBackend(const CpuOptions& options);
@@ -49,13 +49,9 @@ class CpuBackend final : public Ops {
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
   void collect(Ticket ticket, std::span<TokenId> out) override { drawn_.collect(ticket, out); }
 
-  // The most bytes of scratch() and stage() that one step took.
-  int64_t max_scratch_used() const { return scratch_.max_used(); }
-  int64_t workspace_used() const { return packed_.size(); }
-
  private:
-  // Calls f(first, last) for ranges that make up [0, rows), on several threads where the
-  // floats that are touched are worth their waking.
+  // Calls f(first, last) for disjoint ranges that cover [0, rows), in parallel if at least 65,536
+  // floats are touched.
   template <class F>
   void for_rows(int64_t rows, int64_t floats, const F& f);
 

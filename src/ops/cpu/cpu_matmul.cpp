@@ -1,9 +1,8 @@
-// Arithmetic::matmul on the CPU: the input is packed once, then all its products are one list of
-// tasks.
+// Arithmetic::matmul on the CPU: packs the input once, then divides all its products into one list
+// of tasks.
 #include <algorithm>
 
 #include "core/check.h"
-#include "ops/cpu/amx_matmul.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/denormals.h"
 
@@ -11,9 +10,9 @@ namespace pagedinfer {
 
 namespace {
 
-int divide_up(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
+int ceil_div(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
-// Enough for every ProductKernels.
+// Bytes of the packed input, enough for each of the ProductKernels.
 int64_t packed_bytes(int64_t num_rows, int64_t k) {
   return 4 * ((num_rows + 15) / 16 * 16) * ((k + 255) / 256 * 256);
 }
@@ -32,20 +31,20 @@ const ProductKernels& product_of(const CpuOptions& options, const Kernels& kerne
   CHECK(false);
 }
 
-// How the outputs and rows of a call are cut into tasks: a few for each thread, so that all end
-// together, but large ones, since each starts with weights that nobody asked for ahead of time.
-struct Cut {
-  int outputs, rows;  // of a task
+// The size of a task. There are several tasks per thread, so that all threads end at about the same
+// time, but they are large, because the first weights of each task have not been prefetched.
+struct TaskSize {
+  int outputs, rows;
 };
-Cut cut(int num_threads, int64_t outputs, int num_rows) {
+TaskSize task_size(int num_threads, int64_t outputs, int num_rows) {
   constexpr int kMinOutputs = 32, kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kTasksPerThread;
   const int size =
-      std::min(kMaxOutputs, divide_up(divide_up(outputs, tasks), kMinOutputs) * kMinOutputs);
+      std::min(kMaxOutputs, ceil_div(ceil_div(outputs, tasks), kMinOutputs) * kMinOutputs);
   const int row_parts =
-      std::min(divide_up(num_rows, kMinRows), std::max(1, tasks / divide_up(outputs, size)));
-  return {size, divide_up(divide_up(num_rows, row_parts), kPackedRows) * kPackedRows};
+      std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / ceil_div(outputs, size)));
+  return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
 }
 
 }  // namespace
@@ -69,20 +68,20 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   const ProductKernels& kernels = product_of(options_, kernels_, type);
 
   if (packed_.size() < packed_bytes(rows, k)) {
-    packed_ = HostMemory();  // first: two of them need not fit
+    packed_ = HostMemory();  // released first: both may not fit
     packed_ = HostMemory(packed_bytes(rows, k), "the input of a product");
   }
-  constexpr int kMinPacked = 1 << 16;  // numbers worth a second thread
-  const int pack_rows = divide_up(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
-  pool_.parallel_for(divide_up(rows, pack_rows), [&](int task, int) {
+  constexpr int kMinPacked = 1 << 16;  // numbers per thread
+  const int pack_rows = ceil_div(std::max(1, kMinPacked / k), kPackedRows) * kPackedRows;
+  pool_.parallel_for(ceil_div(rows, pack_rows), [&](int task, int) {
     const int first = task * pack_rows, last = std::min(rows, first + pack_rows);
     kernels.pack({x.row<float>(0), x.stride, rows, k, first, last, packed_.data()});
   });
 
-  constexpr int64_t kMinWork = 1 << 18;  // multiplications worth a second thread
+  constexpr int64_t kMinWork = 1 << 18;  // multiplications that justify several threads
   const int num_threads = outputs * rows * k < kMinWork ? 1 : pool_.num_threads();
-  const Cut size = cut(num_threads, outputs, rows);
-  const int row_parts = divide_up(rows, size.rows);
+  const TaskSize size = task_size(num_threads, outputs, rows);
+  const int row_parts = ceil_div(rows, size.rows);
   const auto multiply = [&](const Product& product, int task) {
     const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;
     const int64_t last = std::min<int64_t>(product.weight.rows, first + size.outputs);
@@ -104,7 +103,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
     return;
   }
   const auto tasks_of = [&](const Product& product) {
-    return divide_up(product.weight.rows, size.outputs) * row_parts;
+    return ceil_div(product.weight.rows, size.outputs) * row_parts;
   };
   int tasks = 0;
   for (const Product& product : products) tasks += tasks_of(product);

@@ -8,23 +8,24 @@
 
 namespace pagedinfer {
 
-// The tokens of the latest two sample(), and what stands for them in the step behind.
+// The tokens of the latest two sample(), and the values of placeholder tokens.
 class DrawnTokens {
  public:
-  // Where the next sample() puts its tokens, until add() says that they are there.
+  // Room for the tokens of the next sample(); add() then makes them the latest.
   std::span<TokenId> next(size_t count);
   StepProtocol::Ticket add() { return ++latest_; }
 
   void collect(StepProtocol::Ticket ticket, std::span<TokenId> out) const;
 
-  // The token itself, or the one that the latest sample() drew and that it stands for.
+  // The token itself or, for a placeholder, the token that the latest sample() drew; 0 if it drew
+  // none.
   TokenId resolve(TokenId token) const;
-  // The rows with their tokens resolved, until the next call.
+  // The rows with placeholder tokens replaced, valid until the next call.
   std::span<const SampleRow> resolve(std::span<const SampleRow> rows);
 
  private:
   StepProtocol::Ticket latest_ = 0;
-  std::array<std::vector<TokenId>, 2> tokens_ = {};  // in turn
+  std::array<std::vector<TokenId>, 2> tokens_ = {};  // alternately
   std::vector<SampleRow> rows_ = {};
   std::vector<std::vector<TokenId>> generated_ = {};
 };

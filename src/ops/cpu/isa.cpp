@@ -1,8 +1,9 @@
-#include "ops/cpu/isa.h"
-
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/kernels.h"
 
 namespace pagedinfer {
 

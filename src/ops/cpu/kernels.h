@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "core/cpu_isa.h"
 #include "ops/cpu/bf16.h"
 
 namespace pagedinfer {
@@ -103,5 +104,10 @@ struct Kernels {
 };
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
+// The product of numbers rounded to bfloat16 for processors with AMX: the bits of product_bf16.
+extern const ProductKernels kAmxProduct;
+
+// The kernels of an instruction set. AMX has only a product of its own, the rest is AVX-512's.
+const Kernels& kernels_of(CpuIsa isa);
 
 }  // namespace pagedinfer
