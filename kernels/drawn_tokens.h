@@ -1,4 +1,5 @@
-// Placeholder tokens (core/batch.h): -1 - r stands for the token that the step before drew from row r.
+// Placeholder tokens (core/batch.h): -1 - r stands for the token that the step before drew from row
+// r.
 #pragma once
 
 #include "kernels/host_device.h"
@@ -6,8 +7,8 @@
 
 namespace pagedinfer::kernels {
 
-// The token itself or, for a placeholder, the token that was drawn; 0, which every vocabulary has, if
-// none was. `drawn` may be null if no token is a placeholder.
+// The token itself or, for a placeholder, the token that was drawn; 0, which every vocabulary has,
+// if none was. `drawn` may be null if no token is a placeholder.
 KERNEL_HD constexpr int32_t resolved_token(int32_t token, const int32_t* drawn) {
   if (token >= 0) return token;
   const int32_t found = drawn[-1 - token];

@@ -83,7 +83,7 @@ void wake(int first, int end, Waits which) {
     ready.push_back(i);
   }
 }
-// Threads that have ended do not take part.
+// Releases the barrier if all threads of the block that still run wait at it.
 void wake_block() {
   if (at_barrier == 0 || at_barrier < live) return;
   at_barrier = 0;

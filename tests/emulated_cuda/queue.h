@@ -72,7 +72,7 @@ cudaError_t enqueue(cudaStream_t stream, Item item);
 
 // Returns the error, after storing it for cudaGetLastError().
 cudaError_t answer(cudaError_t error);
-// The error that a call which queues or waits returns before it does anything.
+// Every call that queues or waits begins with this and returns the error, if there is one.
 cudaError_t enter();
 
 // Runs a random number of queued items, perhaps none.

@@ -1,4 +1,4 @@
-// The program as its users see it: files and flags in; records, words and an exit code out.
+// Runs the program as a user does: files and flags in; records, messages and an exit code out.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -17,16 +17,16 @@ namespace pagedinfer {
 
 using Words = std::vector<std::string>;
 
-// A line of JSON. Values are asked for by JSON pointers such as "/error/code".
+// A line of JSON, whose values are read by JSON pointers such as "/error/code".
 class Json {
  public:
-  // REQUIREs that the line is JSON.
+  // Fails the test case unless the line is JSON.
   explicit Json(std::string_view line);
 
   bool has(std::string_view pointer) const;
   // The value as JSON, "absent" if there is none.
   std::string operator[](std::string_view pointer) const;
-  // The value, which must be of that type.
+  // The value; fails the test case unless it has the type.
   std::string text(std::string_view pointer) const;
   int64_t integer(std::string_view pointer) const;
   double number(std::string_view pointer) const;
@@ -35,23 +35,23 @@ class Json {
 
  private:
   std::string line_;
-  std::unique_ptr<simdjson::dom::parser> parser_;  // what root_ points into
+  std::unique_ptr<simdjson::dom::parser> parser_;  // owns what root_ refers to
   simdjson::dom::element root_ = {};
 };
 
-// The lines of a file of JSON. REQUIREs that every one is whole.
+// The lines of a JSONL text or file. Fails the test case unless every line is whole.
 std::vector<Json> json_lines(const std::string& text);
 std::vector<Json> json_file(const std::string& path);
 
-// Of lines of one kind in a statistics file.
+// The lines of a statistics file whose "kind" is this.
 std::vector<Json> of_kind(std::vector<Json> lines, std::string_view kind);
 
-// `pagedinfer WORDS`.
+// The command line `pagedinfer WORDS`.
 Words command(const Words& words);
-// `pagedinfer run FLAGS` to its end. CHECKs that it ended by itself.
+// Runs `pagedinfer run FLAGS` to its end. CHECKs that it ended by itself.
 Ended run(const Words& flags, std::string_view input = "");
 
-// What `pagedinfer run --input - --output - FLAGS` answers to these lines.
+// The results of `pagedinfer run --input - --output - FLAGS` with these lines as input.
 struct Answers {
   int exit_code = -1;
   std::string out = {}, err = {};
@@ -59,15 +59,15 @@ struct Answers {
 };
 Answers answer(std::string_view lines, const Words& flags = {});
 
-// Lines of very different lengths, so that they don't end in the order they come in.
+// Lines of very different lengths, so that requests do not end in the order of the input.
 std::string uneven_lines(int count);
-// Little work and much output: more than a pipe holds.
+// Lines that need little work and whose records are more than a pipe holds.
 std::string lines_with_long_ids(int count);
 
 // The names in a directory.
 std::set<std::string> names_in(const std::string& dir);
 
-// The words with one of these after the other.
+// Concatenates two lists of words.
 Words operator+(Words words, const Words& more);
 
 }  // namespace pagedinfer

@@ -8,7 +8,7 @@
 namespace pagedinfer {
 namespace {
 
-// Words of few letters, so that stop strings are found often.
+// Short words of few letters, so that stop strings occur often.
 class LetterTokenizer final : public Tokenizer {
  public:
   std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
@@ -22,7 +22,7 @@ class LetterTokenizer final : public Tokenizer {
 
 const std::vector<std::string> kStops = {"bb", "abc", "c a", "aaa", "c c", "bab"};
 
-// Where the text is cut if a stop string ends behind its first `before` bytes.
+// The position at which the text is cut by a stop string that ends after its first `before` bytes.
 std::optional<size_t> find_stop(const std::string& text, size_t before,
                                 const std::vector<std::string>& stops) {
   std::optional<size_t> cut;
@@ -85,7 +85,7 @@ Completion error_answer(const RecordHead& head, int num_prompt_tokens, const cha
           .error = {code, ""}};
 }
 
-// The other end of an engine's ports.
+// The test's side of the engine's ports.
 class Caller {
  public:
   Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, const WatchedOps& ops,
@@ -94,7 +94,7 @@ class Caller {
         ops_(ops),
         clock_(std::move(clock)),
         window_(limits.max_waiting + limits.max_running) {
-    if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is on its way
+    if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is in flight
   }
 
   Intake::Pull next(bool wait, IntakeItem& item) {
@@ -139,7 +139,7 @@ class Caller {
   int64_t window_;
   int64_t num_read_ = 0;
   bool ended_ = false;
-  std::optional<int64_t> owed_;  // an error that was handed out and must be answered at once
+  std::optional<int64_t> owed_;  // an error line that must be answered at once
 };
 
 void check_request(const Completion& answer, const RequestStats& stats) {
@@ -291,7 +291,7 @@ void check_answers(const EngineRun& run, const EngineRun& expected) {
                  << other.error.code);
     REQUIRE(same_answer(answer, other));
   }
-  // One run may have surplus rows that the other has not, and nothing else.
+  // The runs may differ in surplus rows only.
   const auto check_rows = [](const EngineRun& a, const EngineRun& b) {
     int num_others = 0;
     for (const auto& [place, hash] : a.logit_rows) {
@@ -302,7 +302,7 @@ void check_answers(const EngineRun& run, const EngineRun& expected) {
         REQUIRE(it->second == hash);
       }
     }
-    // What a step that failed drew in vain is not counted.
+    // Tokens that a failed step drew are not counted.
     const auto has_failed = [](const StepStats& step) { return step.failures > 0; };
     REQUIRE((num_others <= num_surplus(a) || std::ranges::any_of(a.steps, has_failed)));
   };
@@ -341,7 +341,7 @@ void check_records(const EngineRun& run, Overlap overlap) {
   }
   REQUIRE(tokens == 0);
   REQUIRE(drawn == 0);
-  // Who ends while it waits, preempted with its last token on its way, is not admitted again.
+  // A sequence that was preempted with its last token in flight may end while it waits.
   REQUIRE(admitted >= 0);
   REQUIRE((overlap == Overlap::kYes || admitted == 0));
   REQUIRE(preempted == 0);

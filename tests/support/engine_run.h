@@ -1,4 +1,4 @@
-// Runs an engine on a rig over lines that arrive at given steps, and notes all that comes out.
+// Runs an engine on a Rig over lines that arrive at given steps, and collects its results.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 namespace pagedinfer {
 
 struct Line {
-  int step;         // of the engine, at which it is there
-  IntakeItem item;  // head.read 0: is read when it is asked for
+  int step;         // step of the engine at which the line arrives
+  IntakeItem item;  // head.read = 0: it is read when the engine pulls it
 };
 
-// A workload as lines, with stop strings, stop ids and minimum lengths given to some requests, and
-// lines between them that are errors already. head.index numbers the lines.
+// The requests of a workload as lines. Some get stop strings, stop ids and minimum lengths, and
+// some lines between them are errors. head.index numbers the lines.
 std::vector<Line> make_lines(const Workload& work, Random& random);
 
 struct EngineRun {
   std::map<int64_t, Completion> answers;  // by head.index
   std::map<int64_t, RequestStats> requests;
   std::vector<StepStats> steps;
-  std::vector<int> num_answered;  // before the end of each of `steps`
+  std::vector<int> num_answered;  // answers before the end of each of `steps`
   LogitRows logit_rows;
   std::string thrown = "";  // what ended it early
 };
@@ -33,19 +33,20 @@ struct Interference {
   std::function<void()> before_answer = [] {};               // may throw
 };
 
-// Runs to the end, and checks on the way that every line is answered once at most, an error at
-// once, that no more lines are read than fit the window, and none waited for with a step on its
-// way, that no more steps are on their way than may be, and that the pool is empty afterwards.
+// Runs to the end. Checks that every line is answered at most once, and an error at once; that no
+// more lines are read than fit the window; that the engine waits for lines only without a step in
+// flight; that no more steps are in flight than `overlap` permits; and that the pool is empty at
+// the end.
 EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const std::vector<Line>& lines, Overlap overlap,
                      const Interference& interference = {});
 
-// What a run must give, made without an engine: the answers, and the logits behind them. A
-// request that can never run with so many positions is an error.
+// The expected answers and logits of a run, computed without an engine. A request that does not fit
+// into positions_total is an error.
 EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t positions_total,
                        const std::vector<Line>& lines);
 
-// The same line and tokens and text and end.
+// Whether the lines, tokens, texts and finish reasons are equal.
 bool same_answer(const Completion& a, const Completion& b);
 
 // Fails the running test case unless `run` answered every line as expected, from the same logits.

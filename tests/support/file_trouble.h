@@ -1,4 +1,4 @@
-// System calls on files, one of which goes wrong.
+// Fault injection for FileCalls: one call fails.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace pagedinfer {
 
 struct Killed {};
 
-// Lets the at-th call go wrong. A short write is followed by a refusal.
+// Makes call number `at` fail in the given way. After a short write the next one fails.
 class Trouble {
  public:
   enum class Kind { kNone, kKilled, kKilledInside, kRefused, kShort };
@@ -50,7 +50,7 @@ class Trouble {
   struct State {
     explicit State(int at) : left(at) {}
     int left;
-    bool refuses = false;  // after a short write comes the refusal
+    bool refuses = false;  // the next write after a short one fails
   };
 
   bool due() const { return kind_ != Kind::kNone && --state_->left == 0; }

@@ -1,4 +1,4 @@
-// Packs bytes as gzip does.
+// Compresses bytes as gzip does.
 #pragma once
 
 #include <zlib.h>
@@ -9,7 +9,7 @@
 
 namespace pagedinfer {
 
-// One member.
+// The bytes as one gzip member.
 inline std::string gzip(std::string_view bytes, int level = 6) {
   z_stream stream = {};
   if (deflateInit2(&stream, level, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {

@@ -51,9 +51,9 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
 
 namespace {
 
-// One run. The bound on waiting: every step computes, for good, at least one token of the
-// oldest sequence. So a request ends within as many steps as there are tokens in it and in the
-// unfinished ones before it.
+// One run. The bound on waiting: every step computes at least one token of the oldest sequence,
+// which is never preempted. So a request ends within as many steps as it and the unfinished
+// requests before it have tokens.
 class Run {
  public:
   Run(KvPool& pool, const SchedulerLimits& limits, TokenId stop, const Device& device,

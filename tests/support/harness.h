@@ -1,6 +1,6 @@
-// Drives a scheduler over a pool with a device that the test provides, and checks after each
-// step what must hold in every run: the rules of scheduling, the books of the pool, and a bound
-// on how long a request may take.
+// Drives a scheduler and a pool with a device that the test provides. After each step it checks
+// what must hold in every run: the rules of scheduling, the pool's accounts, and a bound on the
+// number of steps that a request may take.
 #pragma once
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace pagedinfer {
 
 struct Arrival {
   int step;
-  Request request;  // known by its head.index
+  Request request;  // identified by its head.index
 };
 
 // Computes a step and returns a token for each chunk that completes, in order. Throws
@@ -29,7 +29,7 @@ struct Arrival {
 using Device = std::function<std::vector<TokenId>(const StepPlan&, const Batch&)>;
 struct StepFailed {};
 
-// What came of a run, by head.index.
+// The results of a run, by head.index.
 struct Outcome {
   std::map<int64_t, std::vector<TokenId>> answers;
   std::set<int64_t> refused;  // could never run
@@ -43,8 +43,8 @@ struct Counters {
   void print_and_require(std::initializer_list<const char*> names);
 };
 
-// Cache positions that the sequences of a plan hold and that no token was written to yet, the
-// plan's own included: a device fills them with poison before it writes.
+// Cache positions that the sequences of a plan hold and that have no token before the step. A
+// device fills them with poison before it writes, so that a read of them shows.
 std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size);
 
 // The pool's invariants and audit, and what leases cover, between two steps.

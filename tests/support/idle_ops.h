@@ -1,4 +1,4 @@
-// Parts of a device that do nothing, to be made into doubles.
+// Parts of a device that do nothing: base classes of test doubles.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace pagedinfer {
 
-// Has no memory: a double says what scratch() gives.
+// Has no memory; a double defines scratch().
 class IdleSteps : public StepProtocol {
  public:
   BatchView stage(const Batch&) override { return {}; }
@@ -22,7 +22,7 @@ class IdleSteps : public StepProtocol {
   Ticket latest_ = 0;
 };
 
-// Computes nothing: `on_operation`, where there is one, is told of each operation instead.
+// Computes nothing. Calls on_operation, if it is set, for each operation.
 class IdleArithmetic {
  public:
   explicit IdleArithmetic(std::function<void(const OpName&)> on_operation = {})
@@ -35,7 +35,7 @@ class IdleArithmetic {
   Arithmetic& operator*() { return *ops_; }
 
  private:
-  std::unique_ptr<Ops> cpu_;  // never asked
+  std::unique_ptr<Ops> cpu_;  // never called
   std::unique_ptr<Arithmetic> ops_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// Where this build came from and what it made.
+// The root of the source tree, and the program that this build made.
 std::string source_dir();
 std::string built_program();
 

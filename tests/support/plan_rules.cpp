@@ -17,8 +17,8 @@ int reserve(const PlanContext& context) {
                           static_cast<double>(context.pool.stats().positions_total));
 }
 
-// Decodes, then prompts in progress, then new ones, each oldest first; each as much as the
-// limits leave.
+// The order of chunks: decodes, then prompts in progress, then new prompts, each oldest first. Each
+// chunk is as large as the limits permit.
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
   int budget = limits.max_step_tokens;
@@ -72,7 +72,7 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   if (runs.size() > 1 && free) REQUIRE(*free >= reserve(context));
 }
 
-// A limit holds back every sequence that is not served.
+// Every sequence that is not in the plan is held back by a limit.
 void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
   std::set<const Sequence*> planned;

@@ -1,4 +1,4 @@
-// The rules that every plan of a scheduler keeps.
+// The rules that every plan of a scheduler must obey.
 #pragma once
 
 #include <set>

@@ -27,7 +27,7 @@ void require(bool fine, const char* what) {
   if (!fine) throw std::runtime_error(std::string("process: ") + what);
 }
 
-// The end that is read and the one that is written, neither inherited.
+// A pipe: its read end and its write end, both close-on-exec.
 std::array<int, 2> make_pipe() {
   std::array<int, 2> ends = {};
   require(pipe2(ends.data(), O_CLOEXEC) == 0, "pipe2");
@@ -49,7 +49,7 @@ pid_t spawn(const std::vector<std::string>& command, int in, int out, int err) {
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
 
-  // We ignore a closed pipe; the program begins with the system's default.
+  // This process ignores SIGPIPE; the program starts with the default.
   signal(SIGPIPE, SIG_IGN);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -71,7 +71,7 @@ pid_t spawn(const std::vector<std::string>& command, int in, int out, int err) {
   return pid;
 }
 
-// Appends what is there; false at the end of the stream.
+// Appends the bytes that can be read now; false at the end of the stream.
 bool read_some(int fd, std::string& text) {
   char buffer[64 << 10];
   const ssize_t count = read(fd, buffer, sizeof buffer);
@@ -123,7 +123,7 @@ bool Process::wait_until(const std::function<bool()>& condition) {
 
 void Process::pump() {
   if (to_write_.empty() && input_complete_) stdin_.close();
-  // poll() passes over a descriptor that is negative.
+  // poll() ignores negative descriptors.
   std::array<pollfd, 3> streams = {{{to_write_.empty() ? -1 : stdin_.fd, POLLOUT, 0},
                                     {held_ ? -1 : stdout_.fd, POLLIN, 0},
                                     {stderr_.fd, POLLIN, 0}}};
@@ -146,7 +146,7 @@ void Process::pump() {
   }
 }
 
-// Not wait4(): what it reports counts what this process had in memory when it made the other.
+// Not by wait4(), whose maximum includes the memory of this process at the fork.
 void Process::look_at_memory() {
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   for (std::string word; status >> word;) {

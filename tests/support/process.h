@@ -1,4 +1,4 @@
-// Runs a program and deals with it through its standard streams and signals.
+// Runs a program and communicates with it by its standard streams and signals.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,16 @@
 
 namespace pagedinfer {
 
-// What is left of a program.
+// The result of a program that has ended.
 struct Ended {
-  int exit_code = -1;  // 128 and more: the signal that ended it
+  int exit_code = -1;  // 128 + signal if a signal ended it
   std::string out = {}, err = {};
-  int64_t peak_memory = 0;  // the most bytes it had in memory whenever we looked
-  bool timed_out = false;   // it was still there at the limit, and was killed
+  int64_t peak_memory = 0;  // maximum resident bytes among the samples taken
+  bool timed_out = false;   // it was killed at the time limit
 };
 
-// A program that runs. Whatever is waited for, its streams flow meanwhile, so that neither side
-// waits for the other. It is killed when it takes longer than the limit, and at the end.
+// A running program. While a function waits, it keeps reading and writing the streams, so that the
+// two sides never block each other. The program is killed at the time limit and by the destructor.
 class Process {
  public:
   enum class Stderr : uint8_t { kPipe, kTerminal };
@@ -33,12 +33,12 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void write(std::string_view text) { to_write_ += text; }
-  // When all is written.
+  // Closes its input after everything is written.
   void close_input() { input_complete_ = true; }
-  // Its output is no longer read, but the other end stays.
+  // Stops reading its output without closing the pipe.
   void hold_output() { held_ = true; }
   void release_output() { held_ = false; }
-  // Closes the reading end.
+  // Closes the pipe of its output.
   void close_output();
   void send(int signal) const;
 
@@ -46,12 +46,12 @@ class Process {
   bool wait_until(const std::function<bool()>& condition);
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
-  int64_t unread_output() const;  // bytes in the pipe, of held output
+  int64_t unread_output() const;  // bytes in the pipe while reading is stopped
 
   Ended wait();
 
  private:
-  // A file descriptor that is closed once.
+  // Owns a file descriptor.
   struct Handle {
     int fd = -1;
     ~Handle() { close(); }

@@ -63,7 +63,7 @@ void Rig::poison(int64_t slot) {
   }
 }
 
-// What the blocks of a sequence hold from its first query on is left from an earlier owner.
+// From its first query on, the blocks of a sequence hold data of earlier owners.
 void Rig::poison_unwritten(const Batch& batch) {
   for (int seq = 0; seq < batch.num_seqs(); ++seq) {
     const int32_t* blocks = &batch.block_table[static_cast<size_t>(seq) * batch.max_blocks];

@@ -1,5 +1,5 @@
-// A tiny model on a backend, with NaN in the cache wherever no token lies, so that a read
-// of such a place shows in the logits.
+// A tiny model on a backend. Cache positions without a token are NaN, so that a read of one shows
+// in the logits.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace pagedinfer {
 
-// What sample() was given: a hash of the bits of each row of logits, by the request's random key
-// and the position.
+// A hash of the bits of each row of logits that sample() got, by the request's random key and the
+// position.
 using LogitRows = std::map<std::pair<uint64_t, uint32_t>, uint64_t>;
 
 class Rig {
@@ -35,7 +35,7 @@ class Rig {
   void start();
   static constexpr int64_t kNumPositions = 4096;
 
-  // For drive(): computes a step and draws.
+  // A Device for drive(): computes a step and draws.
   std::vector<TokenId> compute(const StepPlan& plan, const Batch& batch);
 
   // The answer to a request without a scheduler, a pool or other requests: the whole prompt,
@@ -47,7 +47,7 @@ class Rig {
 
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }
-  int num_bad_rows() const { return num_bad_rows_; }  // with a logit that is not finite
+  int num_bad_rows() const { return num_bad_rows_; }  // rows with a logit that is not finite
 
   // Of a GPU.
   GraphCounts graph_counts() const {
@@ -78,8 +78,8 @@ class Rig {
   int num_bad_rows_ = 0;
 };
 
-// Small models of awkward sizes, their vocabularies all of at least kTinyVocab tokens. The last
-// is large enough for its products to be shared out among threads.
+// Small models of awkward sizes, with at least kTinyVocab tokens each. The last is large enough for
+// its products to run on several threads.
 std::vector<TinyModelOptions> tiny_shapes();
 constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
 

@@ -17,7 +17,7 @@ inline bool is_skipped_when_sanitized(const char* reason) {
   return kSanitized;
 }
 
-// A number of random runs, fewer where a sanitizer makes each of them slow.
+// A number of random runs: fewer with a sanitizer, which slows each of them down.
 constexpr int scaled(int num_runs) { return kSanitized ? num_runs / 8 : num_runs; }
 
 }  // namespace pagedinfer

@@ -9,8 +9,8 @@
 
 namespace pagedinfer {
 
-// A scheduler that is driven by hand: each step draws 1 for every row, and a sequence ends at its
-// max_tokens. Plans and books are checked on the way.
+// Drives a scheduler step by step: each row draws token 1, and a sequence ends at its max_tokens.
+// Plans and the pool's accounts are checked in every step.
 struct Steps {
   Steps(std::unique_ptr<KvPool> p, const SchedulerLimits& l)
       : pool(std::move(p)), limits(l), scheduler(*pool, limits) {}

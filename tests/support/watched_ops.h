@@ -12,7 +12,8 @@
 
 namespace pagedinfer {
 
-// Forwards to a device's steps and arithmetic, and lets a test look at the calls and spoil them.
+// Forwards to a device's steps and arithmetic, and lets a test observe the calls and make them
+// fail.
 class WatchedOps final : public StepProtocol {
  public:
   WatchedOps(StepProtocol& steps, Arithmetic& inner)
@@ -23,16 +24,16 @@ class WatchedOps final : public StepProtocol {
   WatchedOps(const WatchedOps&) = delete;
   WatchedOps& operator=(const WatchedOps&) = delete;
 
-  // Around every call that belongs to a step: before it and, `done`, after it. May throw.
+  // Called before every call of a step (done = false) and after it (true). May throw.
   std::function<void(bool done)> around = [](bool) {};
   std::function<void(const Batch&)> on_stage = [](const Batch&) {};  // before it
   std::function<void(Tensor logits, std::span<const SampleRow>)> on_sample =
       [](Tensor, std::span<const SampleRow>) {};  // before it
 
-  // Tickets that were not collected, and how many there were at a time at most.
+  // The number of tickets that are not collected, and its maximum.
   std::set<Ticket> unasked = {};
   size_t max_unasked = 0;
-  bool collects = false;  // the latest call is collect(), or was when it threw
+  bool collects = false;  // the latest call is, or threw in, collect()
 
   Arithmetic& arithmetic() { return *arithmetic_; }
 

@@ -1,4 +1,4 @@
-// Seeded random requests, limits and pool sizes, drawn so that every rule has work.
+// Seeded random requests, limits and pool sizes, chosen so that every rule of scheduling applies.
 #pragma once
 
 #include <random>
@@ -11,7 +11,7 @@ class Random {
  public:
   explicit Random(int seed) : engine_(static_cast<unsigned>(seed)) {}
 
-  int pick(int low, int high) {  // both included
+  int pick(int low, int high) {  // from [low, high]
     return low + static_cast<int>(engine_() % static_cast<unsigned>(high - low + 1));
   }
   bool one_in(int n) { return pick(1, n) == 1; }
@@ -25,13 +25,13 @@ class Random {
   std::mt19937 engine_;
 };
 
-// A request of `num_prompt` tokens below `vocab`, drawn from its index.
+// A request of `num_prompt` tokens below `vocab`, which depend on its index only.
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab = 97);
 
-// Leaves the free blocks in random order.
+// Shuffles the free blocks.
 void scramble(KvPool& pool, Random& random);
 
-// Both kinds of pool are sized so that some requests hardly fit and some exceed the cache.
+// The sizes of both kinds of pool let some requests hardly fit and some exceed the cache.
 struct Workload {
   std::vector<Arrival> arrivals;
   SchedulerLimits limits;
