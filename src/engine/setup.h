@@ -24,7 +24,7 @@ namespace pagedinfer {
 struct Setup {
   std::string model_dir = {};
   std::string model_name = {};  // as records call it
-  LoadedModel model;
+  OpenedModel model;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
   ChatSettings chat = {};
   SamplingParams defaults = {};         // for lines that do not say otherwise

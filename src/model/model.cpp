@@ -42,7 +42,7 @@ DType dummy_type(const JsonObject& config) {
 
 }  // namespace
 
-LoadedModel open_model(const std::string& dir, WeightSource source) {
+OpenedModel open_model(const std::string& dir, WeightSource source) {
   const JsonFile file(dir + "/config.json");
   const JsonObject config = file.root();
   ModelSpec spec;

@@ -24,7 +24,7 @@ struct TensorNames {
 };
 
 // A model directory whose configuration is read. Of the weights only the headers are read.
-struct LoadedModel {
+struct OpenedModel {
   ModelSpec spec;
   TensorNames names;
   GenerationDefaults generation;
@@ -37,6 +37,6 @@ enum class WeightSource : uint8_t { kFiles, kDummy };
 
 // Reads config.json, generation_config.json (if there) and the headers of the checkpoint. Throws
 // Error, naming the file and the field, for a model that is not supported.
-LoadedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
+OpenedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
 
 }  // namespace pagedinfer

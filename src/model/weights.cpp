@@ -81,11 +81,11 @@ float rounded(float value, DType type) {
 
 }  // namespace
 
-DType file_dtype(const LoadedModel& model) {
+DType file_dtype(const OpenedModel& model) {
   return model.checkpoint.dtype(model.names.layers.front().q);
 }
 
-Weights load_weights(const LoadedModel& model, DType compute, DeviceMemory& memory) {
+Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory) {
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
@@ -114,7 +114,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   return all;
 }
 
-int64_t weight_bytes(const LoadedModel& model, DType compute, const DeviceMemory& memory) {
+int64_t weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory) {
   Weights unused;
   int64_t total = 0;
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {

@@ -39,7 +39,7 @@ struct Scene {
   }
 
   TinyModel files{tiny_shapes()[1]};
-  LoadedModel model = open_model(files.dir());
+  OpenedModel model = open_model(files.dir());
   PagedPool pool{6, 4};
   Workload work;
   std::vector<Line> lines;

@@ -20,7 +20,7 @@ struct Bench {
   }
 
   TinyModel files;
-  LoadedModel model;
+  OpenedModel model;
   Rig rig;
 };
 

@@ -49,7 +49,7 @@ struct Scene {
   }
 
   TinyModel files{tiny_shapes()[1]};
-  LoadedModel model;
+  OpenedModel model;
   Rig rig;
   Overlap overlap;
   PagedPool pool{6, 4};

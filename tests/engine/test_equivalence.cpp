@@ -115,7 +115,7 @@ class Rigs {
     if (on_gpu_) isa = CpuIsa::kPortable, num_threads = 1;
     std::unique_ptr<Rig>& rig = rigs_[{shape, isa, num_threads, on_gpu_ && graphs}];
     if (rig) return *rig;
-    const LoadedModel& model = models_.at(static_cast<size_t>(shape));
+    const OpenedModel& model = models_.at(static_cast<size_t>(shape));
     if (on_gpu_) {
       const CudaOptions options = {.compute = compute_, .deterministic = true, .graphs = graphs};
       rig = std::make_unique<Rig>(model, options);
@@ -130,7 +130,7 @@ class Rigs {
   CpuIsa isa_ = CpuIsa::kPortable;
   DType compute_;
   std::vector<std::unique_ptr<TinyModel>> files_;
-  std::vector<LoadedModel> models_;
+  std::vector<OpenedModel> models_;
   std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
 };
 

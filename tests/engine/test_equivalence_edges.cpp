@@ -56,7 +56,7 @@ class Edges {
 
  private:
   TinyModel files_;
-  LoadedModel model_ = open_model(files_.dir());
+  OpenedModel model_ = open_model(files_.dir());
   Rig rig_{model_, {.isa = available_isas().back(), .num_threads = 2, .compute = DType::kBF16}};
   std::vector<Arrival> arrivals_;
 };

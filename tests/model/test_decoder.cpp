@@ -129,7 +129,7 @@ TEST_CASE("with tied embeddings the embedding is the head") {
 
 TEST_CASE("a step takes the scratch memory that scratch_bytes() says") {
   const TinyModel files({.hidden = 20, .heads = 3, .kv_heads = 1, .head_dim = 6, .vocab = 33});
-  const LoadedModel model = open_model(files.dir());
+  const OpenedModel model = open_model(files.dir());
   for (DType activation : {DType::kF32, DType::kBF16}) {
     for (const auto& [tokens, logits] : {std::pair{1, 1}, {7, 0}, {50, 3}, {300, 300}}) {
       CountingSteps steps;
@@ -155,7 +155,7 @@ TEST_CASE("no weight is copied unless it is converted") {
     const TinyModel files({.layers = 3, .dtype = stored, .family = tiny_gemma3(4, 3)});
     for (const DType compute : {DType::kF32, DType::kBF16}) {
       ModelRunner runner(files.dir(), compute);
-      const LoadedModel& model = runner.model;
+      const OpenedModel& model = runner.model;
       CHECK(file_dtype(model) == stored);
       const auto is_view = [&](const Tensor& tensor, const std::string& name) {
         return tensor.data == model.checkpoint.tensor(name, tensor.rows, tensor.cols).data;

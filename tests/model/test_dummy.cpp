@@ -102,7 +102,7 @@ TEST_CASE("the configs of real models ask for as many weights as these models ha
   for (const auto& [name, expected] : models) {
     CAPTURE(name);
     const std::string dir = source_dir() + "/datasets/configs/" + name;
-    const LoadedModel model = open_model(dir, WeightSource::kDummy);
+    const OpenedModel model = open_model(dir, WeightSource::kDummy);
     int64_t count = 0;
     for (const auto& tensor : needed_tensors(model.spec, model.names)) {
       count += tensor.rows * tensor.cols;

@@ -121,7 +121,7 @@ TEST_CASE("a multimodal Gemma is its text model, with old and new tensor names")
     const uint64_t length = header.size();
     write_file(dir / "model.safetensors",
                std::string(reinterpret_cast<const char*>(&length), 8) + header + "1234");
-    const LoadedModel model = open_model(dir.path());
+    const OpenedModel model = open_model(dir.path());
     CHECK(model.names.embedding == std::string(prefix) + "embed_tokens.weight");
     CHECK(model.names.layers[3].mlp_out_norm ==
           std::string(prefix) + "layers.3.post_feedforward_layernorm.weight");
@@ -304,7 +304,7 @@ TEST_CASE("a stored head of tied embeddings is used only if it differs") {
   std::string file = original;  // the head under another name: only the embedding is left
   file.replace(file.find("lm_head.weight"), 14, "lm_hand.weight");
   write_file(path, file);
-  LoadedModel model = open_model(untied.dir());
+  OpenedModel model = open_model(untied.dir());
   CHECK(model.spec.tied_embeddings);
   CHECK(model.names.embedding == "model.embed_tokens.weight");
 
@@ -362,7 +362,7 @@ TEST_CASE("a mutated config is an error or a model that computes") {
     write_file(dir / "config.json", config);
     try {
       int64_t elements = 0;
-      const LoadedModel model = open_model(dir.path(), WeightSource::kDummy);
+      const OpenedModel model = open_model(dir.path(), WeightSource::kDummy);
       for (const auto& tensor : needed_tensors(model.spec, model.names)) {
         elements += tensor.rows * tensor.cols;
       }

@@ -44,7 +44,7 @@ const Fields kSmall = {{"architectures", R"(["LlamaForCausalLM"])"},
                        {"rms_norm_eps", "1e-5"}};
 
 // What open_model() makes of config.json with some fields changed.
-LoadedModel opened(const Fields& changes, const std::string& generation = "") {
+OpenedModel opened(const Fields& changes, const std::string& generation = "") {
   const TinyModel files;
   write_file(files.dir() + "/config.json", to_json(changed(kSmall, changes)));
   if (!generation.empty()) write_file(files.dir() + "/generation_config.json", generation);

@@ -58,7 +58,7 @@ class ModelRunner {
     return rows;
   }
 
-  LoadedModel model;
+  OpenedModel model;
   std::unique_ptr<Ops> ops;
   Arithmetic* arithmetic = ops.get();  // a test may put another in front of it
   Weights weights;

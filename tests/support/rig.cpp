@@ -24,13 +24,13 @@ uint64_t hash_bits(const float* row, int64_t count) {
 
 }  // namespace
 
-Rig::Rig(const LoadedModel& m, const CpuOptions& options)
+Rig::Rig(const OpenedModel& m, const CpuOptions& options)
     : Rig(m, make_cpu_ops(options), nullptr, options.compute) {}
 
-Rig::Rig(const LoadedModel& m, const CudaOptions& options)
+Rig::Rig(const OpenedModel& m, const CudaOptions& options)
     : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute) {}
 
-Rig::Rig(const LoadedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute)
+Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute)
     : model(m),
       backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
       gpu_(gpu),

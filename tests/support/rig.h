@@ -27,9 +27,9 @@ using LogitRows = std::map<std::pair<uint64_t, uint32_t>, uint64_t>;
 class Rig {
  public:
   // REQUIRES: the model outlives it.
-  Rig(const LoadedModel& model, const CpuOptions& options);
+  Rig(const OpenedModel& model, const CpuOptions& options);
   // On the GPU. REQUIRES: cuda_problem() is "".
-  Rig(const LoadedModel& model, const CudaOptions& options);
+  Rig(const OpenedModel& model, const CudaOptions& options);
 
   // Empties the cache and forgets what came before; no run uses more positions than this has.
   void start();
@@ -54,10 +54,10 @@ class Rig {
     return gpu_ == nullptr ? GraphCounts() : gpu_->graph_counts();
   }
 
-  const LoadedModel& model;
+  const OpenedModel& model;
 
  private:
-  Rig(const LoadedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute);
+  Rig(const OpenedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute);
 
   std::unique_ptr<Ops> backend_;
   CudaOps* gpu_;  // the same, or null

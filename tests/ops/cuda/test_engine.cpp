@@ -13,7 +13,7 @@ TEST_CASE(
   if (skips_without_gpu()) return;
   for (const int shape : {0, 4}) {
     const TinyModel files(tiny_shapes()[static_cast<size_t>(shape)]);
-    const LoadedModel model = open_model(files.dir());
+    const OpenedModel model = open_model(files.dir());
     Rig rig(model, CudaOptions{.compute = DType::kBF16, .deterministic = true});
     Rig graphs(model, CudaOptions{.compute = DType::kBF16, .deterministic = true, .graphs = true});
     for (Rig* watched : {&rig, &graphs}) {

@@ -14,12 +14,12 @@ constexpr int kPositions = 4096, kBlockSize = 5;
 
 // A model on a GPU.
 struct Side {
-  const LoadedModel& model;
+  const OpenedModel& model;
   std::unique_ptr<CudaOps> ops;
   Weights weights;
   std::vector<KvLayer> cache = {};
 
-  Side(const LoadedModel& m, DType compute, bool graphs)
+  Side(const OpenedModel& m, DType compute, bool graphs)
       : model(m),
         ops(make_gpu(m.spec, {.compute = compute, .deterministic = true, .graphs = graphs})),
         weights(load_weights(m, compute, *ops)) {
@@ -105,7 +105,7 @@ struct Sequences {
   }
 };
 
-void compare(const LoadedModel& model, DType compute, int seed) {
+void compare(const OpenedModel& model, DType compute, int seed) {
   Side plain(model, compute, false), graphs(model, compute, true);
   Random random{static_cast<uint64_t>(seed)};
   Sequences sequences(random);
@@ -152,7 +152,7 @@ TEST_CASE("on a GPU: a replayed step has the bits of one that is queued eagerly"
   if (skips_without_gpu()) return;
   for (const int head_dim : {64, 20}) {  // with and without tensor cores
     const TinyModel files(shape_of_model(head_dim));
-    const LoadedModel model = open_model(files.dir());
+    const OpenedModel model = open_model(files.dir());
     CAPTURE(head_dim);
     compare(model, DType::kBF16, 1);
   }
@@ -161,7 +161,7 @@ TEST_CASE("on a GPU: a replayed step has the bits of one that is queued eagerly"
 TEST_CASE("on a GPU: a step that cannot be captured is queued eagerly") {
   if (skips_without_gpu()) return;
   const TinyModel files(shape_of_model(64));
-  const LoadedModel model = open_model(files.dir());
+  const OpenedModel model = open_model(files.dir());
   Side side(model, DType::kBF16, true);
   Random random{5};
   Sequences sequences(random);

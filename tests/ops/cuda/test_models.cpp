@@ -50,7 +50,7 @@ class GpuRunner {
   }
 
  private:
-  LoadedModel model_;
+  OpenedModel model_;
   std::unique_ptr<CudaOps> ops_;
   Weights weights_;
   std::vector<KvLayer> cache_ = {};

@@ -13,7 +13,7 @@ namespace pagedinfer {
 namespace {
 
 // Greedy tokens of one sequence: a prompt of three, then one after the other.
-std::vector<TokenId> tokens_of(const LoadedModel& model, const Weights& weights,
+std::vector<TokenId> tokens_of(const OpenedModel& model, const Weights& weights,
                                std::vector<KvLayer>& cache, StepProtocol& steps, Arithmetic& ops,
                                int num_tokens) {
   const SamplingParams greedy = {};
@@ -98,7 +98,7 @@ TEST_CASE("on a GPU the peaks are numbers") {
 TEST_CASE("on a GPU a profile changes no token, and times a replayed step as one operation") {
   if (skips_without_gpu()) return;
   const TinyModel files({.seed = 21, .head_dim = 64, .dtype = DType::kBF16});
-  const LoadedModel model = open_model(files.dir());
+  const OpenedModel model = open_model(files.dir());
   constexpr int kTokens = 44;
   std::vector<TokenId> expected;
   for (const bool graphs : {false, true}) {
