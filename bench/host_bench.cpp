@@ -53,12 +53,12 @@ int measure(int count, int max_tokens, bool completion_order) {
   Clock::time_point begin;
   double cpu = 0;
   const int code = run_job(config, [&](const Config& given, const auto& clock) {
-    Setup setup = set_up(given, clock);
-    setup.steps = std::make_unique<FakeSteps>(*setup.ops, 5);
-    setup.arithmetic = fake_arithmetic(*setup.ops);
+    LoadedModel model = load_model({given}, clock);
+    model.steps_in_front = std::make_unique<FakeSteps>(*model.ops, 5);
+    model.arithmetic_in_front = fake_arithmetic(*model.ops);
     begin = Clock::now();
     cpu = cpu_seconds();
-    return setup;
+    return model;
   });
   const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
   cpu = cpu_seconds() - cpu;

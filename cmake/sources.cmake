@@ -121,15 +121,17 @@ set(pagedinfer_core_sources
   src/engine/intake_item.cpp
   src/engine/interrupt.cpp
   src/engine/job.cpp
+  src/engine/loaded_model.cpp
   src/engine/memory_plan.cpp
   src/engine/merge_job.cpp
   src/engine/model_path.cpp
   src/engine/outlets.cpp
   src/engine/output_paths.cpp
+  src/engine/run.cpp
   src/engine/run_info.cpp
   src/engine/run_input.cpp
+  src/engine/run_plan.cpp
   src/engine/sampling_defaults.cpp
-  src/engine/setup.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
   src/engine/validate.cpp

@@ -60,14 +60,14 @@ void add_model(Fingerprint& fingerprint, const std::string& dir,
 
 }  // namespace
 
-Fingerprint fingerprint_of(const Config& config, const Setup& setup) {
+Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan) {
   Fingerprint fingerprint;
-  add_model(fingerprint, setup.model_dir, setup.model.checkpoint.paths());
+  add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
   // GPUs of another kind, or another cuBLAS, add up in another order.
-  if (!setup.backend->info.always_deterministic && config.deterministic) {
-    fingerprint.set("gpu", setup.ops->arithmetic_name());
+  if (!model.backend->info.always_deterministic && config.deterministic) {
+    fingerprint.set("gpu", model.ops->arithmetic_name());
   }
-  const Config used = used_config(config, setup);
+  const Config used = used_config(config, model, plan);
   for (const Setting& setting : kSettings) {
     if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
     const Value value = setting.field.get(used);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/setup.h"
+#include "engine/loaded_model.h"
 #include "output/fingerprint.h"
 #include "settings/config.h"
 
@@ -9,6 +9,6 @@ namespace pagedinfer {
 // Everything but the input that the records of this run depend on: the model by the contents of
 // its files, how it computes, what a line that does not say otherwise asks for, and the form of
 // the records. Reads all of small files, and of weights the header and samples.
-Fingerprint fingerprint_of(const Config& config, const Setup& setup);
+Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 }  // namespace pagedinfer

@@ -13,18 +13,21 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "engine/engine.h"
+#include "engine/fingerprint.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "engine/loaded_model.h"
 #include "engine/outlets.h"
 #include "engine/output_paths.h"
 #include "engine/profiler.h"
+#include "engine/run.h"
 #include "engine/run_info.h"
 #include "engine/run_input.h"
-#include "engine/setup.h"
 #include "engine/system_memory.h"
 #include "engine/validate.h"
 #include "output/record.h"
@@ -80,7 +83,7 @@ std::string text_of(const LineHint& hint) {
   return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
 }
 
-// What is said of all the keys that nobody knows; "" if there is none.
+// What is said of all unknown keys; "" if there is none.
 std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   std::string list;
   for (const auto& [key, count] : keys) {
@@ -92,7 +95,7 @@ std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
-// What has kept a run from reading its input to the end or, of an input that somebody has
+// What has kept a run from reading its input to the end or, of an input that was
 // written to meanwhile, from believing what it has read.
 std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
                                   const Config& config, const Interrupt& interrupt) {
@@ -108,159 +111,229 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
   return nullptr;
 }
 
-int run(const Config& config, const Load& load, Interrupt& interrupt) {
-  const std::function<double()> clock = clock_from_now();
-  RunStamp stamp = stamp_from_now();
-  const Paths paths = resolve_paths(config);
-  InputLines lines(config.input, choice_of(config), interrupt.fd());
-  Setup setup = load(config, clock);
-  interrupt.throw_if_happened();
-  if (!config.quiet && !setup.backend_note.empty()) print_note(setup.backend_note);
-  const double loaded = clock();
-  // Only now: nothing is made or replaced in vain.
-  Outlets outlets(config, paths, setup, clock, std::move(stamp), interrupt);
+// One run, from file in to file out.
+class Job {
+ public:
+  Job(const Config& config, Interrupt& interrupt)
+      : config_(config),
+        interrupt_(interrupt),
+        lines_(config.input, choice_of(config), interrupt.fd()),
+        progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
+                  columns_of_terminal) {}
 
-  lines.recognize();  // a pipe may have to be opened by whoever waits for the output
-
-  Intake intake({.lines = lines,
-                 .tokenizer = setup.tokenizer.get(),
-                 .chat = setup.chat,
-                 .defaults = setup.defaults,
-                 .prompt_field = config.prompt_field,
-                 .strict = config.strict,
-                 .clock = clock,
-                 .thread_clock = thread_seconds,
-                 .end_lines = [&] { interrupt.raise(); },
-                 .is_done = [&](int64_t index) { return outlets.records().is_done(index); },
-                 .num_done = outlets.records().num_done()},
-                {.prompt = {.vocab = setup.model.spec.vocab,
-                            .max_model_len = setup.max_model_len,
-                            .spec = &setup.model.spec},
-                 .max_items = setup.limits.max_waiting + kReadAhead,
-                 .num_workers = num_tokenizers(setup.options.num_threads)});
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const bool shows_progress = !config.quiet && config.progress != Config::Progress::kOff;
-  Progress progress(terminal && config.progress != Config::Progress::kOn, print,
-                    columns_of_terminal);
-  ProgressState state;
-
-  const RecordOptions options = {.token_ids = config.token_ids || setup.tokenizer == nullptr,
-                                 .timing = config.record_timing,
-                                 .model_name = setup.model_name};
-  StepProtocol& steps = setup.steps ? *setup.steps : *setup.ops;
-  Arithmetic& arithmetic = setup.arithmetic ? *setup.arithmetic : *setup.ops;
-  std::optional<Profiler> profiler;
-  if (setup.peaks) profiler.emplace(steps, arithmetic, *setup.ops, *setup.peaks, clock);
-  const auto profile = [&] { return profiler ? std::optional(profiler->profile()) : std::nullopt; };
-  Engine engine({.spec = setup.model.spec,
-                 .weights = setup.weights,
-                 .cache = setup.cache,
-                 .pool = *setup.pool,
-                 .steps = profiler ? profiler->ops() : steps,
-                 .arithmetic = profiler ? profiler->ops().arithmetic() : arithmetic,
-                 .tokenizer = setup.tokenizer.get(),
-                 .clock = clock,
-                 .overlaps = setup.backend->info.overlaps},
-                setup.limits);
-  const auto next = [&](bool wait, IntakeItem& item) {
-    const Intake::Pull pulled = intake.pull(false, item);
-    if (!wait || pulled != Intake::Pull::kLater) return pulled;
-    outlets.flush(intake.mark());
-    if (profiler) profiler->ops().idle();
-    return intake.pull(true, item);
-  };
-  const auto done = [&](const Completion& completion, const RequestStats& stats) {
-    outlets.answer(completion, stats, options);
-    ++state.done;
-    state.output_tokens += stats.completion_tokens;
-  };
-  size_t num_hints = 0;  // that were printed
-  const auto print_hints = [&] {
-    if (config.quiet) return;
-    const std::vector<LineHint> hints = intake.hints(num_hints);
-    if (!hints.empty()) progress.clear();
-    for (const LineHint& hint : hints) print_note(text_of(hint));
-    num_hints += hints.size();
-  };
-  const auto stepped = [&](const StepStats& stats) {
-    outlets.step(stats, intake.mark());
-    print_hints();
-    if (!shows_progress || !progress.due(stats.end)) return;
-    state.elapsed = stats.end - loaded;
-    if (const std::optional<LineCount> count = intake.num_lines()) {
-      state.total = count->count;
-      state.total_is_estimate = count->is_estimate;
-    }
-    state.out_of_order = outlets.records().num_waiting();
-    state.running = stats.running;
-    state.waiting = stats.waiting;
-    state.kv_use =
-        static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
-    progress.show(stats.end, state);
-  };
-  const auto interrupted = [&] { return interrupt.happened(); };
-  RunInfo info = describe_run(config, setup);
-  if (!config.quiet) {
-    for (const std::string& note : info.notes) print_note(note);
+  // Once. Returns the exit code.
+  int run(const Load& load) {
+    open(load);
+    compute();
+    return report();
   }
-  // Returns what is said of all keys together.
-  const auto note_keys = [&] {
-    for (const LineHint& hint : intake.hints()) info.notes.push_back(text_of(hint));
-    const std::string all = text_of(intake.unknown_keys(), config.strict);
-    if (!all.empty()) info.notes.push_back(all);
-    return all;
-  };
-  const auto summarize = [&] {
-    Summary summary = outlets.report().summary({.load = loaded,
-                                                .tokenize = intake.tokenize_seconds(),
-                                                .output = outlets.seconds(),
-                                                .total = clock()});
-    summary.resumed = outlets.records().num_done();
-    return summary;
-  };
-  const auto print_way_on = [&](std::string_view what_happened) {
-    if (!outlets.records().can_be_resumed()) return;
-    print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
-                      what_happened, paths.output));
-  };
-  bool complete = false;
-  std::exception_ptr fault;
+
+ private:
+  void open(const Load& load);
+  void open_intake();
+  void compute();
+  int report();
+
+  // The ports of the engine.
+  Intake::Pull next(bool wait, IntakeItem& item);
+  void done(const Completion& completion, const RequestStats& stats);
+  void stepped(const StepStats& stats);
+
+  void show_progress(const StepStats& stats);
+  void print_hints();
+  void print_resume_hint(std::string_view what_happened) const;
+  void print_result(const Summary& summary) const;
+  std::string note_keys();
+  Summary summarize() const;
+  std::optional<Profile> profile() const {
+    return profiler_ ? std::optional(profiler_->profile()) : std::nullopt;
+  }
+
+  const Config& config_;
+  Interrupt& interrupt_;
+  const std::function<double()> clock_ = clock_from_now();
+  RunStamp stamp_ = stamp_from_now();
+  const Paths paths_ = resolve_paths(config_);
+  InputLines lines_;
+  Progress progress_;
+  ProgressState state_ = {};
+  size_t num_hints_ = 0;  // that were printed
+
+  // There after open(), in this order.
+  std::optional<LoadedModel> model_ = {};
+  std::optional<Run> run_ = {};
+  double loaded_ = 0;  // when it was
+  std::optional<Outlets> outlets_ = {};
+  std::optional<Intake> intake_ = {};
+  std::optional<Profiler> profiler_ = {};
+  RunInfo info_ = {};
+
+  // What compute() came to.
+  bool complete_ = false;
+  std::exception_ptr fault_ = {};  // of the input
+};
+
+void Job::open(const Load& load) {
+  model_.emplace(load(config_, clock_));
+  const RunPlan& plan = model_->plans.front();
+  run_.emplace(*model_, plan);
+  interrupt_.throw_if_happened();
+  if (!config_.quiet && !model_->backend_note.empty()) print_note(model_->backend_note);
+  loaded_ = clock_();
+  // Only now: nothing is made or replaced in vain.
+  outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
+                   std::move(stamp_), interrupt_);
+  lines_.recognize();  // a pipe may have to be opened by whoever waits for the output
+  open_intake();
+  if (model_->peaks) {
+    profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);
+  }
+  info_ = describe_run(config_, *model_, plan);
+  if (config_.quiet) return;
+  for (const std::string& note : info_.notes) print_note(note);
+}
+
+void Job::open_intake() {
+  const ModelSpec& spec = model_->opened.spec;
+  const SchedulerLimits& limits = model_->plans.front().limits;
+  const RecordOutput& records = outlets_->records();
+  intake_.emplace(
+      IntakeParts{.lines = lines_,
+                  .tokenizer = model_->tokenizer.get(),
+                  .chat = model_->chat,
+                  .defaults = model_->defaults,
+                  .prompt_field = config_.prompt_field,
+                  .strict = config_.strict,
+                  .clock = clock_,
+                  .thread_clock = thread_seconds,
+                  .end_lines = [this] { interrupt_.raise(); },
+                  .is_done = [&records](int64_t index) { return records.is_done(index); },
+                  .num_done = records.num_done()},
+      IntakeLimits{
+          .prompt = {.vocab = spec.vocab, .max_model_len = limits.max_model_len, .spec = &spec},
+          .max_items = limits.max_waiting + kReadAhead,
+          .num_workers = num_tokenizers(model_->options.num_threads)});
+}
+
+void Job::compute() {
+  const EngineParts parts = run_->parts(clock_);
+  Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, model_->plans.front().limits);
   try {
-    engine.run({.next = next, .done = done, .stepped = stepped, .interrupted = interrupted});
-    fault = fault_of_input(intake, lines, config, interrupt);
-    complete = !interrupt.happened();
-    outlets.close_records(complete && !fault, intake.mark());
+    engine.run({.next = [this](bool wait, IntakeItem& item) { return next(wait, item); },
+                .done = [this](const Completion& completion,
+                               const RequestStats& stats) { done(completion, stats); },
+                .stepped = [this](const StepStats& stats) { stepped(stats); },
+                .interrupted = [this] { return interrupt_.happened(); }});
+    fault_ = fault_of_input(*intake_, lines_, config_, interrupt_);
+    complete_ = !interrupt_.happened();
+    outlets_->close_records(complete_ && !fault_, intake_->mark());
   } catch (...) {
-    progress.clear();
+    progress_.clear();
     note_keys();
-    outlets.rescue(intake.mark(), info, summarize(), profile());
-    if (!config.quiet) print_way_on("failed");
+    outlets_->rescue(intake_->mark(), info_, summarize(), profile());
+    if (!config_.quiet) print_resume_hint("failed");
     throw;
   }
-  progress.clear();
+}
+
+// Before it waits, what is finished reaches the system.
+Intake::Pull Job::next(bool wait, IntakeItem& item) {
+  const Intake::Pull pulled = intake_->pull(false, item);
+  if (!wait || pulled != Intake::Pull::kLater) return pulled;
+  outlets_->flush(intake_->mark());
+  if (profiler_) profiler_->idle();
+  return intake_->pull(true, item);
+}
+
+void Job::done(const Completion& completion, const RequestStats& stats) {
+  outlets_->answer(completion, stats,
+                   {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
+                    .timing = config_.record_timing,
+                    .model_name = model_->name});
+  ++state_.done;
+  state_.output_tokens += stats.completion_tokens;
+}
+
+void Job::stepped(const StepStats& stats) {
+  outlets_->step(stats, intake_->mark());
+  print_hints();
+  const bool shows_progress = !config_.quiet && config_.progress != Config::Progress::kOff;
+  if (shows_progress && progress_.due(stats.end)) show_progress(stats);
+}
+
+void Job::show_progress(const StepStats& stats) {
+  state_.elapsed = stats.end - loaded_;
+  if (const std::optional<LineCount> count = intake_->num_lines()) {
+    state_.total = count->count;
+    state_.total_is_estimate = count->is_estimate;
+  }
+  state_.out_of_order = outlets_->records().num_waiting();
+  state_.running = stats.running;
+  state_.waiting = stats.waiting;
+  state_.kv_use =
+      static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
+  progress_.show(stats.end, state_);
+}
+
+void Job::print_hints() {
+  if (config_.quiet) return;
+  const std::vector<LineHint> hints = intake_->hints(num_hints_);
+  if (!hints.empty()) progress_.clear();
+  for (const LineHint& hint : hints) print_note(text_of(hint));
+  num_hints_ += hints.size();
+}
+
+// Puts what is to be said of unknown keys into the summary, and returns what is said of all
+// together.
+std::string Job::note_keys() {
+  for (const LineHint& hint : intake_->hints()) info_.notes.push_back(text_of(hint));
+  const std::string all = text_of(intake_->unknown_keys(), config_.strict);
+  if (!all.empty()) info_.notes.push_back(all);
+  return all;
+}
+
+Summary Job::summarize() const {
+  Summary summary = outlets_->report().summary({.load = loaded_,
+                                                .tokenize = intake_->tokenize_seconds(),
+                                                .output = outlets_->seconds(),
+                                                .total = clock_()});
+  summary.resumed = outlets_->records().num_done();
+  return summary;
+}
+
+int Job::report() {
+  progress_.clear();
   print_hints();
   const std::string about_keys = note_keys();
-  if (!config.quiet && complete && !about_keys.empty()) print_note(about_keys);
+  if (!config_.quiet && complete_ && !about_keys.empty()) print_note(about_keys);
   const Summary summary = summarize();
-  outlets.close_stats(info, summary, profile());
-  const int64_t num_failed = summary.failed + outlets.records().num_failed();
-  if (!config.quiet) {
-    if (summary.completed + summary.failed > 0) {
-      print(summary_table(summary));
-      if (profiler) print(profile_table(profiler->profile()));
-    } else if (summary.resumed > 0) {
-      print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
-    } else if (complete) {
-      print(fmt::format("{}: no line to answer\n", config.input));
-    }
-    if (!complete) print_way_on("interrupted");
-    if (complete && intake.failed()) print_way_on("failed");
-  }
-  if (fault) std::rethrow_exception(fault);
-  if (!complete) return kInterruptedCode;
+  outlets_->close_stats(info_, summary, profile());
+  if (!config_.quiet) print_result(summary);
+  if (fault_) std::rethrow_exception(fault_);
+  if (!complete_) return kInterruptedCode;
+  const int64_t num_failed = summary.failed + outlets_->records().num_failed();
   if (num_failed == 0) return kAllCompleted;
   print(fmt::format("lines that ended in an error record: {}\n", num_failed));
   return kSomeFailed;
+}
+
+void Job::print_result(const Summary& summary) const {
+  if (summary.completed + summary.failed > 0) {
+    print(summary_table(summary));
+    if (profiler_) print(profile_table(profiler_->profile()));
+  } else if (summary.resumed > 0) {
+    print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
+  } else if (complete_) {
+    print(fmt::format("{}: no line to answer\n", config_.input));
+  }
+  if (!complete_) print_resume_hint("interrupted");
+  if (complete_ && intake_->failed()) print_resume_hint("failed");
+}
+
+void Job::print_resume_hint(std::string_view what_happened) const {
+  if (!outlets_->records().can_be_resumed()) return;
+  print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
+                    what_happened, paths_.output));
 }
 
 }  // namespace
@@ -270,7 +343,7 @@ int run_job(const Config& config, const Load& load) {
   validate(config);
   Interrupt interrupt;
   try {
-    return run(config, load, interrupt);
+    return Job(config, interrupt).run(load);
   } catch (const Interrupted&) {
     if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
     return kInterruptedCode;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "engine/fingerprint.h"
 #include "engine/run_input.h"
 #include "io/open_file.h"
 
@@ -21,7 +20,7 @@ MeasurementFile measurements(const std::string& path, const Interrupt& interrupt
   return MeasurementFile(path, say, reader.fd);
 }
 
-RecordOutput record_output(const Config& config, const Paths& paths, const Setup& setup,
+RecordOutput record_output(const Config& config, const Paths& paths, Fingerprint fingerprint,
                            const std::function<double()>& clock, const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(paths.output, interrupt.fd());
   interrupt.throw_if_happened();
@@ -29,7 +28,7 @@ RecordOutput record_output(const Config& config, const Paths& paths, const Setup
                                         ? RecordOrder::kCompletion
                                         : RecordOrder::kInput,
                            .overwrite = config.overwrite,
-                           .fingerprint = fingerprint_of(config, setup),
+                           .fingerprint = std::move(fingerprint),
                            .sync_every = config.sync_every,
                            .clock = clock,
                            .open_pipe = reader.fd};
@@ -68,11 +67,11 @@ void MeasurementFile::flush() {
   attempt([](OutputFile& file) { file.flush(); });
 }
 
-Outlets::Outlets(const Config& config, const Paths& paths, const Setup& setup,
+Outlets::Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
                  const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt)
     : clock_(clock),
       run_(std::move(run)),
-      records_(record_output(config, paths, setup, clock, interrupt)),
+      records_(record_output(config, paths, std::move(fingerprint), clock, interrupt)),
       stats_(measurements(paths.stats, interrupt)),
       trace_(measurements(config.trace, interrupt)) {}
 

@@ -8,7 +8,7 @@
 #include "core/request.h"
 #include "engine/interrupt.h"
 #include "engine/output_paths.h"
-#include "engine/setup.h"
+#include "output/fingerprint.h"
 #include "output/output_file.h"
 #include "output/record.h"
 #include "output/record_output.h"
@@ -45,7 +45,7 @@ class Outlets {
   // Opens the files, or goes on with them; their names stand in `paths`. `run` is told in every
   // line of the statistics. Throws Error when that
   // cannot be, and Interrupted when a signal comes before anything has changed.
-  Outlets(const Config& config, const Paths& paths, const Setup& setup,
+  Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
           const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
 
   void answer(const Completion& completion, const RequestStats& stats,

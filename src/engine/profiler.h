@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/profile.h"
+#include "engine/engine.h"
 #include "ops/timed_ops.h"
 #include "ops/timing.h"
 #include "stats/profile.h"
@@ -21,7 +22,13 @@ class Profiler {
         ops_(steps, arithmetic, *timer_, [this](const TimedStep& step) { report_.add(step); }) {}
   Profiler(const Profiler&) = delete;
 
-  TimedOps& ops() { return ops_; }
+  // The same device, timed.
+  EngineParts in_front_of(const EngineParts& parts) {
+    return {parts.spec,        parts.weights,   parts.cache, parts.pool,    ops_,
+            ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps};
+  }
+  // There is nothing to do until the next step.
+  void idle() { ops_.idle(); }
   Profile profile() const { return report_.profile(); }
 
  private:

@@ -32,54 +32,55 @@ ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
 
 }  // namespace
 
-Config used_config(const Config& config, const Setup& setup) {
-  Config used = resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).config;
+Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+  Config used =
+      resolve(config, plan.limits.max_model_len, model.backend->info.usual_step_tokens).config;
   const Paths paths = resolve_paths(config);
   used.output = paths.output;
   used.stats = paths.stats;
-  used.served_model_name = setup.model_name;
-  used.dtype = setup.options.compute;
-  used.max_model_len = setup.max_model_len;
-  used.chat_template = chat_template_name(setup.chat.format);
-  used.device = setup.backend->device;
-  used.deterministic = config.deterministic || setup.backend->info.always_deterministic;
-  used.threads = setup.options.num_threads;
-  used.cpu_isa = setup.options.cpu_isa;
-  used.block_size = setup.memory.block_size;
-  used.num_blocks = setup.memory.num_blocks;
-  used.kv_memory = setup.memory.kv_bytes;
-  used.sampling.values = setup.defaults;
+  used.served_model_name = model.name;
+  used.dtype = model.options.compute;
+  used.max_model_len = plan.limits.max_model_len;
+  used.chat_template = chat_template_name(model.chat.format);
+  used.device = model.backend->device;
+  used.deterministic = config.deterministic || model.backend->info.always_deterministic;
+  used.threads = model.options.num_threads;
+  used.cpu_isa = model.options.cpu_isa;
+  used.block_size = plan.memory.block_size;
+  used.num_blocks = plan.memory.num_blocks;
+  used.kv_memory = plan.memory.kv_bytes;
+  used.sampling.values = model.defaults;
   return used;
 }
 
-RunInfo describe_run(const Config& config, const Setup& setup) {
-  const Config used = used_config(config, setup);
+RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+  const Config used = used_config(config, model, plan);
   RunInfo info = {.version = PAGEDINFER_VERSION,
                   .input = config.input,
-                  .model = setup.model_dir,
-                  .device = setup.ops->description(),
-                  .kv_bytes_per_position = setup.memory.kv_bytes_per_token};
+                  .model = model.dir,
+                  .device = model.ops->description(),
+                  .kv_bytes_per_position = plan.memory.kv_bytes_per_token};
   const auto set = [&](std::string_view name, ConfigEntry::Value value) {
     info.config.push_back({std::string(name), std::move(value)});
   };
   for (const Setting& setting : kSettings) {
     if (setting.is_flag) set(setting.key, json_value(setting, setting.field.get(used)));
   }
-  set("weight_bytes", setup.memory.weight_bytes);
-  set("activation_bytes", setup.memory.activation_bytes);
-  const LengthFloor& floor = setup.defaults.floor;
+  set("weight_bytes", plan.memory.weight_bytes);
+  set("activation_bytes", plan.memory.activation_bytes);
+  const LengthFloor& floor = model.defaults.floor;
   if (floor.tokens > 0) set("min_new_tokens", int64_t{floor.tokens});
   if (floor.with_prompt > 0) set("min_length", int64_t{floor.with_prompt});
-  const ModelSpec& spec = setup.model.spec;
+  const ModelSpec& spec = model.opened.spec;
   const auto set_tokens = [&](std::string_view name, const std::vector<TokenId>& tokens) {
     if (!tokens.empty()) set(name, fmt::format("{}", fmt::join(tokens, ",")));
   };
   set_tokens("suppress_tokens", spec.suppressed);
   set_tokens("begin_suppress_tokens", spec.suppressed_first);
   if (spec.forced_end) set("forced_eos_token_id", int64_t{*spec.forced_end});
-  info.notes = setup.notes;
+  info.notes = model.notes;
   const std::vector<std::string> notes =
-      resolve(config, setup.max_model_len, setup.backend->info.usual_step_tokens).notes;
+      resolve(config, plan.limits.max_model_len, model.backend->info.usual_step_tokens).notes;
   info.notes.insert(info.notes.end(), notes.begin(), notes.end());
   return info;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/setup.h"
+#include "engine/loaded_model.h"
 #include "settings/config.h"
 #include "stats/lines.h"
 
@@ -8,9 +8,9 @@ namespace pagedinfer {
 
 // Every setting as the run uses it: what was derived from the model and the machine stands in its
 // field.
-Config used_config(const Config& config, const Setup& setup);
+Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 // What runs, for the summary.
-RunInfo describe_run(const Config& config, const Setup& setup);
+RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 }  // namespace pagedinfer

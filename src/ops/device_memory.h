@@ -23,38 +23,50 @@ struct Capacity {
   int64_t total = 0, free = 0;  // bytes
 };
 
-// Tensors live until the DeviceMemory is destroyed.
+// Weights live as long as the DeviceMemory, caches until clear_kv(). reserve_weights(),
+// reserve_kv() and reserve_steps() allocate one piece of memory each. Each is called at most once,
+// before its piece is used; a backend that allocates on demand may ignore it.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
+  // Weights.
+  virtual void reserve_weights(int64_t bytes) { static_cast<void>(bytes); }
   virtual Tensor allocate(DType dtype, int64_t rows, int64_t cols) = 0;  // zeros
   // Makes a matrix of the checkpoint available to the device's Arithmetic, converted to `dtype`.
   // The result may be a view of `host`, which must outlive the DeviceMemory.
   virtual Tensor upload(Tensor host, DType dtype) = 0;
-  virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
-
   // The types in which to upload matrices and biases if products are computed in `compute`.
   virtual DType matrix_type(DType of_file, DType compute) const {
     return compute == DType::kF32 ? of_file : compute;
   }
   virtual DType bias_type(DType compute) const = 0;
-
-  // For the memory plan. What upload() takes up, with what it keeps of `host`:
+  // What upload() takes up, with what it keeps of `host`. For the memory plan.
   virtual int64_t uploaded_bytes(Tensor host, DType dtype) const;
-  // what allocate_kv() takes up for each position:
+
+  // Caches. Those of later runs lie where those of the runs before were.
+  virtual void reserve_kv(int64_t bytes) { static_cast<void>(bytes); }
+  virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
+  // Frees all that allocate_kv() returned. REQUIRES: no step is in flight.
+  virtual void clear_kv() = 0;
+  // Bytes that allocate_kv() takes of those of reserve_kv().
+  virtual int64_t kv_bytes(DType dtype, int kv_heads, int head_dim,
+                           int64_t num_positions) const = 0;
+  // For the memory plan, where rounding does not count.
   virtual int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const = 0;
-  // and what a step takes beside its scratch().
+
+  // For steps within the bounds: `bytes` for scratch() and workspace_bytes(bounds) together.
+  virtual void reserve_steps(const StepBounds& bounds, int64_t bytes) = 0;
+  // What a step takes beside its scratch(). For the memory plan.
   virtual int64_t workspace_bytes(const StepBounds&) const { return 0; }
+
+  // Faults in the weights and all that is reserved for caches and steps, and waits until it is
+  // done: then the first of several runs costs no more than the others.
+  virtual void make_present() {}
+  // Bytes allocated so far, on the device or, if it has no capacity(), on the host.
+  virtual int64_t held_bytes() const = 0;
   // Of the device, at this moment; nullopt: it uses the host's memory.
   virtual std::optional<Capacity> capacity() const { return std::nullopt; }
-
-  // Takes what a run needs, all at once: `permanent` bytes for the tensors above, `scratch` for a
-  // step's scratch() and workspace_bytes(bounds). For backends that do not take memory as they go;
-  // called once, before anything else takes memory.
-  virtual void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) {
-    static_cast<void>(bounds), static_cast<void>(permanent), static_cast<void>(scratch);
-  }
 };
 
 }  // namespace pagedinfer

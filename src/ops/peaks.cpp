@@ -66,9 +66,9 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
-  ops.reserve(bounds,
-              ops.uploaded_bytes(host_x, activation) + ops.uploaded_bytes(host_weight, stored),
-              2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
+  ops.reserve_weights(ops.uploaded_bytes(host_x, activation) +
+                      ops.uploaded_bytes(host_weight, stored));
+  ops.reserve_steps(bounds, 2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
   const Tensor x = ops.upload(host_x, activation);
   const Product product = {.weight = ops.upload(host_weight, stored),
                            .out = ops.scratch(activation, probe.rows, probe.width)};

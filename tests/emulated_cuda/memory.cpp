@@ -150,6 +150,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
   if (bytes > static_cast<size_t>(emulated::settings().memory - emulated::bytes_taken())) {
     return answer(cudaErrorMemoryAllocation);
   }
+  ++emulated::device().counts.allocations;
   if (bytes > 0) *p = emulated::take(bytes, true);
   return cudaSuccess;
 }
@@ -157,6 +158,7 @@ cudaError_t cudaMallocHost(void** p, size_t bytes) {
   const Call call;
   if (const cudaError_t error = emulated::refuse_in_capture(); error != cudaSuccess) return error;
   if (const cudaError_t error = emulated::enter(); error != cudaSuccess) return error;
+  ++emulated::device().counts.allocations;
   *p = bytes > 0 ? emulated::take(bytes, false) : nullptr;
   return cudaSuccess;
 }

@@ -33,7 +33,8 @@ Settings& settings();
 // Counts what has happened so far, for tests of the tests.
 struct Counts {
   int64_t launches = 0, products = 0, copies = 0, graph_launches = 0;
-  int64_t ran_early = 0;  // items that ran before the host waited for them
+  int64_t allocations = 0;  // of the device's memory, and of the host's that is pinned
+  int64_t ran_early = 0;    // items that ran before the host waited for them
   int64_t max_queued = 0;
 };
 const Counts& counts();

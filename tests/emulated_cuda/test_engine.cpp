@@ -4,6 +4,7 @@
 #include "kv/paged_pool.h"
 #include "tests/emulated_cuda/runtime.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/model_runs.h"
 
 using namespace pagedinfer;
 
@@ -68,4 +69,20 @@ TEST_CASE("on a GPU: if it is lost with a step in flight, earlier answers are ke
   MESSAGE(num_lost << " times, with " << max_answered << " answers at most");
   CHECK(num_lost > 15);
   CHECK(max_answered > 2);
+}
+
+TEST_CASE("emulated: a later run over a model allocates nothing, and no graph outlives a cache") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
+  const std::vector<Request> requests = requests_of(61);
+  LoadedModel model =
+      load_model(configs_of_runs(files.dir(), Config::Device::kCuda), [] { return 0.0; });
+  const int64_t allocations = emulated::counts().allocations;
+  const int64_t graphs = emulated::counts().graph_launches;
+  const auto expected = answer_all(model, model.plans.front(), requests);
+  CHECK(expected.size() == requests.size());
+  for (const RunPlan& plan : model.plans) {
+    CHECK(answer_all(model, plan, requests) == expected);
+  }
+  CHECK(emulated::counts().allocations == allocations);
+  CHECK(emulated::counts().graph_launches > graphs);
 }

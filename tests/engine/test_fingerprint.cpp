@@ -24,8 +24,12 @@ Config config_with(std::string_view key, std::string_view text) {
   return config;
 }
 
-Setup set_up(const Config& config) {
-  return set_up(config, [] { return 0.0; });
+LoadedModel load(const Config& config) {
+  return load_model({config}, [] { return 0.0; });
+}
+
+Fingerprint fingerprint_of(const Config& config, const LoadedModel& model) {
+  return fingerprint_of(config, model, model.plans.front());
 }
 
 std::string value_of(const Fingerprint& fingerprint, std::string_view key) {
@@ -56,8 +60,8 @@ std::string another_value(const Setting& setting) {
 }
 
 TEST_CASE("every setting that changes records is in the fingerprint with its value") {
-  const Setup setup = set_up(config_with("", ""));
-  const Fingerprint usual = fingerprint_of(config_with("", ""), setup);
+  const LoadedModel model = load(config_with("", ""));
+  const Fingerprint usual = fingerprint_of(config_with("", ""), model);
   int num_settings = 0;
   for (const Setting& setting : kSettings) {
     if (setting.key == "device" || setting.key == "deterministic") continue;  // below
@@ -65,7 +69,7 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
     if (setting.effect == Effect::kChangesRecords) {
       const Config config = config_with(setting.key, another_value(setting));
       CAPTURE(setting.key);
-      const Setup other = set_up(config);
+      const LoadedModel other = load(config);
       CHECK(value_of(usual, setting.key) != value_of(fingerprint_of(config, other), setting.key));
       ++num_settings;
     } else {
@@ -78,16 +82,16 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
 TEST_CASE("the fingerprint of a run on a GPU is another one, and tells how it adds up") {
   const Config config = config_with("", "");
   const Config deterministic = config_with("deterministic", "");
-  Setup setup = set_up(config);
-  CHECK(value_of(fingerprint_of(config, setup), "device") == "cpu");
-  CHECK_FALSE(first_difference(fingerprint_of(config, setup),
-                               fingerprint_of(deterministic, setup)));  // the CPU always is
-  setup.backend = &backend_of(Config::Device::kCuda);
-  CHECK(value_of(fingerprint_of(config, setup), "device") == "cuda");
-  CHECK(value_of(fingerprint_of(config, setup), "deterministic") == "off");
-  CHECK(value_of(fingerprint_of(config, setup), "gpu") == "none");
-  CHECK(value_of(fingerprint_of(deterministic, setup), "deterministic") == "on");
-  CHECK(value_of(fingerprint_of(deterministic, setup), "gpu") != "none");
+  LoadedModel model = load(config);
+  CHECK(value_of(fingerprint_of(config, model), "device") == "cpu");
+  CHECK_FALSE(first_difference(fingerprint_of(config, model),
+                               fingerprint_of(deterministic, model)));  // the CPU always is
+  model.backend = &backend_of(Config::Device::kCuda);
+  CHECK(value_of(fingerprint_of(config, model), "device") == "cuda");
+  CHECK(value_of(fingerprint_of(config, model), "deterministic") == "off");
+  CHECK(value_of(fingerprint_of(config, model), "gpu") == "none");
+  CHECK(value_of(fingerprint_of(deterministic, model), "deterministic") == "on");
+  CHECK(value_of(fingerprint_of(deterministic, model), "gpu") != "none");
 }
 
 TEST_CASE("--help names the usual step of every backend") {
@@ -98,9 +102,9 @@ TEST_CASE("--help names the usual step of every backend") {
 }
 
 TEST_CASE("a text and the lack of one are two values of the fingerprint") {
-  const Setup setup = set_up(config_with("", ""));
-  CHECK(first_difference(fingerprint_of(config_with("", ""), setup),
-                         fingerprint_of(config_with("system", "none"), setup)));
+  const LoadedModel model = load(config_with("", ""));
+  CHECK(first_difference(fingerprint_of(config_with("", ""), model),
+                         fingerprint_of(config_with("system", "none"), model)));
 }
 
 }  // namespace

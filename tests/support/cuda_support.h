@@ -48,7 +48,9 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
                              .heads = spec.heads,
                              .kv_heads = spec.kv_heads,
                              .head_dim = spec.head_dim};
-  ops->reserve(bounds, 512 * kMiB, 256 * kMiB + ops->workspace_bytes(bounds));
+  ops->reserve_weights(512 * kMiB);
+  ops->reserve_kv(512 * kMiB);
+  ops->reserve_steps(bounds, 256 * kMiB + ops->workspace_bytes(bounds));
   return ops;
 }
 

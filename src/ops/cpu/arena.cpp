@@ -4,6 +4,17 @@
 
 namespace pagedinfer {
 
+std::span<char> Arena::reserved() const {
+  if (chunks_.empty()) return {};
+  return {chunks_.back().data(), static_cast<size_t>(chunks_.back().size())};
+}
+
+int64_t Arena::held_bytes() const {
+  int64_t bytes = 0;
+  for (const HostMemory& chunk : chunks_) bytes += chunk.size();
+  return bytes;
+}
+
 void* Arena::take(int64_t bytes) {
   constexpr int64_t kSmallestChunk = 1 << 20;
   const int64_t rounded = (bytes + 63) / 64 * 64;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/host_memory.h"
@@ -11,10 +12,15 @@ namespace pagedinfer {
 // between two reset() and allocates nothing after that.
 class Arena {
  public:
+  // Maps so much at once and touches nothing. REQUIRES: nothing has been taken.
+  void reserve(int64_t bytes) { chunks_.emplace_back(bytes, "scratch"); }
+  std::span<char> reserved() const;
+
   // A piece of memory, 64-byte aligned and not cleared, valid until the next reset().
   void* take(int64_t bytes);
   void reset();
 
+  int64_t held_bytes() const;  // of the system
   int64_t used() const { return used_; }
   int64_t max_used() const { return max_used_; }
 

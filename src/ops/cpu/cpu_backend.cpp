@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -12,6 +13,9 @@
 namespace pagedinfer {
 
 namespace {
+
+constexpr int64_t kPageBytes = 4096;
+constexpr const char* kCacheName = "the KV cache (--kv-memory says how much it takes)";
 
 // Converts the n numbers from column `first` of row i to float32.
 void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
@@ -111,6 +115,8 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
   return copy;
 }
 
+void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName); }
+
 KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
   CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   if (head_dim > kMaxHeadDim) {
@@ -118,29 +124,66 @@ KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t
                             kMaxHeadDim));
   }
   const int64_t rows = kv_heads * padded_positions(num_positions), cols = padded_head_dim(head_dim);
-  const int64_t bytes = rows * cols * size_of(dtype);
+  const int64_t bytes = kv_bytes(dtype, kv_heads, head_dim, num_positions) / 2;
   constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
   const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
   const auto make = [&] {
-    permanent_.emplace_back(bytes, "the KV cache (--kv-memory says how much it takes)");
-    if (bytes >= kWorthLargePages) permanent_.back().prefer_large_pages();
-    prefaulter_.will_write(permanent_.back().data(), first_rows * cols * size_of(dtype));
-    return Tensor{permanent_.back().data(), dtype, rows, cols, cols};
+    const bool is_reserved = bytes <= kv_.size() - kv_used_;
+    if (!is_reserved) permanent_.emplace_back(bytes, kCacheName);
+    HostMemory& memory = is_reserved ? kv_ : permanent_.back();
+    const int64_t begin = is_reserved ? std::exchange(kv_used_, kv_used_ + bytes) : 0;
+    if (bytes >= kWorthLargePages) memory.prefer_large_pages(begin, bytes);
+    prefaulter_.will_write(memory.data() + begin, first_rows * cols * size_of(dtype));
+    return Tensor{memory.data() + begin, dtype, rows, cols, cols};
   };
   const Tensor k = make(), v = make();
   return {k, v, kv_heads, head_dim, num_positions};
+}
+
+// Keys and values begin with a page.
+int64_t CpuBackend::kv_bytes(DType dtype, int kv_heads, int head_dim, int64_t num_positions) const {
+  const int64_t bytes =
+      kv_heads * padded_positions(num_positions) * padded_head_dim(head_dim) * size_of(dtype);
+  return 2 * ((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
 }
 
 int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
   return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
 }
 
-// Memory is allocated on demand, so nothing is reserved. A run first fills the beginning of its
+// Memory is mapped here and has pages when it is touched. A run first fills the beginning of its
 // cache; as many positions as a step of usual size has are faulted in ahead. If steps may be larger
 // because prompts are not cut, few steps are.
-void CpuBackend::reserve(const StepBounds& bounds, int64_t, int64_t) {
+void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
+  packed_ = HostMemory(workspace_bytes(bounds), "the input of a product");
+  constexpr int64_t kGaps = 64 << 10;  // between the pieces of a step
+  const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
+  const int64_t numbers = 3 * bounds.tokens + bounds.sequences * (3 + blocks);
+  scratch_.reserve(std::max<int64_t>(bytes - workspace_bytes(bounds), 0) +
+                   numbers * int64_t{sizeof(int32_t)} + kGaps);
+}
+
+void CpuBackend::make_present() {
+  const auto touch = [&](std::span<char> memory) {
+    constexpr size_t kPiece = 4 << 20;
+    pool_.parallel_for(static_cast<int>((memory.size() + kPiece - 1) / kPiece), [&](int i, int) {
+      const size_t begin = static_cast<size_t>(i) * kPiece;
+      const size_t end = std::min(memory.size(), begin + kPiece);
+      for (size_t at = begin; at < end; at += kPageBytes) memory[at] = 0;
+    });
+  };
+  touch({kv_.data(), static_cast<size_t>(kv_.size())});
+  touch({packed_.data(), static_cast<size_t>(packed_.size())});
+  touch(scratch_.reserved());
+  prefaulter_.finish();
+}
+
+int64_t CpuBackend::held_bytes() const {
+  int64_t bytes = kv_.size() + packed_.size() + scratch_.held_bytes();
+  for (const HostMemory& memory : permanent_) bytes += memory.size();
+  return bytes;
 }
 
 Tensor CpuBackend::scratch(DType dtype, int64_t rows, int64_t cols) {

@@ -22,10 +22,15 @@ class CpuBackend final : public Ops {
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
+  void reserve_kv(int64_t bytes) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
+  void clear_kv() override { kv_used_ = 0; }
+  int64_t kv_bytes(DType dtype, int kv_heads, int head_dim, int64_t num_positions) const override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
   int64_t workspace_bytes(const StepBounds& bounds) const override;
-  void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
+  void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
+  void make_present() override;
+  int64_t held_bytes() const override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   void copy(Tensor from, Tensor to) override;
@@ -59,6 +64,8 @@ class CpuBackend final : public Ops {
   const Kernels& kernels_;
   ThreadPool pool_;
   std::vector<HostMemory> permanent_;
+  HostMemory kv_;        // the piece that caches lie in
+  int64_t kv_used_ = 0;  // of it
   Arena scratch_;
   CpuAttention attention_;
   std::vector<Sampler> samplers_;  // one per thread

@@ -27,8 +27,8 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
   size_ = bytes;
 }
 
-void HostMemory::prefer_large_pages() {
-  if (data_) madvise(data_, static_cast<size_t>(size_), MADV_HUGEPAGE);
+void HostMemory::prefer_large_pages(int64_t offset, int64_t bytes) {
+  if (bytes > 0) madvise(data_ + offset, static_cast<size_t>(bytes), MADV_HUGEPAGE);
 }
 
 HostMemory::~HostMemory() {

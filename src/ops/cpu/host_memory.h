@@ -16,7 +16,8 @@ class HostMemory {
   HostMemory& operator=(HostMemory&& other) noexcept;
 
   // Faster to read in random order, but the first write to a large page takes all of it.
-  void prefer_large_pages();
+  // REQUIRES: `offset` is that of a page.
+  void prefer_large_pages(int64_t offset, int64_t bytes);
 
   char* data() const { return data_; }
   int64_t size() const { return size_; }

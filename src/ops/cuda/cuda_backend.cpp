@@ -111,39 +111,55 @@ std::optional<Capacity> CudaBackend::capacity() const {
   return Capacity{static_cast<int64_t>(total), static_cast<int64_t>(free)};
 }
 
-char* CudaBackend::take_permanent(int64_t bytes, int64_t alignment, const char* what) {
-  if (const auto offset = arena_.take_permanent(bytes, alignment)) return memory_.get() + *offset;
+CudaBackend::Piece CudaBackend::take_piece(int64_t bytes, const char* what) {
+  return {take_device(bytes, fmt::format("{} bytes for {}", bytes, what).c_str()),
+          DeviceArena(bytes)};
+}
+
+char* CudaBackend::take(Piece& piece, int64_t bytes, int64_t alignment, const char* what) {
+  if (const auto offset = piece.arena.take_permanent(bytes, alignment)) {
+    return piece.memory.get() + *offset;
+  }
   throw Error(fmt::format("out of GPU memory: {} takes {} bytes, {} of {} were planned and taken",
-                          what, bytes, arena_.permanent(), arena_.size()));
+                          what, bytes, piece.arena.permanent(), piece.arena.size()));
 }
 
 char* CudaBackend::take_step(int64_t bytes, const char* what) {
-  if (const auto offset = arena_.take_step(bytes)) return memory_.get() + *offset;
+  if (const auto offset = steps_.arena.take_step(bytes)) return steps_.memory.get() + *offset;
   throw Error(fmt::format("out of GPU memory: {} of a step takes {} bytes more than was planned",
                           what, bytes));
 }
 
 void CudaBackend::wait(const char* what) { check_cuda(cudaStreamSynchronize(stream_.get()), what); }
 
-void CudaBackend::reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) {
-  CHECK(memory_.get() == nullptr);
+void CudaBackend::reserve_weights(int64_t bytes) {
+  CHECK(weights_.memory.get() == nullptr);
+  constexpr int64_t kNotPlanned = int64_t{1} << 20;  // tables of a few KiB
+  weights_ = take_piece(bytes + kNotPlanned, "weights");
+  fixed_.weights = Staging(kUploadBytes);
+}
+
+void CudaBackend::reserve_kv(int64_t bytes) {
+  CHECK(kv_.memory.get() == nullptr);
+  kv_ = take_piece(align_up(bytes, DeviceArena::kStepAlignment), "the KV cache");
+}
+
+void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
+  CHECK(steps_.memory.get() == nullptr);
   bounds_ = bounds;
-  const int64_t bytes = permanent + scratch;
-  memory_ = take_device(bytes, fmt::format("{} bytes for weights, cache and steps", bytes).c_str());
-  arena_ = DeviceArena(bytes);
+  steps_ = take_piece(bytes, "steps");
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;
   const StepMemory planned(bounds);
   fixed_.sample_bytes = planned.sample_lists;
-  fixed_.product_workspace = take_permanent(planned.products, kAligned, "the products' workspace");
-  fixed_.sample_arrays = take_permanent(fixed_.sample_bytes, kAligned, "sampling");
+  fixed_.product_workspace = take(steps_, planned.products, kAligned, "the products' workspace");
+  fixed_.sample_arrays = take(steps_, fixed_.sample_bytes, kAligned, "sampling");
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
-    drawn.tokens = reinterpret_cast<int32_t*>(take_permanent(size, kAligned, "sampling"));
+    drawn.tokens = reinterpret_cast<int32_t*>(take(steps_, size, kAligned, "sampling"));
     drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
     drawn.is_copied = make_event();
   }
-  fixed_.weights = Staging(kUploadBytes);
   fixed_.step = Staging(planned.arrays);
   fixed_.samples = Staging(fixed_.sample_bytes);
 }
@@ -154,14 +170,14 @@ int64_t CudaBackend::workspace_bytes(const StepBounds& bounds) const {
 
 Tensor CudaBackend::allocate(DType dtype, int64_t rows, int64_t cols) {
   const int64_t bytes = rows * cols * size_of(dtype);
-  char* const data = take_permanent(bytes, DeviceArena::kPermanentAlignment, "a tensor");
+  char* const data = take(weights_, bytes, DeviceArena::kPermanentAlignment, "a tensor");
   check_cuda(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream_.get()), "a tensor");
   return {data, dtype, rows, cols, cols};
 }
 
 Tensor CudaBackend::upload(Tensor host, DType dtype) {
-  char* const data = take_permanent(host.rows * host.cols * size_of(dtype),
-                                    DeviceArena::kPermanentAlignment, "a weight");
+  char* const data = take(weights_, host.rows * host.cols * size_of(dtype),
+                          DeviceArena::kPermanentAlignment, "a weight");
   upload_rows(host, dtype, data, fixed_.weights, stream_.get());
   return {data, dtype, host.rows, host.cols, host.cols};
 }
@@ -174,12 +190,24 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
   CHECK(dtype == options_.compute);
   const int64_t bytes = kv_bytes_per_position(dtype, kv_heads, head_dim) / 2 * num_positions;
   const int64_t cols = bytes / size_of(dtype) / std::max<int64_t>(num_positions * kv_heads, 1);
-  const auto take = [&] {
-    char* const data = take_permanent(bytes, DeviceArena::kStepAlignment, "the KV cache");
+  const auto tensor = [&] {
+    char* const data = take(kv_, bytes, DeviceArena::kStepAlignment, "the KV cache");
     return Tensor{data, dtype, kv_heads * num_positions, cols, cols};
   };
-  const Tensor k = take(), v = take();
+  const Tensor k = tensor(), v = tensor();
   return {k, v, kv_heads, head_dim, num_positions};
+}
+
+// What was queued for one cache means nothing to the next.
+void CudaBackend::clear_kv() {
+  graphs_.forget(capture_);
+  kv_.arena = DeviceArena(kv_.arena.size());
+}
+
+int64_t CudaBackend::kv_bytes(DType dtype, int kv_heads, int head_dim,
+                              int64_t num_positions) const {
+  return 2 * align_up(kv_bytes_per_position(dtype, kv_heads, head_dim) / 2 * num_positions,
+                      DeviceArena::kStepAlignment);
 }
 
 Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
@@ -198,7 +226,7 @@ void CudaBackend::copy(Tensor from, Tensor to) {
 }
 
 BatchView CudaBackend::stage(const Batch& batch) {
-  arena_.end_step();
+  steps_.arena.end_step();
   kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds_),
                           max_attention_states(bounds_), step_.plan);
   step_.shape = shape_of(batch, step_.plan);
@@ -252,20 +280,20 @@ BatchView CudaBackend::stage(const Batch& batch) {
 Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& queue) {
   CHECK(batch.tokens.data == step_.arrays);
   if (!may_replay()) return queue();
-  const int64_t before = arena_.step();
+  const int64_t before = steps_.arena.step();
   const Queued queued = graphs_.run(step_.shape, capture_, [&] {
-    arena_.return_to(before);  // a failed capture has taken scratch memory
+    steps_.arena.return_to(before);  // a failed capture has taken scratch memory
     const Tensor out = queue();
     return Queued{.arrays = step_.arrays,
                   .attention_workspace = step_.attention_workspace,
                   .scratch_begin = before,
-                  .scratch_bytes = arena_.step() - before,
+                  .scratch_bytes = steps_.arena.step() - before,
                   .out = out};
   });
   // A graph holds the addresses of the batch, so these must not change.
   CHECK(queued.arrays == step_.arrays && queued.scratch_begin == before);
   CHECK(queued.attention_workspace == step_.attention_workspace);
-  arena_.return_to(before);
+  steps_.arena.return_to(before);
   static_cast<void>(take_step(queued.scratch_bytes, "the activations"));
   return queued.out;
 }

@@ -30,15 +30,22 @@ class CudaBackend final : public CudaOps {
   std::optional<Capacity> capacity() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
+  void reserve_weights(int64_t bytes) override;
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
   DType matrix_type(DType, DType compute) const override { return compute; }
   DType bias_type(DType compute) const override { return compute; }
   int64_t uploaded_bytes(Tensor host, DType dtype) const override;
+  void reserve_kv(int64_t bytes) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
+  void clear_kv() override;
+  int64_t kv_bytes(DType dtype, int kv_heads, int head_dim, int64_t num_positions) const override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
+  int64_t held_bytes() const override {
+    return weights_.arena.size() + kv_.arena.size() + steps_.arena.size();
+  }
   int64_t workspace_bytes(const StepBounds& bounds) const override;
-  void reserve(const StepBounds& bounds, int64_t permanent, int64_t scratch) override;
+  void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
@@ -77,7 +84,13 @@ class CudaBackend final : public CudaOps {
     CudaEvent is_copied = {};  // they are on the host
     size_t count = 0;
   };
-  // Buffers that reserve() allocates on host and device beside the tensors.
+  // One piece of the device's memory.
+  struct Piece {
+    DeviceBytes memory = {};
+    DeviceArena arena = {};
+  };
+  // Buffers that reserve_weights() and reserve_steps() allocate on host and device beside the
+  // tensors.
   struct Fixed {
     char* product_workspace = nullptr;
     char* sample_arrays = nullptr;
@@ -104,7 +117,8 @@ class CudaBackend final : public CudaOps {
 
   static constexpr size_t kMaxGraphs = 64;
 
-  char* take_permanent(int64_t bytes, int64_t alignment, const char* what);
+  static Piece take_piece(int64_t bytes, const char* what);
+  static char* take(Piece& piece, int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
   // Unless residual.data is null, residual += x first, and the sum is normalized.
@@ -116,8 +130,8 @@ class CudaBackend final : public CudaOps {
   CudaProducts products_;
 
   StepBounds bounds_ = {};
-  DeviceBytes memory_;
-  DeviceArena arena_;
+  Piece weights_, kv_;
+  Piece steps_;  // from its beginning what all steps use, from its end what a step takes
   Fixed fixed_;
   Step step_;
   SampleArrays sample_arrays_;

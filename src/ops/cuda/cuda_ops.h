@@ -30,9 +30,9 @@ struct GraphCounts {
 };
 
 // An Ops on a GPU. Work is queued on one stream; only collect(), read() and write() wait for it.
-// After reserve() no device memory is allocated, except what the driver allocates for graphs. An
-// Error names the call that failed and the reason; it is a DeviceLost if the device can do no more
-// work.
+// Device memory is allocated by reserve_weights(), reserve_kv() and reserve_steps() only, except
+// what the driver allocates for graphs. An Error names the call that failed and the reason; it is a
+// DeviceLost if the device can do no more work.
 class CudaOps : public Ops {
  public:
   virtual std::string device_name() const = 0;

@@ -60,6 +60,12 @@ class StepGraphs {
     return result;
   }
 
+  // Destroys all graphs. To be called before memory that they use gets another use.
+  void forget(Capture& capture) {
+    capture.wait();  // one of them may be running
+    entries_.clear();
+  }
+
   const GraphCounts& counts() const { return counts_; }
   size_t num_shapes() const { return entries_.size(); }
 

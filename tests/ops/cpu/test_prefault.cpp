@@ -84,7 +84,7 @@ TEST_CASE("the part of a cache that the largest step fills is faulted in ahead")
   if (!can_prefault()) return;
   const auto ops = make_cpu_ops({.num_threads = 1});
   const int heads = 8, dim = 64, step_tokens = 512;
-  ops->reserve({.tokens = step_tokens}, 0, 0);
+  ops->reserve_steps({.tokens = step_tokens}, 0);
   const KvLayer layer = ops->allocate_kv(DType::kBF16, heads, dim, 4096);
   const int64_t filled = int64_t{step_tokens} * heads * dim * 2;
   const auto all_present = [&] {
@@ -103,7 +103,7 @@ TEST_CASE("if a step may hold the longest prompt, little of the cache is faulted
   if (!can_prefault()) return;
   auto ops = make_cpu_ops({.num_threads = 1});
   const int64_t positions = 131072, used = 2048 + kSpanPositions;
-  ops->reserve({.tokens = positions}, 0, 0);
+  ops->reserve_steps({.tokens = positions}, 0);
   const KvLayer layer = ops->allocate_kv(DType::kBF16, 2, 64, positions);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   CHECK(num_present(layer.k.data, layer.k.bytes()) <= layer.k.bytes() / kPage * used / positions);

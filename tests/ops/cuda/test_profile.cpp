@@ -55,7 +55,7 @@ TEST_CASE("on a GPU marks are queued between the work and are taken in order") {
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
-  ops->reserve(bounds, kMiB, 64 * kMiB + ops->workspace_bytes(bounds));
+  ops->reserve_steps(bounds, 64 * kMiB + ops->workspace_bytes(bounds));
   const Tensor from = ops->scratch(DType::kF32, 4, 1 << 20);
   const Tensor to = ops->scratch(DType::kF32, 4, 1 << 20);
   std::vector<float> values(4 << 20), found(4 << 20);

@@ -1,0 +1,129 @@
+#include "engine/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "engine/intake.h"
+#include "engine/model_path.h"
+#include "engine/sampling_defaults.h"
+#include "engine/system_memory.h"
+#include "ops/peaks.h"
+#include "text/files/make_tokenizer.h"
+
+namespace pagedinfer {
+namespace {
+
+ChatSettings make_chat(const Config& config, const LoadedModel& model) {
+  ChatSettings chat = {
+      .format = read_chat_format(model.dir, config.chat_template, config.chat_date),
+      .wrap_prompts = config.chat,
+      .system = config.system};
+  if (config.chat && chat.format.known == nullptr) {
+    throw Error(fmt::format("--chat: {}: {}", model.dir, chat.format.problem));
+  }
+  if (config.chat && model.tokenizer == nullptr) {
+    throw Error(fmt::format("--chat: {} has no tokenizer", model.dir));
+  }
+  chat.end_of_turn = find_end_of_turn(chat.format, model.tokenizer.get());
+  return chat;
+}
+
+void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
+  for (const TokenId token : tokens) {
+    if (token >= 0 && token < vocab) continue;
+    throw Error(
+        fmt::format("--stop-token-ids {}: the model's token ids are 0 to {}", token, vocab - 1));
+  }
+}
+
+// The model's files, its words and its defaults.
+LoadedModel open(const Config& config) {
+  const std::string dir = find_model(config.model, program_path());
+  const auto source =
+      config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
+  LoadedModel model{.dir = dir, .opened = open_model(dir, source)};
+  model.name = config.served_model_name.value_or(name_of_model(dir));
+  const int vocab = model.opened.spec.vocab;
+  model.tokenizer = make_tokenizer(dir);
+  if (model.tokenizer && model.tokenizer->vocab_size() > vocab) {
+    throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
+                            dir, model.tokenizer->vocab_size(), vocab));
+  }
+  model.chat = make_chat(config, model);
+  const GenerationDefaults& generation = model.opened.generation;
+  const bool has_tokenizer = model.tokenizer != nullptr;
+  model.defaults = default_sampling(config.sampling, generation, has_tokenizer);
+  model.notes = generation_notes(config.sampling, generation, has_tokenizer);
+  check_stop_tokens(config.sampling.values.stop_token_ids, vocab);
+  return model;
+}
+
+// The machine's peaks are measured by a device of their own, whose memory is free again before the
+// model takes its share.
+void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
+  BackendChoice choice = choose_backend(config.device);
+  const BackendInfo& backend = choice.row.info;
+  model.backend = &choice.row;
+  model.backend_note = std::move(choice.note);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  model.options = backend.resolve({.compute = config.dtype.value_or(file_dtype(model.opened)),
+                                   .num_threads = config.threads.value_or(cores),
+                                   .cpu_isa = config.cpu_isa,
+                                   .deterministic = config.deterministic});
+  if (config.profile) {
+    model.peaks =
+        measure_peaks(*backend.make(model.options), model.options.compute, backend.probe, clock);
+  }
+  model.ops = backend.make(model.options);
+}
+
+// How much memory a run may take.
+int64_t available_to(const Config& config, const LoadedModel& model) {
+  if (const std::optional<Capacity> memory = model.ops->capacity()) {
+    return available_on_device(memory->total, memory->free, config.gpu_memory_utilization);
+  }
+  // Whoever says how large the cache is leaves room for threads.
+  const bool is_sized = config.num_blocks || config.kv_memory;
+  constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
+  const int num_threads = num_tokenizers(model.options.num_threads) + kOtherThreads;
+  return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
+}
+
+void reserve_memory(int64_t weight_bytes, LoadedModel& model) {
+  const ModelSpec& spec = model.opened.spec;
+  int64_t kv_bytes = 0;
+  for (const RunPlan& plan : model.plans) {
+    const int64_t per_layer = model.ops->kv_bytes(model.options.compute, spec.kv_heads,
+                                                  spec.head_dim, plan.memory.num_positions());
+    kv_bytes = std::max(kv_bytes, per_layer * static_cast<int64_t>(spec.layers.size()));
+  }
+  model.ops->reserve_weights(weight_bytes);
+  model.ops->reserve_kv(kv_bytes);
+  model.ops->reserve_steps(bounds_of_all(model.plans), model.plans.front().memory.activation_bytes);
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
+  const Config& config = configs.front();
+  LoadedModel model = open(config);
+  make_device(config, clock, model);
+  const DType compute = model.options.compute;
+  const PlannedModel planned = {.spec = model.opened.spec,
+                                .backend = model.backend->info,
+                                .ops = *model.ops,
+                                .compute = compute,
+                                .weight_bytes = weight_bytes(model.opened, compute, *model.ops)};
+  model.plans =
+      plan_runs(configs, planned, [&](const Config& c) { return available_to(c, model); });
+  reserve_memory(planned.weight_bytes, model);
+  model.weights = load_weights(model.opened, compute, *model.ops);
+  if (configs.size() > 1) model.ops->make_present();
+  return model;
+}
+
+}  // namespace pagedinfer

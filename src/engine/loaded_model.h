@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/profile.h"
+#include "engine/backends.h"
+#include "engine/chat_prompt.h"
+#include "engine/run_plan.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "ops/ops.h"
+#include "settings/config.h"
+#include "text/tokenizer.h"
+
+namespace pagedinfer {
+
+// A model on a device, with its words and its defaults: what the runs of a process share.
+struct LoadedModel {
+  std::string dir = {};
+  std::string name = {};  // as records call it
+  OpenedModel opened;
+  std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
+  ChatSettings chat = {};
+  SamplingParams defaults = {};         // for lines that do not say otherwise
+  std::vector<std::string> notes = {};  // about settings of the model that are not followed
+
+  const BackendRow* backend = nullptr;
+  std::string backend_note = {};          // as BackendChoice::note
+  DeviceOptions options = {};             // resolved
+  std::optional<DevicePeaks> peaks = {};  // measured for --profile
+  std::unique_ptr<Ops> ops = {};
+  Weights weights = {};
+
+  // Of the configurations that it was loaded for, in their order.
+  std::vector<RunPlan> plans = {};
+
+  // In front of those of `ops`; null: nothing is.
+  std::unique_ptr<StepProtocol> steps_in_front = {};
+  std::unique_ptr<Arithmetic> arithmetic_in_front = {};
+  StepProtocol& steps() { return steps_in_front ? *steps_in_front : *ops; }
+  Arithmetic& arithmetic() { return arithmetic_in_front ? *arithmetic_in_front : *ops; }
+};
+
+// Loads what the configurations name, which differ in nothing but what RunPlan holds, and reserves
+// one cache and one step memory that are large enough for each of their runs. Where there are
+// several the memory is touched too: no run pays for being the first. They were validated; `clock`
+// gives seconds. Throws Error.
+LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock);
+
+}  // namespace pagedinfer

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/loaded_model.h"
+#include "kv/kv_pool.h"
+
+namespace pagedinfer {
+
+// The pool and the cache of one run over a loaded model.
+class Run {
+ public:
+  // `plan` is one of the model's. REQUIRES: the model outlives this and stays where it is, and no
+  // other Run over it is used any more.
+  Run(LoadedModel& model, const RunPlan& plan);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // What an engine runs on.
+  EngineParts parts(std::function<double()> clock);
+
+ private:
+  LoadedModel& model_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<KvLayer> cache_ = {};
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,106 @@
+#include "engine/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.h"
+#include "model/decoder.h"
+#include "settings/rules.h"
+
+namespace pagedinfer {
+namespace {
+
+int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
+  if (!asked) return spec.max_positions;
+  if (*asked <= spec.max_positions) return *asked;
+  throw Error(
+      fmt::format("--max-model-len {}: the model allows at most {} (max_position_embeddings)",
+                  *asked, spec.max_positions));
+}
+
+// `used` is resolved.
+SchedulerLimits make_limits(const Config& used, int max_model_len) {
+  return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
+                                                                 : Batching::kContinuous,
+          .chunked_prefill = used.chunked_prefill,
+          .prefill_chunk_size = used.prefill_chunk_size,
+          .max_prefill_chunks = used.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
+          .max_step_tokens = *used.max_step_tokens,
+          .max_running = used.max_batch_size,
+          .max_waiting = used.max_batch_size,
+          .max_model_len = max_model_len,
+          .admission_reserve = used.admission_reserve};
+}
+
+StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const ModelSpec& spec) {
+  return {.tokens = limits.max_step_tokens,
+          .sequences = limits.max_running,
+          .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+          .vocab = spec.vocab,
+          .context = limits.max_model_len,
+          .block_size = block_size,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim};
+}
+
+// All but the memory.
+RunPlan plan_steps(const Config& config, const PlannedModel& model) {
+  const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
+  const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
+  RunPlan plan = {.limits = make_limits(used, max_model_len), .kv = used.kv};
+  plan.bounds = make_bounds(plan.limits, used.block_size, model.spec);
+  return plan;
+}
+
+int64_t step_bytes(const RunPlan& plan, const PlannedModel& model) {
+  return scratch_bytes(model.spec, model.ops.activation_type(), plan.bounds.tokens,
+                       plan.bounds.sequences) +
+         model.ops.workspace_bytes(plan.bounds);
+}
+
+MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const PlannedModel& model,
+                            int64_t activation_bytes, int64_t available_bytes) {
+  const ModelSpec& spec = model.spec;
+  const int64_t per_layer =
+      model.ops.kv_bytes_per_position(model.compute, spec.kv_heads, spec.head_dim);
+  return plan_memory({.rules = model.backend.memory,
+                      .available_bytes = available_bytes,
+                      .weight_bytes = model.weight_bytes,
+                      .activation_bytes = activation_bytes,
+                      .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+                      .block_size = plan.bounds.block_size,
+                      .max_batch_size = plan.limits.max_running,
+                      .max_model_len = plan.limits.max_model_len,
+                      .num_blocks = config.num_blocks,
+                      .kv_memory = config.kv_memory});
+}
+
+}  // namespace
+
+StepBounds bounds_of_all(const std::vector<RunPlan>& plans) {
+  StepBounds all = plans.front().bounds;
+  for (const RunPlan& plan : plans) {
+    all.tokens = std::max(all.tokens, plan.bounds.tokens);
+    all.sequences = std::max(all.sequences, plan.bounds.sequences);
+    all.context = std::max(all.context, plan.bounds.context);
+    all.block_size = std::min(all.block_size, plan.bounds.block_size);
+  }
+  return all;
+}
+
+std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const PlannedModel& model,
+                               const std::function<int64_t(const Config&)>& available_bytes) {
+  std::vector<RunPlan> plans;
+  for (const Config& config : configs) plans.push_back(plan_steps(config, model));
+  const int64_t activation_bytes = step_bytes({.bounds = bounds_of_all(plans)}, model);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].memory = make_memory_plan(configs[i], plans[i], model, activation_bytes,
+                                       available_bytes(configs[i]));
+  }
+  return plans;
+}
+
+}  // namespace pagedinfer

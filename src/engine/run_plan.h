@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor.h"
+#include "engine/memory_plan.h"
+#include "model/spec.h"
+#include "ops/backend_info.h"
+#include "sched/scheduler.h"
+#include "settings/config.h"
+
+namespace pagedinfer {
+
+// The sizes of a run.
+struct RunPlan {
+  SchedulerLimits limits = {};
+  Config::Kv kv = Config::Kv::kPaged;
+  StepBounds bounds = {};
+  MemoryPlan memory = {};
+};
+
+// What a run is planned for.
+struct PlannedModel {
+  const ModelSpec& spec;
+  const BackendInfo& backend;
+  const Ops& ops;
+  DType compute = DType::kBF16;
+  int64_t weight_bytes = 0;
+};
+
+// A plan for each of the configurations, whose runs follow each other over one model: each has its
+// own cache, and step memory that is enough for all of them. `available_bytes` is what the process
+// can still take, as a function of the configuration. Throws Error for what does not fit the model
+// or the memory.
+std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const PlannedModel& model,
+                               const std::function<int64_t(const Config&)>& available_bytes);
+
+// Bounds that the steps of all plans keep.
+StepBounds bounds_of_all(const std::vector<RunPlan>& plans);
+
+}  // namespace pagedinfer

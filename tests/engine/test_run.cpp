@@ -1,0 +1,78 @@
+// Several configurations over one model in one process, one after the other.
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/support/model_runs.h"
+#include "tests/support/tiny_model.h"
+
+namespace pagedinfer {
+namespace {
+
+bool is_present(const Tensor& tensor) {
+  constexpr int64_t kPage = 4096;
+  std::vector<unsigned char> pages(static_cast<size_t>((tensor.bytes() + kPage - 1) / kPage));
+  REQUIRE(mincore(tensor.data, static_cast<size_t>(tensor.bytes()), pages.data()) == 0);
+  return std::ranges::all_of(pages, [](unsigned char page) { return page & 1; });
+}
+
+double no_clock() { return 0; }
+
+}  // namespace
+
+TEST_CASE("configurations run over one model, each answers as it does alone") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
+  const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
+  const std::vector<Request> requests = requests_of(61);
+  LoadedModel shared = load_model(configs, no_clock);
+  REQUIRE(shared.plans.size() == configs.size());
+  for (size_t i = 0; i < configs.size(); ++i) {
+    INFO("configuration " << i);
+    LoadedModel alone = load_model({configs[i]}, no_clock);
+    const auto expected = answer_all(alone, alone.plans.front(), requests);
+    CHECK(expected.size() == requests.size());
+    CHECK(answer_all(shared, shared.plans[i], requests) == expected);
+  }
+}
+
+TEST_CASE("a later run over a model takes no memory and finds its cache present") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
+  const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
+  const std::vector<Request> requests = requests_of(61);
+  LoadedModel model = load_model(configs, no_clock);
+  const int64_t held = model.ops->held_bytes();
+  CHECK(held > 0);
+  for (const RunPlan& plan : model.plans) {
+    bool is_first_step = true;
+    answer_all(model, plan, requests, [&](const EngineParts& parts) {
+      if (!std::exchange(is_first_step, false)) return;
+      for (const KvLayer& layer : parts.cache) {
+        CHECK(is_present(layer.k));
+        CHECK(is_present(layer.v));
+      }
+    });
+    CHECK(model.ops->held_bytes() == held);
+  }
+}
+
+TEST_CASE("the plan of a run alone is that run's, and together they share the largest step") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
+  const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
+  const LoadedModel shared = load_model(configs, no_clock);
+  int64_t largest = 0;
+  for (size_t i = 0; i < configs.size(); ++i) {
+    const LoadedModel alone = load_model({configs[i]}, no_clock);
+    const MemoryPlan &own = alone.plans.front().memory, &among = shared.plans[i].memory;
+    largest = std::max(largest, own.activation_bytes);
+    CHECK(among.num_blocks == own.num_blocks);
+    CHECK(among.block_size == own.block_size);
+    CHECK(among.kv_bytes == own.kv_bytes);
+    CHECK(among.weight_bytes == own.weight_bytes);
+    CHECK(among.activation_bytes >= own.activation_bytes);
+  }
+  CHECK(shared.plans.front().memory.activation_bytes == largest);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,74 @@
+// Runs of several configurations over one loaded model.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/run.h"
+#include "tests/support/workload.h"
+
+namespace pagedinfer {
+
+// Requests of all lengths from 1 to 40, some of them drawn with a temperature.
+inline std::vector<Request> requests_of(TokenId vocab) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 24; ++i) {
+    requests.push_back(make_request(i, 1 + i * 17 % 40, 2 + i % 7, vocab));
+    requests.back().sampling.temperature = i % 3 == 0 ? 0.8f : 0.0f;
+  }
+  return requests;
+}
+
+// Answers by index. `after_step` may look at the run.
+inline std::map<int64_t, std::vector<TokenId>> answer_all(
+    LoadedModel& model, const RunPlan& plan, const std::vector<Request>& requests,
+    const std::function<void(const EngineParts&)>& after_step = [](const EngineParts&) {}) {
+  Run run(model, plan);
+  double now = 0;
+  const EngineParts parts = run.parts([&] { return now += 1; });
+  Engine engine(parts, plan.limits);
+  std::map<int64_t, std::vector<TokenId>> answers;
+  size_t num_read = 0;
+  engine.run(
+      {.next =
+           [&](bool, IntakeItem& item) {
+             if (num_read == requests.size()) return Intake::Pull::kEnded;
+             item = requests[num_read++];
+             return Intake::Pull::kItem;
+           },
+       .done = [&](Completion completion,
+                   const RequestStats&) { answers[completion.head.index] = completion.tokens; },
+       .stepped = [&](const StepStats&) { after_step(parts); },
+       .interrupted = [] { return false; }});
+  return answers;
+}
+
+// Configurations for a tiny model that differ in all that a run may differ in.
+inline std::vector<Config> configs_of_runs(const std::string& model, Config::Device device) {
+  Config paged;
+  paged.model = model;
+  paged.device = device;
+  paged.deterministic = true;
+  paged.threads = 2;
+  paged.max_model_len = 100;
+  paged.block_size = 4;
+  paged.num_blocks = 60;  // some requests are preempted
+  paged.max_batch_size = 8;
+  paged.max_step_tokens = 20;
+  Config contiguous = paged;
+  contiguous.kv = Config::Kv::kContiguous;
+  contiguous.block_size = 16;
+  contiguous.num_blocks = 30;
+  contiguous.max_batch_size = 24;
+  contiguous.max_step_tokens = 90;
+  Config large_blocks = paged;
+  large_blocks.block_size = 32;
+  large_blocks.num_blocks = 9;
+  Config fewer_blocks = paged;
+  fewer_blocks.num_blocks = 45;
+  return {paged, contiguous, large_blocks, fewer_blocks};
+}
+
+}  // namespace pagedinfer
