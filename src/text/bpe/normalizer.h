@@ -10,7 +10,7 @@ namespace pagedinfer {
 // A step of normalization: UTF-8 to UTF-8.
 using NormalizerStep = std::function<std::string(std::string)>;
 
-// Canonical composition (NFC) of the Unicode version of the reference's library.
+// Canonical composition (NFC) by Unicode 9, as in the Hugging Face tokenizers library.
 NormalizerStep nfc();
 // Replaces every occurrence of `from`, left to right. REQUIRES: `from` is not empty.
 NormalizerStep replace_all(std::string from, std::string to);

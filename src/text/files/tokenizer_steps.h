@@ -14,7 +14,7 @@
 
 namespace pagedinfer {
 
-// Throws Error if `object` has another key with a value.
+// Throws Error if `object` has a key that is neither `known` nor null.
 void check_keys(const JsonObject& object, std::initializer_list<std::string_view> known);
 
 // Each takes the root of the file.
