@@ -183,7 +183,7 @@ void Job::open(const Load& load) {
   // Only now: nothing is made or replaced in vain.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_);
-  lines_.recognize();  // a pipe may have to be opened by whoever waits for the output
+  lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
   open_intake();
   if (model_->peaks) {
     profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);

@@ -86,7 +86,7 @@ int64_t available_to(const Config& config, const LoadedModel& model) {
   if (const std::optional<Capacity> memory = model.ops->capacity()) {
     return available_on_device(memory->total, memory->free, config.gpu_memory_utilization);
   }
-  // Whoever says how large the cache is leaves room for threads.
+  // With an explicit cache size the user leaves the room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
   constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
   const int num_threads = num_tokenizers(model.options.num_threads) + kOtherThreads;
