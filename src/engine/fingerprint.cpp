@@ -62,11 +62,6 @@ void add_model(Fingerprint& fingerprint, const std::string& dir,
 
 Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan) {
   Fingerprint fingerprint;
-  add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
-  // GPUs of another kind, or another cuBLAS, add up in another order.
-  if (!model.backend->info.always_deterministic && config.deterministic) {
-    fingerprint.set("gpu", model.ops->arithmetic_name());
-  }
   const Config used = used_config(config, model, plan);
   for (const Setting& setting : kSettings) {
     if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
@@ -79,6 +74,12 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
     }
     fingerprint.set(setting.key, text);
   }
+  // GPUs of another kind, or another cuBLAS, add up in another order.
+  if (!model.backend->info.always_deterministic && config.deterministic) {
+    fingerprint.set("gpu", model.ops->arithmetic_name());
+  }
+  // Behind the settings: of two differences a setting is the one that a flag mends.
+  add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
   return fingerprint;
 }
 
