@@ -64,7 +64,7 @@ inline constexpr auto kSettings = [] {
           "Give it for files that were made for something else.",
           {.not_empty = "a key that is not empty", .value = "NAME"}),
       row(kJob, "strict", field_of<&Config::strict>(), kChangesRecords,
-          "A line with a key that is not known gets an error record.",
+          "A line with an unknown key gets an error record.",
           "Give it where a setting that goes unread would cost more than a line."),
       row(kJob, "chat", field_of<&Config::chat>(), kChangesRecords,
           "A prompt in words is one message of the user, for the model's chat template.",
@@ -143,8 +143,8 @@ inline constexpr auto kSettings = [] {
           {.range = IntegerRange{2, kMaxCount}, .absent = "config.json"}),
       row(kModel, "chat_template", field_of<&Config::chat_template>(), kChangesRecords,
           "How conversations are written, by the name of a known template; none refuses them. "
-          "A name that is not known is refused with the list of those that are.",
-          "Give it for a model whose own template is not known.",
+          "An unknown name is refused with the list of the known ones.",
+          "Give it for a model whose own template is unknown.",
           {.value = "NAME|none", .absent = "the model's"}),
       row(kModel, "chat_date", field_of<&Config::chat_date>(), kChangesRecords,
           "Today, for templates that tell the model (llama3). Fixed, so that a rerun gives the "

@@ -32,12 +32,12 @@ void check_refused(const std::string& words, const std::string& expected) {
 
 TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("", "expected a subcommand");
-  check_refused("frob", "frob: not known");
-  check_refused("bench --help", "bench: not known");
+  check_refused("frob", "frob: unknown");
+  check_refused("bench --help", "bench: unknown");
   check_refused("run", "--input");
   check_refused("run --input", "--input");
-  check_refused("run --input x --foo", "--foo: not known");
-  check_refused("run --input x bar", "bar: not known");
+  check_refused("run --input x --foo", "--foo: unknown");
+  check_refused("run --input x bar", "bar: unknown");
   check_refused("run --input x --threads many", "--threads");
   check_refused("run --input x --threads 1.5", "--threads");
   check_refused("run --input x --threads 99999999999", "--threads");

@@ -298,12 +298,12 @@ TEST_CASE("flags that are malformed or unknown are refused by name") {
   scene.refuses({"--input"}, {"--input"});
 }
 
-TEST_CASE("a command that is not known is refused by name, whatever stands behind it") {
+TEST_CASE("an unknown command is refused by name, whatever stands behind it") {
   for (const Words& words : {Words{"no-such-command"}, Words{"no-such-command", "--help"}}) {
     const Ended unknown = run_program(command(words));
     CHECK(unknown.exit_code == 1);
     CHECK(unknown.out == "");
-    CHECK(unknown.err.find("no-such-command: not known") != std::string::npos);
+    CHECK(unknown.err.find("no-such-command: unknown") != std::string::npos);
   }
   const Ended nothing = run_program(command({}));
   CHECK(nothing.exit_code == 1);

@@ -147,7 +147,7 @@ TEST_CASE("merge writes to standard output, and says what is wrong with its flag
            {{dir / "a", dir / "b"}, "--output: expected a file, or -"},
            {{"--output"}, "--output"},
            {{dir / "a", "--output", "x", "--output", "y"}, "--output: given 2 times"},
-           {{dir / "a", "--output", "-", "--shard", "1/2"}, "--shard: not known"},
+           {{dir / "a", "--output", "-", "--shard", "1/2"}, "--shard: unknown"},
            {{dir / "a", "--output", "-"}, "--trust accepts it unchecked"},
            {{dir / "a", "--output", "-", "--trust"},
             "index 1, and the files have room for 1 records"}}) {
