@@ -16,13 +16,14 @@ class FakeSteps final : public StepProtocol {
   FakeSteps(StepProtocol& steps, TokenId token) : steps_(steps), token_(token) {}
 
   BatchView stage(const Batch& batch) override { return steps_.stage(batch); }
+  void copy_kv(const BatchView&, std::span<const KvLayer>) override {}
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     return steps_.scratch(dtype, rows, cols);
   }
   DType activation_type() const override { return steps_.activation_type(); }
   Ticket sample(Tensor, std::span<const SampleRow>) override { return ++latest_; }
-  void collect(Ticket, std::span<TokenId> out) override {
-    std::fill(out.begin(), out.end(), token_);
+  void collect(Ticket, std::span<DrawnToken> out) override {
+    std::fill(out.begin(), out.end(), DrawnToken{.token = token_});
   }
 
  private:

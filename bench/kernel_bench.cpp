@@ -103,7 +103,9 @@ void sampling(Bench& bench, const Shape& s, int rows, Draw draw) {
   row.repetition_penalty = draw == Draw::kPenalized ? 1.1f : 1.0f;
   std::vector<int32_t> tokens;
   std::vector<kernels::SampleRowArgs> args(static_cast<size_t>(rows), row);
+  for (int i = 0; i < rows; ++i) args[static_cast<size_t>(i)].logits_row = i;
   for (int i = 0; i < rows && draw == Draw::kPenalized; ++i) {
+    args[static_cast<size_t>(i)].adjusts = 1;
     args[static_cast<size_t>(i)].generated = {static_cast<int32_t>(tokens.size()), kGenerated};
     for (int j = 0; j < kGenerated; ++j) tokens.push_back((i * 911 + j * 7919) % s.vocab);
   }

@@ -136,8 +136,9 @@ class Bench {
         {"min-p 0.05", {.temperature = 0.8f, .min_p = 0.05f}},
         {"penalty", {.repetition_penalty = 1.1f}}};
     for (const auto& [name, params] : ways) {
-      std::vector<SampleRow> rows(kRows, SampleRow{.params = &params});
-      std::vector<TokenId> tokens(kRows);
+      std::vector<SampleRow> rows;
+      for (int i = 0; i < kRows; ++i) rows.push_back({.params = &params, .logits_row = i});
+      std::vector<DrawnToken> tokens(kRows);
       const Pair t = medians(
           clock_, 9, [&] { ops->collect(ops->sample(logits, rows), tokens); },
           [&] { read_all(pool_, logits.data, logits.bytes()); });

@@ -151,13 +151,15 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   for (int i = 0; i < static_cast<int>(rows) / kBlock; ++i) {
     from.push_back(2 * i * kBlock), to.push_back((2 * i + 1) * kBlock);
   }
-  const int32_t *const sources = bench.upload(from), *const places = bench.upload(to);
+  const std::vector<int32_t> counts(from.size(), kBlock);
+  const int32_t *const sources = bench.upload(from), *const places = bench.upload(to),
+                       *const lengths = bench.upload(counts);
   bench.measure("copy_kv", shape, {.bytes = 4 * bytes(kv_cols)}, [&](int) {
     kernels::launch_copy_kv({.type = Type::kBF16,
                              .from = sources,
                              .to = places,
+                             .counts = lengths,
                              .num_copies = static_cast<int>(from.size()),
-                             .positions = kBlock,
                              .cache = cache(2 * rows)},
                             bench.stream());
   });

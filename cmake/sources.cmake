@@ -68,6 +68,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
   src/ops/cpu/cpu_attention.cpp
+  src/ops/cpu/copy_kv.cpp
   src/ops/cpu/cpu_backend.cpp
   src/ops/cpu/cpu_info.cpp
   src/ops/cpu/cpu_matmul.cpp
@@ -115,7 +116,6 @@ set(pagedinfer_core_sources
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
-  src/engine/engine_answers.cpp
   src/engine/fingerprint.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
@@ -127,6 +127,7 @@ set(pagedinfer_core_sources
   src/engine/model_path.cpp
   src/engine/outlets.cpp
   src/engine/output_paths.cpp
+  src/engine/request_tracker.cpp
   src/engine/run.cpp
   src/engine/run_info.cpp
   src/engine/run_input.cpp

@@ -1,5 +1,4 @@
-// Placeholder tokens (core/batch.h): -1 - r stands for the token that the step before drew from row
-// r.
+// Placeholder tokens: -1 - r stands for what row r of the latest launch_sample() drew.
 #pragma once
 
 #include "kernels/host_device.h"

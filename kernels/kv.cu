@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads) copy_kv_kernel(const CopyKvArgs a, i
   Vec16* const cache = static_cast<Vec16*>(blockIdx.z == 0 ? a.cache.k : a.cache.v);
   const Vec16* const from = cache + kv_offset(blockIdx.y, a.from[blockIdx.x], positions, row_vecs);
   Vec16* const to = cache + kv_offset(blockIdx.y, a.to[blockIdx.x], positions, row_vecs);
-  const int64_t vecs = int64_t{a.positions} * row_vecs;
+  const int64_t vecs = int64_t{a.counts[blockIdx.x]} * row_vecs;
   for (int64_t i = threadIdx.x; i < vecs; i += kThreads) to[i] = from[i];
 }
 
@@ -53,7 +53,7 @@ void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream) {
 }
 
 void launch_copy_kv(const CopyKvArgs& args, cudaStream_t stream) {
-  if (args.num_copies == 0 || args.positions == 0) return;
+  if (args.num_copies == 0) return;
   const int bytes = bytes_of(args.type);
   const int row_vecs = kv_row_elements(args.cache.head_dim, bytes) * bytes / 16;
   const dim3 grid(args.num_copies, args.cache.kv_heads, 2);

@@ -19,10 +19,10 @@ void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream);
 // REQUIRES: no copy writes what another copy of the launch reads or writes; they run in any order.
 struct CopyKvArgs {
   Type type;
-  const int32_t* from;  // (num_copies) first positions
-  const int32_t* to;    // (num_copies)
+  const int32_t* from;    // (num_copies) first positions
+  const int32_t* to;      // (num_copies)
+  const int32_t* counts;  // (num_copies) positions of each copy
   int num_copies;
-  int positions;  // of each copy
   KvCache cache;
 };
 void launch_copy_kv(const CopyKvArgs& args, cudaStream_t stream);

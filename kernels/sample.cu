@@ -36,7 +36,8 @@ __device__ void for_each_count(uint32_t (&counters)[kWindow], int vocabulary, co
 __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
   __shared__ uint32_t counters[kWindow];
   const SampleRowArgs row = a.rows[blockIdx.x];
-  float* const x = a.logits + blockIdx.x * a.stride;
+  if (!row.adjusts) return;
+  float* const x = a.logits + row.logits_row * a.stride;
 
   for (int i = threadIdx.x; i < row.bias.count; i += kAdjustThreads) {
     const int place = row.bias.begin + i;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
     largest_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Largest of_warp[kThreads / kWarp];
   const int64_t row = blockIdx.x;
-  const float* const x = a.logits + row * a.stride;
+  const float* const x = a.logits + a.rows[row].logits_row * a.stride;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   constexpr int kGroups = kChunk / kGroup / (kThreads / kWarp);  // of a warp
   static_assert(kGroup == 2 * kWarp);
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   const SampleRowArgs& settings = a.rows[row];
   if (!needs_all_weights(settings, a.vocabulary)) return;
   const float temperature = settings.temperature;
-  const float* const x = a.logits + row * a.stride;
+  const float* const x = a.logits + settings.logits_row * a.stride;
   const float largest = largest_of_row(space, row).value;
   const int first = blockIdx.y * kChunk + threadIdx.x / kSumLanes * kWeightBlock;
   const float sum = sum_of_block(

@@ -1,4 +1,4 @@
-// Draws one token for each row of logits, as the CPU backend does: logit bias, allowed tokens,
+// Draws tokens from rows of logits, as the CPU backend does: logit bias, allowed tokens,
 // banned tokens, penalties, temperature, top-k, top-p, min-p, then one draw by inversion. Equal
 // logits give the same token as on the CPU: candidates are ordered by logit (descending) and id;
 // weights are exact_exp(), summed in blocks of 256 (16 interleaved sums and a tree); block sums are
@@ -15,6 +15,8 @@ struct TokenRange {
 };
 
 struct SampleRowArgs {
+  int32_t logits_row;
+  int32_t adjusts;    // whether the ranges and penalties are applied to the row of logits
   float temperature;  // below the smallest normal float: greedy
   float top_p, min_p;
   int32_t top_k;
@@ -28,7 +30,9 @@ struct SampleRowArgs {
 };
 
 struct SampleArgs {
-  float* logits;  // (num_rows, vocabulary); adjusted in place
+  // (largest logits_row + 1, vocabulary); adjusted in place. REQUIRES: of the rows that draw from
+  // one row of logits at most one adjusts it.
+  float* logits;
   int64_t stride;
   int num_rows, vocabulary;   // vocabulary < 2^20
   const SampleRowArgs* rows;  // (num_rows), device

@@ -296,7 +296,7 @@ __device__ int draw_from(const Row& row, uint64_t* keys, int count, bool is_all,
 
 __device__ void load_row(Row& row) {
   row.settings = row.a.rows[row.index];
-  row.x = row.a.logits + row.index * row.a.stride;
+  row.x = row.a.logits + row.settings.logits_row * row.a.stride;
 }
 
 __global__ void __launch_bounds__(kDrawThreads)

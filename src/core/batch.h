@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "core/request.h"
 
 namespace pagedinfer {
 
@@ -9,11 +12,24 @@ namespace pagedinfer {
 // are still unknown to the host. Two words follow from that:
 //
 // A *placeholder token* is a negative token: -1 - r stands for the token that row r of the latest
-// StepProtocol::sample() draws. Where the device computes a step it replaces each placeholder with
-// that token; the host replaces it when it has collected the token.
+// StepProtocol::sample() draws, and for 0 where none can be drawn. The device replaces each
+// placeholder of a step with that token; the host replaces it when it has collected the token.
 //
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.
+
+struct TokenCandidate {
+  TokenId token = kNoToken;
+  float log_probability = 0;
+};
+
+// What a row of StepProtocol::sample() drew.
+struct DrawnToken {
+  TokenId token = kNoToken;
+  // Where a row asks for them; none does yet.
+  std::optional<float> log_probability = {};
+  std::vector<TokenCandidate> candidates = {};
+};
 
 // `count` cache positions to copy, in every layer.
 struct KvCopy {

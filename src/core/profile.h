@@ -21,7 +21,9 @@ struct OpName {
 };
 
 inline constexpr std::string_view kSampleName = "sample";
-inline constexpr std::string_view kReplayName = "replay";  // a captured step: all but sampling
+inline constexpr std::string_view kCopyKvName = "copy_kv";
+// A captured step: all but sampling and copies.
+inline constexpr std::string_view kReplayName = "replay";
 
 // The work that an operation cannot avoid: every input read once, every output written once.
 struct OpWork {

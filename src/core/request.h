@@ -7,6 +7,7 @@
 namespace pagedinfer {
 
 using TokenId = int32_t;
+constexpr TokenId kNoToken = -1;  // is drawn where no logit is finite
 
 struct TokenBias {
   TokenId token;
@@ -62,6 +63,7 @@ struct Request {
   std::vector<TokenId> prompt = {};
   SamplingParams sampling = {};
   uint64_t random_key = 0;  // of its draws: from the seed, the id (or line) and the prompt
+  int num_samples = 1;      // completions that are drawn
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };
@@ -76,17 +78,22 @@ struct RequestTiming {
   double admitted = 0, first_token = 0, finished = 0;
 };
 
-// The answer to one line: a completion, or the reason why there is none.
-struct Completion {
-  RecordHead head = {};
-  int num_prompt_tokens = 0;
+// One completion of a prompt.
+struct CompletionChoice {
   std::vector<TokenId> tokens = {};
   std::string text = {};
   FinishReason reason = FinishReason::kLength;
-  RequestError error = {};  // set when reason is kError
+};
+
+// The answer to one line: its completions, or the reason why there are none.
+struct Completion {
+  RecordHead head = {};
+  int num_prompt_tokens = 0;
+  std::vector<CompletionChoice> choices = {};  // by sample; none if it failed
+  RequestError error = {};                     // set if it failed
   RequestTiming timing = {};
 
-  bool failed() const { return reason == FinishReason::kError; }
+  bool failed() const { return !error.code.empty(); }
 };
 
 }  // namespace pagedinfer

@@ -51,21 +51,17 @@ void Engine::run(const EnginePorts& ports) {
   retire_in_flight(nullptr, ports);
 }
 
-// Waits for input only when there is nothing to compute: nothing runs or is in flight, and what
-// waits, if anything, is a static batch that is still filling.
+// Waits for input only when there is nothing to compute.
 bool Engine::fill_window(const EnginePorts& ports) {
-  while (!input_ended_ && !scheduler_.window_full()) {
-    const bool batch_is_filling =
-        limits_.batching == Batching::kStatic || scheduler_.num_waiting() == 0;
+  while (!scheduler_.input_ended() && !scheduler_.window_full()) {
     IntakeItem item;
-    const bool is_idle = scheduler_.num_running() == 0 && !in_flight_;
-    switch (ports.next(is_idle && batch_is_filling, item)) {
-      case Intake::Pull::kItem: submit(std::move(item), ports); break;
-      case Intake::Pull::kLater: return true;
-      case Intake::Pull::kEnded: input_ended_ = true; scheduler_.end_input();
+    switch (ports.next(!in_flight_ && scheduler_.may_wait_for_input(), item)) {
+      case Pull::kItem: requests_.submit(std::move(item), parts_.clock(), ports.done); break;
+      case Pull::kLater: return true;
+      case Pull::kEnded: scheduler_.end_input();
     }
   }
-  return !input_ended_;
+  return !scheduler_.input_ended();
 }
 
 // Retires the step before while the device computes the step that is launched here.
@@ -73,12 +69,9 @@ void Engine::step(const EnginePorts& ports) {
   Step next{.stats = {.begin = parts_.clock()}};
   next.plan = scheduler_.plan();
   if (next.plan.chunks.empty()) return retire_in_flight(nullptr, ports);
-  build_batch(next.plan, parts_.pool.block_size(), batch_);
+  flatten(next.plan);
   next.stats.times.plan = parts_.clock() - next.stats.begin;
-  for (const Chunk& chunk : next.plan.chunks) {
-    double& admitted = progress_.at(chunk.age).timing.admitted;
-    if (admitted == 0) admitted = next.stats.begin;
-  }
+  for (const Sequence* seq : sequences_) requests_.on_step(*seq, next.stats.begin);
 
   const std::string failure = launch(next, ports);
   describe(next);
@@ -88,8 +81,9 @@ void Engine::step(const EnginePorts& ports) {
   }
   retire_in_flight(&next.plan, ports);
   scheduler_.advance(next.plan);
+  const bool overlaps = parts_.overlaps && next.plan.may_overlap;
   in_flight_ = std::move(next);
-  if (!parts_.overlaps) retire_in_flight(nullptr, ports);
+  if (!overlaps) retire_in_flight(nullptr, ports);
 }
 
 // The second try uses no placeholder tokens: after a failure it is not certain which sample() was
@@ -102,9 +96,14 @@ std::string Engine::launch(Step& step, const EnginePorts& ports) {
     if (!in_flight_) continue;
     retire_in_flight(&step.plan, ports);
     scheduler_.erase_finished(step.plan);
-    build_batch(step.plan, parts_.pool.block_size(), batch_);
+    flatten(step.plan);
   }
   return failure;
+}
+
+void Engine::flatten(const StepPlan& plan) {
+  sequences_ = scheduler_.sequences_of(plan);
+  build_batch(plan, sequences_, parts_.pool.block_size(), batch_);
 }
 
 // Collects and commits the step in flight, if there is one, and answers what finished with it. If
@@ -119,16 +118,12 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
     if (next != nullptr) std::ranges::move(scheduler_.abort(*next), back_inserter(aborted));
     return end(step, std::move(aborted), failure, now, ports);
   }
-  size_t row = 0;
-  sampled_.clear();
-  for (const Chunk& chunk : step.plan.chunks) {
-    if (!chunk.completes) continue;
-    const TokenId token = drawn_[row++];
-    const Sequence* const seq = scheduler_.find(chunk.age);
-    step.stats.num_surplus += seq == nullptr;
-    sampled_.push_back(seq == nullptr ? Scheduler::Sampled{token} : on_token(*seq, token, now));
-  }
-  end(step, scheduler_.commit(step.plan, sampled_), failure, now, ports);
+  Scheduler::Committed committed =
+      scheduler_.commit(step.plan, drawn_, [&](const Sequence& seq, const DrawnToken& token) {
+        return requests_.on_token(seq, token, now);
+      });
+  step.stats.num_surplus = committed.num_surplus;
+  end(step, std::move(committed.finished), failure, now, ports);
 }
 
 // Copies what the step drew to drawn_.
@@ -151,6 +146,11 @@ void Engine::compute(Step& step) {
   if (step.plan.chunks.empty()) return;
   const double begin = parts_.clock();
   const BatchView view = parts_.steps.stage(batch_);
+  if (!view.copies.empty()) {
+    parts_.steps.copy_kv(view, parts_.cache);
+    step.plan.copies.clear();  // not again when the step is tried again
+    batch_.copies.clear();
+  }
   const double staged = parts_.clock();
   const Tensor logits = parts_.steps.run(view, [&] {
     return forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.steps,
@@ -169,9 +169,9 @@ void Engine::describe(Step& step) const {
   StepStats& stats = step.stats;
   const KvStats kv = parts_.pool.stats();
   stats.num_tokens = plan.num_tokens;
-  stats.num_decodes = plan.num_decodes;
-  stats.num_prefill_tokens = plan.num_tokens - plan.num_decodes;
-  stats.num_sampled = batch_.num_logits();
+  stats.num_decodes = plan.num_decode_tokens;
+  stats.num_prefill_tokens = plan.num_tokens - plan.num_decode_tokens;
+  stats.num_sampled = static_cast<int>(plan.draws.size());
   stats.running = scheduler_.num_running();
   stats.waiting = scheduler_.num_waiting();
   stats.admitted = plan.num_admitted;
@@ -184,23 +184,21 @@ void Engine::describe(Step& step) const {
   stats.positions_contiguous = use.positions_contiguous;
 }
 
-// One token for each row of logits.
 std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
   rows_.clear();
   banned_.clear();
-  banned_.reserve(plan.chunks.size());  // rows_ points into it
-  for (const Chunk& chunk : plan.chunks) {
-    if (!chunk.completes) continue;
-    const Sequence& seq = *chunk.seq;
-    const SamplingParams& params = seq.request.sampling;
-    const std::span<const TokenId> tokens = seq.tokens;
-    const size_t num_prompt = seq.request.prompt.size();
-    SampleRow row = {.params = &params,
-                     .prompt = tokens.first(num_prompt),
-                     .generated = tokens.subspan(num_prompt),
-                     .key = seq.request.random_key,
-                     .position = static_cast<uint32_t>(seq.num_known())};
-    limit_choice(seq, row);
+  banned_.reserve(plan.draws.size());  // rows_ points into it
+  for (const Draw& draw : plan.draws) {
+    const Sequence& seq = *sequences_[draw.chunk];
+    const auto before = std::span(seq.tokens).first(draw.position);
+    SampleRow row = {.params = &seq.request->sampling,
+                     .prompt = before.first(seq.num_prompt()),
+                     .generated = before.subspan(seq.num_prompt()),
+                     .key = seq.request->random_key,
+                     .sample = static_cast<uint32_t>(seq.sample + (draw.age - seq.age)),
+                     .position = static_cast<uint32_t>(draw.position),
+                     .logits_row = draw.logits_row};
+    limit_choice(seq, draw.position, row);
     rows_.push_back(row);
   }
   if (rows_.empty()) return std::nullopt;
@@ -208,21 +206,24 @@ std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor 
 }
 
 // Depends on the position in the completion alone: the token before it may be a placeholder.
-void Engine::limit_choice(const Sequence& seq, SampleRow& row) {
+void Engine::limit_choice(const Sequence& seq, int position, SampleRow& row) {
   const ModelSpec& spec = parts_.spec;
-  const SamplingParams& params = seq.request.sampling;
-  if (ends_by_force(seq, seq.num_known() + 1)) {
+  const SamplingParams& params = seq.request->sampling;
+  if (ends_by_force(spec, seq, position + 1)) {
     row.allowed = {&*spec.forced_end, 1};
     return;
   }
   row.allowed = params.allowed_token_ids;
-  const auto& banned = banned_.emplace_back(banned_tokens(spec, params, seq.num_generated()));
-  row.banned = banned;
+  const int num_generated = position - seq.num_prompt();
+  row.banned = banned_.emplace_back(banned_tokens(spec, params, num_generated));
 }
 
-// Whether the token that makes a sequence so long is the model's end whatever the logits say.
-bool Engine::ends_by_force(const Sequence& seq, int length) const {
-  return parts_.spec.forced_end && !seq.request.sampling.ignore_eos && length == seq.max_tokens;
+void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
+                 const EnginePorts& ports) {
+  for (Sequence& seq : finished) requests_.finish(std::move(seq), failure, now, ports.done);
+  step.stats.end = parts_.clock();
+  step.stats.times.commit = step.stats.end - now;
+  ports.stepped(step.stats);
 }
 
 }  // namespace pagedinfer

@@ -9,16 +9,15 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/request.h"
-#include "engine/intake.h"
+#include "engine/pull.h"
+#include "engine/request_tracker.h"
 #include "kv/kv_pool.h"
 #include "model/decoder.h"
 #include "sched/scheduler.h"
 #include "stats/run_stats.h"
-#include "text/stop_strings.h"
 
 namespace pagedinfer {
 
@@ -40,7 +39,7 @@ struct EngineParts {
 // Where requests come from and where answers go.
 struct EnginePorts {
   // As Intake::pull().
-  std::function<Intake::Pull(bool wait, IntakeItem& item)> next;
+  std::function<Pull(bool wait, IntakeItem& item)> next;
   // Called once per line: in order of finishing, and at once for a line that can never run.
   std::function<void(Completion, const RequestStats&)> done;
   // After every step, when all that it finished is done.
@@ -53,7 +52,9 @@ struct EnginePorts {
 class Engine {
  public:
   Engine(EngineParts parts, const SchedulerLimits& limits)
-      : parts_(std::move(parts)), limits_(limits), scheduler_(parts_.pool, limits) {}
+      : parts_(std::move(parts)),
+        scheduler_(parts_.pool, limits),
+        requests_(parts_.spec, parts_.tokenizer, scheduler_) {}
 
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered
@@ -62,13 +63,6 @@ class Engine {
   void run(const EnginePorts& ports);
 
  private:
-  // Of a running request, kept through preemption.
-  struct Progress {
-    RequestTiming timing = {};
-    std::vector<double> token_times = {};
-    std::optional<TextStream> text = {};
-  };
-
   struct Step {
     StepPlan plan = {};
     StepStats stats = {};
@@ -76,35 +70,30 @@ class Engine {
   };
 
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
-  void submit(IntakeItem item, const EnginePorts& ports);
   void step(const EnginePorts& ports);
   // launch() and collect() return "" or the error.
   std::string launch(Step& step, const EnginePorts& ports);
   void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
   std::string collect(Step& step);
   void compute(Step& step);
+  void flatten(const StepPlan& plan);
   std::optional<StepProtocol::Ticket> sample(const StepPlan& plan, Tensor logits);
-  void limit_choice(const Sequence& seq, SampleRow& row);
-  bool ends_by_force(const Sequence& seq, int length) const;
+  void limit_choice(const Sequence& seq, int position, SampleRow& row);
   void describe(Step& step) const;
-  Scheduler::Sampled on_token(const Sequence& seq, TokenId token, double now);
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
            const EnginePorts& ports);
-  void finish(Sequence seq, RequestError error, double now, const EnginePorts& ports);
 
   EngineParts parts_;
-  SchedulerLimits limits_;
   Scheduler scheduler_;
-  bool input_ended_ = false;
-  std::unordered_map<int64_t, Progress> progress_;  // by age
-  std::optional<Step> in_flight_;                   // launched and not committed
+  RequestTracker requests_;
+  std::optional<Step> in_flight_;  // launched and not committed
 
   // Of the step in hand; members so that their memory is reused.
+  std::vector<const Sequence*> sequences_;  // of its chunks, while it is launched
   Batch batch_;
   std::vector<SampleRow> rows_;
   std::vector<std::vector<TokenId>> banned_;
-  std::vector<TokenId> drawn_;
-  std::vector<Scheduler::Sampled> sampled_;
+  std::vector<DrawnToken> drawn_;
 };
 
 }  // namespace pagedinfer

@@ -169,7 +169,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
   batch.seconds = parts_.thread_clock() - begin;
 }
 
-Intake::Pull Intake::pull(bool wait, IntakeItem& item) {
+Pull Intake::pull(bool wait, IntakeItem& item) {
   std::unique_lock lock(mutex_);
   if (wait) ready_.wait(lock, [&] { return has_item() || has_ended(); });
   if (!has_item()) return has_ended() ? Pull::kEnded : Pull::kLater;

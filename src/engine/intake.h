@@ -66,8 +66,6 @@ struct IntakeParts {
 // window is not half full, and more the emptier it is. Knows nothing of models and steps.
 class Intake {
  public:
-  enum class Pull : uint8_t { kItem, kLater, kEnded };
-
   // Starts the threads. Throws Error if that fails.
   Intake(IntakeParts parts, const IntakeLimits& limits);
   // Ends the lines and joins the threads.

@@ -143,7 +143,6 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   const auto failed = [&](RequestError error, size_t num_prompt) {
     return Completion{.head = std::move(draft.head),
                       .num_prompt_tokens = static_cast<int>(num_prompt),
-                      .reason = FinishReason::kError,
                       .error = std::move(error)};
   };
   if (line.failed()) return failed(std::move(line.error), 0);

@@ -2,18 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
 
 #include "core/request.h"
 #include "engine/chat_prompt.h"
+#include "engine/pull.h"
 #include "model/spec.h"
 #include "request/request_parser.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
-
-// The result of one line: a request to run, or an error.
-using IntakeItem = std::variant<Request, Completion>;
 
 // The prompt tokens of a request; 0 for an error.
 int64_t num_prompt_tokens(const IntakeItem& item);

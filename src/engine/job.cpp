@@ -135,7 +135,7 @@ class Job {
   int report();
 
   // The ports of the engine.
-  Intake::Pull next(bool wait, IntakeItem& item);
+  Pull next(bool wait, IntakeItem& item);
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
 
@@ -237,9 +237,9 @@ void Job::compute() {
 }
 
 // Before it waits, what is finished reaches the system.
-Intake::Pull Job::next(bool wait, IntakeItem& item) {
-  const Intake::Pull pulled = intake_->pull(false, item);
-  if (!wait || pulled != Intake::Pull::kLater) return pulled;
+Pull Job::next(bool wait, IntakeItem& item) {
+  const Pull pulled = intake_->pull(false, item);
+  if (!wait || pulled != Pull::kLater) return pulled;
   outlets_->flush(intake_->mark());
   if (profiler_) profiler_->idle();
   return intake_->pull(true, item);

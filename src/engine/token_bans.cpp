@@ -18,4 +18,8 @@ std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& 
   return banned;
 }
 
+bool ends_by_force(const ModelSpec& spec, const Sequence& seq, int length) {
+  return spec.forced_end && !seq.request->sampling.ignore_eos && length == seq.max_tokens;
+}
+
 }  // namespace pagedinfer

@@ -5,6 +5,7 @@
 
 #include "core/request.h"
 #include "model/spec.h"
+#include "sched/sequence.h"
 
 namespace pagedinfer {
 
@@ -12,5 +13,8 @@ namespace pagedinfer {
 // suppress, and ends that would come too early. At the beginning everything that is banned later.
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
                                    int num_generated);
+
+// Whether the token that makes a sequence so long is the model's end, whatever the logits say.
+bool ends_by_force(const ModelSpec& spec, const Sequence& seq, int length);
 
 }  // namespace pagedinfer

@@ -33,6 +33,15 @@ OpWork matmul_work(Tensor x, std::span<const Product> products) {
   return work;
 }
 
+OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache) {
+  int64_t num_positions = 0, bytes = 0;
+  for (const KvCopy& copy : copies) num_positions += copy.count;
+  for (const KvLayer& layer : cache) {
+    bytes += 2 * int64_t{layer.kv_heads} * layer.head_dim * size_of(layer.k.dtype);
+  }
+  return {.bytes = 2.0 * static_cast<double>(num_positions) * static_cast<double>(bytes)};
+}
+
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   OpWork work = work_of({k, v, slot_mapping});
   work.bytes += static_cast<double>((k.rows * k.cols + v.rows * v.cols) * size_of(cache.k.dtype));

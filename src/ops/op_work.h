@@ -18,6 +18,8 @@ OpWork work_of(std::initializer_list<Tensor> moved);
 OpWork embed_work(Tensor table, Tensor tokens, Tensor out);
 // Counts the input once for all products.
 OpWork matmul_work(Tensor x, std::span<const Product> products);
+// Reads and writes the keys and values of every position in every layer.
+OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache);
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache);
 OpWork rotate_and_write_kv_work(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                 Tensor rope_table, Tensor slot_mapping, KvLayer cache);

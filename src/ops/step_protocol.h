@@ -1,5 +1,5 @@
-// The calls that make up a step on a device, in this order: stage(), run() around the arithmetic,
-// sample(), and later collect().
+// The calls that make up a step on a device, in this order: stage(), copy_kv() where the batch has
+// copies, run() around the arithmetic, sample(), and later collect().
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,16 @@
 #include "core/request.h"
 #include "core/tensor.h"
 #include "ops/batch_view.h"
+#include "ops/kv_layer.h"
 
 namespace pagedinfer {
 
-// How to draw from one row of logits. The settings apply in this order: logit bias, allowed tokens,
-// banned tokens, penalties, temperature, top-k, top-p, min-p. The logit of a token that is banned,
-// or not allowed, is minus infinity. The spans must stay valid until sample() returns. REQUIRES:
-// all ids are in the vocabulary, and logit_bias has each token at most once. The last of
-// `generated` may be one that stands for a drawn token.
+// How to draw one token from a row of logits. The settings apply in this order: logit bias, allowed
+// tokens, banned tokens, penalties, temperature, top-k, top-p, min-p. The logit of a token that is
+// banned, or not allowed, is minus infinity. The spans must stay valid until sample() returns.
+// REQUIRES: all ids are in the vocabulary, and logit_bias has each token at most once. The last of
+// `generated` may be a placeholder token (core/batch.h). Rows that draw from the same row of logits
+// follow one another and differ in `sample` alone.
 struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
@@ -25,15 +27,20 @@ struct SampleRow {
   std::span<const TokenId> banned = {};                  // cannot be drawn
   uint64_t key = 0;  // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;
+  int logits_row = 0;
 };
 
 class StepProtocol {
  public:
   virtual ~StepProtocol() = default;
 
-  // Starts a step. The view may have padding rows, which belong to no sequence, after those of the
-  // batch; sample() ignores them.
+  // Starts a step. The view, and with it the logits, may have padding rows, which belong to no
+  // sequence, after those of the batch; no SampleRow names them.
   virtual BatchView stage(const Batch& batch) = 0;
+
+  // Queues the batch's copies in every layer of the cache. They may be queued again as long as
+  // run() was not called.
+  virtual void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) = 0;
 
   // Memory for results of the step's arithmetic, valid until the next stage().
   virtual Tensor scratch(DType dtype, int64_t rows, int64_t cols) = 0;
@@ -50,15 +57,14 @@ class StepProtocol {
   // Whether run() may replay an earlier step in place of the step that was staged last.
   virtual bool may_replay() const { return false; }
 
-  // Draws a token for each row of logits (float32) without waiting for the device. From then on,
-  // until the next sample() has returned, the token that is -1 - r stands for what was drawn from
-  // row r (for 0 where nothing could be), so that a step can follow whose tokens the host has
-  // not seen.
+  // Draws a token for each of `rows` from the logits (float32) without waiting for the device, and
+  // may change the logits. Until the next sample() has returned, placeholder tokens stand for what
+  // this one draws, so that the next step can be launched before the host collects them.
   using Ticket = int64_t;
   [[nodiscard]] virtual Ticket sample(Tensor logits, std::span<const SampleRow> rows) = 0;
-  // Waits for what one of the latest two sample() drew: a token for each of its rows, or -1 where
-  // no logit was finite. Where it throws it may be asked again.
-  virtual void collect(Ticket ticket, std::span<TokenId> out) = 0;
+  // Waits for what one of the latest two sample() drew: a token for each of its rows. Where it
+  // throws it may be asked again.
+  virtual void collect(Ticket ticket, std::span<DrawnToken> out) = 0;
 };
 
 }  // namespace pagedinfer

@@ -70,6 +70,11 @@ BatchView TimedOps::stage(const Batch& batch) {
   return view;
 }
 
+void TimedOps::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
+  steps_.copy_kv(batch, cache);
+  mark({kCopyKvName}, copy_kv_work(batch.copies, cache));
+}
+
 // Computed once per window: layers with the same window attend to the same keys.
 AttendedKeys TimedOps::keys_of(int window) {
   auto found = std::ranges::find(keys_, window, &std::pair<int, AttendedKeys>::first);
@@ -88,7 +93,7 @@ StepProtocol::Ticket TimedOps::sample(Tensor logits, std::span<const SampleRow> 
   return ticket;
 }
 
-void TimedOps::collect(Ticket ticket, std::span<TokenId> out) {
+void TimedOps::collect(Ticket ticket, std::span<DrawnToken> out) {
   steps_.collect(ticket, out);
   take_times(ticket);
 }

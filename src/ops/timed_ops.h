@@ -35,12 +35,13 @@ class TimedOps final : public StepProtocol {
   void idle() { worked_ = false; }
 
   BatchView stage(const Batch& batch) override;
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   DType activation_type() const override { return steps_.activation_type(); }
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
   bool may_replay() const override { return steps_.may_replay(); }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
-  void collect(Ticket ticket, std::span<TokenId> out) override;
+  void collect(Ticket ticket, std::span<DrawnToken> out) override;
 
  private:
   // A step whose marks have not been taken.

@@ -47,11 +47,12 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
     json.field("line", completion.head.line);
     write_error(json, completion.error);
   } else {
-    json.field("text", completion.text);
-    if (options.token_ids) write_token_ids(json, completion.tokens);
-    json.field("finish_reason", name_of(completion.reason));
+    const CompletionChoice& choice = completion.choices.front();
+    json.field("text", choice.text);
+    if (options.token_ids) write_token_ids(json, choice.tokens);
+    json.field("finish_reason", name_of(choice.reason));
     json.field("prompt_tokens", completion.num_prompt_tokens);
-    json.field("completion_tokens", completion.tokens.size());
+    json.field("completion_tokens", choice.tokens.size());
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();
@@ -61,7 +62,8 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
 void write_openai_body(JsonWriter& json, const Completion& completion,
                        const RecordOptions& options) {
   const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);
-  const size_t num_tokens = completion.tokens.size();
+  const CompletionChoice& choice = completion.choices.front();
+  const size_t num_tokens = choice.tokens.size();
   const bool chat = completion.head.form == RecordForm::kOpenAiChat;
   const std::string id = std::to_string(completion.head.index);
   json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + id);
@@ -70,11 +72,11 @@ void write_openai_body(JsonWriter& json, const Completion& completion,
   json.field("index", 0);
   if (chat) {
     json.key("message").begin_object().field("role", "assistant");
-    json.field("content", completion.text).field("refusal", nullptr).end_object();
+    json.field("content", choice.text).field("refusal", nullptr).end_object();
   } else {
-    json.field("text", completion.text);
+    json.field("text", choice.text);
   }
-  json.field("logprobs", nullptr).field("finish_reason", name_of(completion.reason));
+  json.field("logprobs", nullptr).field("finish_reason", name_of(choice.reason));
   json.end_object().end_array();
   json.key("usage").begin_object().field("prompt_tokens", num_prompt_tokens);
   json.field("completion_tokens", num_tokens).field("total_tokens", num_prompt_tokens + num_tokens);
@@ -94,7 +96,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     json.field("request_id", "req_" + index).key("body");
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
-    if (options.token_ids) write_token_ids(json, completion.tokens);
+    if (options.token_ids) write_token_ids(json, completion.choices.front().tokens);
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();

@@ -20,8 +20,11 @@ int num_context_blocks(const Chunk& chunk, int block_size) {
 
 }  // namespace
 
-void build_batch(const StepPlan& plan, int block_size, Batch& batch) {
+void build_batch(const StepPlan& plan, std::span<const Sequence* const> sequences, int block_size,
+                 Batch& batch) {
+  CHECK(sequences.size() == plan.chunks.size());
   clear(batch);
+  batch.copies = plan.copies;
   batch.block_size = block_size;
   batch.max_blocks = 0;
   for (const Chunk& chunk : plan.chunks) {
@@ -29,8 +32,9 @@ void build_batch(const StepPlan& plan, int block_size, Batch& batch) {
   }
 
   batch.query_starts.push_back(0);
-  for (const Chunk& chunk : plan.chunks) {
-    const Sequence& seq = *chunk.seq;
+  for (size_t i = 0; i < plan.chunks.size(); ++i) {
+    const Chunk& chunk = plan.chunks[i];
+    const Sequence& seq = *sequences[i];
     const int end = chunk.start + chunk.count;
     CHECK(chunk.count > 0);  // an empty chunk has no hidden state to take logits from
     for (int p = chunk.start; p < end; ++p) {
@@ -38,7 +42,9 @@ void build_batch(const StepPlan& plan, int block_size, Batch& batch) {
       batch.positions.push_back(p);
       batch.slot_mapping.push_back(seq.lease.slot(p, block_size));
     }
-    if (chunk.completes) batch.logit_tokens.push_back(batch.num_tokens() - 1);
+    for (int row = chunk.num_logits; row > 0; --row) {
+      batch.logit_tokens.push_back(batch.num_tokens() - row);
+    }
     batch.query_starts.push_back(batch.num_tokens());
     batch.context_lens.push_back(end);
     const auto first = seq.lease.block_table.begin();

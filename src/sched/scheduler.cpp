@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "core/check.h"
@@ -46,28 +47,53 @@ std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_t
   return std::nullopt;
 }
 
-int64_t Scheduler::submit(Request request) {
+int64_t Scheduler::submit(const Request& request) {
   const int max_tokens = request.sampling.max_tokens;
   CHECK(max_tokens > 0 && !refusal(static_cast<int64_t>(request.prompt.size()), max_tokens));
-  const int64_t age = next_age_++;
-  waiting_.emplace_hint(waiting_.end(), age,
-                        Sequence(std::move(request), age, limits_.max_model_len));
+  CHECK(request.num_samples > 0);
+  const int64_t age = next_age_;
+  next_age_ += request.num_samples;
+  waiting_.emplace_hint(waiting_.end(), age, Sequence(request, age, limits_.max_model_len));
   return age;
 }
 
+bool Scheduler::may_wait_for_input() const {
+  const bool batch_is_filling = limits_.batching == Batching::kStatic && !window_full();
+  return running_.empty() && !input_ended_ && (waiting_.empty() || batch_is_filling);
+}
+
+void Scheduler::draft(int64_t age, std::span<const TokenId> tokens) {
+  Sequence& seq = running_.at(age);
+  CHECK(seq.is_decoding() && seq.tokens.back() >= 0 && seq.num_drafted == 0);
+  CHECK(seq.num_known() + std::ssize(tokens) < seq.max_tokens);
+  seq.tokens.insert(seq.tokens.end(), tokens.begin(), tokens.end());
+  seq.num_drafted = static_cast<int>(tokens.size());
+}
+
 StepPlan Scheduler::plan() {
+  CHECK(!must_commit_);
   StepPlan plan;
   plan.chunks.reserve(running_.size() + 1);
+  plan.draws.reserve(running_.size() + 1);
   serve_decodes(plan);
   continue_prompts(plan);
   if (plan.num_preempted == 0) admit(plan);
+
+  plan.copies = std::exchange(fork_copies_, {});
+  const std::vector<KvCopy> copies = pool_.take_copies();
+  plan.copies.insert(plan.copies.end(), copies.begin(), copies.end());
+  if (plan.chunks.empty()) plan.copies.clear();  // no sequence runs that could need them
   return plan;
 }
 
 void Scheduler::serve_decodes(StepPlan& plan) {
+  // Guessed tokens take what is left when each sequence that may run has one, and a prompt its own.
+  const int prompt = limits_.chunked_prefill ? 0 : limits_.max_model_len;
+  int draft_budget = limits_.max_step_tokens - limits_.max_running - prompt;
   for (auto it = running_.begin(); it != running_.end(); ++it) {
     Sequence& seq = it->second;
     if (!seq.is_decoding()) continue;
+    cut_drafts(seq, draft_budget);
     while (!pool_.grow(seq.lease, seq.num_computed, seq.num_known())) {
       CHECK(running_.size() > 1);  // by refusal() the pool holds any sequence alone
       const bool is_youngest = std::next(it) == running_.end();
@@ -75,9 +101,21 @@ void Scheduler::serve_decodes(StepPlan& plan) {
       ++plan.num_preempted;
       if (is_youngest) return;
     }
-    plan.add(seq, 1);
-    ++plan.num_decodes;
+    draft_budget -= seq.num_drafted;
+    plan.add_decode(seq);
   }
+}
+
+// No sequence is preempted for guessed tokens.
+void Scheduler::cut_drafts(Sequence& seq, int budget) {
+  const int excess = seq.num_drafted - budget;
+  if (excess > 0) {
+    seq.tokens.resize(seq.tokens.size() - static_cast<size_t>(excess));
+    seq.num_drafted -= excess;
+  }
+  if (seq.num_drafted == 0) return;
+  const int end = static_cast<int>(seq.tokens.size());
+  if (!pool_.grow(seq.lease, seq.num_computed, end)) seq.drop_drafts();
 }
 
 void Scheduler::continue_prompts(StepPlan& plan) {
@@ -85,7 +123,7 @@ void Scheduler::continue_prompts(StepPlan& plan) {
     if (seq.is_decoding()) continue;
     const int count = next_chunk(plan, seq.num_pending());
     if (count == 0) return;
-    plan.add(seq, count);
+    plan.add_prefill(seq, count);
   }
 }
 
@@ -96,19 +134,27 @@ void Scheduler::admit(StepPlan& plan) {
   const bool is_static = limits_.batching == Batching::kStatic;
   if (is_static && (!running_.empty() || !(window_full() || input_ended_))) return;
 
-  while (!waiting_.empty() && num_running() < limits_.max_running) {
+  int num_samples = 0;  // of what runs, those that are not forked yet included
+  for (const auto& [age, seq] : running_) num_samples += seq.num_samples();
+  while (!waiting_.empty()) {
     Sequence& seq = waiting_.begin()->second;
-    const int count = next_chunk(plan, seq.num_known());
-    if (count == 0 && !is_static) return;
     const bool alone = running_.empty();  // then nothing grows into the reserve
+    num_samples += seq.num_samples();
+    if (num_samples > limits_.max_running && !alone) return;
+    if (next_chunk(plan, seq.num_known()) == 0 && !is_static) return;
     std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_);
     CHECK(lease || !alone);  // by refusal()
     if (!lease) return;
 
     seq.lease = std::move(*lease);
+    seq.num_computed = seq.lease.num_cached;
+    CHECK(seq.num_pending() > 0);
+    seq.num_recomputed += std::max(0, seq.num_lost - seq.num_computed);
+    seq.num_lost = 0;
     running_.insert(waiting_.extract(waiting_.begin()));
     ++plan.num_admitted;
-    if (count > 0) plan.add(seq, count);
+    const int count = next_chunk(plan, seq.num_pending());
+    if (count > 0) plan.add_prefill(seq, count);
   }
 }
 
@@ -124,70 +170,129 @@ void Scheduler::preempt_youngest() {
   auto youngest = running_.extract(std::prev(running_.end()));
   Sequence& seq = youngest.mapped();
   pool_.close(seq.lease);
+  seq.drop_drafts();
   ++seq.num_preemptions;
-  seq.num_recomputed += seq.num_computed;
+  seq.num_lost = seq.num_computed;
   seq.num_computed = 0;
   waiting_.insert(std::move(youngest));
 }
 
 void Scheduler::advance(const StepPlan& plan) {
-  TokenId placeholder = 0;
   for (const Chunk& chunk : plan.chunks) {
-    if (chunk.completes) --placeholder;
     const auto it = running_.find(chunk.age);
     if (it == running_.end()) continue;
     Sequence& seq = it->second;
     CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
-    seq.num_computed += chunk.count;
-    if (!chunk.completes) continue;
-    seq.tokens.push_back(placeholder);
-    if (seq.num_known() < seq.max_tokens) continue;
-    pool_.close(seq.lease);
-    leaving_.insert(running_.extract(it));
+    if (!chunk.verifies()) seq.num_computed += chunk.count;
   }
+  must_commit_ = !plan.may_overlap;
+  for (size_t row = 0; row < plan.draws.size(); ++row) {
+    const Draw& draw = plan.draws[row];
+    const Chunk& chunk = plan.chunks[draw.chunk];
+    const ByAge* const queue = queue_of(chunk.age);
+    if (queue == nullptr || chunk.verifies()) continue;
+    const TokenId placeholder = -1 - static_cast<TokenId>(row);
+    if (draw.age != chunk.age) {
+      fork_sample(queue->at(chunk.age), draw.age, placeholder);
+    } else {
+      append(running_.find(draw.age), placeholder);
+    }
+  }
+  fork_copies_ = pool_.take_copies();
 }
 
-std::vector<Sequence> Scheduler::commit(const StepPlan& plan, std::span<const Sampled> sampled) {
-  std::vector<Sequence> finished;
-  TokenId placeholder = 0;
-  for (const Chunk& chunk : plan.chunks) {
-    if (!chunk.completes) continue;
-    --placeholder;
-    CHECK(!sampled.empty());
-    const Sampled& drawn = sampled.front();
-    sampled = sampled.subspan(1);
-    ByAge* const queue = queue_of(chunk.age);
-    if (queue == nullptr) continue;
-    Sequence& seq = queue->at(chunk.age);
-    CHECK(seq.tokens.back() == placeholder);
-    seq.tokens.back() = drawn.token;
-    seq.finished = drawn.finished;
-    CHECK(seq.finished || queue != &leaving_);
-    // What its last preemption lost, all but the last token, is not computed again.
-    if (seq.finished && queue == &waiting_) seq.num_recomputed -= seq.num_known() - 1;
-    if (seq.finished) finished.push_back(*extract(chunk.age));
+void Scheduler::append(ByAge::iterator it, TokenId placeholder) {
+  Sequence& seq = it->second;
+  seq.tokens.push_back(placeholder);
+  if (seq.num_known() < seq.max_tokens) return;
+  pool_.close(seq.lease);
+  leaving_.insert(running_.extract(it));
+}
+
+void Scheduler::fork_sample(const Sequence& parent, int64_t age, TokenId placeholder) {
+  Sequence child(*parent.request, age, limits_.max_model_len);
+  child.sample = static_cast<int>(age - parent.age);
+  child.tokens.push_back(placeholder);
+  const bool leaves = child.num_known() == child.max_tokens;
+  std::optional<KvLease> lease;
+  if (!leaves && num_running() < limits_.max_running) {
+    lease = pool_.fork(parent.lease, parent.num_computed);
   }
-  CHECK(sampled.empty());
-  return finished;
+  if (lease) child.lease = std::move(*lease);
+  (leaves || lease ? child.num_computed : child.num_lost) = parent.num_computed;
+  ByAge& queue = leaves ? leaving_ : lease ? running_ : waiting_;
+  queue.emplace(age, std::move(child));
+}
+
+Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const DrawnToken> drawn,
+                                       const EndOf& end_of) {
+  CHECK(drawn.size() == plan.draws.size());
+  must_commit_ = false;
+  Committed result;
+  int wrong_chunk = -1;  // guessed wrong: its later draws follow tokens that are not the sequence's
+  for (size_t row = 0; row < drawn.size(); ++row) {
+    const Draw& draw = plan.draws[row];
+    ByAge* const queue = queue_of(draw.age);
+    if (queue == nullptr || draw.chunk == wrong_chunk) {
+      ++result.num_surplus;
+      continue;
+    }
+    Sequence& seq = queue->at(draw.age);
+    const TokenId latest = seq.tokens.back();
+    CHECK(latest >= 0 || latest == -1 - static_cast<TokenId>(row));
+    if (!take_token(seq, draw, drawn[row].token)) wrong_chunk = draw.chunk;
+    seq.finished = end_of(seq, drawn[row]);
+    CHECK(seq.finished || seq.num_known() < seq.max_tokens);
+    if (seq.finished) result.finished.push_back(*extract(draw.age));
+  }
+  for (const Chunk& chunk : plan.chunks) {
+    const auto it = running_.find(chunk.age);
+    if (it == running_.end()) continue;
+    Sequence& seq = it->second;
+    pool_.publish(seq.lease, std::span(seq.tokens).first(seq.num_computed));
+  }
+  return result;
+}
+
+// False if another token was guessed.
+bool Scheduler::take_token(Sequence& seq, const Draw& draw, TokenId token) {
+  if (seq.tokens.back() < 0) {
+    CHECK(seq.num_known() == draw.position + 1);
+    seq.tokens.back() = token;
+    return true;
+  }
+  CHECK(seq.num_known() == draw.position);
+  ++seq.num_computed;
+  if (seq.num_drafted == 0) {
+    seq.tokens.push_back(token);
+    return true;
+  }
+  const TokenId guess = std::exchange(seq.tokens[draw.position], token);
+  --seq.num_drafted;
+  if (guess == token) return true;
+  seq.drop_drafts();
+  return false;
 }
 
 void Scheduler::erase_finished(StepPlan& plan) const {
-  StepPlan left = {.num_admitted = plan.num_admitted, .num_preempted = plan.num_preempted};
+  StepPlan left = {.copies = std::move(plan.copies),
+                   .num_admitted = plan.num_admitted,
+                   .num_preempted = plan.num_preempted};
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
-    if (find(chunk.age) == nullptr) continue;
-    left.chunks.push_back(chunk);
-    left.num_tokens += chunk.count;
-    left.num_decodes += i < plan.num_decodes;
+    if (find(chunk.age) != nullptr) left.add(chunk, i < plan.num_decodes);
   }
   plan = std::move(left);
 }
 
 std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
+  must_commit_ = false;
   std::vector<Sequence> aborted;
-  for (const Chunk& chunk : plan.chunks) {
-    if (std::optional<Sequence> seq = extract(chunk.age)) aborted.push_back(std::move(*seq));
-  }
+  const auto take = [&](int64_t age) {
+    if (std::optional<Sequence> seq = extract(age)) aborted.push_back(std::move(*seq));
+  };
+  for (const Chunk& chunk : plan.chunks) take(chunk.age);
+  for (const Draw& draw : plan.draws) take(draw.age);
   return aborted;
 }
 
@@ -196,6 +301,16 @@ Scheduler::ByAge* Scheduler::queue_of(int64_t age) {
     if (queue->contains(age)) return queue;
   }
   return nullptr;
+}
+
+std::vector<const Sequence*> Scheduler::sequences_of(const StepPlan& plan) const {
+  std::vector<const Sequence*> sequences;
+  sequences.reserve(plan.chunks.size());
+  for (const Chunk& chunk : plan.chunks) {
+    sequences.push_back(find(chunk.age));
+    CHECK(sequences.back() != nullptr);
+  }
+  return sequences;
 }
 
 const Sequence* Scheduler::find(int64_t age) const {
@@ -215,15 +330,30 @@ std::optional<Sequence> Scheduler::extract(int64_t age) {
 
 void Scheduler::clear() {
   for (auto& [age, seq] : running_) pool_.close(seq.lease);
+  fork_copies_.clear();
+  must_commit_ = false;
   running_.clear();
   waiting_.clear();
   leaving_.clear();
 }
 
 CacheUse Scheduler::cache_use() const {
-  CacheUse use = {.positions_leased = pool_.stats().positions_leased,
+  const KvStats stats = pool_.stats();
+  CacheUse use = {.positions_leased = stats.positions_leased,
                   .positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
-  for (const auto& [age, seq] : running_) use.tokens_held += seq.num_computed;
+  if (stats.num_shared_blocks == 0) {
+    for (const auto& [age, seq] : running_) use.tokens_held += seq.num_computed;
+    return use;
+  }
+  const int block_size = pool_.block_size();
+  std::unordered_map<int32_t, int> held;  // by first position of the block
+  for (const auto& [age, seq] : running_) {
+    for (int first = 0; first < seq.num_computed; first += block_size) {
+      int& in_block = held[seq.lease.block_table[first / block_size]];
+      in_block = std::max(in_block, std::min(block_size, seq.num_computed - first));
+    }
+  }
+  for (const auto& [block, tokens] : held) use.tokens_held += tokens;
   return use;
 }
 

@@ -7,6 +7,7 @@
 // Plan 2 then continues from placeholder tokens of step 1 (core/batch.h).
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <span>
@@ -23,15 +24,15 @@ struct SchedulerLimits {
   int prefill_chunk_size = 512;
   int max_prefill_chunks = std::numeric_limits<int>::max();  // per step
   int max_step_tokens = 2048;  // at least max_running, and max_model_len more when not chunked
-  int max_running = 256;
-  int max_waiting = 1024;  // the read-ahead window; static batches form when it is full
+  int max_running = 256;       // sequences: each sample of a request is one
+  int max_waiting = 1024;      // the read-ahead window; static batches form when it is full
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
 };
 
 // How the cache is used, between two steps.
 struct CacheUse {
-  int64_t tokens_held = 0;           // positions that hold a token
+  int64_t tokens_held = 0;           // positions that hold a token; shared ones count once
   int64_t positions_leased = 0;      // held or promised
   int64_t positions_contiguous = 0;  // what reservations of max_model_len would take
 };
@@ -44,44 +45,62 @@ class Scheduler {
   // Why such a request can never run, even with the pool to itself.
   std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens) const;
 
-  // Returns its age. REQUIRES: refusal() has none, max_tokens > 0.
-  int64_t submit(Request request);
+  // Returns the age of its first sample. REQUIRES: refusal() has none, max_tokens and num_samples
+  // are positive, and the request outlives its sequences.
+  int64_t submit(const Request& request);
   void end_input() { input_ended_ = true; }
+  bool input_ended() const { return input_ended_; }
   bool window_full() const { return num_waiting() >= limits_.max_waiting; }
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
+  // Whether plan() has nothing to compute before more input comes: nothing runs, and what waits, if
+  // anything, is a static batch that is still filling.
+  bool may_wait_for_input() const;
+
+  // Guesses the tokens that follow the known ones of a decode; the next plan verifies as many as
+  // fit a step and the pool. REQUIRES: the sequence runs and is decoding, all its tokens are known,
+  // and with the guessed ones it stays below its max_tokens.
+  void draft(int64_t age, std::span<const TokenId> tokens);
 
   // Chooses the next step and leases the cache positions that it writes. Decodes come first,
   // oldest first; when the pool is full the youngest sequence is preempted: it loses its lease and
   // waits again. What is left of the step goes to prompts in progress, then, unless a sequence was
   // preempted, to new ones. Empty only if nothing runs, and nothing waits or a static batch is
-  // still filling. advance() or abort() follows a plan that is not empty.
+  // still filling. advance() or abort() follows a plan that is not empty. REQUIRES: the plan before
+  // is advanced, and committed unless it may overlap.
   StepPlan plan();
 
   // To be called when `plan` is launched: its chunks count as computed, and each that completes
-  // appends a placeholder token to its sequence. A sequence whose last token this step draws
-  // releases its lease now, for the next plan(). Skips sequences that have ended since plan().
-  // REQUIRES: the plan before is committed.
+  // appends a placeholder token to its sequence. When a prompt of several samples completes, the
+  // others are forked; one that finds no room waits and computes the prompt again. A sequence whose
+  // last token this step draws releases its lease now, for the next plan(). Skips sequences that
+  // have ended since plan(). REQUIRES: the plan before is committed.
   void advance(const StepPlan& plan);
 
   // The sequence of that age; null if it has ended.
   const Sequence* find(int64_t age) const;
 
-  struct Sampled {
-    TokenId token = 0;
-    std::optional<FinishReason> finished = {};  // it is the sequence's last
+  // The sequences of a plan's chunks, in order, until the next call of a function that is not
+  // const. REQUIRES: none has ended.
+  std::vector<const Sequence*> sequences_of(const StepPlan& plan) const;
+
+  // Why a sequence ends with its latest token; nullopt if it goes on.
+  using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
+  struct Committed {
+    std::vector<Sequence> finished = {};  // their leases closed
+    int num_surplus = 0;                  // tokens that were dropped
   };
 
-  // Replaces the placeholder tokens of an advanced plan: `sampled` holds a token for each chunk
-  // that completes, in order. Drops those of surplus rows. Returns the sequences that finished,
-  // their leases closed. REQUIRES: a sequence finishes at max_tokens, or before.
-  std::vector<Sequence> commit(const StepPlan& plan, std::span<const Sampled> sampled);
+  // Replaces the placeholder tokens of an advanced plan by `drawn`, one for each of its draws, and
+  // asks `end_of` each sequence that got one. Drops the tokens of sequences that have ended, and
+  // those that follow a wrong guess. REQUIRES: a sequence ends at max_tokens, or before.
+  Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of);
 
   // Removes the chunks of sequences that have ended since plan(). REQUIRES: the plan is not
   // advanced.
   void erase_finished(StepPlan& plan) const;
 
-  // Removes the sequences of `plan`, advanced or not, that have not ended, closes their leases and
-  // returns them.
+  // Removes the sequences of `plan`, advanced or not, that have not ended, with the samples that
+  // its advance() forked, closes their leases and returns them.
   std::vector<Sequence> abort(const StepPlan& plan);
 
   // Removes all sequences and closes their leases.
@@ -100,6 +119,10 @@ class Scheduler {
   void admit(StepPlan& plan);
   int next_chunk(const StepPlan& plan, int num_pending) const;
   void preempt_youngest();
+  void cut_drafts(Sequence& seq, int budget);
+  void fork_sample(const Sequence& parent, int64_t age, TokenId placeholder);
+  void append(ByAge::iterator seq, TokenId placeholder);
+  bool take_token(Sequence& seq, const Draw& draw, TokenId token);
   ByAge* queue_of(int64_t age);
   std::optional<Sequence> extract(int64_t age);
 
@@ -107,8 +130,10 @@ class Scheduler {
   const SchedulerLimits limits_;
   const int reserve_;  // in positions
   bool input_ended_ = false;
+  bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;
-  ByAge waiting_;  // hold no lease
+  std::vector<KvCopy> fork_copies_;  // for the next plan()
+  ByAge waiting_;                    // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
   ByAge leaving_;  // hold no lease: their last token is a placeholder
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "core/request.h"
 #include "kv/kv_pool.h"
@@ -16,35 +15,49 @@ inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_m
   return num_prompt + std::min(max_tokens, max_model_len - num_prompt);
 }
 
-// A request being worked on. There is no prefill or decode state: a sequence has some known
-// tokens, the first num_computed of which are in the cache, and each step lets it catch up by a
-// few. When it has caught up it gets one more token, which counts as known from then on.
+// One sample of a request that is being computed. There is no prefill or decode state: a sequence
+// has some known tokens, the first num_computed of which are in the cache, and each step lets it
+// catch up by a few. When it has caught up it gets one more token, which counts as known from then
+// on. Until its first token is drawn, sample 0 stands for all samples of its request.
 struct Sequence {
-  Sequence(Request r, int64_t place, int max_model_len)
-      : request(std::move(r)),
-        age(place),
-        max_tokens(static_cast<int>(bound_on_tokens(static_cast<int64_t>(request.prompt.size()),
-                                                    request.sampling.max_tokens, max_model_len))),
-        tokens(request.prompt) {}
+  // REQUIRES: the request outlives the sequence.
+  Sequence(const Request& r, int64_t number, int max_model_len)
+      : request(&r),
+        age(number),
+        max_tokens(
+            static_cast<int>(bound_on_tokens(num_prompt(), r.sampling.max_tokens, max_model_len))),
+        tokens(r.prompt) {}
 
-  int num_prompt() const { return static_cast<int>(request.prompt.size()); }
-  int num_known() const { return static_cast<int>(tokens.size()); }
+  int num_prompt() const { return static_cast<int>(request->prompt.size()); }
+  int num_known() const { return static_cast<int>(tokens.size()) - num_drafted; }
   int num_pending() const { return num_known() - num_computed; }
   int num_generated() const { return num_known() - num_prompt(); }
+  int num_samples() const { return num_generated() > 0 ? 1 : request->num_samples; }
   bool is_decoding() const { return num_generated() > 0 && num_pending() == 1; }
-  std::span<const TokenId> generated() const { return std::span(tokens).subspan(num_prompt()); }
+  std::span<const TokenId> generated() const {
+    return std::span(tokens).first(num_known()).subspan(num_prompt());
+  }
 
-  Request request;
-  int64_t age;     // order of submission; smaller is older
+  void drop_drafts() {
+    tokens.resize(num_known());
+    num_drafted = 0;
+  }
+
+  const Request* request;
+  int64_t age;     // order of submission; smaller is older; samples of a request follow one another
+  int sample = 0;  // of the request
   int max_tokens;  // of prompt and completion
-  // Prompt, then generated. The last one may be a placeholder token (core/batch.h).
+  // Prompt, then generated: of these the last may be a placeholder token (core/batch.h). Behind
+  // them tokens that are guessed to follow (speculative decoding); a step verifies them.
   std::vector<TokenId> tokens;
+  int num_drafted = 0;  // guessed ones
   std::optional<FinishReason> finished = {};
 
   KvLease lease = {};
   int num_computed = 0;
   int num_preemptions = 0;
-  int64_t num_recomputed = 0;  // tokens computed again after preemptions
+  int num_lost = 0;            // tokens to compute again since its lease was lost, or not found
+  int64_t num_recomputed = 0;  // tokens computed again so far
 };
 
 }  // namespace pagedinfer

@@ -6,24 +6,75 @@
 
 namespace pagedinfer {
 
-// Compute tokens [start, start + count) of `seq`.
+// Compute tokens [start, start + count) of a sequence. There are three kinds: a piece of a prompt
+// (or of tokens computed again), a decode of one token, and a decode of several tokens, all but the
+// first of which are guessed.
 struct Chunk {
-  Sequence* seq;  // gone once it has ended; its age tells
-  int64_t age;
+  int64_t age;  // of the sequence
   int start, count;
-  bool completes;  // a token is sampled after it
+  int num_logits;   // rows of logits, of its last tokens: 0, 1 or, of a decode, one for each token
+  int num_samples;  // tokens drawn from each of these rows
+
+  bool completes() const { return num_logits > 0; }
+  bool verifies() const { return num_logits > 1; }
+};
+
+// A token to draw: a row of Ops::sample().
+struct Draw {
+  int chunk;       // index of the chunk that it follows
+  int64_t age;     // of the sequence that gets it: the chunk's, or a sample that advance() forks
+  int position;    // of the token in its sequence
+  int logits_row;  // of the step
 };
 
 // What one step does, and how it came to be.
 struct StepPlan {
-  std::vector<Chunk> chunks = {};  // num_decodes decodes, then prefill
-  int num_tokens = 0, num_decodes = 0;
+  std::vector<KvCopy> copies = {};  // as Batch::copies
+  std::vector<Chunk> chunks = {};   // num_decodes decodes, then prefill
+  std::vector<Draw> draws = {};     // in the order of chunks
+  int num_tokens = 0, num_logits = 0;
+  int num_decodes = 0, num_decode_tokens = 0;
   int num_admitted = 0, num_preempted = 0;
+  // Whether the next plan may be made before this one is committed. How many guessed tokens hold is
+  // not known earlier.
+  bool may_overlap = true;
 
   int num_prefills() const { return static_cast<int>(chunks.size()) - num_decodes; }
-  void add(Sequence& seq, int count) {
-    chunks.push_back({&seq, seq.age, seq.num_computed, count, count == seq.num_pending()});
-    num_tokens += count;
+
+  // REQUIRES: decodes are added first. These compute the guessed tokens too.
+  void add_decode(const Sequence& seq) {
+    const int count = 1 + seq.num_drafted;
+    add({.age = seq.age,
+         .start = seq.num_computed,
+         .count = count,
+         .num_logits = count,
+         .num_samples = 1},
+        true);
+  }
+  void add_prefill(const Sequence& seq, int count) {
+    add({.age = seq.age,
+         .start = seq.num_computed,
+         .count = count,
+         .num_logits = count == seq.num_pending(),
+         .num_samples = seq.num_samples()},
+        false);
+  }
+
+  void add(const Chunk& chunk, bool is_decode) {
+    for (int i = 0; i < chunk.num_logits; ++i) {
+      for (int sample = 0; sample < chunk.num_samples; ++sample) {
+        draws.push_back({.chunk = static_cast<int>(chunks.size()),
+                         .age = chunk.age + sample,
+                         .position = chunk.start + chunk.count - chunk.num_logits + i + 1,
+                         .logits_row = num_logits + i});
+      }
+    }
+    chunks.push_back(chunk);
+    num_tokens += chunk.count;
+    num_logits += chunk.num_logits;
+    num_decodes += is_decode;
+    num_decode_tokens += is_decode ? chunk.count : 0;
+    may_overlap = may_overlap && !chunk.verifies();
   }
 };
 

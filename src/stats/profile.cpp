@@ -15,7 +15,9 @@ void add_gap(GapProfile& gaps, Histogram& histogram, double seconds) {
 }
 
 // Whether a replayed graph contains the operation.
-bool is_replayed(const OpName& name) { return name.kind != kSampleName; }
+bool is_replayed(const OpName& name) {
+  return name.kind != kSampleName && name.kind != kCopyKvName;
+}
 
 }  // namespace
 

@@ -26,15 +26,20 @@ double end_to_end_latency(const RequestStats& request) {
 
 std::vector<double> inter_token_latencies(const RequestStats& request) {
   std::vector<double> gaps;
-  for (size_t i = 1; i < request.token_times.size(); ++i) {
-    gaps.push_back(request.token_times[i] - request.token_times[i - 1]);
+  for (const std::vector<double>& times : request.token_times) {
+    for (size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
   }
   return gaps;
 }
 
 double time_per_output_token(const RequestStats& request) {
-  const double first_to_last = request.token_times.back() - request.token_times.front();
-  return first_to_last / static_cast<double>(request.token_times.size() - 1);
+  double first_to_last = 0;
+  size_t num_gaps = 0;
+  for (const std::vector<double>& times : request.token_times) {
+    first_to_last += times.back() - times.front();
+    num_gaps += times.size() - 1;
+  }
+  return first_to_last / static_cast<double>(num_gaps);
 }
 
 void Report::span(double begin, double end) {

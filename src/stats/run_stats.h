@@ -44,7 +44,7 @@ struct RequestStats {
   RecordHead head = {};
   std::string error_code = {};  // "" = completed
   double admitted = 0, first_token = 0, finished = 0;
-  std::vector<double> token_times = {};  // when each token of the completion was drawn
+  std::vector<std::vector<double>> token_times = {};  // when each token was drawn, by sample
   int prompt_tokens = 0, completion_tokens = 0;
   int preemptions = 0;
   int recomputed_tokens = 0;  // because of preemptions

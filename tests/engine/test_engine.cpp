@@ -32,9 +32,12 @@ void count(const EngineRun& run, Counters& counters) {
     if (answer.failed()) {
       ++counters.of[answer.error.code];
     } else {
-      ++counters.of[answer.reason == FinishReason::kStop ? "stopped" : "cut off"];
-      counters.of["at a stop string"] +=
-          answer.reason == FinishReason::kStop && answer.tokens.back() != kTinyStop;
+      counters.of["several samples"] += answer.choices.size() > 1;
+      for (const CompletionChoice& choice : answer.choices) {
+        const bool stopped = choice.reason == FinishReason::kStop;
+        ++counters.of[stopped ? "stopped" : "cut off"];
+        counters.of["at a stop string"] += stopped && choice.tokens.back() != kTinyStop;
+      }
     }
   }
   for (const StepStats& step : run.steps) {
@@ -69,6 +72,9 @@ TEST_CASE("the engine answers every line as if it were the only one") {
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
     vary_bans(bench.model.spec, random);
+    for (Arrival& arrival : work.arrivals) {
+      if (random.one_in(6)) arrival.request.num_samples = random.pick(2, 5);
+    }
     const std::vector<Line> lines = make_lines(work, random);
     const auto compare = [&](KvPool& pool) {
       scramble(pool, random);
@@ -92,7 +98,8 @@ TEST_CASE("the engine answers every line as if it were the only one") {
   std::printf("engine: every line answered as if it were the only one\n");
   counters.print_and_require({"runs", "answers", "stopped", "at a stop string", "cut off",
                               "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
-                              "preemptions", "mixed steps", "overlapping runs", "surplus rows"});
+                              "preemptions", "mixed steps", "overlapping runs", "surplus rows",
+                              "several samples"});
 }
 
 TEST_CASE("latencies count from the reading of a line, its wait for others included") {

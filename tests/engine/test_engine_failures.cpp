@@ -16,7 +16,11 @@ namespace {
 // A run with chunked prompts, preemptions, filters and penalties, small enough to be repeated
 // with a failure at each of its calls.
 struct Scene {
-  explicit Scene(Overlap o) : model(open_model(files.dir())), rig(model, options()), overlap(o) {
+  explicit Scene(Overlap o, int num_samples = 1)
+      : model(open_model(files.dir())),
+        rig(model, options()),
+        overlap(o),
+        pool(num_samples == 1 ? 6 : 9, 4) {
     Random random(3);
     Workload work;
     for (int i = 0; i < 8; ++i) {
@@ -24,8 +28,13 @@ struct Scene {
           {i / 3, make_request(i, random.pick(1, 9), random.pick(4, 9), kTinyVocab)});
     }
     vary_sampling(work.arrivals, random);
+    for (size_t i = 0; i < work.arrivals.size(); i += 2) {
+      work.arrivals[i].request.num_samples = num_samples;
+    }
     lines = make_lines(work, random);
     whole = run();
+    num_copies = rig.ops.num_copies;
+    REQUIRE((num_copies > 0) == (num_samples > 1));
     REQUIRE(whole.thrown == "");
     for (const auto& [index, stats] : whole.requests) num_preemptions += stats.preemptions;
     REQUIRE(num_preemptions > 0);
@@ -52,7 +61,7 @@ struct Scene {
   OpenedModel model;
   Rig rig;
   Overlap overlap;
-  PagedPool pool{6, 4};
+  PagedPool pool;
   SchedulerLimits limits = {.prefill_chunk_size = 5,
                             .max_step_tokens = 12,
                             .max_running = 4,
@@ -62,6 +71,7 @@ struct Scene {
   std::vector<Line> lines;
   EngineRun whole;  // without a failure
   int num_calls = 0, num_preemptions = 0;
+  int64_t num_copies = 0;  // without a failure
 };
 
 [[noreturn]] void fail_somehow(int kind) {
@@ -103,6 +113,30 @@ TEST_CASE("a step that fails once is made good, wherever it failed") {
   }
 }
 
+TEST_CASE("copies of a step are carried out once, but again where they failed") {
+  for (const Overlap overlap : kEither) {
+    Scene scene(overlap, 2);
+    scene.run([](int) {});
+    const int num_calls = scene.num_calls;
+    int num_repeated = 0;
+    for (int at = 0; at < num_calls; at += kStride) {
+      INFO("at call " << at);
+      scene.rig.ops.num_copies = 0;
+      int64_t again = 0;
+      const EngineRun run = scene.run([&](int number) {
+        if (number != at) return;
+        if (scene.rig.ops.copies) again = scene.rig.ops.num_staged_copies;
+        fail_somehow(at);
+      });
+      check_answers(run, scene.whole);
+      REQUIRE(run.steps.size() == scene.whole.steps.size());
+      REQUIRE(scene.rig.ops.num_copies == scene.num_copies + again);
+      num_repeated += again > 0;
+    }
+    REQUIRE((kSanitized || num_repeated > 2));
+  }
+}
+
 TEST_CASE("a step that fails twice fails its own requests and no others") {
   for (const Overlap overlap : kEither) {
     Scene scene(overlap);
@@ -139,7 +173,7 @@ TEST_CASE("a step that fails twice fails its own requests and no others") {
         }
         ++num_failed;
         REQUIRE(answer.error.message.size() > 20);
-        REQUIRE(answer.tokens.empty());
+        REQUIRE(answer.choices.empty());
         REQUIRE(run.requests.at(index).completion_tokens == 0);
       }
       // The second failure may have come after its step was done, and then costs nothing.
@@ -209,13 +243,13 @@ TEST_CASE("logits that are no numbers end their own request only") {
       const auto* request = std::get_if<Request>(&line.item);
       if (request == nullptr) continue;
       const Completion& answer = scene.whole.answers.at(request->head.index);
-      for (size_t token = 0; token < answer.tokens.size(); ++token) {
+      for (size_t token = 0; token < answer.choices[0].tokens.size(); ++token) {
         const auto position = static_cast<uint32_t>(request->prompt.size() + token);
         const float spoiled = token % 2 == 0 ? __builtin_nanf("") : -__builtin_inff();
         scene.rig.ops.on_sample = [&](Tensor logits, std::span<const SampleRow> rows) {
-          for (int64_t i = 0; i < logits.rows; ++i) {
-            if (rows[i].key != request->random_key || rows[i].position != position) continue;
-            std::fill_n(logits.row<float>(i), logits.cols, spoiled);
+          for (const SampleRow& row : rows) {
+            if (row.key != request->random_key || row.position != position) continue;
+            std::fill_n(logits.row<float>(row.logits_row), logits.cols, spoiled);
           }
         };
         const EngineRun run = scene.run();

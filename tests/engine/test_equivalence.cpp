@@ -16,7 +16,7 @@ using namespace pagedinfer;
 namespace {
 
 struct Expected {
-  std::map<int64_t, std::vector<TokenId>> answers;  // by head.index
+  std::map<SampleId, std::vector<TokenId>> answers;
   LogitRows logit_rows;
 };
 
@@ -27,7 +27,10 @@ Expected one_at_a_time(Rig& rig, const Workload& work) {
   for (const auto& [step, request] : work.arrivals) {
     const auto num_prompt = static_cast<int>(request.prompt.size());
     if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
-    expected.answers[request.head.index] = rig.alone(request, work.limits.max_model_len, stops);
+    for (int sample = 0; sample < request.num_samples; ++sample) {
+      expected.answers[{request.head.index, sample}] =
+          rig.alone(request, work.limits.max_model_len, stops, {}, sample);
+    }
   }
   REQUIRE(rig.num_bad_rows() == 0);
   expected.logit_rows = rig.logit_rows();
@@ -38,25 +41,29 @@ void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
          Counters& counters) {
   REQUIRE(pool.stats().positions_total <= Rig::kNumPositions);
   rig.start();
-  const Device device = [&](const StepPlan& plan, const Batch& batch) {
-    return rig.compute(plan, batch);
+  const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+    return rig.compute(plan, sequences, batch);
   };
   const long surplus_before = counters.of["surplus rows"];
   const Outcome outcome =
       drive(pool, work.limits, work.arrivals, kTinyStop, device, counters, overlap);
   REQUIRE(rig.num_bad_rows() == 0);
-  REQUIRE(outcome.answers.size() + outcome.refused.size() == work.arrivals.size());
+  size_t num_answers = 0;
+  for (const auto& [step, request] : work.arrivals) {
+    if (!outcome.refused.contains(request.head.index)) num_answers += request.num_samples;
+  }
+  REQUIRE(outcome.answers.size() == num_answers);
   size_t num_tokens = 0;
-  for (const auto& [index, tokens] : outcome.answers) {
-    INFO("request " << index);
-    REQUIRE(tokens == expected.answers.at(index));
+  for (const auto& [id, tokens] : outcome.answers) {
+    INFO("request " << id.first << ", sample " << id.second);
+    REQUIRE(tokens == expected.answers.at(id));
     num_tokens += tokens.size();
   }
   const LogitRows& rows = rig.logit_rows();
   REQUIRE(rows.size() == num_tokens + counters.of["surplus rows"] - surplus_before);
   size_t num_equal = 0;
   for (const auto& [place, hash] : rows) {
-    INFO("position " << place.second);
+    INFO("position " << place.position);
     const auto it = expected.logit_rows.find(place);
     if (it == expected.logit_rows.end()) continue;  // surplus
     REQUIRE(hash == it->second);
@@ -143,6 +150,9 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
     Random random(trial + seed);
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
+    for (Arrival& arrival : work.arrivals) {
+      if (random.one_in(6)) arrival.request.num_samples = random.pick(2, 4);
+    }
     if (random.one_in(8)) lengthen_one(work, random);
     const bool large = has_large && trial % 10 == 0;
     const int shape = large ? rigs.num_shapes() - 1 : random.pick(0, rigs.num_shapes() - 2);
@@ -168,7 +178,7 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
   counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
                               "readmissions", "resumed chunks", "same-step admissions",
                               "mixed steps", "partly filled blocks", "overlapping steps",
-                              "surplus rows"});
+                              "surplus rows", "forks", "copies"});
 }
 
 void compare(CpuIsa isa, DType compute, int num_trials) {

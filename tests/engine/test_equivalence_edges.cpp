@@ -37,14 +37,14 @@ class Edges {
     const LogitRows expected = rig_.logit_rows();
 
     rig_.start();
-    const Device device = [&](const StepPlan& plan, const Batch& batch) {
-      return rig_.compute(plan, batch);
+    const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+      return rig_.compute(plan, sequences, batch);
     };
     const Outcome outcome = drive(pool, limits, arrivals_, kNoStop, device, counters);
     REQUIRE(rig_.num_bad_rows() == 0);
-    for (const auto& [index, tokens] : outcome.answers) {
-      INFO("prompt of " << arrivals_[static_cast<size_t>(index)].request.prompt.size());
-      REQUIRE(tokens == alone.at(index));
+    for (const auto& [id, tokens] : outcome.answers) {
+      INFO("prompt of " << arrivals_[static_cast<size_t>(id.first)].request.prompt.size());
+      REQUIRE(tokens == alone.at(id.first));
     }
     for (const auto& [place, hash] : rig_.logit_rows()) REQUIRE(hash == expected.at(place));
     return outcome;
@@ -150,7 +150,7 @@ TEST_CASE("an answer is cut off where the model's length ends") {
     CHECK(outcome.answers.size() == edges.arrivals().size());
     for (const auto& [step, request] : edges.arrivals()) {
       const auto num_prompt = static_cast<int>(request.prompt.size());
-      CHECK(std::ssize(outcome.answers.at(request.head.index)) ==
+      CHECK(std::ssize(outcome.answers.at({request.head.index, 0})) ==
             std::min(request.sampling.max_tokens, kLength - num_prompt));
     }
   }

@@ -21,16 +21,18 @@ uint64_t mix(uint64_t hash, int32_t token) {
   return hash * 0xff51afd7ed558ccdull;
 }
 
-TokenId draw(uint64_t hash) { return static_cast<TokenId>((hash >> 20) % kVocab); }
+TokenId draw(uint64_t hash, int sample) {
+  return static_cast<TokenId>((mix(hash, sample) >> 20) % kVocab);
+}
 
-std::vector<TokenId> alone(const Request& request, int max_model_len) {
+std::vector<TokenId> alone(const Request& request, int sample, int max_model_len) {
   std::vector<TokenId> known = request.prompt, answer;
   const int64_t num_prompt = static_cast<int64_t>(known.size());
   const int64_t most = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len);
   while (static_cast<int64_t>(known.size()) < most) {
     uint64_t hash = 7;
     for (TokenId token : known) hash = mix(hash, token);
-    answer.push_back(draw(hash));
+    answer.push_back(draw(hash, sample));
     known.push_back(answer.back());
     if (answer.back() == kStop) break;
   }
@@ -41,59 +43,89 @@ class FakeDevice {
  public:
   explicit FakeDevice(int64_t num_positions) : cache_(num_positions, kPoison) {}
 
-  std::vector<TokenId> operator()(const StepPlan& plan, const Batch& batch) {
-    for (int32_t slot : unwritten_slots(plan, batch.block_size)) cache_.at(slot) = kPoison;
-    for (int i = 0; i < batch.num_tokens(); ++i) cache_.at(batch.slot_mapping[i]) = batch.tokens[i];
-
-    std::vector<TokenId> sampled;
-    bool all_written = true;
-    for (int s = 0; s < batch.num_seqs(); ++s) {
-      const int last = batch.query_starts[s + 1] - 1;
-      const bool is_sampled =
-          std::ranges::find(batch.logit_tokens, last) != batch.logit_tokens.end();
-      uint64_t hash = 7;
-      for (int p = 0; p < batch.context_lens[s]; ++p) {
-        const int first = batch.block_table[s * batch.max_blocks + p / batch.block_size];
-        const TokenId held = cache_.at(first + p % batch.block_size);
-        all_written = all_written && held != kPoison;
-        hash = mix(hash, held);
+  void copy(const Batch& batch) {
+    for (const KvCopy& copy : batch.copies) {
+      for (int i = 0; i < copy.count; ++i) {
+        cache_.at(copy.destination + i) = cache_.at(copy.source + i);
       }
-      REQUIRE(batch.positions[last] == batch.context_lens[s] - 1);
-      if (is_sampled) sampled.push_back(draw(hash));
     }
-    REQUIRE(all_written);
-    return sampled;
+  }
+
+  // The copies are done.
+  std::vector<TokenId> compute(const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+    for (int32_t slot : unwritten_slots(plan, sequences, batch.block_size)) {
+      cache_.at(slot) = kPoison;
+    }
+    for (int i = 0; i < batch.num_tokens(); ++i) cache_.at(batch.slot_mapping[i]) = batch.tokens[i];
+    for (int s = 0; s < batch.num_seqs(); ++s) {
+      REQUIRE(batch.positions[batch.query_starts[s + 1] - 1] == batch.context_lens[s] - 1);
+      hash_of(batch, s, batch.context_lens[s]);
+    }
+    std::vector<TokenId> drawn;
+    for (const Draw& draw_ : plan.draws) {
+      const Sequence& seq = *sequences[draw_.chunk];
+      const auto sample = static_cast<int>(seq.sample + draw_.age - seq.age);
+      drawn.push_back(draw(hash_of(batch, draw_.chunk, draw_.position), sample));
+    }
+    return drawn;
   }
 
  private:
+  // Of the first tokens of a sequence in the batch.
+  uint64_t hash_of(const Batch& batch, int s, int num_tokens) const {
+    uint64_t hash = 7;
+    bool all_written = true;
+    for (int p = 0; p < num_tokens; ++p) {
+      const int first = batch.block_table[s * batch.max_blocks + p / batch.block_size];
+      const TokenId held = cache_.at(first + p % batch.block_size);
+      all_written = all_written && held != kPoison;
+      hash = mix(hash, held);
+    }
+    REQUIRE(all_written);
+    return hash;
+  }
+
   std::vector<TokenId> cache_;
 };
 
 void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrivals,
                      int max_model_len) {
   for (const auto& [step, request] : arrivals) {
-    const int64_t index = request.head.index;
-    if (outcome.refused.contains(index) || outcome.failed.contains(index)) {
-      REQUIRE(!outcome.answers.contains(index));
-    } else {
-      REQUIRE(outcome.answers.at(index) == alone(request, max_model_len));
+    for (int sample = 0; sample < request.num_samples; ++sample) {
+      const SampleId id = {request.head.index, sample};
+      if (outcome.refused.contains(id.first) || outcome.failed.contains(id)) {
+        REQUIRE(!outcome.answers.contains(id));
+      } else {
+        REQUIRE(outcome.answers.at(id) == alone(request, sample, max_model_len));
+      }
     }
   }
 }
 
 // A step in `fails_in` fails, one in `repeats_in` is tried twice; 0 = never.
 void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
-         int fails_in = 0, int repeats_in = 0) {
+         int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
   FakeDevice fake(pool.stats().positions_total);
   std::vector<TokenId> drawn;  // in the step before
-  const Device device = [&](const StepPlan& plan, const Batch& batch) {
-    if (fails_in > 0 && random.one_in(fails_in)) throw StepFailed();
+  const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+    const bool fails = fails_in > 0 && random.one_in(fails_in);
+    if (fails && random.one_in(2)) throw StepFailed();
     Batch known = batch;
     for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
-    if (repeats_in > 0 && random.one_in(repeats_in)) fake(plan, known);
-    return drawn = fake(plan, known);
+    fake.copy(batch);
+    if (repeats_in > 0 && random.one_in(repeats_in)) {
+      if (random.one_in(2)) {
+        fake.copy(batch);
+      } else {
+        fake.compute(plan, sequences, known);
+      }
+    }
+    std::vector<TokenId> tokens = fake.compute(plan, sequences, known);
+    if (fails) throw StepFailed();
+    return drawn = std::move(tokens);
   };
-  const Outcome outcome = drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap);
+  const Outcome outcome =
+      drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap, drafter);
   REQUIRE((fails_in > 0 || outcome.failed.empty()));
   require_answers(outcome, work.arrivals, work.limits.max_model_len);
 }
@@ -163,6 +195,64 @@ TEST_CASE("steps that fail or are tried twice change nothing for the others") {
   std::printf("fake model, failing steps\n");
   counters.print_and_require({"runs", "failed", "preemptions", "same-step admissions",
                               "overlapping steps", "failures on top"});
+}
+
+TEST_CASE("samples of a prompt get the tokens that each gets alone") {
+  Counters paged, contiguous;
+  for (int trial = 0; trial < scaled(600); ++trial) {
+    INFO("trial " << trial);
+    Random random(30000 + trial);
+    Workload work = random_workload(random, kVocab);
+    for (Arrival& arrival : work.arrivals) {
+      if (random.one_in(2)) arrival.request.num_samples = random.pick(2, 6);
+    }
+    const int fails_in = random.one_in(3) ? random.pick(10, 40) : 0;
+    PagedPool blocks(work.num_blocks, work.block_size);
+    scramble(blocks, random);
+    run(blocks, work, paged, random, either(random), fails_in, 3);
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * work.num_reservations, max_model_len);
+    run(reservations, work, contiguous, random, either(random), fails_in, 3);
+  }
+  std::printf("fake model, samples, paged\n");
+  const auto common = {"runs",         "forks",          "copies",         "late samples",
+                       "surplus rows", "resumed chunks", "failures on top"};
+  paged.print_and_require(common);
+  paged.print_and_require({"preemptions", "readmissions", "ended while waiting"});
+  std::printf("fake model, samples, contiguous\n");
+  contiguous.print_and_require(common);
+}
+
+TEST_CASE("guessed tokens change no token, right or wrong") {
+  Counters counters;
+  for (int trial = 0; trial < scaled(300); ++trial) {
+    INFO("trial " << trial);
+    Random random(40000 + trial);
+    Workload work = random_workload(random, kVocab);
+    work.limits.max_step_tokens += random.pick(0, 30);
+    std::map<SampleId, std::vector<TokenId>> answers;
+    for (Arrival& arrival : work.arrivals) {
+      Request& request = arrival.request;
+      if (random.one_in(4)) request.num_samples = random.pick(2, 4);
+      for (int sample = 0; sample < request.num_samples; ++sample) {
+        answers[{request.head.index, sample}] = alone(request, sample, work.limits.max_model_len);
+      }
+    }
+    const Drafter drafter = [&](const Sequence& seq) {
+      const std::vector<TokenId>& answer = answers.at({seq.request->head.index, seq.sample});
+      const auto from = std::min(answer.size(), static_cast<size_t>(seq.num_generated()));
+      std::vector<TokenId> guess(answer.begin() + static_cast<int64_t>(from), answer.end());
+      guess.resize(std::min(guess.size(), static_cast<size_t>(random.pick(0, 5))));
+      for (TokenId& token : guess) token = random.one_in(4) ? random.pick(0, kVocab - 1) : token;
+      return guess;
+    };
+    const int fails_in = random.one_in(3) ? random.pick(10, 40) : 0;
+    PagedPool pool(work.num_blocks, work.block_size);
+    run(pool, work, counters, random, either(random), fails_in, 3, drafter);
+  }
+  std::printf("fake model, guessed tokens\n");
+  counters.print_and_require({"runs", "steps", "tokens", "verified drafts", "surplus rows",
+                              "preemptions", "overlapping steps", "forks"});
 }
 
 TEST_CASE("paging takes fewer steps than reservations, and those than static batches") {

@@ -145,12 +145,12 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
                  .end_lines = [&] { interrupt.raise(); }},
                 kWindow);
   IntakeItem item;
-  CHECK(intake.pull(false, item) == Intake::Pull::kLater);
+  CHECK(intake.pull(false, item) == Pull::kLater);
   std::string text;
   for (int i = 0; i < 50; ++i) text += "{\"prompt\": \"p" + std::to_string(i) + "\"}\n\n";
   pipe.write(text);
   for (int i = 0; i < 50; ++i) {
-    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    REQUIRE(intake.pull(true, item) == Pull::kItem);
     const Request& request = std::get<Request>(item);
     CHECK(request.head.index == i);
     CHECK(request.head.line == 2 * i + 1);
@@ -158,7 +158,7 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   }
   CHECK(!intake.num_lines());
   interrupt.raise();
-  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  CHECK(intake.pull(true, item) == Pull::kEnded);
   REQUIRE(intake.num_lines());
   CHECK(intake.num_lines()->count == 50);
   CHECK(!intake.num_lines()->is_estimate);
@@ -184,7 +184,7 @@ TEST_CASE("a line's time is that of its reading, however long it waits") {
   };
   const auto read_of = [](Intake& intake) {
     IntakeItem item;
-    REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+    REQUIRE(intake.pull(true, item) == Pull::kItem);
     return std::visit([](const auto& content) { return content.head.read; }, item);
   };
   Pipe pipe;
@@ -233,11 +233,11 @@ TEST_CASE("the lines to answer are estimated while the file is read, those done 
                  .num_done = 300},
                 kWindow);
   IntakeItem item;
-  REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+  REQUIRE(intake.pull(true, item) == Pull::kItem);
   REQUIRE(intake.num_lines());
   CHECK(intake.num_lines()->count == 1700);
   CHECK(intake.num_lines()->is_estimate);
-  while (intake.pull(true, item) == Intake::Pull::kItem) {
+  while (intake.pull(true, item) == Pull::kItem) {
   }
   CHECK(intake.num_lines()->count == 1700);
   CHECK(!intake.num_lines()->is_estimate);
@@ -257,7 +257,7 @@ TEST_CASE("an intake can be destroyed while it holds items") {
                  .end_lines = [&] { interrupt.raise(); }},
                 kWindow);
   IntakeItem item;
-  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
+  CHECK(intake.pull(true, item) == Pull::kItem);
 }
 
 TEST_CASE("an input that cannot be read on ends, and says why") {
@@ -271,7 +271,7 @@ TEST_CASE("an input that cannot be read on ends, and says why") {
                  .thread_clock = no_clock},
                 kWindow);
   IntakeItem item;
-  CHECK(intake.pull(true, item) == Intake::Pull::kItem);
-  CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+  CHECK(intake.pull(true, item) == Pull::kItem);
+  CHECK(intake.pull(true, item) == Pull::kEnded);
   CHECK_THROWS_AS(intake.rethrow_failure(), Error);
 }

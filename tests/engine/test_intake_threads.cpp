@@ -176,9 +176,9 @@ TEST_CASE("any number of threads makes of the lines what a loop makes of them") 
       const unsigned haste = random() % 3;
       IntakeItem item;
       for (;;) {
-        const Intake::Pull pulled = intake.pull(haste != 0, item);
-        if (pulled == Intake::Pull::kEnded) break;
-        if (pulled == Intake::Pull::kItem) found.items.push_back(describe(item));
+        const Pull pulled = intake.pull(haste != 0, item);
+        if (pulled == Pull::kEnded) break;
+        if (pulled == Pull::kItem) found.items.push_back(describe(item));
         if (haste == 1 && random() % 8 == 0) doze(random() % 200);
       }
       intake.rethrow_failure();
@@ -220,7 +220,7 @@ TEST_CASE("no more lines and tokens than the window has are ahead of the engine"
                   limits);
     IntakeItem item;
     int64_t num_pulled = 0, tokens_pulled = 0;
-    while (intake.pull(true, item) == Intake::Pull::kItem) {
+    while (intake.pull(true, item) == Pull::kItem) {
       ++num_pulled;
       tokens_pulled += num_prompt_tokens(item);
       if (random() % 4 == 0) doze(random() % 300);
@@ -251,15 +251,15 @@ TEST_CASE("what a worker throws ends the lines behind those before it") {
                     limits);
       IntakeItem item;
       for (int i = 0; i < before; ++i) {
-        REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+        REQUIRE(intake.pull(true, item) == Pull::kItem);
         REQUIRE(std::get<Request>(item).head.index == i);
       }
-      Intake::Pull pulled = Intake::Pull::kLater;
-      while (pulled == Intake::Pull::kLater) pulled = intake.pull(round % 2 == 0, item);
-      CHECK(pulled == Intake::Pull::kEnded);
+      Pull pulled = Pull::kLater;
+      while (pulled == Pull::kLater) pulled = intake.pull(round % 2 == 0, item);
+      CHECK(pulled == Pull::kEnded);
       CHECK(intake.failed());
       CHECK_THROWS_WITH_AS(intake.rethrow_failure(), "the tokenizer is broken", Error);
-      CHECK(intake.pull(true, item) == Intake::Pull::kEnded);
+      CHECK(intake.pull(true, item) == Pull::kEnded);
       CHECK(intake.mark().lines > before);
     }
   }
@@ -300,7 +300,7 @@ TEST_CASE("a line of an input that falls silent does not wait for more lines") {
                  .end_lines = [&] { interrupt.raise(); }},
                 {.prompt = kPrompts, .num_workers = 2});
   IntakeItem item;
-  REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+  REQUIRE(intake.pull(true, item) == Pull::kItem);
   CHECK(std::get<Request>(item).prompt.size() == 3);
   CHECK(intake.mark().lines == 1);
 }
@@ -334,6 +334,6 @@ TEST_CASE("all workers are at work while nothing is ready") {
                  .thread_clock = no_clock},
                 {.prompt = kPrompts, .max_items = 64, .num_workers = kWorkers});
   IntakeItem item;
-  REQUIRE(intake.pull(true, item) == Intake::Pull::kItem);
+  REQUIRE(intake.pull(true, item) == Pull::kItem);
   CHECK(std::get<Request>(item).prompt[0] >= kWorkers);
 }

@@ -194,7 +194,8 @@ void check_qkv(Random& random) {
   launch_write_kv({kTypeOf<T>, k.matrix(), v.matrix(), slots.data(), rows, cache}, nullptr);
   std::vector<int32_t> from(slots.begin(), slots.begin() + rows), to(rows);
   for (int i = 0; i < rows; ++i) to[i] = slots[10 + i];
-  launch_copy_kv({kTypeOf<T>, from.data(), to.data(), rows, 1, cache}, nullptr);
+  const std::vector<int32_t> counts(static_cast<size_t>(rows), 1);
+  launch_copy_kv({kTypeOf<T>, from.data(), to.data(), counts.data(), rows, cache}, nullptr);
   fetch(cache.k, [&](int i) { return to[i]; });
   CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return k(i, j); }));
   fetch(cache.v, [&](int i) { return to[i]; });

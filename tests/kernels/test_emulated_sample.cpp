@@ -98,7 +98,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     }
     std::vector<std::unique_ptr<SampledRow>> rows;
     std::vector<SampleRowArgs> args;
-    std::vector<int32_t> tokens, out(num_rows, -7);
+    std::vector<int32_t> tokens;
     std::vector<int32_t> drawn(3);  // by the step before
     for (int32_t& id : drawn) id = random.below(4) ? random.below(vocabulary) : -1;
     std::vector<float> biases;
@@ -109,11 +109,19 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
       args.push_back(args_of(*rows.back(), tokens, biases));
       for (TokenId& id : generated) id = id < 0 ? std::max(drawn[-1 - id], 0) : id;
       rows.back()->row.generated = generated;
+      args.back().logits_row = r;
+      args.back().adjusts = 1;
+      for (int samples = random.below(3); samples > 0; --samples) {
+        args.push_back(args.back());
+        args.back().adjusts = 0;
+        ++args.back().sample;
+      }
     }
-    NanBytes workspace(sample_workspace_bytes(num_rows, vocabulary));
+    std::vector<int32_t> out(args.size(), -7);
+    NanBytes workspace(sample_workspace_bytes(std::ssize(args), vocabulary));
     launch_sample({.logits = static_cast<float*>(logits.matrix().data),
                    .stride = logits.matrix().stride,
-                   .num_rows = num_rows,
+                   .num_rows = static_cast<int>(args.size()),
                    .vocabulary = vocabulary,
                    .rows = args.data(),
                    .tokens = tokens.data(),
@@ -126,9 +134,11 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
                    .workspace = workspace.as<void>()},
                   nullptr);
     CHECK(logits.guards_are_whole());
-    for (int r = 0; r < num_rows; ++r) {
+    for (size_t i = 0; i < args.size(); ++i) {
       CAPTURE(vocabulary);
-      REQUIRE(out[r] == sampler.draw(before[r], rows[r]->row));
+      SampleRow row = rows[args[i].logits_row]->row;
+      row.sample = args[i].sample;
+      REQUIRE(out[i] == sampler.draw(before[args[i].logits_row], row));
     }
   }
 }

@@ -183,7 +183,7 @@ TEST_CASE("any bytes give exactly one result, and a record of it is one line of 
     num_good += !line.failed();
     num_batch += line.request.head.form != RecordForm::kPlain;
     Completion completion = {.head = line.request.head, .error = line.error};
-    if (line.failed()) completion.reason = FinishReason::kError;
+    if (!line.failed()) completion.choices.emplace_back();
     std::string record;
     append_record(record, completion, {});
     CHECK(record.find('\n') == record.size() - 1);

@@ -10,15 +10,13 @@ Completion example() {
   Completion completion;
   completion.head = {.index = 4, .line = 9, .read = 1.0, .id_json = "\"a\\n\""};
   completion.num_prompt_tokens = 3;
-  completion.tokens = {5, 6};
-  completion.text = "two \"words\"\n\xC3\xA9";
+  completion.choices = {{.tokens = {5, 6}, .text = "two \"words\"\n\xC3\xA9"}};
   completion.timing = {1.5, 2.0, 3.2500004};
   return completion;
 }
 
 Completion failure() {
   Completion completion = example();
-  completion.reason = FinishReason::kError;
   completion.error = {"invalid_value", "top_p: found \"x\""};
   return completion;
 }
@@ -39,8 +37,8 @@ TEST_CASE("a plain record is one line that says what was computed") {
         "\n");
   Completion completion = example();
   completion.head.id_json = "";
-  completion.text = "";
-  completion.reason = FinishReason::kStop;
+  completion.choices[0].text = "";
+  completion.choices[0].reason = FinishReason::kStop;
   CHECK(record_of(completion, {true, true, ""}) ==
         R"({"id":null,"index":4,"text":"","token_ids":[5,6],"finish_reason":"stop",)"
         R"("prompt_tokens":3,"completion_tokens":2,)"
@@ -51,8 +49,8 @@ TEST_CASE("a plain record is one line that says what was computed") {
 TEST_CASE("a record of the OpenAI form holds the whole response") {
   Completion completion = example();
   completion.head.form = RecordForm::kOpenAiCompletion;
-  completion.text = "hi";
-  completion.reason = FinishReason::kStop;
+  completion.choices[0].text = "hi";
+  completion.choices[0].reason = FinishReason::kStop;
   CHECK(record_of(completion, {false, false, "m"}) ==
         R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
         R"("request_id":"req_4","body":{"id":"cmpl-4","object":"text_completion","created":0,)"
@@ -64,8 +62,8 @@ TEST_CASE("a record of the OpenAI form holds the whole response") {
 TEST_CASE("a record of a chat line holds the whole response, and ours stands outside of it") {
   Completion completion = example();
   completion.head.form = RecordForm::kOpenAiChat;
-  completion.text = "hi";
-  completion.reason = FinishReason::kStop;
+  completion.choices[0].text = "hi";
+  completion.choices[0].reason = FinishReason::kStop;
   CHECK(record_of(completion, {true, true, "m"}) ==
         R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
         R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"

@@ -24,7 +24,7 @@ TEST_CASE("a prompt is computed in as many chunks as it needs, and only the last
       CHECK(plan.chunks[0].start == start);
       CHECK(plan.chunks[0].count == std::min(8, length - start));
       const bool is_last = start + 8 >= length;
-      CHECK(plan.chunks[0].completes == is_last);
+      CHECK(plan.chunks[0].completes() == is_last);
       CHECK(s.batch.num_logits() == is_last);
       CHECK(s.finish(plan).size() == is_last);
       CHECK(s.scheduler.idle() == is_last);
@@ -62,9 +62,9 @@ TEST_CASE("at most so many chunks in a step, those in progress first") {
   plan = s.plan();
   CHECK(plan.num_decodes == 1);
   REQUIRE(plan.num_prefills() == 2);
-  CHECK(plan.chunks[1].seq->age == 0);  // goes on
+  CHECK(plan.chunks[1].age == 0);  // goes on
   CHECK(plan.chunks[1].start == 8);
-  CHECK(plan.chunks[2].seq->age == 2);  // is new
+  CHECK(plan.chunks[2].age == 2);  // is new
   s.finish(plan);
 }
 
@@ -100,9 +100,8 @@ TEST_CASE("a sequence may end with its first token") {
   s.submit(5, 10);
   s.submit(5, 10);
   const StepPlan plan = s.plan();
-  const std::vector<Scheduler::Sampled> sampled = {{7, FinishReason::kStop}, {8}};
   s.scheduler.advance(plan);
-  const std::vector<Sequence> finished = s.scheduler.commit(plan, sampled);
+  const std::vector<Sequence> finished = s.commit_tokens(plan, {7, 8}, {0}).finished;
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].finished == FinishReason::kStop);
   CHECK(finished[0].tokens.back() == 7);

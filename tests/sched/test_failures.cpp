@@ -9,8 +9,8 @@ using namespace pagedinfer;
 
 namespace {
 
-std::vector<TokenId> ones(const StepPlan&, const Batch& batch) {
-  return std::vector<TokenId>(batch.num_logits(), 1);
+std::vector<TokenId> ones(const StepPlan& plan, PlanSequences, const Batch&) {
+  return std::vector<TokenId>(plan.draws.size(), 1);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST_CASE("the next step continues from the placeholder tokens of the step in fl
   CHECK(second.num_decodes == 2);
   CHECK(Ints(s.batch.tokens.begin(), s.batch.tokens.begin() + 2) == Ints{-1, -2});
   CHECK(s.scheduler.running().at(2).generated()[0] == -2);
-  s.scheduler.commit(first, std::vector<Scheduler::Sampled>{{7}, {8}});
+  s.commit_tokens(first, {7, 8}, {});
   CHECK(s.scheduler.running().at(0).generated()[0] == 7);
   CHECK(s.scheduler.running().at(2).generated()[0] == 8);
   s.advance(second);
@@ -72,8 +72,9 @@ TEST_CASE("the token of a surplus row is dropped") {
   SUBCASE("when the step was launched") {
     s.advance(second);
     check_books(*s.pool, s.scheduler);
-    const std::vector<Scheduler::Sampled> sampled = {{7}, {8, FinishReason::kStop}, {9}};
-    CHECK(s.scheduler.commit(second, sampled).empty());
+    const Scheduler::Committed committed = s.commit_tokens(second, {7, 8, 9}, {1});
+    CHECK(committed.finished.empty());
+    CHECK(committed.num_surplus == 1);
     CHECK(s.scheduler.running().at(0).tokens.back() == 7);
     CHECK(s.scheduler.running().at(2).tokens.back() == 9);
   }
@@ -103,7 +104,7 @@ TEST_CASE("a sequence preempted with a token in flight receives it while it wait
   SUBCASE("and goes on from there") {
     CHECK(s.commit(first).empty());
     CHECK(s.scheduler.waiting().at(1).tokens.back() == 1);
-    CHECK(s.scheduler.waiting().at(1).num_recomputed == 8);
+    CHECK(s.scheduler.waiting().at(1).num_lost == 8);
     s.advance(second);
     s.commit(second);
     while (!s.scheduler.idle()) s.step();

@@ -47,7 +47,7 @@ RequestStats completed_request() {
   request.head.index = 5;
   request.head.id_json = "\"a \\\"quoted\\\" id\"";
   request.head.read = 1, request.admitted = 1.25, request.first_token = 2;
-  request.token_times = {2, 2.5, 2.75, 3.75};
+  request.token_times = {{2, 2.5, 2.75, 3.75}};
   request.finished = 4;
   request.prompt_tokens = 11, request.completion_tokens = 4, request.preemptions = 1;
   return request;
@@ -75,7 +75,7 @@ TEST_CASE("stats: a request's line has the keys and numbers of the request") {
 TEST_CASE("stats: a request of one token has no time between tokens") {
   RequestStats request = completed_request();
   request.head.id_json = "";
-  request.token_times = {2};
+  request.token_times = {{2}};
   std::string out;
   append_request_line(out, kRun, request);
   const Line line(out);

@@ -16,7 +16,7 @@ RequestStats request_at(double read, double admitted, std::vector<double> token_
   request.first_token = token_times.front();
   request.finished = token_times.back();
   request.completion_tokens = static_cast<int>(token_times.size());
-  request.token_times = std::move(token_times);
+  request.token_times = {std::move(token_times)};
   return request;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "tests/support/plan_rules.h"
@@ -17,12 +18,13 @@ void Counters::print_and_require(std::initializer_list<const char*> names) {
   }
 }
 
-std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size) {
+std::vector<int32_t> unwritten_slots(const StepPlan& plan, PlanSequences sequences,
+                                     int block_size) {
   std::vector<int32_t> slots;
-  for (const Chunk& chunk : plan.chunks) {
-    const KvLease& lease = chunk.seq->lease;
+  for (size_t i = 0; i < plan.chunks.size(); ++i) {
+    const KvLease& lease = sequences[i]->lease;
     const int64_t end = static_cast<int64_t>(lease.block_table.size()) * block_size;
-    for (int p = chunk.start; p < end; ++p) slots.push_back(lease.slot(p, block_size));
+    for (int p = plan.chunks[i].start; p < end; ++p) slots.push_back(lease.slot(p, block_size));
   }
   return slots;
 }
@@ -30,10 +32,10 @@ std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size) {
 void check_books(const KvPool& pool, const Scheduler& scheduler) {
   pool.check_invariants();
   std::vector<const KvLease*> active;
-  int64_t tokens_held = 0;
+  std::unordered_set<int32_t> held;
   for (const auto& [age, seq] : scheduler.running()) {
     active.push_back(&seq.lease);
-    tokens_held += seq.num_computed;
+    for (int p = 0; p < seq.num_computed; ++p) held.insert(seq.lease.slot(p, pool.block_size()));
     const int64_t room = static_cast<int64_t>(seq.lease.block_table.size()) * pool.block_size();
     REQUIRE(seq.num_computed < seq.num_known());
     REQUIRE(seq.num_known() - 1 <= room);
@@ -44,47 +46,51 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
   }
   REQUIRE(pool.num_leaked(active) == 0);
   const CacheUse use = scheduler.cache_use();
-  REQUIRE(use.tokens_held == tokens_held);
+  REQUIRE(use.tokens_held == std::ssize(held));
   REQUIRE(use.positions_leased == pool.stats().positions_leased);
   REQUIRE(use.tokens_held <= use.positions_leased);
 }
 
 namespace {
 
-// One run. The bound on waiting: every step computes at least one token of the oldest sequence,
-// which is never preempted. So a request ends within as many steps as it and the unfinished
-// requests before it have tokens.
+// One run. The bound on waiting: every step computes, for good, at least one token of the oldest
+// running sequence. So a request ends within as many steps as there are tokens in it and in the
+// unfinished ones before it; and, where a sample that finds no room is overtaken, in those that
+// run at most meanwhile.
 class Run {
  public:
   Run(KvPool& pool, const SchedulerLimits& limits, TokenId stop, const Device& device,
-      Counters& counters, Overlap overlap)
+      Counters& counters, Overlap overlap, const Drafter& drafter)
       : pool_(pool),
         limits_(limits),
         stop_(stop),
         device_(device),
         counters_(counters),
         overlaps_(overlap == Overlap::kYes),
+        drafter_(drafter),
         scheduler_(pool, limits) {}
 
   Outcome finish(const std::vector<Arrival>& arrivals) {
     for (int time = 0; next_ < arrivals.size() || !scheduler_.idle() || in_flight_; ++time) {
       take(arrivals, time);
+      draft();
       ran_before_ = ages_of(scheduler_.running());
       const StepPlan plan = scheduler_.plan();
-      build_batch(plan, pool_.block_size(), batch_);
+      const std::vector<const Sequence*> sequences = scheduler_.sequences_of(plan);
+      build_batch(plan, sequences, pool_.block_size(), batch_);
       if (plan.chunks.empty()) retire_in_flight();
       check_progress(plan, next_ == arrivals.size());
       if (plan.chunks.empty()) continue;
       check_plan(plan, batch_, {pool_, scheduler_, limits_, ran_before_});
-      count(plan);
-      compute(plan);
+      count(plan, sequences);
+      compute(plan, sequences);
       check_books(pool_, scheduler_);
       for (const auto& [age, last_step] : deadline_) REQUIRE(step_ <= last_step);
     }
     REQUIRE(unfinished_.empty());
     REQUIRE(pool_.stats().positions_leased == 0);
     REQUIRE(computed_ == accounted_ + num_surplus_);
-    REQUIRE((overlaps_ || num_surplus_ == 0));
+    REQUIRE((overlaps_ || drafter_ || num_surplus_ == 0));
     ++counters_.of["runs"];
     return std::move(outcome_);
   }
@@ -100,32 +106,59 @@ class Run {
         continue;
       }
       if (scheduler_.window_full()) return;
-      scheduler_.submit(request);
-      const auto& [age, seq] = *scheduler_.waiting().rbegin();
-      unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
-      int64_t bound = overlaps_;                       // its last token is seen a step later
+      const int64_t first = scheduler_.submit(request);
+      const Sequence& seq = scheduler_.waiting().at(first);
+      may_overtake_ = may_overtake_ || request.num_samples > 1;
+      for (int64_t age = first; age < first + request.num_samples; ++age) {
+        unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
+      }
+      int64_t bound = overlaps_;  // its last token is seen a step later
       for (const auto& [other, tokens] : unfinished_) bound += tokens;
-      deadline_[age] = step_ + bound;
+      if (may_overtake_) bound += int64_t{limits_.max_running} * limits_.max_model_len;
+      for (int64_t age = first; age < first + request.num_samples; ++age) {
+        deadline_[age] = step_ + bound;
+      }
     }
     if (next_ == arrivals.size()) scheduler_.end_input();
   }
 
+  void draft() {
+    if (!drafter_) return;
+    std::vector<int64_t> ages;
+    for (const auto& [age, seq] : scheduler_.running()) {
+      if (seq.is_decoding() && seq.tokens.back() >= 0) ages.push_back(age);
+    }
+    for (const int64_t age : ages) {
+      const Sequence& seq = *scheduler_.find(age);
+      std::vector<TokenId> tokens = drafter_(seq);
+      const int room = seq.max_tokens - seq.num_known() - 1;
+      tokens.resize(std::min(tokens.size(), static_cast<size_t>(room)));
+      scheduler_.draft(age, tokens);
+    }
+  }
+
   void check_progress(const StepPlan& plan, bool input_ended) {
+    REQUIRE(scheduler_.may_wait_for_input() <= plan.chunks.empty());
     if (!plan.chunks.empty()) return;
     REQUIRE(scheduler_.running().empty());
     REQUIRE((limits_.batching == Batching::kStatic || scheduler_.idle()));
     REQUIRE((!input_ended || scheduler_.idle()));
   }
 
-  void count(const StepPlan& plan) {
-    for (const Chunk& chunk : plan.chunks) {
-      const Sequence& seq = *chunk.seq;
+  void count(const StepPlan& plan, PlanSequences sequences) {
+    for (size_t i = 0; i < plan.chunks.size(); ++i) {
+      const Sequence& seq = *sequences[i];
+      const int end = plan.chunks[i].start + plan.chunks[i].count;
       counters_.of["resumed chunks"] += !is_new(seq) && !seq.is_decoding();
-      counters_.of["partly filled blocks"] += (chunk.start + chunk.count) % pool_.block_size() != 0;
+      counters_.of["partly filled blocks"] += end % pool_.block_size() != 0;
       counters_.of["same-step admissions"] += is_new(seq) && held_back_.contains(seq.age);
       counters_.of["readmissions"] += is_new(seq) && seq.num_preemptions > 0;
+      counters_.of["late samples"] += is_new(seq) && seq.num_preemptions == 0 && seq.sample > 0;
+      counters_.of["verified drafts"] += seq.num_drafted;
+      counters_.of["cached tokens"] += is_new(seq) ? seq.lease.num_cached : 0;
     }
     counters_.of["mixed steps"] += plan.num_decodes > 0 && plan.num_prefills() > 0;
+    counters_.of["copies"] += std::ssize(plan.copies);
     counters_.of["preemptions"] += plan.num_preempted;
     counters_.of["tokens"] += plan.num_tokens;
     counters_.of["steps"] += 1;
@@ -136,13 +169,13 @@ class Run {
     std::vector<TokenId> tokens;
   };
 
-  void compute(StepPlan plan) {
+  void compute(StepPlan plan, PlanSequences sequences) {
     ++step_;
     held_back_.clear();
     const bool on_top = in_flight_.has_value();
     std::vector<TokenId> tokens;
     try {
-      tokens = device_(plan, batch_);
+      tokens = device_(plan, sequences, batch_);
     } catch (const StepFailed&) {
       retire_in_flight();
       scheduler_.erase_finished(plan);
@@ -150,14 +183,18 @@ class Run {
       abort(plan);
       return;
     }
-    REQUIRE(static_cast<int>(tokens.size()) == batch_.num_logits());
+    REQUIRE(tokens.size() == plan.draws.size());
     REQUIRE((on_top || std::ranges::all_of(batch_.tokens, [](TokenId t) { return t >= 0; })));
     counters_.of["overlapping steps"] += on_top;
     computed_ += plan.num_tokens;
     retire_in_flight();
+    const size_t num_unfinished = scheduler_.running().size() + scheduler_.waiting().size();
     scheduler_.advance(plan);
+    counters_.of["forks"] +=
+        scheduler_.running().size() + scheduler_.waiting().size() > num_unfinished;
+    const bool may_overlap = overlaps_ && plan.may_overlap;
     in_flight_ = {std::move(plan), std::move(tokens)};
-    if (!overlaps_) retire_in_flight();
+    if (!may_overlap) retire_in_flight();
   }
 
   void abort(const StepPlan& plan) {
@@ -165,8 +202,10 @@ class Run {
     REQUIRE(aborted.size() == plan.chunks.size());
     for (const Sequence& seq : aborted) {
       REQUIRE(seq.tokens.back() >= 0);
-      done(seq, seq.num_computed);
-      outcome_.failed.insert(seq.request.head.index);
+      for (int i = 0; i < seq.num_samples(); ++i) {
+        outcome_.failed.insert({seq.request->head.index, seq.sample + i});
+      }
+      done(seq);
       ++counters_.of["failed"];
     }
   }
@@ -174,51 +213,49 @@ class Run {
   void retire_in_flight() {
     if (!in_flight_) return;
     const Flight flight = *std::exchange(in_flight_, std::nullopt);
-    const std::vector<Sequence> finished =
-        scheduler_.commit(flight.plan, end_where_due(flight.plan, flight.tokens));
-    if (!finished.empty()) held_back_ = ages_of(scheduler_.waiting());
-    for (const Sequence& seq : finished) {
-      done(seq, seq.num_known() - 1);
+    for (const Draw& draw : flight.plan.draws) {
+      // Only a decode can be of a sequence that has ended.
+      const Chunk& chunk = flight.plan.chunks[draw.chunk];
+      REQUIRE((scheduler_.find(draw.age) != nullptr || chunk.count == 1));
+    }
+    std::vector<DrawnToken> drawn;
+    for (const TokenId token : flight.tokens) drawn.push_back({.token = token});
+    const Scheduler::Committed committed = scheduler_.commit(
+        flight.plan, drawn,
+        [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); });
+    num_surplus_ += committed.num_surplus;
+    counters_.of["surplus rows"] += committed.num_surplus;
+    if (!committed.finished.empty()) held_back_ = ages_of(scheduler_.waiting());
+    for (const Sequence& seq : committed.finished) {
+      done(seq);
       const auto generated = seq.generated();
-      const bool is_first =
-          outcome_.answers
-              .emplace(seq.request.head.index, std::vector(generated.begin(), generated.end()))
-              .second;
-      REQUIRE(is_first);
+      const SampleId id = {seq.request->head.index, seq.sample};
+      REQUIRE(outcome_.answers.emplace(id, std::vector(generated.begin(), generated.end())).second);
     }
   }
 
-  std::vector<Scheduler::Sampled> end_where_due(const StepPlan& plan,
-                                                const std::vector<TokenId>& tokens) {
-    std::vector<Scheduler::Sampled> sampled;
-    for (const Chunk& chunk : plan.chunks) {
-      if (!chunk.completes) continue;
-      const TokenId token = tokens.at(sampled.size());
-      sampled.push_back({.token = token});
-      const Sequence* const seq = scheduler_.find(chunk.age);
-      if (seq == nullptr) {
-        REQUIRE(chunk.count == 1);  // only a decode can be of a sequence that has ended
-        ++num_surplus_;
-        ++counters_.of["surplus rows"];
-      } else if (token == stop_) {
-        sampled.back().finished = FinishReason::kStop;
-        counters_.of["ended while waiting"] += scheduler_.waiting().contains(chunk.age);
-      } else if (seq->num_known() == seq->max_tokens) {
-        sampled.back().finished = FinishReason::kLength;
-      }
+  std::optional<FinishReason> end_of(const Sequence& seq, TokenId token) {
+    REQUIRE(seq.tokens[seq.num_known() - 1] == token);
+    if (token == stop_) {
+      counters_.of["ended while waiting"] += scheduler_.waiting().contains(seq.age);
+      return FinishReason::kStop;
     }
-    REQUIRE(sampled.size() == tokens.size());
-    return sampled;
+    if (seq.num_known() == seq.max_tokens) return FinishReason::kLength;
+    return std::nullopt;
   }
 
-  // Every token is computed once, and again only where a preemption lost it.
-  void done(const Sequence& seq, int num_computed) {
+  // Every token is computed once, and again only where a preemption lost it: a prompt by the first
+  // of its samples.
+  void done(const Sequence& seq) {
     REQUIRE(seq.lease.block_table.empty());
-    REQUIRE((seq.num_preemptions > 0 || seq.num_recomputed == 0));
-    accounted_ += num_computed + seq.num_recomputed;
-    REQUIRE(step_ <= deadline_.at(seq.age));
-    REQUIRE(unfinished_.erase(seq.age) == 1);
-    deadline_.erase(seq.age);
+    REQUIRE((seq.num_preemptions > 0 || seq.sample > 0 || seq.num_recomputed == 0));
+    const int64_t inherited = seq.sample > 0 ? seq.num_prompt() : 0;
+    accounted_ += seq.num_computed + seq.num_lost + seq.num_recomputed - inherited;
+    for (int64_t age = seq.age; age < seq.age + seq.num_samples(); ++age) {
+      REQUIRE(step_ <= deadline_.at(age));
+      REQUIRE(unfinished_.erase(age) == 1);
+      deadline_.erase(age);
+    }
   }
 
   bool is_new(const Sequence& seq) const { return !ran_before_.contains(seq.age); }
@@ -229,12 +266,14 @@ class Run {
   const Device& device_;
   Counters& counters_;
   const bool overlaps_;
+  const Drafter& drafter_;
   Scheduler scheduler_;
   Batch batch_;
   Outcome outcome_;
   std::map<int64_t, int64_t> unfinished_, deadline_;  // by age: tokens to compute, last step
   std::set<int64_t> ran_before_;                      // in the step before this one
   std::set<int64_t> held_back_;                       // waited while another one finished
+  bool may_overtake_ = false;                         // there are requests of several samples
   size_t next_ = 0;
   int64_t step_ = 0;  // steps that computed something
   int64_t computed_ = 0, accounted_ = 0, num_surplus_ = 0;
@@ -244,8 +283,9 @@ class Run {
 }  // namespace
 
 Outcome drive(KvPool& pool, const SchedulerLimits& limits, const std::vector<Arrival>& arrivals,
-              TokenId stop, const Device& device, Counters& counters, Overlap overlap) {
-  return Run(pool, limits, stop, device, counters, overlap).finish(arrivals);
+              TokenId stop, const Device& device, Counters& counters, Overlap overlap,
+              const Drafter& drafter) {
+  return Run(pool, limits, stop, device, counters, overlap, drafter).finish(arrivals);
 }
 
 }  // namespace pagedinfer

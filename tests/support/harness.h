@@ -8,7 +8,9 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kv/kv_pool.h"
@@ -23,17 +25,22 @@ struct Arrival {
   Request request;  // identified by its head.index
 };
 
-// Computes a step and returns a token for each chunk that completes, in order. Throws
-// StepFailed when it cannot. A token of the batch may stand for one that the device drew in the
-// step before (Ops::sample() says how).
-using Device = std::function<std::vector<TokenId>(const StepPlan&, const Batch&)>;
+// Computes a step, given the sequences of its chunks, and returns a token for each draw, in order.
+// Throws StepFailed when it cannot. A token of the batch may be a placeholder.
+using PlanSequences = std::span<const Sequence* const>;
+using Device = std::function<std::vector<TokenId>(const StepPlan&, PlanSequences, const Batch&)>;
+// Guesses the tokens that follow those of a decode.
+using Drafter = std::function<std::vector<TokenId>(const Sequence&)>;
 struct StepFailed {};
 
-// The results of a run, by head.index.
+// A sample of a request: its head.index and the number of the sample.
+using SampleId = std::pair<int64_t, int>;
+
+// The results of a run.
 struct Outcome {
-  std::map<int64_t, std::vector<TokenId>> answers;
-  std::set<int64_t> refused;  // could never run
-  std::set<int64_t> failed;   // were in a step that failed
+  std::map<SampleId, std::vector<TokenId>> answers;
+  std::set<int64_t> refused;  // requests that could never run, by head.index
+  std::set<SampleId> failed;  // were in a step that failed
 };
 
 // How often something happened, so that a test can require that it did.
@@ -45,7 +52,7 @@ struct Counters {
 
 // Cache positions that the sequences of a plan hold and that have no token before the step. A
 // device fills them with poison before it writes, so that a read of them shows.
-std::vector<int32_t> unwritten_slots(const StepPlan& plan, int block_size);
+std::vector<int32_t> unwritten_slots(const StepPlan& plan, PlanSequences sequences, int block_size);
 
 // The pool's invariants and audit, and what leases cover, between two steps.
 void check_books(const KvPool& pool, const Scheduler& scheduler);
@@ -56,6 +63,6 @@ enum class Overlap : bool { kNo, kYes };
 // Runs all arrivals to their end. A sequence ends with `stop` or at its max_tokens.
 Outcome drive(KvPool& pool, const SchedulerLimits& limits, const std::vector<Arrival>& arrivals,
               TokenId stop, const Device& device, Counters& counters,
-              Overlap overlap = Overlap::kNo);
+              Overlap overlap = Overlap::kNo, const Drafter& drafter = {});
 
 }  // namespace pagedinfer

@@ -14,9 +14,10 @@ namespace pagedinfer {
 class IdleSteps : public StepProtocol {
  public:
   BatchView stage(const Batch&) override { return {}; }
+  void copy_kv(const BatchView&, std::span<const KvLayer>) override {}
   DType activation_type() const override { return DType::kF32; }
   Ticket sample(Tensor, std::span<const SampleRow>) override { return ++latest_; }
-  void collect(Ticket, std::span<TokenId>) override {}
+  void collect(Ticket, std::span<DrawnToken>) override {}
 
  private:
   Ticket latest_ = 0;

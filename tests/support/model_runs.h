@@ -31,17 +31,18 @@ inline std::map<int64_t, std::vector<TokenId>> answer_all(
   Engine engine(parts, plan.limits);
   std::map<int64_t, std::vector<TokenId>> answers;
   size_t num_read = 0;
-  engine.run(
-      {.next =
-           [&](bool, IntakeItem& item) {
-             if (num_read == requests.size()) return Intake::Pull::kEnded;
-             item = requests[num_read++];
-             return Intake::Pull::kItem;
-           },
-       .done = [&](Completion completion,
-                   const RequestStats&) { answers[completion.head.index] = completion.tokens; },
-       .stepped = [&](const StepStats&) { after_step(parts); },
-       .interrupted = [] { return false; }});
+  engine.run({.next =
+                  [&](bool, IntakeItem& item) {
+                    if (num_read == requests.size()) return Pull::kEnded;
+                    item = requests[num_read++];
+                    return Pull::kItem;
+                  },
+              .done =
+                  [&](Completion completion, const RequestStats&) {
+                    answers[completion.head.index] = completion.choices.at(0).tokens;
+                  },
+              .stepped = [&](const StepStats&) { after_step(parts); },
+              .interrupted = [] { return false; }});
   return answers;
 }
 

@@ -17,6 +17,16 @@
 
 namespace pagedinfer {
 
+// What was drawn, without the rest.
+inline std::vector<TokenId> collect_tokens(StepProtocol& steps, StepProtocol::Ticket ticket,
+                                           size_t count) {
+  std::vector<DrawnToken> drawn(count);
+  steps.collect(ticket, drawn);
+  std::vector<TokenId> tokens;
+  for (const DrawnToken& token : drawn) tokens.push_back(token.token);
+  return tokens;
+}
+
 struct Random {
   uint64_t state;
 

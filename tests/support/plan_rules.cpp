@@ -21,24 +21,37 @@ int reserve(const PlanContext& context) {
 // chunk is as large as the limits permit.
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
-  int budget = limits.max_step_tokens;
+  int budget = limits.max_step_tokens, num_drafted = 0;
   std::pair<int, int64_t> last = {0, -1};  // kind and age
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
-    const Sequence& seq = *chunk.seq;
+    REQUIRE(context.scheduler.running().contains(chunk.age));
+    const Sequence& seq = *context.scheduler.find(chunk.age);
     const bool is_decode = i < plan.num_decodes;
     const std::pair<int, int64_t> place = {is_decode ? 0 : is_new(seq, context) ? 2 : 1, seq.age};
     REQUIRE(place > last);
     last = place;
     REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context)));
     REQUIRE(chunk.start == seq.num_computed);
-    const int most =
-        limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : seq.num_pending();
-    REQUIRE(chunk.count == std::min(seq.num_pending(), most));
+    if (is_decode) {
+      REQUIRE(chunk.count == 1 + seq.num_drafted);
+      REQUIRE(chunk.num_logits == chunk.count);
+      num_drafted += seq.num_drafted;
+    } else {
+      const int most =
+          limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : seq.num_pending();
+      REQUIRE(chunk.count == std::min(seq.num_pending(), most));
+      REQUIRE(chunk.num_logits == (chunk.count == seq.num_pending()));
+    }
+    REQUIRE(chunk.num_samples == seq.num_samples());
     REQUIRE(chunk.count > 0);
     budget -= chunk.count;
   }
   REQUIRE(budget >= 0);
+  // Guessed tokens leave every sequence that may run a token, and a whole prompt its own.
+  const int prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
+  REQUIRE(num_drafted <= limits.max_step_tokens - limits.max_running - prompt);
+  REQUIRE(plan.may_overlap == (num_drafted == 0));
   REQUIRE(plan.num_tokens == limits.max_step_tokens - budget);
   REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
 }
@@ -52,12 +65,51 @@ void check_batch(const StepPlan& plan, const Batch& batch) {
   REQUIRE(std::ranges::adjacent_find(slots) == slots.end());
 }
 
-// Running sequences are older than waiting ones.
+// A row of logits for each chunk that completes, or each token of a decode, and from each row a
+// token for each sample.
+void check_draws(const StepPlan& plan, const Batch& batch) {
+  REQUIRE(plan.num_logits == batch.num_logits());
+  size_t next = 0;
+  int row = 0;
+  for (int c = 0; c < std::ssize(plan.chunks); ++c) {
+    const Chunk& chunk = plan.chunks[c];
+    for (int i = 0; i < chunk.num_logits; ++i, ++row) {
+      const int32_t token = batch.logit_tokens[row];
+      REQUIRE(token == batch.query_starts[c + 1] - chunk.num_logits + i);
+      for (int sample = 0; sample < chunk.num_samples; ++sample) {
+        const Draw& draw = plan.draws.at(next++);
+        REQUIRE(draw.chunk == c);
+        REQUIRE(draw.age == chunk.age + sample);
+        REQUIRE(draw.logits_row == row);
+        REQUIRE(draw.position == batch.positions[token] + 1);
+      }
+    }
+  }
+  REQUIRE(row == plan.num_logits);
+  REQUIRE(next == plan.draws.size());
+}
+
+// Copies may be carried out in any order, and more than once.
+void check_copies(const StepPlan& plan, const Batch& batch) {
+  REQUIRE(batch.copies.size() == plan.copies.size());
+  std::set<int32_t> sources, destinations;
+  for (const KvCopy& copy : plan.copies) {
+    REQUIRE(copy.count > 0);
+    sources.insert(copy.source);
+    REQUIRE(destinations.insert(copy.destination).second);
+  }
+  for (const int32_t source : sources) REQUIRE(!destinations.contains(source));
+}
+
+// Running sequences are older than waiting ones, but for samples that found no room when their
+// prompt was computed.
 void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
   const std::set<int64_t> runs = ages_of(scheduler.running());
-  if (!runs.empty() && !scheduler.waiting().empty()) {
-    REQUIRE(*runs.rbegin() < scheduler.waiting().begin()->first);
+  for (const auto& [age, seq] : scheduler.waiting()) {
+    if (runs.empty() || age > *runs.rbegin()) break;
+    REQUIRE(seq.sample > 0);
+    REQUIRE(seq.num_preemptions == 0);
   }
   int num_left = 0, num_joined = 0;
   for (int64_t age : ran_before) num_left += !runs.contains(age);
@@ -75,8 +127,8 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
 // Every sequence that is not in the plan is held back by a limit.
 void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const auto& [pool, scheduler, limits, ran_before] = context;
-  std::set<const Sequence*> planned;
-  for (const Chunk& chunk : plan.chunks) planned.insert(chunk.seq);
+  std::set<int64_t> planned;
+  for (const Chunk& chunk : plan.chunks) planned.insert(chunk.age);
   const int budget = limits.max_step_tokens - plan.num_tokens;
   const auto no_room_in_step = [&](const Sequence& seq) {
     return plan.num_prefills() == limits.max_prefill_chunks ||
@@ -84,7 +136,7 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   };
   const Sequence* unserved = nullptr;
   for (const auto& [age, seq] : scheduler.running()) {
-    if (planned.contains(&seq)) continue;
+    if (planned.contains(age)) continue;
     REQUIRE(!seq.is_decoding());  // decodes are served in every step
     // A sequence is admitted in the step that computes its first chunk.
     REQUIRE((limits.batching == Batching::kStatic || !is_new(seq, context)));
@@ -92,8 +144,11 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   }
   if (unserved) REQUIRE(no_room_in_step(*unserved));
   if (scheduler.waiting().empty() || limits.batching == Batching::kStatic) return;
-  if (plan.num_preempted > 0 || scheduler.num_running() == limits.max_running) return;
   const Sequence& head = scheduler.waiting().begin()->second;
+  int num_samples = head.num_samples();
+  for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_samples();
+  const bool is_full = num_samples > limits.max_running && !scheduler.running().empty();
+  if (plan.num_preempted > 0 || is_full) return;
   const int kept = scheduler.running().empty() ? 0 : reserve(context);
   REQUIRE((no_room_in_step(head) || !pool.open(head.tokens, kept)));
 }
@@ -109,6 +164,8 @@ std::set<int64_t> ages_of(const Scheduler::ByAge& sequences) {
 void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
   check_chunks(plan, context);
   check_batch(plan, batch);
+  check_draws(plan, batch);
+  check_copies(plan, batch);
   check_who_runs(plan, context);
   check_unserved(plan, context);
 }

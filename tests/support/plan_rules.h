@@ -19,7 +19,7 @@ struct PlanContext {
 };
 
 // Fails the running test case if `plan`, flattened as `batch`, breaks a rule. REQUIRES: the plan
-// is not empty and not committed.
+// is not empty and not advanced.
 void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& context);
 
 }  // namespace pagedinfer

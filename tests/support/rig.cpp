@@ -41,7 +41,14 @@ Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType com
     cache.push_back(
         backend_->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
   }
-  ops.on_stage = [this](const Batch& batch) { poison_unwritten(batch); };
+  ops.on_stage = [this](const Batch& batch) { staged_ = batch; };
+  // Not before: a copy may read where the step writes.
+  ops.on_run = [this] {
+    for (const KvCopy& copy : staged_.copies) {
+      for (int i = 0; i < copy.count; ++i) is_written_[copy.destination + i] = true;
+    }
+    poison_unwritten(staged_);
+  };
   ops.on_sample = [this](Tensor logits, std::span<const SampleRow> rows) { note(logits, rows); };
 }
 
@@ -84,10 +91,10 @@ void Rig::note(Tensor logits, std::span<const SampleRow> rows) {
     logits = {copy.data(), DType::kF32, logits.rows, logits.cols, logits.cols};
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    const float* row = logits.row<float>(static_cast<int64_t>(i));
+    const float* row = logits.row<float>(rows[i].logits_row);
     const auto is_finite = [](float x) { return std::isfinite(x); };
     num_bad_rows_ += !std::all_of(row, row + logits.cols, is_finite);
-    logit_rows_[{rows[i].key, rows[i].position}] = hash_bits(row, logits.cols);
+    logit_rows_[{rows[i].key, rows[i].sample, rows[i].position}] = hash_bits(row, logits.cols);
   }
 }
 
@@ -96,27 +103,33 @@ Tensor Rig::queue_step(const BatchView& view) {
                  [&] { return forward(model.spec, weights, cache, view, ops, ops.arithmetic()); });
 }
 
-std::vector<TokenId> Rig::compute(const StepPlan& plan, const Batch& batch) {
+std::vector<TokenId> Rig::compute(const StepPlan& plan, PlanSequences sequences,
+                                  const Batch& batch) {
   const BatchView view = ops.stage(batch);
+  if (!view.copies.empty()) ops.copy_kv(view, cache);
   const Tensor logits = queue_step(view);
   std::vector<SampleRow> rows;
-  for (const Chunk& chunk : plan.chunks) {
-    if (!chunk.completes) continue;
-    const Request& request = chunk.seq->request;
-    rows.push_back({.params = &request.sampling,
-                    .prompt = request.prompt,
-                    .generated = chunk.seq->generated(),
-                    .key = request.random_key,
-                    .position = static_cast<uint32_t>(chunk.seq->num_known())});
+  for (const Draw& draw : plan.draws) {
+    const Sequence& seq = *sequences[draw.chunk];
+    const auto before = std::span(seq.tokens).first(draw.position);
+    rows.push_back({.params = &seq.request->sampling,
+                    .prompt = seq.request->prompt,
+                    .generated = before.subspan(seq.num_prompt()),
+                    .key = seq.request->random_key,
+                    .sample = static_cast<uint32_t>(seq.sample + draw.age - seq.age),
+                    .position = static_cast<uint32_t>(draw.position),
+                    .logits_row = draw.logits_row});
   }
-  std::vector<TokenId> drawn(rows.size());
+  std::vector<DrawnToken> drawn(rows.size());
   if (!rows.empty()) ops.collect(ops.sample(logits, rows), drawn);
-  return drawn;
+  std::vector<TokenId> tokens;
+  for (const DrawnToken& token : drawn) tokens.push_back(token.token);
+  return tokens;
 }
 
 Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                        const std::function<bool(const Tokens&)>& is_last,
-                       const std::function<Tokens(const Tokens&)>& banned) {
+                       const std::function<Tokens(const Tokens&)>& banned, int sample) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
   Tokens pending = request.prompt, generated;
@@ -144,12 +157,13 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                            .allowed = these,
                            .banned = not_these,
                            .key = request.random_key,
+                           .sample = static_cast<uint32_t>(sample),
                            .position = static_cast<uint32_t>(end)};
-    TokenId token = 0;
-    ops.collect(ops.sample(logits, {&row, 1}), {&token, 1});
-    generated.push_back(token);
+    DrawnToken drawn;
+    ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
+    generated.push_back(drawn.token);
     if (is_last(generated)) break;
-    pending = {token};
+    pending = {drawn.token};
   }
   return generated;
 }

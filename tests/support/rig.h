@@ -20,9 +20,14 @@
 
 namespace pagedinfer {
 
-// A hash of the bits of each row of logits that sample() got, by the request's random key and the
-// position.
-using LogitRows = std::map<std::pair<uint64_t, uint32_t>, uint64_t>;
+// Of which token a row of logits is.
+struct LogitPlace {
+  uint64_t key = 0;  // the request's random key
+  uint32_t sample = 0, position = 0;
+  auto operator<=>(const LogitPlace&) const = default;
+};
+// What sample() was given: a hash of the bits of each row of logits.
+using LogitRows = std::map<LogitPlace, uint64_t>;
 
 class Rig {
  public:
@@ -36,14 +41,14 @@ class Rig {
   static constexpr int64_t kNumPositions = 4096;
 
   // A Device for drive(): computes a step and draws.
-  std::vector<TokenId> compute(const StepPlan& plan, const Batch& batch);
+  std::vector<TokenId> compute(const StepPlan& plan, PlanSequences sequences, const Batch& batch);
 
-  // The answer to a request without a scheduler, a pool or other requests: the whole prompt,
+  // A sample of a request without a scheduler, a pool or other requests: the whole prompt,
   // then a token at a time, until `is_last` says so of what has been generated.
   using Tokens = std::vector<TokenId>;
   Tokens alone(const Request& request, int max_model_len,
                const std::function<bool(const Tokens& generated)>& is_last,
-               const std::function<Tokens(const Tokens& generated)>& banned = {});
+               const std::function<Tokens(const Tokens& generated)>& banned = {}, int sample = 0);
 
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }
@@ -74,6 +79,7 @@ class Rig {
   void note(Tensor logits, std::span<const SampleRow> rows);
 
   std::vector<bool> is_written_;  // by slot
+  Batch staged_ = {};
   LogitRows logit_rows_ = {};
   int num_bad_rows_ = 0;
 };

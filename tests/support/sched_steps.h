@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -15,14 +16,18 @@ struct Steps {
   Steps(std::unique_ptr<KvPool> p, const SchedulerLimits& l)
       : pool(std::move(p)), limits(l), scheduler(*pool, limits) {}
 
-  void submit(int num_prompt, int max_tokens) {
-    scheduler.submit(make_request(next_index++, num_prompt, max_tokens));
+  // Returns the age.
+  int64_t submit(int num_prompt, int max_tokens, int num_samples = 1) {
+    const auto index = std::ssize(requests);
+    requests.push_back(make_request(index, num_prompt, max_tokens));
+    requests.back().num_samples = num_samples;
+    return scheduler.submit(requests.back());
   }
 
   StepPlan plan() {
     const std::set<int64_t> ran_before = ages_of(scheduler.running());
     StepPlan plan = scheduler.plan();
-    build_batch(plan, pool->block_size(), batch);
+    build_batch(plan, scheduler.sequences_of(plan), pool->block_size(), batch);
     if (!plan.chunks.empty()) check_plan(plan, batch, {*pool, scheduler, limits, ran_before});
     return plan;
   }
@@ -32,23 +37,23 @@ struct Steps {
     check_books(*pool, scheduler);
   }
 
-  // Those of `stopped` end with their token.
-  std::vector<Sequence> commit(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
-    std::vector<Scheduler::Sampled> sampled;
-    for (const Chunk& chunk : plan.chunks) {
-      if (!chunk.completes) continue;
-      sampled.push_back({.token = 1});
-      const Sequence* const seq = scheduler.find(chunk.age);
-      if (seq == nullptr) continue;
-      if (stopped.contains(chunk.age)) {
-        sampled.back().finished = FinishReason::kStop;
-      } else if (seq->num_known() == seq->max_tokens) {
-        sampled.back().finished = FinishReason::kLength;
-      }
-    }
-    std::vector<Sequence> finished = scheduler.commit(plan, sampled);
+  // `tokens` for the plan's draws. Those of `stopped` end with theirs.
+  Scheduler::Committed commit_tokens(const StepPlan& plan, const std::vector<TokenId>& tokens,
+                                     const std::set<int64_t>& stopped = {}) {
+    std::vector<DrawnToken> drawn;
+    for (const TokenId token : tokens) drawn.push_back({.token = token});
+    Scheduler::Committed committed = scheduler.commit(
+        plan, drawn, [&](const Sequence& seq, const DrawnToken&) -> std::optional<FinishReason> {
+          if (stopped.contains(seq.age)) return FinishReason::kStop;
+          if (seq.num_known() == seq.max_tokens) return FinishReason::kLength;
+          return std::nullopt;
+        });
     check_books(*pool, scheduler);
-    return finished;
+    return committed;
+  }
+
+  std::vector<Sequence> commit(const StepPlan& plan, const std::set<int64_t>& stopped = {}) {
+    return commit_tokens(plan, std::vector<TokenId>(plan.draws.size(), 1), stopped).finished;
   }
 
   std::vector<Sequence> finish(const StepPlan& plan) {
@@ -67,7 +72,7 @@ struct Steps {
   SchedulerLimits limits;
   Scheduler scheduler;
   Batch batch = {};
-  int next_index = 0;
+  std::deque<Request> requests = {};
 };
 
 }  // namespace pagedinfer

@@ -27,13 +27,16 @@ class WatchedOps final : public StepProtocol {
   // Called before every call of a step (done = false) and after it (true). May throw.
   std::function<void(bool done)> around = [](bool) {};
   std::function<void(const Batch&)> on_stage = [](const Batch&) {};  // before it
+  std::function<void()> on_run = [] {};                              // before it
   std::function<void(Tensor logits, std::span<const SampleRow>)> on_sample =
       [](Tensor, std::span<const SampleRow>) {};  // before it
 
   // The number of tickets that are not collected, and its maximum.
   std::set<Ticket> unasked = {};
   size_t max_unasked = 0;
-  bool collects = false;  // the latest call is, or threw in, collect()
+  int64_t num_copies = 0, num_staged_copies = 0;  // asked for in all, and by the latest copy_kv()
+  bool copies = false;                            // the latest call is copy_kv(), and it threw
+  bool collects = false;                          // the latest call is, or threw in, collect()
 
   Arithmetic& arithmetic() { return *arithmetic_; }
 
@@ -43,11 +46,19 @@ class WatchedOps final : public StepProtocol {
     return call([&] { return steps_.scratch(dtype, rows, cols); });
   }
   BatchView stage(const Batch& batch) override {
-    collects = false;
+    collects = copies = false;
     on_stage(batch);
     return call([&] { return steps_.stage(batch); });
   }
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override {
+    copies = true;
+    num_staged_copies = std::ssize(batch.copies);
+    num_copies += num_staged_copies;
+    call([&] { steps_.copy_kv(batch, cache); });
+    copies = false;
+  }
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override {
+    on_run();
     return steps_.run(batch, queue);
   }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
@@ -57,7 +68,7 @@ class WatchedOps final : public StepProtocol {
     max_unasked = std::max(max_unasked, unasked.size());
     return ticket;
   }
-  void collect(Ticket ticket, std::span<TokenId> out) override {
+  void collect(Ticket ticket, std::span<DrawnToken> out) override {
     unasked.erase(ticket);
     collects = true;
     call([&] { steps_.collect(ticket, out); });

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "ops/cpu/copy_kv.h"
 #include "ops/cpu/denormals.h"
 
 namespace pagedinfer {
@@ -201,7 +202,8 @@ BatchView CpuBackend::stage(const Batch& batch) {
   for (int32_t& token : std::span(tokens.row<int32_t>(0), batch.tokens.size())) {
     token = drawn_.resolve(token);
   }
-  return {.tokens = tokens,
+  return {.copies = batch.copies,
+          .tokens = tokens,
           .positions = column(batch.positions),
           .slot_mapping = column(batch.slot_mapping),
           .query_starts = column(batch.query_starts),
@@ -210,6 +212,17 @@ BatchView CpuBackend::stage(const Batch& batch) {
           .logit_tokens = column(batch.logit_tokens),
           .max_blocks = batch.max_blocks,
           .block_size = batch.block_size};
+}
+
+void CpuBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
+  for (const KvLayer& layer : cache) {
+    pool_.parallel_for(static_cast<int>(batch.copies.size()), [&](int i, int) {
+      const KvCopy& copy = batch.copies[i];
+      for (int head = 0; head < layer.kv_heads; ++head) {
+        copy_positions(layer, head, copy.source, copy.destination, copy.count);
+      }
+    });
+  }
 }
 
 template <class F>
@@ -336,15 +349,15 @@ void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
 }
 
 StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow> unresolved) {
-  CHECK(logits.rows == std::ssize(unresolved));
+  for (const SampleRow& row : unresolved) CHECK(row.logits_row < logits.rows);
   const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
   const std::span<TokenId> out = drawn_.next(rows.size());
   const auto draw = [&](int i, int worker) {
-    out[i] =
-        samplers_[worker].draw({logits.row<float>(i), static_cast<size_t>(logits.cols)}, rows[i]);
+    const float* const row = logits.row<float>(rows[i].logits_row);
+    out[i] = samplers_[worker].draw({row, static_cast<size_t>(logits.cols)}, rows[i]);
   };
   constexpr int64_t kWorthAThread = 32768;
-  if (logits.rows * logits.cols >= 2 * kWorthAThread) {
+  if (std::ssize(rows) * logits.cols >= 2 * kWorthAThread) {
     pool_.parallel_for(static_cast<int>(rows.size()), draw);
   } else {
     const FlushDenormals guard;

@@ -33,6 +33,7 @@ class CpuBackend final : public Ops {
   int64_t held_bytes() const override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   void copy(Tensor from, Tensor to) override;
   DType activation_type() const override { return DType::kF32; }
   DType bias_type(DType) const override { return DType::kF32; }
@@ -52,7 +53,7 @@ class CpuBackend final : public Ops {
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
-  void collect(Ticket ticket, std::span<TokenId> out) override { drawn_.collect(ticket, out); }
+  void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
 
  private:
   // Calls f(first, last) for disjoint ranges that cover [0, rows), in parallel if at least 65,536

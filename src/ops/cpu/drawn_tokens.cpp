@@ -7,7 +7,7 @@
 namespace pagedinfer {
 namespace {
 
-bool ends_unknown(const SampleRow& row) {
+bool ends_with_placeholder(const SampleRow& row) {
   return !row.generated.empty() && row.generated.back() < 0;
 }
 
@@ -19,11 +19,11 @@ std::span<TokenId> DrawnTokens::next(size_t count) {
   return tokens;
 }
 
-void DrawnTokens::collect(StepProtocol::Ticket ticket, std::span<TokenId> out) const {
+void DrawnTokens::collect(StepProtocol::Ticket ticket, std::span<DrawnToken> out) const {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
   const std::vector<TokenId>& tokens = tokens_[ticket % 2];
   CHECK(tokens.size() == out.size());
-  std::ranges::copy(tokens, out.begin());
+  for (size_t row = 0; row < out.size(); ++row) out[row] = {.token = tokens[row]};
 }
 
 TokenId DrawnTokens::resolve(TokenId token) const {
@@ -31,11 +31,11 @@ TokenId DrawnTokens::resolve(TokenId token) const {
 }
 
 std::span<const SampleRow> DrawnTokens::resolve(std::span<const SampleRow> rows) {
-  if (std::ranges::none_of(rows, ends_unknown)) return rows;
+  if (std::ranges::none_of(rows, ends_with_placeholder)) return rows;
   rows_.assign(rows.begin(), rows.end());
   generated_.resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!ends_unknown(rows[i])) continue;
+    if (!ends_with_placeholder(rows[i])) continue;
     generated_[i].assign(rows[i].generated.begin(), rows[i].generated.end());
     generated_[i].back() = resolve(generated_[i].back());
     rows_[i].generated = generated_[i];

@@ -15,7 +15,7 @@ class DrawnTokens {
   std::span<TokenId> next(size_t count);
   StepProtocol::Ticket add() { return ++latest_; }
 
-  void collect(StepProtocol::Ticket ticket, std::span<TokenId> out) const;
+  void collect(StepProtocol::Ticket ticket, std::span<DrawnToken> out) const;
 
   // The token itself or, for a placeholder, the token that the latest sample() drew; 0 if it drew
   // none.

@@ -6,6 +6,7 @@
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/step_memory.h"
 
 namespace pagedinfer {
 namespace {
@@ -148,6 +149,32 @@ void CudaBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out
 
 int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
   return 2 * kernels::kv_position_bytes(type_of(dtype), kv_heads, head_dim);
+}
+
+void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
+  for (size_t first = 0; first < batch.copies.size(); first += kCopiesAtOnce) {
+    const auto copies =
+        batch.copies.subspan(first, std::min<size_t>(kCopiesAtOnce, batch.copies.size() - first));
+    const size_t count = copies.size();
+    auto* const host = reinterpret_cast<int32_t*>(fixed_.copies.next());
+    for (size_t i = 0; i < count; ++i) {
+      host[i] = copies[i].source;
+      host[count + i] = copies[i].destination;
+      host[2 * count + i] = copies[i].count;
+    }
+    fixed_.copies.send(fixed_.copy_arrays, static_cast<int64_t>(3 * count * sizeof(int32_t)),
+                       stream_.get());
+    for (const KvLayer& layer : cache) {
+      kernels::launch_copy_kv({.type = type_of(layer.k.dtype),
+                               .from = fixed_.copy_arrays,
+                               .to = fixed_.copy_arrays + count,
+                               .counts = fixed_.copy_arrays + 2 * count,
+                               .num_copies = static_cast<int>(count),
+                               .cache = cache_of(layer)},
+                              stream_.get());
+    }
+    check_cuda(cudaGetLastError(), "copies in the cache");
+  }
 }
 
 void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {

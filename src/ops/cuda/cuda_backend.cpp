@@ -160,6 +160,9 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
     drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
     drawn.is_copied = make_event();
   }
+  char* const copies = take(steps_, planned.copies, kAligned, "copies in the cache");
+  fixed_.copy_arrays = reinterpret_cast<int32_t*>(copies);
+  fixed_.copies = Staging(planned.copies);
   fixed_.step = Staging(planned.arrays);
   fixed_.samples = Staging(fixed_.sample_bytes);
 }
@@ -266,7 +269,8 @@ BatchView CudaBackend::stage(const Batch& batch) {
                                 : kernels::attention_workspace_bytes(
                                       step_.shape.states, bounds_.kv_heads, bounds_.head_dim);
   step_.attention_workspace = take_step(workspace, "attention");
-  return {.tokens = column(at.tokens),
+  return {.copies = batch.copies,
+          .tokens = column(at.tokens),
           .positions = column(at.positions),
           .slot_mapping = column(at.slot_mapping),
           .query_starts = column(at.query_starts),
@@ -299,14 +303,15 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
 }
 
 StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
-  CHECK(logits.rows >= std::ssize(rows) && logits.rows <= bounds_.sequences);
+  CHECK(std::ssize(rows) <= bounds_.sequences && logits.rows <= bounds_.sequences);
+  for (const SampleRow& row : rows) CHECK(row.logits_row < logits.rows);
   CHECK(logits.dtype == DType::kF32);
   const Drawn& before = fixed_.drawn[latest_ % 2];
   Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
   char* const workspace =
       take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
-    const size_t count = sample_arrays_.fill(rows.subspan(first), logits.cols, fixed_.sample_bytes);
+    const size_t count = sample_arrays_.fill(rows, first, logits.cols, fixed_.sample_bytes);
     const SampleArrays::Layout at = sample_arrays_.layout();
     sample_arrays_.pack(fixed_.samples.next());
     fixed_.samples.send(fixed_.sample_arrays, at.bytes, stream_.get());
@@ -314,7 +319,7 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
       to = reinterpret_cast<const T*>(fixed_.sample_arrays + offset);
     };
     kernels::SampleArgs args = {};
-    args.logits = logits.row<float>(static_cast<int64_t>(first));
+    args.logits = logits.row<float>(0);
     args.stride = logits.stride;
     args.num_rows = static_cast<int>(count);
     args.vocabulary = static_cast<int>(logits.cols);
@@ -339,13 +344,14 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   return ++latest_;
 }
 
-void CudaBackend::collect(Ticket ticket, std::span<TokenId> out) {
+void CudaBackend::collect(Ticket ticket, std::span<DrawnToken> out) {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
   const Drawn& drawn = fixed_.drawn[ticket % 2];
   CHECK(drawn.count == out.size());
   // Does not wait for the stream, in which the next step follows.
   check_cuda(cudaEventSynchronize(drawn.is_copied.get()), "a step");
-  std::copy_n(reinterpret_cast<const TokenId*>(drawn.on_host.get()), out.size(), out.begin());
+  const auto* const tokens = reinterpret_cast<const TokenId*>(drawn.on_host.get());
+  for (size_t row = 0; row < out.size(); ++row) out[row] = {.token = tokens[row]};
 }
 
 void CudaBackend::read(Tensor from, void* to) {

@@ -48,6 +48,7 @@ class CudaBackend final : public CudaOps {
   void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
   BatchView stage(const Batch& batch) override;
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
   void copy(Tensor from, Tensor to) override;
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
@@ -71,7 +72,7 @@ class CudaBackend final : public CudaOps {
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
-  void collect(Ticket ticket, std::span<TokenId> out) override;
+  void collect(Ticket ticket, std::span<DrawnToken> out) override;
 
   void read(Tensor from, void* to) override;
   void write(const void* from, Tensor to) override;
@@ -94,8 +95,9 @@ class CudaBackend final : public CudaOps {
   struct Fixed {
     char* product_workspace = nullptr;
     char* sample_arrays = nullptr;
+    int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
-    Staging weights = {}, step = {}, samples = {};
+    Staging weights = {}, step = {}, samples = {}, copies = {};
     int64_t sample_bytes = 0;
   };
   // The current step.

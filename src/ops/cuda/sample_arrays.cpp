@@ -38,21 +38,29 @@ void SampleArrays::clear() {
   any_adjusted = any_drawn = any_filtered = false;
 }
 
-size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_t bytes) {
+size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, int64_t vocab,
+                          int64_t bytes) {
   clear();
   // The allowed, banned, prompt and generated tokens of all rows. They follow the biased tokens.
   std::vector<int32_t> others;
   size_t taken = 0;
-  for (; taken < from.size(); ++taken) {
-    const SampleRow& row = from[taken];
+  for (; num_before + taken < from.size(); ++taken) {
+    const size_t index = num_before + taken;
+    const SampleRow& row = from[index];
     const SamplingParams& params = *row.params;
-    const std::vector<int32_t> allowed = distinct(row.allowed, vocab);
-    const std::vector<int32_t> banned = distinct(row.banned, vocab);
-    const std::vector<TokenBias>& added = params.logit_bias;
-    const bool repetition = params.repetition_penalty != 1.0f;
+    const bool is_first = index == 0 || from[index - 1].logits_row != row.logits_row;
+    const bool penalizes = is_first && has_penalty(params);
+    const bool repetition = is_first && params.repetition_penalty != 1.0f;
+    std::vector<int32_t> allowed, banned;
+    std::span<const TokenBias> added;
+    if (is_first) {
+      allowed = distinct(row.allowed, vocab);
+      banned = distinct(row.banned, vocab);
+      added = params.logit_bias;
+    }
     const std::span<const TokenId> prompt = repetition ? row.prompt : std::span<const TokenId>();
     const std::span<const TokenId> generated =
-        has_penalty(params) ? row.generated : std::span<const TokenId>();
+        penalizes ? row.generated : std::span<const TokenId>();
 
     const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
     const int64_t num_biases = count(biases) + count(added);
@@ -78,6 +86,7 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
     args.repetition_penalty = params.repetition_penalty;
     args.presence_penalty = params.presence_penalty;
     args.frequency_penalty = params.frequency_penalty;
+    args.logits_row = row.logits_row;
     args.sample = row.sample;
     args.position = row.position;
     args.key = row.key;
@@ -91,13 +100,13 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, int64_t vocab, int64_
     args.banned = append(banned);
     args.prompt = append(prompt);
     args.generated = append(generated);
-    rows.push_back(args);
-
     const bool drawn = params.temperature >= FLT_MIN;
     any_drawn |= drawn;
     any_filtered |= drawn && ((params.top_k > 0 && params.top_k < vocab) || params.top_p < 1.0f ||
                               params.min_p > 0.0f);
-    any_adjusted |= !added.empty() || !allowed.empty() || !banned.empty() || has_penalty(params);
+    args.adjusts = !added.empty() || !allowed.empty() || !banned.empty() || penalizes;
+    any_adjusted |= args.adjusts != 0;
+    rows.push_back(args);
   }
   const auto offset = static_cast<int32_t>(tokens.size());
   for (kernels::SampleRowArgs& args : rows) {

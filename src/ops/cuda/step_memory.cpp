@@ -20,13 +20,14 @@ StepMemory::StepMemory(const StepBounds& bounds)
       sample_lists(kSampleListBytes + max_row_bytes(bounds.vocab, bounds.context) +
                    bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)}),
       drawn(2 * align_up(bounds.sequences * int64_t{sizeof(TokenId)}, DeviceArena::kStepAlignment)),
+      copies(3 * kCopiesAtOnce * int64_t{sizeof(int32_t)}),
       arrays(max_packed(bounds) * int64_t{sizeof(int32_t)}),
       attention(kernels::attention_workspace_bytes(max_attention_states(bounds), bounds.kv_heads,
                                                    bounds.head_dim)),
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 
 int64_t StepMemory::total() const {
-  return products + sample_lists + drawn + arrays + attention + sampling + kSlack;
+  return products + sample_lists + drawn + copies + arrays + attention + sampling + kSlack;
 }
 
 }  // namespace pagedinfer

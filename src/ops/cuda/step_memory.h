@@ -6,8 +6,10 @@
 
 namespace pagedinfer {
 
+constexpr int64_t kCopiesAtOnce = 1024;
+
 // Device memory, in bytes, that steps within the bounds need beside the activations. The first
-// three are allocated once, the others by each step.
+// four are allocated once, the others by each step.
 struct StepMemory {
   explicit StepMemory(const StepBounds& bounds);
 
@@ -15,6 +17,7 @@ struct StepMemory {
   int64_t sample_lists =
       0;  // settings of sampled rows; if they do not fit, rows are sampled in several launches
   int64_t drawn = 0;      // tokens of two steps
+  int64_t copies = 0;     // what copy_kv() copies at once
   int64_t arrays = 0;     // the batch
   int64_t attention = 0;  // states
   int64_t sampling = 0;   // its workspace

@@ -16,7 +16,7 @@ struct Device {
   std::function<std::vector<TokenId>(Tensor)> get;
 };
 
-// A row of logits and how it is drawn from; some can not be.
+// Rows of logits, from each of which some samples are drawn, where any can be.
 struct Rows {
   Rows(Random& random, int count) : logits(random.normals(size_t(count) * kVocab, 2)) {
     params.resize(static_cast<size_t>(count));
@@ -28,13 +28,20 @@ struct Rows {
       if (random.below(2)) params[i].repetition_penalty = 1.7f;
       for (int n = random.below(9); n > 0; --n) generated[i].push_back(random.below(kVocab));
       keys.push_back(random.bits());
+      num_samples.push_back(random.between(1, 3));
     }
   }
 
   std::vector<SampleRow> view() const {
     std::vector<SampleRow> rows;
     for (size_t i = 0; i < params.size(); ++i) {
-      rows.push_back({.params = &params[i], .generated = generated[i], .key = keys[i]});
+      for (int sample = 0; sample < num_samples[i]; ++sample) {
+        rows.push_back({.params = &params[i],
+                        .generated = generated[i],
+                        .key = keys[i],
+                        .sample = static_cast<uint32_t>(sample),
+                        .logits_row = static_cast<int>(i)});
+      }
     }
     return rows;
   }
@@ -43,6 +50,7 @@ struct Rows {
   std::vector<SamplingParams> params;
   std::vector<std::vector<TokenId>> generated;
   std::vector<uint64_t> keys;
+  std::vector<int> num_samples;
 };
 
 Batch batch_of(const std::vector<TokenId>& tokens) {
@@ -82,16 +90,14 @@ void check_unseen_tokens(const Device& told, const Device& blind, Random& random
     for (auto& generated : seen_rows.generated) generated.back() = seen(generated.back());
 
     told.ops.stage(batch_of(seen_tokens));
-    std::vector<TokenId> expected(rows.params.size());
     const std::vector<SampleRow> seen_view = seen_rows.view(), view = rows.view();
-    told.ops.collect(told.ops.sample(told.put(seen_rows.logits), seen_view), expected);
+    const std::vector<TokenId> expected = collect_tokens(
+        told.ops, told.ops.sample(told.put(seen_rows.logits), seen_view), view.size());
 
     REQUIRE(blind.get(blind.ops.stage(batch_of(tokens)).tokens) == seen_tokens);
     const StepProtocol::Ticket ticket = blind.ops.sample(blind.put(rows.logits), view);
-    std::vector<TokenId> found(drawn.size());
     for (int times = before == 0 ? 0 : random.between(1, 2); times > 0; --times) {
-      blind.ops.collect(before, found);
-      REQUIRE(found == drawn);
+      REQUIRE(collect_tokens(blind.ops, before, drawn.size()) == drawn);
     }
     before = ticket;
     drawn = expected;

@@ -31,7 +31,7 @@ struct Side {
   // The logits of the batch's own rows, and the most likely token of each.
   struct Result {
     std::vector<float> logits;
-    std::vector<TokenId> tokens;
+    std::vector<TokenId> tokens = {};
   };
   Result run(const Batch& batch) {
     const BatchView view = ops->stage(batch);
@@ -44,11 +44,11 @@ struct Side {
     const auto* const behind = static_cast<const char*>(next.data);
     CHECK((logits + all.bytes() <= behind || behind + next.bytes() <= logits));
     const SamplingParams greedy = {};
-    const std::vector<SampleRow> rows(static_cast<size_t>(own.rows), {.params = &greedy});
-    Result result = {.logits = std::vector<float>(static_cast<size_t>(own.rows * own.cols)),
-                     .tokens = std::vector<TokenId>(rows.size())};
+    std::vector<SampleRow> rows;
+    for (int i = 0; i < own.rows; ++i) rows.push_back({.params = &greedy, .logits_row = i});
+    Result result = {.logits = std::vector<float>(static_cast<size_t>(own.rows * own.cols))};
     ops->read(own, result.logits.data());
-    if (!rows.empty()) ops->collect(ops->sample(all, rows), result.tokens);
+    if (!rows.empty()) result.tokens = collect_tokens(*ops, ops->sample(all, rows), rows.size());
     return result;
   }
 };

@@ -35,9 +35,9 @@ std::vector<TokenId> tokens_of(const OpenedModel& model, const Weights& weights,
     const BatchView view = steps.stage(batch);
     const Tensor logits =
         steps.run(view, [&] { return forward(model.spec, weights, cache, view, steps, ops); });
-    TokenId drawn = -1;
+    DrawnToken drawn;
     steps.collect(steps.sample(logits, {&row, 1}), {&drawn, 1});
-    tokens.push_back(drawn);
+    tokens.push_back(drawn.token);
   }
   return tokens;
 }

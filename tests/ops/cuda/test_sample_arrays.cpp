@@ -35,18 +35,21 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       prompts[i] = ids(context / 2), generated[i] = ids(context / 2);
       if (random.below(2)) banned[i] = ids(400);
       if (random.below(2)) allowed[i] = ids(400);
-      rows.push_back({.params = &p,
-                      .prompt = prompts[i],
-                      .generated = generated[i],
-                      .allowed = allowed[i],
-                      .banned = banned[i],
-                      .key = random.bits(),
-                      .sample = static_cast<uint32_t>(i),
-                      .position = static_cast<uint32_t>(random.below(1000))});
+      SampleRow row = {.params = &p,
+                       .prompt = prompts[i],
+                       .generated = generated[i],
+                       .allowed = allowed[i],
+                       .banned = banned[i],
+                       .key = random.bits(),
+                       .position = static_cast<uint32_t>(random.below(1000)),
+                       .logits_row = static_cast<int>(i)};
+      for (int samples = random.between(1, 3); samples > 0; --samples, ++row.sample) {
+        rows.push_back(row);
+      }
     }
     SampleArrays arrays;
     for (size_t first = 0; first < rows.size();) {
-      const size_t taken = arrays.fill(std::span(rows).subspan(first), vocab, bytes);
+      const size_t taken = arrays.fill(rows, first, vocab, bytes);
       REQUIRE(taken > 0);
       const SampleArrays::Layout at = arrays.layout();
       REQUIRE(at.bytes <= bytes);
@@ -62,28 +65,36 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
         CHECK(args[i].key == row.key);
         CHECK(args[i].position == row.position);
         CHECK(args[i].sample == row.sample);
+        CHECK(args[i].logits_row == row.logits_row);
+        const auto listed = static_cast<size_t>(row.logits_row);
+        const bool is_first = row.sample == 0;  // of its row of logits
         CHECK(args[i].temperature == p.temperature);
         CHECK(args[i].top_k == p.top_k);
         std::map<int, float> wanted, found;
         for (const TokenBias& bias : p.logit_bias) {
-          wanted[bias.token] = bias.bias;
+          if (is_first) wanted[bias.token] = bias.bias;
         }
         for (int j = args[i].bias.begin; j < args[i].bias.begin + args[i].bias.count; ++j) {
           CHECK(found.emplace(tokens[j], biases[j]).second);
         }
         CHECK(found == wanted);
-        const std::set<int> permits(allowed[first + i].begin(), allowed[first + i].end());
-        const std::set<int> bans(banned[first + i].begin(), banned[first + i].end());
+        std::set<int> permits, bans;
+        if (is_first) {
+          permits.insert(allowed[listed].begin(), allowed[listed].end());
+          bans.insert(banned[listed].begin(), banned[listed].end());
+        }
         const auto list = [&](kernels::TokenRange range) {
           return std::vector<int>(tokens + range.begin, tokens + range.begin + range.count);
         };
         CHECK(list(args[i].banned) == std::vector<int>(bans.begin(), bans.end()));
         CHECK(list(args[i].allowed) == std::vector<int>(permits.begin(), permits.end()));
-        const bool repetition = p.repetition_penalty != 1.0f;
-        const bool penalty = repetition || p.presence_penalty != 0.0f;
-        CHECK(list(args[i].prompt) == (repetition ? prompts[first + i] : std::vector<int>()));
-        CHECK(list(args[i].generated) == (penalty ? generated[first + i] : std::vector<int>()));
-        any_adjusted |= penalty || !permits.empty() || !bans.empty() || !wanted.empty();
+        const bool repetition = is_first && p.repetition_penalty != 1.0f;
+        const bool penalty = repetition || (is_first && p.presence_penalty != 0.0f);
+        CHECK(list(args[i].prompt) == (repetition ? prompts[listed] : std::vector<int>()));
+        CHECK(list(args[i].generated) == (penalty ? generated[listed] : std::vector<int>()));
+        const bool adjusts = penalty || !permits.empty() || !bans.empty() || !wanted.empty();
+        CHECK((args[i].adjusts != 0) == adjusts);
+        any_adjusted |= adjusts;
         any_drawn |= p.temperature > 0;
         any_filtered |= p.temperature > 0 && ((p.top_k > 0 && p.top_k < vocab) || p.min_p > 0);
       }

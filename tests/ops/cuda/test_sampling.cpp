@@ -55,23 +55,29 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
         prompts[i] = ids(50), generated[i] = ids(300);
         if (random.below(3) == 0) banned[i] = ids(5);
         if (random.below(4) == 0) allowed[i] = ids(9);
-        rows.push_back({.params = &p,
-                        .prompt = prompts[i],
-                        .generated = generated[i],
-                        .allowed = allowed[i],
-                        .banned = banned[i],
-                        .key = random.bits(),
-                        .position = static_cast<uint32_t>(random.below(5000))});
+        SampleRow row = {.params = &p,
+                         .prompt = prompts[i],
+                         .generated = generated[i],
+                         .allowed = allowed[i],
+                         .banned = banned[i],
+                         .key = random.bits(),
+                         .position = static_cast<uint32_t>(random.below(5000)),
+                         .logits_row = static_cast<int>(i)};
+        for (const uint32_t num_samples = 1 + random.below(3); row.sample < num_samples;
+             ++row.sample) {
+          rows.push_back(row);
+        }
       }
-      std::vector<TokenId> expected(params.size()), found(params.size(), -7);
       std::vector<float> copy = logits;
       gpu->stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
       const Tensor on_gpu = gpu->scratch(DType::kF32, count, vocab);
       gpu->write(logits.data(), on_gpu);
-      cpu->collect(cpu->sample(view(copy, count, vocab), rows), expected);
-      gpu->collect(gpu->sample(on_gpu, rows), found);
+      const std::vector<TokenId> expected =
+          collect_tokens(*cpu, cpu->sample(view(copy, count, vocab), rows), rows.size());
+      const std::vector<TokenId> found =
+          collect_tokens(*gpu, gpu->sample(on_gpu, rows), rows.size());
       for (size_t i = 0; i < found.size(); ++i) {
-        const bool greedy = params[i].temperature == 0;
+        const bool greedy = rows[i].params->temperature == 0;
         if (greedy) CHECK(found[i] == expected[i]);
         differences += found[i] != expected[i];
         ++drawn;

@@ -1,0 +1,67 @@
+// Copies of cache positions, against the layout one position after the other.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "ops/cpu/copy_kv.h"
+#include "ops/cpu/kv_layout.h"
+#include "tests/support/ops_support.h"
+
+namespace pagedinfer {
+namespace {
+
+// The dwords of a position's key, then those of its value.
+std::vector<int32_t> dwords_of(const KvLayer& cache, int head, int64_t position) {
+  const int64_t num_dwords = cache.k.cols * size_of(cache.k.dtype) / 4;
+  const int64_t row = kv_row(position, head, cache.kv_heads);
+  const auto* const keys = static_cast<const int32_t*>(cache.k.data);
+  const auto* const values = static_cast<const int32_t*>(cache.v.data);
+  std::vector<int32_t> dwords;
+  for (int64_t i = 0; i < num_dwords; ++i) dwords.push_back(keys[key_dword(row, i, num_dwords)]);
+  for (int64_t i = 0; i < num_dwords; ++i) dwords.push_back(values[row * num_dwords + i]);
+  return dwords;
+}
+
+}  // namespace
+
+TEST_CASE("copied positions hold the keys and values of their sources, and no others change") {
+  Random random{17};
+  constexpr int kPositions = 700;
+  for (int round = 0; round < 60; ++round) {
+    const int kv_heads = random.between(1, 3), head_dim = random.between(1, 40);
+    const DType dtype = random.below(2) ? DType::kF32 : DType::kBF16;
+    const auto ops = make_cpu_ops({.isa = available_isas().back()});
+    const KvLayer cache = ops->allocate_kv(dtype, kv_heads, head_dim, kPositions);
+    for (const Tensor& x : {cache.k, cache.v}) {
+      auto* const dwords = static_cast<uint32_t*>(x.data);
+      for (int64_t i = 0; i < x.bytes() / 4; ++i) dwords[i] = static_cast<uint32_t>(random.bits());
+    }
+    const int count = random.between(1, 300);
+    int source = random.below(kPositions / 2 - count + 1);
+    int destination = kPositions / 2 + random.below(kPositions / 2 - count + 1);
+    if (random.below(3) == 0) source = source / 16 * 16;
+    if (random.below(3) == 0) destination = destination / 16 * 16;
+    if (destination < kPositions / 2) destination += 16;
+    if (random.below(2)) std::swap(source, destination);
+    CAPTURE(source);
+    CAPTURE(destination);
+    CAPTURE(count);
+    std::vector<std::vector<int32_t>> before;
+    for (int head = 0; head < kv_heads; ++head) {
+      for (int p = 0; p < kPositions; ++p) before.push_back(dwords_of(cache, head, p));
+    }
+    const std::vector<KvCopy> copies = {{source, destination, count}};
+    BatchView view;
+    view.copies = copies;
+    ops->copy_kv(view, {&cache, 1});
+    for (int head = 0; head < kv_heads; ++head) {
+      for (int p = 0; p < kPositions; ++p) {
+        const bool is_copy = p >= destination && p < destination + count;
+        const int from = is_copy ? p - destination + source : p;
+        REQUIRE(dwords_of(cache, head, p) == before[head * kPositions + from]);
+      }
+    }
+  }
+}
+
+}  // namespace pagedinfer
