@@ -423,11 +423,11 @@ void RequestFields::read_content(dom::element value, const std::string& path,
 }
 
 void RequestFields::read_template_settings(Chat& chat) {
-  constexpr int kSettings = key("chat_template_kwargs");
+  constexpr int kArguments = key("chat_template_kwargs");
   read_flag(key("add_generation_prompt"), chat.add_generation_prompt);
-  if (!asks(kSettings)) return;
+  if (!asks(kArguments)) return;
   dom::object settings;
-  if (at(kSettings).get(settings) != simdjson::SUCCESS) return refuse(kSettings, "an object");
+  if (at(kArguments).get(settings) != simdjson::SUCCESS) return refuse(kArguments, "an object");
   for (const auto [name, value] : settings) {
     const auto path = fmt::format("{}chat_template_kwargs.{}", where_, shorten(name));
     bool on = false;
