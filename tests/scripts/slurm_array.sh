@@ -42,7 +42,7 @@ refused "none.jsonl: expected a file" 3 none.jsonl
 refused "--output: the outputs stand beside" 3 in.jsonl --output other
 
 "$script" 3 in.jsonl --quiet --max-batch-size 0 2> words
-grep -q -- "--max-batch-size 0" words
+grep -q -- "--max-batch-size: found 0" words
 [ ! -e in.completions.jsonl ]
 rm failed
 "$script" 3 in.jsonl --quiet | grep "job 17 runs 3 shards"
