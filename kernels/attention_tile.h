@@ -1,5 +1,5 @@
-// The tile of rows that a thread block of attention computes, and how it keeps rows in shared
-// memory.
+// The tile of query rows (attention_plan.h) that a thread block of attention computes, and the
+// layout of query, key and value rows in shared memory.
 #pragma once
 
 #include "kernels/attention_plan.h"

@@ -264,7 +264,8 @@ __device__ int cut_to_min_p(const Row& row, uint64_t* keys, int count) {
 // Leaves the prefix sums of the candidates' weights in `prefix` and returns the total.
 __device__ double sum_candidates(const Row& row, const uint64_t* keys, int count, double* prefix) {
   const int num_blocks = ceil_div(count, kWeightBlock);
-  // An even bound, so that all lanes of a warp make the same number of rounds.
+  // sum_of_block() shuffles within a whole warp, which sums two blocks. So the number of blocks is
+  // rounded up to an even one: both halves of a warp then leave the loop together.
   for (int i = threadIdx.x / kSumLanes; i < (num_blocks + 1) / 2 * 2;
        i += kDrawThreads / kSumLanes) {
     const int first = i * kWeightBlock;

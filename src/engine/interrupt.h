@@ -4,7 +4,8 @@ namespace pagedinfer {
 
 inline constexpr int kInterruptedCode = 130;  // the exit code
 
-// Thrown if a job is interrupted while it has nothing to finish.
+// Thrown by throw_if_happened() where a job can end at once: before it has changed a file, or while
+// it only reads its input again.
 struct Interrupted {};
 
 // Handles signals while it exists. The first SIGINT, SIGTERM or SIGHUP (unless SIGHUP was ignored

@@ -52,7 +52,8 @@ std::function<double()> clock_from_now() {
   };
 }
 
-// A run that begins now: seconds since 1970, and what no other run draws.
+// The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
+// same time.
 RunStamp stamp_from_now() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   std::random_device random;

@@ -35,7 +35,7 @@ struct LoadedModel {
   std::unique_ptr<Ops> ops = {};
   Weights weights = {};
 
-  // Of the configurations that it was loaded for, in their order.
+  // One plan for each configuration that was passed to load_model(), in the same order.
   std::vector<RunPlan> plans = {};
 
   // In front of those of `ops`; null: nothing is.

@@ -36,7 +36,9 @@ class RequestTracker {
   // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
 
-  // `seq` has left the scheduler: with its completion, or without if `failure` is not "".
+  // Takes `seq`, which has left the scheduler, and keeps the result of its sample: its tokens, or
+  // an error if `failure` is not "" or the logits were not finite. When no sample of the request is
+  // left, calls `done` with the completion.
   void finish(Sequence seq, const std::string& failure, double now, const Done& done);
 
  private:

@@ -10,7 +10,8 @@ namespace pagedinfer {
 // field.
 Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
-// What runs, for the summary.
+// Describes the run for the summary line: version, input, model, device, and every setting with the
+// value that was used.
 RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 }  // namespace pagedinfer

@@ -20,7 +20,7 @@ int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
                   *asked, spec.max_positions));
 }
 
-// `used` is resolved.
+// REQUIRES: `used` is the result of resolve(), so max_step_tokens has a value.
 SchedulerLimits make_limits(const Config& used, int max_model_len) {
   return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
                                                                  : Batching::kContinuous,

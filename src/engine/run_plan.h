@@ -29,10 +29,10 @@ struct PlannedModel {
   int64_t weight_bytes = 0;
 };
 
-// A plan for each of the configurations, whose runs follow each other over one model: each has its
-// own cache, and step memory that is enough for all of them. `available_bytes` is what the process
-// can still take, as a function of the configuration. Throws Error for what does not fit the model
-// or the memory.
+// Plans one run for each configuration. The runs use the same model one after the other. Each plan
+// has its own cache size, but all have the same step memory, enough for the steps of every run.
+// `available_bytes(config)` is the memory that the process can still allocate. Throws Error if a
+// configuration does not fit the model or the memory.
 std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const PlannedModel& model,
                                const std::function<int64_t(const Config&)>& available_bytes);
 

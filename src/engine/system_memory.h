@@ -12,8 +12,9 @@ struct ProcessLimits {
 };
 ProcessLimits process_limits();
 
-// If the address space is limited, limits the number of malloc's heaps, which take far more
-// addresses than memory; else every thread gets one. To be called before threads are started.
+// If the address space is limited (ulimit -v), limits the number of malloc's arenas: each one
+// reserves far more address space than it uses. Without this malloc may make an arena for every
+// thread. REQUIRES: no other thread has been started.
 void limit_heaps(const ProcessLimits& limits = process_limits());
 
 // Bytes that this process can still allocate: the minimum of what the kernel calls available,

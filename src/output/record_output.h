@@ -43,18 +43,15 @@ struct ResumeFrom {
 // - A record that flush() has handed to the system survives the death of the process. After a power
 //   failure everything is there that was flushed before the last sync().
 // - PATH.part of a run in progress says, from before the first record on, what the run computes
-// (the
-//   fingerprint), how far it has read its input and which part of the output is final (the mark).
-//   Lines with hashes follow: records that wait, and receipts for records that went into the output
-//   at once.
+//   (the fingerprint), how far it has read its input and which part of the output is final (the
+//   mark). Lines with hashes follow: records that wait, and receipts for records that went into the
+//   output at once.
 // - Every flush writes PATH.part first, the mark before the lines, then PATH. So the mark covers
-// the
-//   input of every record, a record that leaves PATH.part is in PATH, and the hash of every record
-//   in PATH is in PATH.part. A record may be in both.
+//   the input of every record, a record that leaves PATH.part is in PATH, and the hash of every
+//   record in PATH is in PATH.part. A record may be in both.
 // - Lines are removed from PATH.part only when no record waits and the output is synced. Before
-// that
-//   a mark with the length and the hash of the output is written and synced. So the output is never
-//   shorter than the mark says, and every record behind that has its hash in PATH.part.
+//   that a mark with the length and the hash of the output is written and synced. So the output is
+//   never shorter than the mark says, and every record behind that has its hash in PATH.part.
 // - At the end PATH is synced; then PATH.part, without lines, is renamed to PATH.run.
 //
 // So a resumed run checks every record that it keeps: by the mark's hash, by the record's hash

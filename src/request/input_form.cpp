@@ -146,7 +146,9 @@ InputForm wide_text(const std::string& name) {
                fmt::format("iconv -f {} -t UTF-8 FILE | pagedinfer run --input - reads it", name));
 }
 
-// `text` follows a byte-order mark, or bytes of an invalid first line that look like one.
+// Judges an input that begins with a byte-order mark; `text` is what follows the mark. It is text
+// in UTF-16 or UTF-32 if any code unit of it is printable ASCII. Otherwise, if a line holds a JSON
+// object, the "mark" was only part of an invalid first line, and the input is JSON lines.
 InputForm judge_marked(std::string_view text, const Wide& wide, bool at_end) {
   for (size_t i = 0; i < text.size(); i += wide.unit) {
     if (begins_with_letter(text.substr(i), wide)) return wide_text(std::string(wide.name));

@@ -46,7 +46,8 @@ bool asks_for_nothing(dom::element value, KeyKind kind) {
          (kind == KeyKind::kUnsupportedAboveZero && number <= 0);
 }
 
-// Whether a value has a type that the key never takes, in any version.
+// Whether the value cannot be valid for an unsupported key in any program: a string, list or object
+// where a number is expected. It is reported as invalid instead of unsupported.
 bool is_wrong_type(dom::element value, KeyKind kind) {
   const bool is_number = kind == KeyKind::kUnsupportedButOne ||
                          kind == KeyKind::kUnsupportedButZero ||

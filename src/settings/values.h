@@ -1,4 +1,4 @@
-// Values of settings as text, and what one may be.
+// Converts values of settings from and to text, checks them and stores them in a Config.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,8 @@ bool is_allowed(const Setting& setting, const Value& value);
 // A value as the Config keeps it: -1 is 0 where it means that.
 Value normalized(const Setting& setting, Value value);
 
-// What stands behind a flag; nothing if it is not allowed. "" turns a switch on.
+// Parses the value that the command line gives for a flag: "8" of "--threads 8". nullopt if it
+// cannot be parsed or is not allowed. A switch has no value: any text, as a rule "", gives true.
 std::optional<Value> read_text(const Setting& setting, std::string_view text);
 
 // As a flag takes it and --help shows it; "none" where there is no value.

@@ -6,7 +6,8 @@
 
 namespace pagedinfer {
 
-// The closing table: lines of at most 80 columns, each with a newline.
+// The summary table that is printed at the end of a run: lines of at most 80 columns, each with a
+// newline.
 std::string summary_table(const Summary& summary);
 
 // The parts of its rows.

@@ -62,7 +62,7 @@ inline void store_transposed(const float* sums, int outputs, int rows, float* y,
   }
 }
 
-// The weights of 32 outputs in columns [first, last).
+// The weights of 32 outputs, in place or in a TileCopy: row i begins at rows + i * stride.
 struct TileWeights {
   const bf16* rows;
   int64_t stride;  // elements

@@ -1,10 +1,12 @@
-// The layout of the CPU's cache. Positions are divided into spans of 256. A span holds the 256 rows
-// of the first head, then those of the next head, and so on; keys and values alike. So the first
-// positions of all heads are close together and a short prompt touches few pages, and a head's run
-// of 256 rows is long enough to be read at full memory speed.
+// The layout of the CPU's KV cache. Keys and values are two arrays of rows; a row is the key or the
+// value of one position in one KV head. Positions are divided into spans of 256. A span holds its
+// 256 rows of the first head, then those of the next head, and so on. So the first positions of all
+// heads are close together and a short prompt touches few pages, and the 256 rows of a head are
+// enough to be read at full memory speed.
 //
-// The value of a position is a row. The keys of 16 positions (a group) are interleaved: dword 0 of
-// all 16, then dword 1 of all 16, and so on, so that a vector holds the same dimensions of 16 keys.
+// A row of values is contiguous. The rows of keys are interleaved in groups of 16: dword 0 of all
+// 16 rows, then dword 1 of all 16, and so on, so that a vector holds the same dimensions of 16
+// keys.
 //
 // Functions have internal linkage because this file is compiled for several instruction sets.
 #pragma once

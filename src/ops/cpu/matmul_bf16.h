@@ -35,7 +35,8 @@ void pack_rounded(const PackArgs& args) {
   }
 }
 
-// total += even + odd; for the first step, total = +0 + (even + odd).
+// total += even + odd. The first step adds to +0 instead, so a total of -0 becomes +0 as with AMX,
+// and `total` need not be initialized.
 FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f32x16& odd) {
   const f32x16 before = first ? broadcast(0.0f) : load(total);
   store(total, before + (even + odd));
@@ -131,7 +132,9 @@ void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, Ch
   }
 }
 
-// total: (kRows, kPanelOutputs); x: rows of kChunk.
+// Adds `steps` steps of kSumStep columns to the totals of kRows rows of x; if `first`, the totals
+// start at +0. Row m of x begins at x + m * kChunk, `panel` is that of fill(), and `total` is
+// (kRows, kPanelOutputs). Prefetches `lines_per_step` cache lines of weights in each step.
 template <bool kExactProducts, int kRows>
 void panel_tile(const float* x, const float* panel, int steps, bool first,
                 RowPrefetcher& prefetcher, int lines_per_step, float* total) {

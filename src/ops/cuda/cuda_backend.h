@@ -100,7 +100,8 @@ class CudaBackend final : public CudaOps {
     Staging weights = {}, step = {}, samples = {}, copies = {};
     int64_t sample_bytes = 0;
   };
-  // The current step.
+  // What stage() has prepared for the current step: the attention plan, the shape of the step's
+  // arrays, and pointers to these arrays and the workspace on the device.
   struct Step {
     kernels::AttentionPlan plan = {};
     StepShape shape = {};

@@ -81,7 +81,8 @@ class Places {
     place.id = id;
   }
 
-  // The index of a token. Adds a new token with the next id. A negative id matches any.
+  // The token with this content; if there is none, it is added with the next free id. Throws Error
+  // if token.id is neither negative nor the id that the token has or gets.
   AddedToken& find_or_add(AddedToken token) {
     const auto [place, is_new] = at_.emplace(token.content, parts_.added.size());
     if (!is_new) return parts_.added[place->second];

@@ -15,7 +15,8 @@ struct TokenizerConfig {
   // Whether these tokens are put around a prompt. Ignored if there is a tokenizer.json, which says
   // so itself.
   std::optional<bool> add_bos = {}, add_eos = {};
-  // With a tokenizer.model: text behind a special token is encoded like the start of a text.
+  // As `legacy` in tokenizer_config.json; only used with a tokenizer.model. If true, text after an
+  // added token gets a leading space (U+2581) like the beginning of a text, unless it has one.
   bool legacy = false;
   // Added tokens in the order of their ids: of the list in this file (lists_added), or else of
   // added_tokens.json, which does not change tokens of a tokenizer.json. As in the reference, the
