@@ -18,11 +18,6 @@ namespace pagedinfer {
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.
 
-struct TokenCandidate {
-  TokenId token = kNoToken;
-  float log_probability = 0;
-};
-
 // What a row of StepProtocol::sample() drew.
 struct DrawnToken {
   TokenId token = kNoToken;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,12 @@ namespace pagedinfer {
 
 using TokenId = int32_t;
 constexpr TokenId kNoToken = -1;  // is drawn where no logit is finite
+
+// A token that could have been drawn. Log probabilities are those of the raw logits.
+struct TokenCandidate {
+  TokenId token = kNoToken;
+  float log_probability = 0;
+};
 
 struct TokenBias {
   TokenId token;
@@ -42,6 +49,10 @@ struct SamplingParams {
   std::vector<TokenId> stop_token_ids = {};
   bool keep_stop = false;    // the stop string or token is part of the text
   bool skip_special = true;  // the text leaves out special tokens
+
+  // How many candidates are reported beside each token of the completion and its log probability;
+  // -1: neither of them.
+  int num_log_probs = -1;
 };
 
 // The format of an input line. The output record has the same format.
@@ -64,6 +75,10 @@ struct Request {
   SamplingParams sampling = {};
   uint64_t random_key = 0;  // of its draws: from the seed, the id (or line) and the prompt
   int num_samples = 1;      // completions that are drawn
+  int num_returned = 1;     // the best of them; more than num_samples: the only one, repeated
+  // As SamplingParams::num_log_probs, for each token of the prompt but the first.
+  int num_prompt_log_probs = -1;
+  bool echo = false;  // the text begins with the prompt's
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };
@@ -78,19 +93,31 @@ struct RequestTiming {
   double admitted = 0, first_token = 0, finished = 0;
 };
 
+// A token of a record, with its log probability.
+struct TokenLogProbs {
+  TokenId token = kNoToken;
+  std::optional<float> log_probability = {};  // none: the first token of a prompt
+  std::vector<TokenCandidate> candidates = {};
+  int text_offset = 0;  // characters of the text before it
+};
+
 // One completion of a prompt.
 struct CompletionChoice {
   std::vector<TokenId> tokens = {};
   std::string text = {};
   FinishReason reason = FinishReason::kLength;
+  // Where asked for: of the tokens that the text shows.
+  std::optional<std::vector<TokenLogProbs>> log_probs = {};
 };
 
 // The answer to one line: its completions, or the reason why there are none.
 struct Completion {
   RecordHead head = {};
   int num_prompt_tokens = 0;
-  std::vector<CompletionChoice> choices = {};  // by sample; none if it failed
-  RequestError error = {};                     // set if it failed
+  std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
+  // Where asked for: of the prompt's tokens.
+  std::optional<std::vector<TokenLogProbs>> prompt_log_probs = {};
+  RequestError error = {};  // set if it failed
   RequestTiming timing = {};
 
   bool failed() const { return !error.code.empty(); }
