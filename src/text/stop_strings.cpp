@@ -16,6 +16,8 @@ size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, 
   return pattern[matched] == next ? matched + 1 : 0;
 }
 
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
 
 TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> stops,
@@ -32,11 +34,11 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::string> 
 }
 
 size_t TextStream::push_byte(char byte) {
-  if (run_size_ == 0) {
+  if (run_.empty()) {
     run_begin_ = text_.size();
     for (Pattern& pattern : patterns_) pattern.matched_before_run = pattern.matched;
   }
-  ++run_size_;
+  run_.push_back(begins_.size() - 1);
   const size_t before = text_.size();
   if (run_broken_) {
     text_ += kReplacement;
@@ -47,8 +49,8 @@ size_t TextStream::push_byte(char byte) {
 }
 
 size_t TextStream::end_run() {
-  const size_t changed = run_size_ > 0 && decoder_.inside_character() ? break_run() : text_.size();
-  run_size_ = 0;
+  const size_t changed = !run_.empty() && decoder_.inside_character() ? break_run() : text_.size();
+  run_.clear();
   run_broken_ = false;
   return changed;
 }
@@ -57,19 +59,37 @@ size_t TextStream::break_run() {
   run_broken_ = true;
   decoder_ = {};
   text_.resize(run_begin_);
-  for (size_t i = 0; i < run_size_; ++i) text_ += kReplacement;
+  for (const size_t token : run_) {
+    begins_[token] = text_.size();
+    text_ += kReplacement;
+  }
   for (Pattern& pattern : patterns_) pattern.matched = pattern.matched_before_run;
   return run_begin_;
+}
+
+std::vector<int> TextStream::offsets() const {
+  std::vector<int> offsets;
+  size_t at = 0;
+  int num_characters = 0;
+  for (const size_t begin : begins_) {
+    if (stopped_at_ && begin >= cut_) break;
+    for (; at < begin; at += utf8_size(text_[at])) ++num_characters;
+    offsets.push_back(num_characters);
+  }
+  return offsets;
 }
 
 bool TextStream::push(TokenId token, bool may_stop) {
   std::string_view bytes = tokenizer_.token_bytes(token);
   if (bytes.empty() && options_.show_special) bytes = tokenizer_.special_text(token);
   size_t before = text_.size();
+  begins_.push_back(before);
   if (tokenizer_.is_byte(token)) {
     before = push_byte(bytes.front());
   } else if (!bytes.empty()) {
     before = end_run();
+    const bool breaks = decoder_.inside_character() && !continues_character(bytes.front());
+    begins_.back() = text_.size() + (breaks ? kReplacement.size() : 0);
     decoder_.push(bytes, text_);
   }
   bool stopped = false;

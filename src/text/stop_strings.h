@@ -33,6 +33,11 @@ class TextStream {
   // The text, cut at (with keep_stop: behind) the stop string that begins first, if one was found.
   std::string finish() const { return text_.substr(0, stopped_at_ ? cut_ : text_.size()); }
 
+  // For each token, the characters of the text before it; a token that begins inside a character
+  // counts as beginning with it. Leaves out the tokens of which finish() shows nothing because of a
+  // stop string.
+  std::vector<int> offsets() const;
+
  private:
   // A stop string and the state of its search (Knuth, Morris and Pratt 1977).
   struct Pattern {
@@ -52,9 +57,10 @@ class TextStream {
   std::vector<Pattern> patterns_ = {};
   Utf8Stream decoder_ = {};
   std::string text_ = {};
+  std::vector<size_t> begins_ = {};  // of the tokens, in text_
   // The run of byte tokens at the end of the text.
-  size_t run_begin_ = 0;  // in text_
-  size_t run_size_ = 0;   // tokens
+  size_t run_begin_ = 0;          // in text_
+  std::vector<size_t> run_ = {};  // its tokens, by their places in begins_
   bool run_broken_ = false;
   std::optional<size_t> stopped_at_ = {};  // where the stop string begins
   size_t cut_ = 0;                         // where finish() cuts the text

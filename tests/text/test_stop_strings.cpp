@@ -54,6 +54,28 @@ TEST_CASE("text without stop strings is all that the tokens add") {
   CHECK(stream.finish() == " a\xE2\x82\xAC a");
 }
 
+TEST_CASE("offsets count the characters before a token, in whatever pieces they come") {
+  const ListTokenizer tokenizer({" a", "\xE2\x82", "\xAC", "", "b\xC3\xA9"});
+  TextStream stream(tokenizer, {});
+  for (TokenId token : {0, 1, 2, 3, 4, 1, 0, 2, 4, 1}) stream.push(token);
+  // " a", one character of two tokens, nothing, two characters, what is no UTF-8, ...
+  CHECK(stream.offsets() == std::vector<int>{0, 2, 2, 3, 3, 5, 6, 8, 9, 11});
+}
+
+TEST_CASE("offsets end with the last token of which the stop string leaves something") {
+  const ListTokenizer tokenizer({"a.", "b", ".c", "\xE2\x82\xAC"});
+  const std::vector<std::string> stops = {".c", "b."};
+  const auto offsets = [&](std::vector<TokenId> tokens, bool keep_stop) {
+    TextStream stream(tokenizer, stops, {.keep_stop = keep_stop});
+    for (const TokenId token : tokens) stream.push(token);
+    return stream.offsets();
+  };
+  CHECK(offsets({3, 1, 2}, false) == std::vector<int>{0});     // the text is cut before "b."
+  CHECK(offsets({3, 0, 2}, false) == std::vector<int>{0, 1});  // "a." stays
+  CHECK(offsets({3, 0, 2}, true) == std::vector<int>{0, 1, 3});
+  CHECK(offsets({2}, false).empty());
+}
+
 TEST_CASE("incremental search finds what a search of the whole text finds") {
   std::mt19937 random(11);
   const ListTokenizer tokenizer(
@@ -127,4 +149,13 @@ TEST_CASE("a run of byte tokens is UTF-8 as a whole, or a mark for each byte") {
   CHECK(text_of({a, 0xE2, 0x82, 0xAC, 0xFF, a}, {euro}) == "a");
   CHECK(text_of({a, 0xFF, 0xFF, a}, {mark + "a"}) == "a" + mark);
   CHECK(text_of({a, 'x', 0xFF, a}, {"a" + mark}) == "");
+
+  const auto offsets_of = [&](const std::vector<TokenId>& ids) {
+    TextStream stream(tokenizer, {});
+    for (const TokenId id : ids) stream.push(id);
+    return stream.offsets();
+  };
+  CHECK(offsets_of({a, 0xE2, 0x82, special, 0xAC, a}) == std::vector<int>{0, 1, 1, 1, 1, 2});
+  CHECK(offsets_of({a, 0xE2, 0x82, 0xAC, 0xFF, a}) == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(offsets_of({'x', 0xE2, 0x82, a}) == std::vector<int>{0, 1, 2, 3});
 }
