@@ -20,6 +20,8 @@ with open(target, "w", encoding="utf-8") as out:
         record["max_tokens"] = min(record.get("max_tokens", 64), 64)
         if i % 3 == 1:
             record.update(temperature=0.8, top_k=40, top_p=0.95, seed=i)
+        if i % 4 == 1:
+            record["n"] = 2 + i % 3
         if i % 7 == 2:
             record.update(repetition_penalty=1.1, frequency_penalty=0.2, stop=[". "])
         out.write(json.dumps(record) + "\n")

@@ -28,6 +28,8 @@ struct LengthFloor {
   int with_prompt = 0;
 };
 
+constexpr int kMaxSamples = 64;  // of a prompt
+
 // How a request's tokens are drawn and where it ends. The defaults are greedy.
 struct SamplingParams {
   float temperature = 0.0f;         // 0 = greedy
@@ -53,6 +55,7 @@ struct SamplingParams {
   // How many candidates are reported beside each token of the completion and its log probability;
   // -1: neither of them.
   int num_log_probs = -1;
+  int n = 1;  // completions of the prompt
 };
 
 // The format of an input line. The output record has the same format.
@@ -114,6 +117,7 @@ struct CompletionChoice {
 struct Completion {
   RecordHead head = {};
   int num_prompt_tokens = 0;
+  int64_t num_completion_tokens = 0;           // of all that were drawn, each time it is a choice
   std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
   // Where asked for: of the prompt's tokens.
   std::optional<std::vector<TokenLogProbs>> prompt_log_probs = {};

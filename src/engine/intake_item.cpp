@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -122,6 +123,11 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
           "bad_words_ids) nor ends it before its least length"};
 }
 
+// Whether the tokens are the same whatever the random numbers are.
+bool is_certain(const SamplingParams& sampling) {
+  return sampling.temperature < FLT_MIN || sampling.top_k == 1;
+}
+
 }  // namespace
 
 int64_t num_prompt_tokens(const IntakeItem& item) {
@@ -196,10 +202,14 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   const std::string& id = draft.head.id_json;
   const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
   const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
+  const int num_returned = draft.sampling.n;
+  const int num_samples = is_certain(draft.sampling) ? 1 : num_returned;
   return Request{.head = std::move(draft.head),
                  .prompt = std::move(prompt),
                  .sampling = std::move(draft.sampling),
-                 .random_key = key};
+                 .random_key = key,
+                 .num_samples = num_samples,
+                 .num_returned = num_returned};
 }
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.h"
 #include "engine/token_bans.h"
 
 namespace pagedinfer {
@@ -20,6 +21,19 @@ RequestStats stats_of(const Completion& completion) {
           .first_token = completion.timing.first_token,
           .finished = completion.timing.finished,
           .prompt_tokens = completion.num_prompt_tokens};
+}
+
+// Makes the choices of the samples.
+void choose(const Request& request, Completion& completion) {
+  std::vector<CompletionChoice>& choices = completion.choices;
+  const auto num_returned = static_cast<size_t>(request.num_returned);
+  if (choices.size() < num_returned) {
+    CHECK(choices.size() == 1);
+    choices.resize(num_returned, CompletionChoice(choices.front()));
+  }
+  for (const CompletionChoice& choice : choices) {
+    completion.num_completion_tokens += std::ssize(choice.tokens);
+  }
 }
 
 }  // namespace
@@ -120,6 +134,7 @@ void RequestTracker::answer(Tracked& request, double now, const Done& done) cons
     stats.completion_tokens += static_cast<int>(sample.choice.tokens.size());
     completion.choices.push_back(std::move(sample.choice));
   }
+  if (!completion.failed()) choose(request.request, completion);
   done(std::move(completion), stats);
 }
 

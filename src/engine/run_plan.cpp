@@ -34,9 +34,10 @@ SchedulerLimits make_limits(const Config& used, int max_model_len) {
           .admission_reserve = used.admission_reserve};
 }
 
+// A prompt may have more samples than run at once: they all draw their first token in one step.
 StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const ModelSpec& spec) {
   return {.tokens = limits.max_step_tokens,
-          .sequences = limits.max_running,
+          .sequences = std::max(limits.max_running, kMaxSamples),
           .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
           .vocab = spec.vocab,
           .context = limits.max_model_len,

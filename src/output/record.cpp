@@ -27,10 +27,18 @@ void write_error(JsonWriter& json, const RequestError& error) {
   json.end_object();
 }
 
-void write_token_ids(JsonWriter& json, const std::vector<TokenId>& tokens) {
-  json.key("token_ids").begin_array();
+void write_tokens(JsonWriter& json, const std::vector<TokenId>& tokens) {
+  json.begin_array();
   for (const TokenId token : tokens) json.value(token);
   json.end_array();
+}
+
+// One list, or a list of them for several choices.
+void write_token_ids(JsonWriter& json, const std::vector<CompletionChoice>& choices) {
+  json.key("token_ids");
+  if (choices.size() > 1) json.begin_array();
+  for (const CompletionChoice& choice : choices) write_tokens(json, choice.tokens);
+  if (choices.size() > 1) json.end_array();
 }
 
 void write_timing(JsonWriter& json, double read, const RequestTiming& timing) {
@@ -41,45 +49,64 @@ void write_timing(JsonWriter& json, double read, const RequestTiming& timing) {
   json.field("e2e_ms", ms(timing.finished)).end_object();
 }
 
+// The fields of a choice stand in the record itself if it is the only one.
+void write_plain_choices(JsonWriter& json, const Completion& completion,
+                         const RecordOptions& options) {
+  const bool several = completion.choices.size() > 1;
+  if (several) json.key("choices").begin_array();
+  int index = 0;
+  for (const CompletionChoice& choice : completion.choices) {
+    if (several) json.begin_object().field("index", index++);
+    json.field("text", choice.text);
+    if (options.token_ids) write_tokens(json.key("token_ids"), choice.tokens);
+    json.field("finish_reason", name_of(choice.reason));
+    if (several) json.end_object();
+  }
+  if (several) json.end_array();
+}
+
 void write_plain(JsonWriter& json, const Completion& completion, const RecordOptions& options) {
   json.begin_object().key("id").raw(id_of(completion.head)).field("index", completion.head.index);
   if (completion.failed()) {
     json.field("line", completion.head.line);
     write_error(json, completion.error);
   } else {
-    const CompletionChoice& choice = completion.choices.front();
-    json.field("text", choice.text);
-    if (options.token_ids) write_token_ids(json, choice.tokens);
-    json.field("finish_reason", name_of(choice.reason));
+    write_plain_choices(json, completion, options);
     json.field("prompt_tokens", completion.num_prompt_tokens);
-    json.field("completion_tokens", choice.tokens.size());
+    json.field("completion_tokens", completion.num_completion_tokens);
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();
 }
 
-// Exactly the fields of OpenAI's response.
-void write_openai_body(JsonWriter& json, const Completion& completion,
-                       const RecordOptions& options) {
-  const auto num_prompt_tokens = static_cast<size_t>(completion.num_prompt_tokens);
-  const CompletionChoice& choice = completion.choices.front();
-  const size_t num_tokens = choice.tokens.size();
-  const bool chat = completion.head.form == RecordForm::kOpenAiChat;
-  const std::string id = std::to_string(completion.head.index);
-  json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + id);
-  json.field("object", chat ? "chat.completion" : "text_completion").field("created", 0);
-  json.field("model", options.model_name).key("choices").begin_array().begin_object();
-  json.field("index", 0);
+void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int index, bool chat) {
+  json.begin_object().field("index", index);
   if (chat) {
     json.key("message").begin_object().field("role", "assistant");
     json.field("content", choice.text).field("refusal", nullptr).end_object();
   } else {
     json.field("text", choice.text);
   }
-  json.field("logprobs", nullptr).field("finish_reason", name_of(choice.reason));
-  json.end_object().end_array();
-  json.key("usage").begin_object().field("prompt_tokens", num_prompt_tokens);
-  json.field("completion_tokens", num_tokens).field("total_tokens", num_prompt_tokens + num_tokens);
+  json.field("logprobs", nullptr).field("finish_reason", name_of(choice.reason)).end_object();
+}
+
+// Exactly the fields of OpenAI's response.
+void write_openai_body(JsonWriter& json, const Completion& completion,
+                       const RecordOptions& options) {
+  const bool chat = completion.head.form == RecordForm::kOpenAiChat;
+  const std::string id = std::to_string(completion.head.index);
+  json.begin_object().field("id", (chat ? "chatcmpl-" : "cmpl-") + id);
+  json.field("object", chat ? "chat.completion" : "text_completion").field("created", 0);
+  json.field("model", options.model_name).key("choices").begin_array();
+  int index = 0;
+  for (const CompletionChoice& choice : completion.choices) {
+    write_openai_choice(json, choice, index++, chat);
+  }
+  json.end_array();
+  const int64_t num_prompt = completion.num_prompt_tokens;
+  const int64_t num_tokens = completion.num_completion_tokens;
+  json.key("usage").begin_object().field("prompt_tokens", num_prompt);
+  json.field("completion_tokens", num_tokens).field("total_tokens", num_prompt + num_tokens);
   json.end_object().end_object();
 }
 
@@ -96,7 +123,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     json.field("request_id", "req_" + index).key("body");
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
-    if (options.token_ids) write_token_ids(json, completion.choices.front().tokens);
+    if (options.token_ids) write_token_ids(json, completion.choices);
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();

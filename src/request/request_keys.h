@@ -115,7 +115,6 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"mirostat_tau", KeyKind::kNoEffect},
     {"modalities", KeyKind::kUnsupportedButText},
     {"model", KeyKind::kIgnored},
-    {"n", KeyKind::kUnsupportedButOne},
     {"n_keep", KeyKind::kNoEffect},
     {"n_predict", KeyKind::kUnsupported, "max_tokens"},
     {"n_probs", KeyKind::kUnsupportedAboveZero},
@@ -124,7 +123,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"num_beam_groups", KeyKind::kUnsupportedButOne},
     {"num_beams", KeyKind::kUnsupportedButOne},
     {"num_predict", KeyKind::kUnsupported, "max_tokens"},
-    {"num_return_sequences", KeyKind::kUnsupportedButOne},
+    {"num_return_sequences", KeyKind::kUnsupportedButOne, "n"},
     {"options", KeyKind::kUnsupportedSettings},
     {"parallel_tool_calls", KeyKind::kNoEffect},  // there are no tools
     {"parameters", KeyKind::kUnsupportedSettings},

@@ -176,7 +176,7 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
     std::vector<std::string> asks, asks_for_nothing;
   };
   const std::vector<Key> keys = {
-      {"n", {"2", "0"}, {"1", "1.0", "null"}},
+      {"num_return_sequences", {"2", "0"}, {"1", "1.0", "null"}},
       {"best_of", {"4"}, {"1", "null"}},
       {"beam_width", {"4"}, {"1", "null"}},
       {"length_penalty", {"0.5", "0"}, {"1", "1.0", "null"}},

@@ -73,7 +73,8 @@ TEST_CASE("the engine answers every line as if it were the only one") {
     vary_sampling(work.arrivals, random);
     vary_bans(bench.model.spec, random);
     for (Arrival& arrival : work.arrivals) {
-      if (random.one_in(6)) arrival.request.num_samples = random.pick(2, 5);
+      Request& request = arrival.request;
+      if (random.one_in(6)) request.num_samples = request.num_returned = random.pick(2, 5);
     }
     const std::vector<Line> lines = make_lines(work, random);
     const auto compare = [&](KvPool& pool) {

@@ -29,7 +29,8 @@ struct Scene {
     }
     vary_sampling(work.arrivals, random);
     for (size_t i = 0; i < work.arrivals.size(); i += 2) {
-      work.arrivals[i].request.num_samples = num_samples;
+      Request& request = work.arrivals[i].request;
+      request.num_samples = request.num_returned = num_samples;
     }
     lines = make_lines(work, random);
     whole = run();

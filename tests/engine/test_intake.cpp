@@ -99,6 +99,23 @@ TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the
   }
 }
 
+TEST_CASE("completions of a prompt that would all be equal are drawn once") {
+  const auto samples = [](float temperature, int top_k) {
+    ParsedLine line;
+    line.request.prompt_token_ids = {1};
+    line.request.sampling = {.temperature = temperature, .top_k = top_k, .n = 3};
+    const IntakeItem item = make_request(line, nullptr, kNoChat, kLimits);
+    const auto& request = std::get<Request>(item);
+    CHECK(request.num_returned == 3);
+    return request.num_samples;
+  };
+  CHECK(samples(0.5f, 0) == 3);
+  CHECK(samples(0.5f, 2) == 3);
+  CHECK(samples(0.0f, 0) == 1);
+  CHECK(samples(1e-40f, 0) == 1);  // counts as greedy, see numerics.md
+  CHECK(samples(0.5f, 1) == 1);
+}
+
 TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
   const ByteTokenizer tokenizer;
   ParsedLine line;

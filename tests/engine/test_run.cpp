@@ -57,6 +57,18 @@ TEST_CASE("a later run over a model takes no memory and finds its cache present"
   }
 }
 
+TEST_CASE("a step has room for all samples of a prompt, however few sequences run at once") {
+  const TinyModel files({.max_positions = 256});
+  for (const int max_batch_size : {1, kMaxSamples, 100}) {
+    Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
+    config.max_batch_size = max_batch_size;
+    const LoadedModel model = load_model({config}, no_clock);
+    const RunPlan& plan = model.plans.front();
+    CHECK(plan.limits.max_running == max_batch_size);
+    CHECK(plan.bounds.sequences == std::max(max_batch_size, kMaxSamples));
+  }
+}
+
 TEST_CASE("the plan of a run alone is that run's, and together they share the largest step") {
   const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);

@@ -10,8 +10,18 @@ Completion example() {
   Completion completion;
   completion.head = {.index = 4, .line = 9, .read = 1.0, .id_json = "\"a\\n\""};
   completion.num_prompt_tokens = 3;
+  completion.num_completion_tokens = 2;
   completion.choices = {{.tokens = {5, 6}, .text = "two \"words\"\n\xC3\xA9"}};
   completion.timing = {1.5, 2.0, 3.2500004};
+  return completion;
+}
+
+// Two choices, of three that were drawn.
+Completion two_choices() {
+  Completion completion = example();
+  completion.num_completion_tokens = 9;
+  completion.choices = {{.tokens = {5, 6}, .text = "one"},
+                        {.tokens = {7}, .text = "two", .reason = FinishReason::kStop}};
   return completion;
 }
 
@@ -72,6 +82,36 @@ TEST_CASE("a record of a chat line holds the whole response, and ours stands out
         R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null,)"
         R"("token_ids":[5,6],"timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
         "\n");
+}
+
+TEST_CASE("several choices of a plain record stand in a list") {
+  CHECK(record_of(two_choices()) ==
+        R"({"id":"a\n","index":4,"choices":[{"index":0,"text":"one","finish_reason":"length"},)"
+        R"({"index":1,"text":"two","finish_reason":"stop"}],)"
+        R"("prompt_tokens":3,"completion_tokens":9})"
+        "\n");
+  CHECK(record_of(two_choices(), {true, true, ""}) ==
+        R"({"id":"a\n","index":4,"choices":[)"
+        R"({"index":0,"text":"one","token_ids":[5,6],"finish_reason":"length"},)"
+        R"({"index":1,"text":"two","token_ids":[7],"finish_reason":"stop"}],)"
+        R"("prompt_tokens":3,"completion_tokens":9,)"
+        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
+        "\n");
+}
+
+TEST_CASE("several choices of the OpenAI forms stand in their list, and usage counts all drawn") {
+  Completion completion = two_choices();
+  completion.head.form = RecordForm::kOpenAiCompletion;
+  const std::string words = record_of(completion, {true, false, "m"});
+  CHECK(words.find(R"("choices":[{"index":0,"text":"one","logprobs":null,)"
+                   R"("finish_reason":"length"},{"index":1,"text":"two","logprobs":null,)"
+                   R"("finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":9,)"
+                   R"("total_tokens":12}}},"error":null,"token_ids":[[5,6],[7]]})") !=
+        std::string::npos);
+  completion.head.form = RecordForm::kOpenAiChat;
+  CHECK(record_of(completion)
+            .find(R"({"index":1,"message":{"role":"assistant","content":"two","refusal":null},)"
+                  R"("logprobs":null,"finish_reason":"stop"}],"usage")") != std::string::npos);
 }
 
 TEST_CASE("an error record carries line, code and message in the form of its line") {

@@ -65,6 +65,12 @@ TEST_CASE("a line's values arrive in its request") {
   CHECK(sampling.ignore_eos);
 }
 
+TEST_CASE("a line says how many completions its prompt gets") {
+  CHECK(parse(R"({"prompt":"x"})").request.sampling.n == 1);
+  CHECK(parse(R"({"prompt":"x","n":64})").request.sampling.n == 64);
+  CHECK(parse(batch(R"({"prompt":"x","n":3})")).request.sampling.n == 3);
+}
+
 TEST_CASE("a line overrides the defaults with what it says, and with nothing else") {
   SamplingParams defaults;
   defaults.max_tokens = 9;
@@ -113,7 +119,9 @@ TEST_CASE("every kind of bad line has its code") {
       {"ambiguous_prompt", R"({"prompt":"x","messages":[{"role":"user","content":"x"}]})"},
       {"ambiguous_prompt",
        R"({"prompt_token_ids":[1],"messages":[{"role":"user","content":"x"}]})"},
-      {"unsupported", R"({"prompt":"x","n":2})"},
+      {"invalid_value", R"({"prompt":"x","n":0})"},
+      {"invalid_value", R"({"prompt":"x","n":65})"},
+      {"unsupported", R"({"prompt":"x","num_return_sequences":2})"},
       {"invalid_value", R"({"prompt":"x","n":"x"})"},
       {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
       {"unsupported", R"({"prompt":"x","best_of":3})"},
@@ -227,8 +235,10 @@ TEST_CASE("a message names key, found and expected, and stays short and valid") 
         "top_p: found 1.5, expected a number above 0 and at most 1");
   CHECK(parse(R"({"prompt":"x","max_tokens":"many"})").error.message ==
         "max_tokens: found \"many\", expected an integer from 1 to 2147483647");
-  CHECK(parse(R"({"prompt":"x","n":2})").error.message ==
-        "n: found 2; this version does not support it");
+  CHECK(parse(R"({"prompt":"x","n":65})").error.message ==
+        "n: found 65, expected an integer from 1 to 64");
+  CHECK(parse(R"({"prompt":"x","beam_width":2})").error.message ==
+        "beam_width: found 2; this version does not support it");
   CHECK(parse(batch(R"({"prompt":"x","seed":[]})")).error.message ==
         "body.seed: found an empty list, expected an integer of 64 bits");
   std::string huge = "x";

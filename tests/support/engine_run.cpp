@@ -82,6 +82,7 @@ Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
                        .num_prompt_tokens = static_cast<int>(request.prompt.size())};
   for (int sample = 0; sample < request.num_samples; ++sample) {
     answer.choices.push_back(choice_alone(rig, request, sample, max_model_len));
+    answer.num_completion_tokens += std::ssize(answer.choices.back().tokens);
   }
   return answer;
 }
@@ -305,7 +306,8 @@ bool same_answer(const Completion& a, const Completion& b) {
   };
   return a.head.index == b.head.index && a.head.line == b.head.line &&
          std::ranges::equal(a.choices, b.choices, same_choice) && a.error.code == b.error.code &&
-         a.num_prompt_tokens == b.num_prompt_tokens;
+         a.num_prompt_tokens == b.num_prompt_tokens &&
+         a.num_completion_tokens == b.num_completion_tokens;
 }
 
 void check_answers(const EngineRun& run, const EngineRun& expected) {
