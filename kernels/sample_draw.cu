@@ -2,65 +2,10 @@
 // is set, it reads the logits once to gather the candidates and sorts them in shared memory. The
 // rare row with more than kSharedKeys candidates is left to a second kernel, which sorts in global
 // memory. One thread adds the sums in double: they are few, and their order decides the bits.
-#include "kernels/sample_block.cuh"
-#include "kernels/sample_sort.cuh"
+#include "kernels/sample_row.cuh"
 
 namespace pagedinfer::kernels {
 namespace {
-
-constexpr int kThresholds = 16;  // logits that are tried as the lowest one of top-p
-constexpr int kWarps = kDrawThreads / kWarp;
-
-struct Shared {
-  union {
-    uint64_t keys[kSharedKeys];
-    double prefix[kSharedKeys];  // prefix sums of blocks of weights
-    float shares[kWarps][kThresholds];
-    uint32_t histogram[256];
-  };
-  double few_prefix[kSharedKeys / kWeightBlock];
-  float weights[kDrawThreads];
-  double total;
-  int count, chosen, first_dropped;
-  uint32_t rank;
-};
-
-// The row that a thread block draws from.
-struct Row {
-  const SampleArgs& a;
-  const SampleSpace& space;
-  Shared& shared;
-  int64_t index;
-  SampleRowArgs settings;
-  const float* x;
-  float largest;
-
-  __device__ float weight(float logit) const {
-    return weight_of(logit, largest, settings.temperature);
-  }
-  __device__ bool top_k() const { return has_top_k(settings, a.vocabulary); }
-};
-
-// Replaces the block sums by their prefix sums and returns the total.
-__device__ double make_prefix_sums(double* sums, int count, Shared& shared) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    double sum = 0;
-    for (int i = 0; i < count; ++i) sums[i] = sum = add_rn(sum, sums[i]);
-    shared.total = sum;
-  }
-  __syncthreads();
-  return shared.total;
-}
-
-// Leaves the prefix sums of the whole vocabulary's weights in shared.prefix and returns the total.
-// weights_kernel() has computed the block sums.
-__device__ double sum_vocabulary(const Row& row) {
-  double* const prefix = row.shared.prefix;
-  const float* const sums = row.space.block_sums + row.index * row.space.num_blocks;
-  for (int i = threadIdx.x; i < row.space.num_blocks; i += kDrawThreads) prefix[i] = sums[i];
-  return make_prefix_sums(prefix, row.space.num_blocks, row.shared);
-}
 
 // Draws by inversion: the index of the first of `count` weights at which the running sum exceeds
 // u * total, where u is the row's random number. `prefix` holds the prefix sums of blocks.
@@ -92,50 +37,6 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
   }
   __syncthreads();
   return shared.chosen;
-}
-
-// The count-th largest of rank(i) for i < size, by radix selection. REQUIRES: 0 < count <= size.
-template <class F>
-__device__ uint32_t select_rank(int size, int count, const F& rank, Shared& shared) {
-  uint32_t found = 0, mask = 0;
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < 256; i += kDrawThreads) shared.histogram[i] = 0;
-    __syncthreads();
-    for (int i = threadIdx.x; i < size; i += kDrawThreads) {
-      const uint32_t here = rank(i);
-      if ((here & mask) == found) atomicAdd(&shared.histogram[here >> shift & 255], 1u);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      int bin = 255, left = count;
-      while (bin > 0 && static_cast<int>(shared.histogram[bin]) < left) {
-        left -= static_cast<int>(shared.histogram[bin--]);
-      }
-      shared.rank = bin;
-      shared.count = left;
-    }
-    __syncthreads();
-    found |= shared.rank << shift;
-    mask |= 255u << shift;
-    count = shared.count;
-    __syncthreads();
-  }
-  return found;
-}
-
-// A rank that at least top_k logits reach (if that many are finite), and rarely many more.
-__device__ uint32_t min_rank_for_top_k(const Row& row) {
-  const int count = row.settings.top_k;
-  uint32_t rank = 0;
-  if (count < row.space.num_groups) {
-    const float* const groups = row.space.groups + row.index * row.space.num_groups;
-    rank = select_rank(
-        row.space.num_groups, count, [&](int i) { return rank_of(groups[i]); }, row.shared);
-  } else {
-    rank = select_rank(
-        row.a.vocabulary, count, [&](int i) { return rank_of(row.x[i]); }, row.shared);
-  }
-  return rank > 0 ? rank : 1;
 }
 
 // A rank such that the weights of the logits that reach it very likely sum to `share` or more.
@@ -180,27 +81,12 @@ __device__ uint32_t min_rank_for_share(const Row& row, double share) {
 // Writes the keys of the candidates in any order, at most `room` of them, and returns how many
 // there are. Candidates are the tokens that reach min_p if that is the only filter, else the tokens
 // whose rank is at least min_rank.
-__device__ int gather(const Row& row, uint32_t min_rank, uint64_t* keys, int room) {
+__device__ int gather_candidates(const Row& row, uint32_t min_rank, uint64_t* keys, int room) {
   const bool by_weight = !row.top_k() && !(row.settings.top_p < 1.0f);
   const float min_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has weight 1
-  __syncthreads();
-  if (threadIdx.x == 0) row.shared.count = 0;
-  __syncthreads();
-  const int lane = threadIdx.x % kWarp;
-  for (int first = 0; first < row.a.vocabulary; first += kDrawThreads) {
-    const int id = first + threadIdx.x;
-    const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
-    const bool taken = is_finite(logit) &&
-                       (by_weight ? row.weight(logit) >= min_weight : rank_of(logit) >= min_rank);
-    const uint32_t votes = __ballot_sync(~0u, taken);
-    if (votes == 0) continue;
-    int at = 0;
-    if (lane == 0) at = atomicAdd(&row.shared.count, __popc(votes));
-    at = __shfl_sync(~0u, at, 0) + __popc(votes & ((1u << lane) - 1));
-    if (taken && at < room) keys[at] = key_of(logit, id);
-  }
-  __syncthreads();
-  return row.shared.count;
+  return gather(row, keys, room, [&](float logit, int) {
+    return by_weight ? row.weight(logit) >= min_weight : rank_of(logit) >= min_rank;
+  });
 }
 
 // The smallest number of leading candidates whose weights sum to top_p * total; -1 if all of them
@@ -295,11 +181,6 @@ __device__ int draw_from(const Row& row, uint64_t* keys, int count, bool is_all,
   return id_of(keys[index]);
 }
 
-__device__ void load_row(Row& row) {
-  row.settings = row.a.rows[row.index];
-  row.x = row.a.logits + row.settings.logits_row * row.a.stride;
-}
-
 __global__ void __launch_bounds__(kDrawThreads)
     draw_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
@@ -321,12 +202,12 @@ __global__ void __launch_bounds__(kDrawThreads)
     double all_weights = 0;
     uint32_t min_rank = 1;
     if (row.top_k()) {
-      min_rank = min_rank_for_top_k(row);
+      min_rank = min_rank_of_largest(row, row.settings.top_k);
     } else if (row.settings.top_p < 1.0f) {
       all_weights = sum_vocabulary(row);
       min_rank = min_rank_for_share(row, mul_rn(double{row.settings.top_p}, all_weights));
     }
-    const int count = gather(row, min_rank, shared.keys, kSharedKeys);
+    const int count = gather_candidates(row, min_rank, shared.keys, kSharedKeys);
     left = min_rank;
     if (count <= kSharedKeys) {
       sort_run(shared.keys, count, power_of_two(count), false);
@@ -356,7 +237,7 @@ __global__ void __launch_bounds__(kDrawThreads)
         !row.top_k() && row.settings.top_p < 1.0f ? sum_vocabulary(row) : 0.0;
     int token = -1;
     while (true) {
-      const int count = gather(row, min_rank, keys, a.vocabulary);
+      const int count = gather_candidates(row, min_rank, keys, a.vocabulary);
       sort_big(keys, count, shared.keys);
       token = draw_from(row, keys, count, min_rank == 1, all_weights, shared.prefix);
       if (token >= 0 || min_rank == 1) break;
