@@ -14,6 +14,7 @@ constexpr TokenId kNoToken = -1;  // is drawn where no logit is finite
 struct TokenCandidate {
   TokenId token = kNoToken;
   float log_probability = 0;
+  bool operator==(const TokenCandidate&) const = default;
 };
 
 struct TokenBias {

@@ -28,7 +28,11 @@ struct SampleRow {
   uint64_t key = 0;  // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;
   int logits_row = 0;
+  // Candidates to report beside the log probability of the drawn token, at most kMaxCandidates; -1:
+  // neither.
+  int num_log_probs = -1;
 };
+constexpr int kMaxCandidates = 256;
 
 class StepProtocol {
  public:

@@ -349,20 +349,35 @@ void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
 }
 
 StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow> unresolved) {
-  for (const SampleRow& row : unresolved) CHECK(row.logits_row < logits.rows);
-  const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
-  const std::span<TokenId> out = drawn_.next(rows.size());
-  const auto draw = [&](int i, int worker) {
-    const float* const row = logits.row<float>(rows[i].logits_row);
-    out[i] = samplers_[worker].draw({row, static_cast<size_t>(logits.cols)}, rows[i]);
-  };
-  constexpr int64_t kWorthAThread = 32768;
-  if (std::ssize(rows) * logits.cols >= 2 * kWorthAThread) {
-    pool_.parallel_for(static_cast<int>(rows.size()), draw);
-  } else {
-    const FlushDenormals guard;
-    for (int i = 0; i < std::ssize(rows); ++i) draw(i, 0);
+  for (const SampleRow& row : unresolved) {
+    CHECK(row.logits_row < logits.rows && row.num_log_probs <= kMaxCandidates);
   }
+  const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
+  const std::span<DrawnToken> out = drawn_.next(rows.size());
+  const auto logits_of = [&](const SampleRow& row) {
+    return std::span<const float>(logits.row<float>(row.logits_row), logits.cols);
+  };
+  const auto for_each_row = [&](const auto& f) {
+    constexpr int64_t kWorthAThread = 32768;
+    if (std::ssize(rows) * logits.cols >= 2 * kWorthAThread) {
+      pool_.parallel_for(static_cast<int>(rows.size()), f);
+    } else {
+      const FlushDenormals guard;
+      for (int i = 0; i < std::ssize(rows); ++i) f(i, 0);
+    }
+  };
+  for_each_row([&](int i, int worker) {
+    out[i].token = samplers_[worker].draw(logits_of(rows[i]), rows[i]);
+  });
+  const auto asks = [](const SampleRow& row) { return row.num_log_probs >= 0; };
+  if (std::ranges::none_of(rows, asks)) return drawn_.add();
+  for_each_row([&](int i, int worker) {
+    const int row = rows[i].logits_row;
+    if (!asks(rows[i]) || (i > 0 && rows[i - 1].logits_row == row)) return;
+    int end = i + 1;
+    while (end < std::ssize(rows) && rows[end].logits_row == row) ++end;
+    samplers_[worker].report(logits_of(rows[i]), rows.subspan(i, end - i), out.subspan(i, end - i));
+  });
   return drawn_.add();
 }
 

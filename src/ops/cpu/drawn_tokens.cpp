@@ -13,21 +13,21 @@ bool ends_with_placeholder(const SampleRow& row) {
 
 }  // namespace
 
-std::span<TokenId> DrawnTokens::next(size_t count) {
-  std::vector<TokenId>& tokens = tokens_[(latest_ + 1) % 2];
-  tokens.resize(count);
-  return tokens;
+std::span<DrawnToken> DrawnTokens::next(size_t count) {
+  std::vector<DrawnToken>& drawn = drawn_[(latest_ + 1) % 2];
+  drawn.assign(count, {});
+  return drawn;
 }
 
 void DrawnTokens::collect(StepProtocol::Ticket ticket, std::span<DrawnToken> out) const {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
-  const std::vector<TokenId>& tokens = tokens_[ticket % 2];
-  CHECK(tokens.size() == out.size());
-  for (size_t row = 0; row < out.size(); ++row) out[row] = {.token = tokens[row]};
+  const std::vector<DrawnToken>& drawn = drawn_[ticket % 2];
+  CHECK(drawn.size() == out.size());
+  std::ranges::copy(drawn, out.begin());
 }
 
 TokenId DrawnTokens::resolve(TokenId token) const {
-  return token >= 0 ? token : std::max(tokens_[latest_ % 2].at(-1 - token), 0);
+  return token >= 0 ? token : std::max(drawn_[latest_ % 2].at(-1 - token).token, 0);
 }
 
 std::span<const SampleRow> DrawnTokens::resolve(std::span<const SampleRow> rows) {

@@ -8,11 +8,11 @@
 
 namespace pagedinfer {
 
-// The tokens of the latest two sample(), and the values of placeholder tokens.
+// What the latest two sample() drew, and the values of placeholder tokens.
 class DrawnTokens {
  public:
-  // Room for the tokens of the next sample(); add() then makes them the latest.
-  std::span<TokenId> next(size_t count);
+  // Room for what the next sample() draws; add() then makes it the latest.
+  std::span<DrawnToken> next(size_t count);
   StepProtocol::Ticket add() { return ++latest_; }
 
   void collect(StepProtocol::Ticket ticket, std::span<DrawnToken> out) const;
@@ -25,7 +25,7 @@ class DrawnTokens {
 
  private:
   StepProtocol::Ticket latest_ = 0;
-  std::array<std::vector<TokenId>, 2> tokens_ = {};  // alternately
+  std::array<std::vector<DrawnToken>, 2> drawn_ = {};  // alternately
   std::vector<SampleRow> rows_ = {};
   std::vector<std::vector<TokenId>> generated_ = {};
 };

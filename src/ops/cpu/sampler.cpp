@@ -24,6 +24,14 @@ bool changes_logits(const SampleRow& row) {
          params.frequency_penalty != 0.0f;
 }
 
+// The token whose log probability is reported, or kNoToken.
+TokenId token_to_report(const SampleRow& row, TokenId drawn) {
+  if (drawn != kNoToken || row.allowed.empty()) return drawn;
+  const TokenId first = row.allowed.front();
+  const auto is_first = [first](TokenId id) { return id == first; };
+  return std::ranges::all_of(row.allowed, is_first) ? first : kNoToken;
+}
+
 struct InOrder {
   std::span<const float> x;
   bool operator()(TokenId a, TokenId b) const { return x[a] != x[b] ? x[a] > x[b] : a < b; }
@@ -48,6 +56,25 @@ TokenId Sampler::draw(std::span<const float> logits, const SampleRow& row) {
   }
   filter(x, largest, params);
   return ids_[draw_index(u)];
+}
+
+void Sampler::report(std::span<const float> logits, std::span<const SampleRow> rows,
+                     std::span<DrawnToken> drawn) {
+  const float largest = kernels_.largest(logits.data(), std::ssize(logits));
+  if (largest == kNone) return;
+  weights_.resize(logits.size());
+  kernels_.weights(logits.data(), largest, 1.0f, weights_.data(), std::ssize(logits));
+  const LogProbability log_probability(largest, total_weight());
+  std::vector<TokenCandidate> candidates;
+  if (rows[0].num_log_probs > 0) {
+    select_largest(logits, rows[0].num_log_probs);
+    for (const TokenId id : ids_) candidates.push_back({id, *log_probability.of(logits[id])});
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TokenId token = token_to_report(rows[i], drawn[i].token);
+    if (token != kNoToken) drawn[i].log_probability = log_probability.of(logits[token]);
+    drawn[i].candidates = candidates;
+  }
 }
 
 std::span<const float> Sampler::adjust(std::span<const float> logits, const SampleRow& row) {

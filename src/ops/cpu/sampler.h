@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/log_probability.h"
 #include "ops/step_protocol.h"
 
 namespace pagedinfer {
@@ -22,11 +23,16 @@ class Sampler {
   // Returns the drawn token; -1 if no logit is finite. REQUIRES: FlushDenormals.
   TokenId draw(std::span<const float> logits, const SampleRow& row);
 
+  // Fills in the log probabilities and candidates of tokens that were drawn from `logits`, one for
+  // each of `rows`. REQUIRES: FlushDenormals; the rows ask for them.
+  void report(std::span<const float> logits, std::span<const SampleRow> rows,
+              std::span<DrawnToken> drawn);
+
  private:
   std::span<const float> adjust(std::span<const float> logits, const SampleRow& row);
   void penalize(const SampleRow& row);
   TokenId argmax(std::span<const float> x) const;
-  // Sets ids_ to the first `count` candidates in order.
+  // Sets ids_ to the first `count` candidates in order. REQUIRES: 0 < count.
   void select_largest(std::span<const float> x, int64_t count);
   // Sets ids_ to all candidates down to some logit, in order. Their weights almost always sum to
   // `share` or more. REQUIRES: weights_ of the whole vocabulary.

@@ -1,5 +1,6 @@
-// One hash of logits for each model and compute type. It changes only if the definition of an
-// operation or a bundled model changes; the commit that does so changes the number here.
+// One hash of logits, and one of log probabilities, for each model and compute type. They change
+// only if the definition of an operation or a bundled model changes; the commit that does so
+// changes the numbers here.
 #include <doctest/doctest.h>
 
 #include "tests/support/model_runner.h"
@@ -10,13 +11,18 @@ using namespace pagedinfer;
 
 namespace {
 
-// Hashes the logits after every token of a sequence that is longer than a segment of 256 keys: a
-// prompt in two chunks, then single tokens.
-uint64_t hash_of_logits(const std::string& model, CpuIsa isa, DType compute) {
+struct Hash {  // FNV-1a over words
+  uint64_t value = 0xcbf29ce484222325;
+  void add(uint32_t word) { value = (value ^ word) * 0x100000001b3; }
+};
+
+// The logits after every token of a sequence that is longer than a segment of 256 keys: a prompt in
+// two chunks, then single tokens.
+std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute) {
   constexpr int kPrompt = 262, kDecoded = 6;
   ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2);
   runner.start(kPrompt + kDecoded);
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over the words
+  std::vector<float> logits;
   int next = 0;
   const auto advance = [&](int count) {
     std::vector<TokenId> tokens(count);
@@ -26,23 +32,60 @@ uint64_t hash_of_logits(const std::string& model, CpuIsa isa, DType compute) {
       wanted[i] = i;
     }
     for (const std::vector<float>& row : runner.run(tokens, wanted)) {
-      for (const float logit : row) hash = (hash ^ bits_of(logit)) * 0x100000001b3;
+      logits.insert(logits.end(), row.begin(), row.end());
     }
   };
   advance(100);
   advance(kPrompt - 100);
   for (int i = 0; i < kDecoded; ++i) advance(1);
-  return hash;
+  return logits;
 }
 
+uint64_t hash_of_logits(const std::vector<float>& logits) {
+  Hash hash;
+  for (const float logit : logits) hash.add(bits_of(logit));
+  return hash.value;
+}
+
+// Hashes the most likely token of each row, its log probability and the first 20 candidates.
+uint64_t hash_of_log_probs(std::vector<float> logits, CpuIsa isa, int num_threads) {
+  constexpr int kVocab = 1024;
+  const SamplingParams greedy;
+  std::vector<SampleRow> rows(logits.size() / kVocab, {.params = &greedy, .num_log_probs = 20});
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].logits_row = static_cast<int>(i);
+  std::vector<DrawnToken> drawn(rows.size());
+  const auto ops = make_cpu_ops({.isa = isa, .num_threads = num_threads});
+  ops->collect(ops->sample(view(logits, std::ssize(rows), kVocab), rows), drawn);
+  Hash hash;
+  for (const DrawnToken& row : drawn) {
+    hash.add(static_cast<uint32_t>(row.token));
+    hash.add(bits_of(row.log_probability.value()));
+    REQUIRE(row.candidates.size() == 20);
+    for (const TokenCandidate& candidate : row.candidates) {
+      hash.add(static_cast<uint32_t>(candidate.token));
+      hash.add(bits_of(candidate.log_probability));
+    }
+  }
+  return hash.value;
+}
+
+struct Hashes {
+  uint64_t logits, log_probs;
+};
 struct Committed {
   const char* model;
-  uint64_t float32, bfloat16;
+  Hashes float32, bfloat16;
 };
 constexpr Committed kCommitted[] = {
-    {"story-llama", 10753741797400798459u, 765877138048836278u},
-    {"story-qwen3", 5771660795247334748u, 4376218965443474527u},
-    {"story-gemma3", 2677514299680069207u, 11672766447340372614u},
+    {"story-llama",
+     {10753741797400798459u, 15355271017959064094u},
+     {765877138048836278u, 14977021444315599699u}},
+    {"story-qwen3",
+     {5771660795247334748u, 614707839582442838u},
+     {4376218965443474527u, 5338450255558681261u}},
+    {"story-gemma3",
+     {2677514299680069207u, 9086941815519437963u},
+     {11672766447340372614u, 1913413865768831289u}},
 };
 
 }  // namespace
@@ -51,9 +94,15 @@ TEST_CASE("the bundled models' logits have the committed bits on every instructi
   MESSAGE("instruction sets: " << isa_names());
   for (const auto& [model, float32, bfloat16] : kCommitted) {
     for (const CpuIsa isa : available_isas()) {
-      INFO(model << " on " << name_of(isa));
-      CHECK(hash_of_logits(model, isa, DType::kF32) == float32);
-      CHECK(hash_of_logits(model, isa, DType::kBF16) == bfloat16);
+      for (const DType type : {DType::kF32, DType::kBF16}) {
+        INFO(model << " on " << name_of(isa) << " in " << name_of(type));
+        const Hashes& committed = type == DType::kF32 ? float32 : bfloat16;
+        const std::vector<float> logits = logits_of(model, isa, type);
+        CHECK(hash_of_logits(logits) == committed.logits);
+        for (const int threads : {1, 2, 5}) {
+          CHECK(hash_of_log_probs(logits, isa, threads) == committed.log_probs);
+        }
+      }
     }
   }
 }
