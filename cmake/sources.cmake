@@ -138,6 +138,7 @@ set(pagedinfer_core_sources
   src/engine/validate.cpp
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp
+  src/ops/cuda/drawn_arrays.cpp
   src/ops/cuda/sample_arrays.cpp
   src/ops/cuda/step_arrays.cpp
   kernels/attention_plan.cpp
@@ -174,6 +175,7 @@ set(pagedinfer_kernel_sources
   kernels/rope.cu
   kernels/sample.cu
   kernels/sample_draw.cu
+  kernels/sample_report.cu
 )
 
 # The command line.

@@ -1,6 +1,7 @@
 // Sampling, first part: three kernels that read every logit once and are bound by it. They adjust
 // the logits in place, find the largest logit of each group and chunk, and sum the weights of each
-// block for rows that need the weights of the whole vocabulary.
+// block for rows that need the weights of the whole vocabulary. For rows with a report the last two
+// run before the first as well, on the raw logits.
 #include "kernels/common.cuh"
 #include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
@@ -32,12 +33,25 @@ __device__ void for_each_count(uint32_t (&counters)[kWindow], int vocabulary, co
   }
 }
 
+// Keeps the raw logits of all tokens that a row lists and may be drawn.
+__device__ void keep_listed(const SampleArgs& a, const SampleRowArgs& row, const float* x) {
+  const auto keep = [&](const TokenRange& range) {
+    for (int i = threadIdx.x; i < range.count; i += kAdjustThreads) {
+      const int place = range.begin + i;
+      a.report.listed[place] = x[resolved_token(a.tokens[place], a.drawn)];
+    }
+  };
+  keep(row.bias), keep(row.allowed), keep(row.prompt), keep(row.generated);
+  __syncthreads();
+}
+
 // Bias, allowed tokens, banned tokens and penalties, in this order. One thread block per row.
 __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
   __shared__ uint32_t counters[kWindow];
   const SampleRowArgs row = a.rows[blockIdx.x];
   if (!row.adjusts) return;
   float* const x = a.logits + row.logits_row * a.stride;
+  if (a.report.rows != nullptr && has_raw_row(row)) keep_listed(a, row, x);
 
   for (int i = threadIdx.x; i < row.bias.count; i += kAdjustThreads) {
     const int place = row.bias.begin + i;
@@ -79,11 +93,14 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
   });
 }
 
-// The largest logit of each group and of each chunk. A warp takes one group after another.
+// The largest logit of each group and of each chunk. A warp takes one group after another. kRaw:
+// before the logits are adjusted, for rows with a report.
+template <bool kRaw>
 __global__ void __launch_bounds__(kThreads)
     largest_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Largest of_warp[kThreads / kWarp];
   const int64_t row = blockIdx.x;
+  if (kRaw && !has_raw_row(a.rows[row])) return;
   const float* const x = a.logits + a.rows[row].logits_row * a.stride;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   constexpr int kGroups = kChunk / kGroup / (kThreads / kWarp);  // of a warp
@@ -121,14 +138,15 @@ __global__ void __launch_bounds__(kThreads)
   space.chunks[row * space.num_chunks + blockIdx.y] = best;
 }
 
-// The sum of each block of weights, by sixteen threads.
+// The sum of each block of weights, by sixteen threads. kRaw: as above, at temperature 1.
+template <bool kRaw>
 __global__ void __launch_bounds__(kThreads)
     weights_kernel(const SampleArgs a, const SampleSpace space) {
   static_assert(kThreads / kSumLanes * kWeightBlock == kChunk);
   const int64_t row = blockIdx.x;
   const SampleRowArgs& settings = a.rows[row];
-  if (!needs_all_weights(settings, a.vocabulary)) return;
-  const float temperature = settings.temperature;
+  if (kRaw ? !has_raw_row(settings) : !needs_all_weights(settings, a.vocabulary)) return;
+  const float temperature = kRaw ? 1.0f : settings.temperature;
   const float* const x = a.logits + settings.logits_row * a.stride;
   const float largest = largest_of_row(space, row).value;
   const int first = blockIdx.y * kChunk + threadIdx.x / kSumLanes * kWeightBlock;
@@ -169,13 +187,20 @@ void launch_sample(const SampleArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0) return;
   SampleSpace space;
   lay_out(args.num_rows, args.vocabulary, args.workspace, space);
+  const dim3 grid(args.num_rows, space.num_chunks);  // only x goes beyond 65,535
+  const bool reports = args.report.rows != nullptr;
+  if (reports) {
+    launch_kernel(largest_kernel<true>, grid, kThreads, 0, stream, args, space);
+    launch_kernel(weights_kernel<true>, grid, kThreads, 0, stream, args, space);
+    launch_raw_rows(args, space, stream);
+  }
   if (args.any_adjusted) {
     launch_kernel(adjust_kernel, args.num_rows, kAdjustThreads, 0, stream, args);
   }
-  const dim3 grid(args.num_rows, space.num_chunks);  // only x goes beyond 65,535
-  launch_kernel(largest_kernel, grid, kThreads, 0, stream, args, space);
-  if (args.any_drawn) launch_kernel(weights_kernel, grid, kThreads, 0, stream, args, space);
+  launch_kernel(largest_kernel<false>, grid, kThreads, 0, stream, args, space);
+  if (args.any_drawn) launch_kernel(weights_kernel<false>, grid, kThreads, 0, stream, args, space);
   launch_draw(args, space, stream);
+  if (reports) launch_raw_drawn(args, stream);
 }
 
 }  // namespace pagedinfer::kernels

@@ -2,7 +2,8 @@
 // banned tokens, penalties, temperature, top-k, top-p, min-p, then one draw by inversion. Equal
 // logits give the same token as on the CPU: candidates are ordered by logit (descending) and id;
 // weights are exact_exp(), summed in blocks of 256 (16 interleaved sums and a tree); block sums are
-// added in ascending order in double.
+// added in ascending order in double. Rows may also ask for what their tokens' log probabilities
+// are computed from.
 #pragma once
 
 #include "kernels/types.h"
@@ -27,7 +28,31 @@ struct SampleRowArgs {
   TokenRange allowed;  // empty: all tokens
   TokenRange banned;
   TokenRange prompt, generated;  // may be left empty without penalties
+  // Read if SampleArgs::report is filled in.
+  int32_t first_row;       // the first of the rows that draw from this row of logits
+  int32_t num_candidates;  // to report, at most kMaxReported; -1: no report. Of first_row only
+  int32_t candidates;      // where they go in SampleReport::candidates
 };
+
+// What log probabilities are computed from. A *raw* logit is one before any adjustment.
+struct RawLogit {
+  int32_t id;
+  float logit;
+};
+struct RawRow {
+  double sum;              // of exp(logit - largest), added as the weights of a draw
+  float largest;           // -infinity: no logit is finite
+  int32_t num_candidates;  // less than asked for if fewer logits are finite
+};
+struct SampleReport {
+  RawRow* rows = nullptr;          // (num_rows), for rows that ask for candidates, be it for 0
+  RawLogit* candidates = nullptr;  // those of a row are ordered as for a draw
+  // (num_rows) Raw logit of the drawn token or, if none can be drawn and only one is allowed, of
+  // the allowed one; NaN if there is no such token.
+  float* drawn = nullptr;
+  float* listed = nullptr;  // parallel to SampleArgs::tokens: working memory
+};
+constexpr int kMaxReported = 4096;
 
 struct SampleArgs {
   // (largest logits_row + 1, vocabulary); adjusted in place. REQUIRES: of the rows that draw from
@@ -40,11 +65,12 @@ struct SampleArgs {
   const int32_t* drawn;       // values of the placeholder tokens in `generated` (drawn_tokens.h)
   const float* biases;        // parallel to `tokens`; read for bias ranges only
   // Whether any row has ...; false saves a launch, true is always correct.
-  bool any_adjusted;  // a bias, allowed or banned tokens, or penalties
-  bool any_drawn;     // a temperature: not all are greedy
-  bool any_filtered;  // top-k, top-p or min-p
-  int32_t* out;       // (num_rows): the token, or -1 where no logit is finite
-  void* workspace;    // sample_workspace_bytes(), 16-byte aligned
+  bool any_adjusted;         // a bias, allowed or banned tokens, or penalties
+  bool any_drawn;            // a temperature: not all are greedy
+  bool any_filtered;         // top-k, top-p or min-p
+  SampleReport report = {};  // all null: no row asks for one
+  int32_t* out;              // (num_rows): the token, or -1 where no logit is finite
+  void* workspace;           // sample_workspace_bytes(), 16-byte aligned
 };
 
 // Bytes of SampleArgs::workspace.

@@ -18,7 +18,7 @@ struct Largest {
 struct SampleSpace {
   Largest* chunks;    // (num_rows, num_chunks)
   float* groups;      // (num_rows, num_groups)
-  float* block_sums;  // (num_rows, num_blocks) sums of weights, if needs_all_weights()
+  float* block_sums;  // (num_rows, num_blocks) sums of weights, if needed
   // (num_rows) The lowest rank of the candidates of a row that draw_kernel() has left to
   // draw_big_kernel(); 0: the row is drawn.
   uint32_t* min_ranks;
@@ -28,5 +28,11 @@ struct SampleSpace {
 
 // The second part: sorts the candidates and draws.
 void launch_draw(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream);
+
+// The third part. Before the logits are adjusted: SampleReport::rows and candidates, from the
+// arrays of `space` for raw logits and temperature 1.
+void launch_raw_rows(const SampleArgs& args, const SampleSpace& space, cudaStream_t stream);
+// After the draw: SampleReport::drawn.
+void launch_raw_drawn(const SampleArgs& args, cudaStream_t stream);
 
 }  // namespace pagedinfer::kernels

@@ -27,6 +27,8 @@ KERNEL_HD inline bool needs_all_weights(const SampleRowArgs& row, int vocabulary
          (row.top_p < 1.0f || !(row.min_p > 0.0f));
 }
 
+KERNEL_HD inline bool has_raw_row(const SampleRowArgs& row) { return row.num_candidates >= 0; }
+
 // A token's logit after the penalties. `generated` is the number of its occurrences in the
 // completion. Repetition: Keskar et al. 2019; presence and frequency: as in OpenAI's API.
 KERNEL_HD inline float penalized(float x, const SampleRowArgs& row, bool in_prompt, int generated) {

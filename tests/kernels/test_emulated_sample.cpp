@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <set>
 
 #include "kernels/sample.h"
 #include "ops/cpu/sampler.h"
@@ -28,7 +29,9 @@ struct SampledRow {
     if (!random.below(4)) params.frequency_penalty = random.normal();
     if (!random.below(3)) fill(banned);
     if (!random.below(4)) {
-      for (int i = random.below(40); i >= 0; --i) allowed.push_back(random.below(vocabulary));
+      std::set<TokenId> ids;
+      for (int i = random.below(40); i >= 0; --i) ids.insert(random.below(vocabulary));
+      allowed.assign(ids.begin(), ids.end());
     }
     fill(prompt), fill(generated);
     params.logit_bias = random_biases(random, 4, vocabulary);
@@ -85,6 +88,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     const int vocabulary = random.below(5) ? 1 + random.below(9000) : 5000 + random.below(60000);
     const int num_rows = 1 + random.below(4);
     GuardedMatrix<float> logits(random, num_rows, vocabulary, random.below(2));
+    const bool ties = random.below(4) == 0;
     logits.fill(random, random.below(3) ? 4 : 0.3f);
     const auto special = std::array{0.0f, -0.0f, 2.0f, -INFINITY, NAN, INFINITY};
     std::vector<std::vector<float>> before(num_rows);
@@ -92,6 +96,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
       const bool none = random.below(20) == 0;
       for (int i = 0; i < vocabulary; ++i) {
         if (none) logits.at(r, i) = -INFINITY;
+        if (ties) logits.at(r, i) = std::round(logits(r, i));
         if (random.below(30) == 0 && !none) logits.at(r, i) = special[random.below(6)];
         before[r].push_back(logits(r, i));
       }
@@ -102,6 +107,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     std::vector<int32_t> drawn(3);  // by the step before
     for (int32_t& id : drawn) id = random.below(4) ? random.below(vocabulary) : -1;
     std::vector<float> biases;
+    int num_candidates = 0;
     for (int r = 0; r < num_rows; ++r) {
       rows.push_back(std::make_unique<SampledRow>(random, vocabulary));
       std::vector<TokenId>& generated = rows.back()->generated;
@@ -111,34 +117,60 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
       rows.back()->row.generated = generated;
       args.back().logits_row = r;
       args.back().adjusts = 1;
+      args.back().first_row = static_cast<int>(args.size()) - 1;
+      args.back().num_candidates = std::array{-1, 0, 1, 20, 256}[random.below(5)];
+      args.back().candidates = num_candidates;
+      num_candidates += std::max(args.back().num_candidates, 0);
       for (int samples = random.below(3); samples > 0; --samples) {
         args.push_back(args.back());
         args.back().adjusts = 0;
+        args.back().num_candidates = -1;
         ++args.back().sample;
       }
     }
     std::vector<int32_t> out(args.size(), -7);
     NanBytes workspace(sample_workspace_bytes(std::ssize(args), vocabulary));
-    launch_sample({.logits = static_cast<float*>(logits.matrix().data),
-                   .stride = logits.matrix().stride,
-                   .num_rows = static_cast<int>(args.size()),
-                   .vocabulary = vocabulary,
-                   .rows = args.data(),
-                   .tokens = tokens.data(),
-                   .drawn = drawn.data(),
-                   .biases = biases.data(),
-                   .any_adjusted = true,
-                   .any_drawn = true,
-                   .any_filtered = true,
-                   .out = out.data(),
-                   .workspace = workspace.as<void>()},
-                  nullptr);
+    std::vector<RawRow> raw_rows(args.size());
+    std::vector<RawLogit> candidates(static_cast<size_t>(num_candidates));
+    std::vector<float> drawn_logits(args.size()), listed(tokens.size());
+    launch_sample(
+        {.logits = static_cast<float*>(logits.matrix().data),
+         .stride = logits.matrix().stride,
+         .num_rows = static_cast<int>(args.size()),
+         .vocabulary = vocabulary,
+         .rows = args.data(),
+         .tokens = tokens.data(),
+         .drawn = drawn.data(),
+         .biases = biases.data(),
+         .any_adjusted = true,
+         .any_drawn = true,
+         .any_filtered = true,
+         .report = {raw_rows.data(), candidates.data(), drawn_logits.data(), listed.data()},
+         .out = out.data(),
+         .workspace = workspace.as<void>()},
+        nullptr);
     CHECK(logits.guards_are_whole());
     for (size_t i = 0; i < args.size(); ++i) {
       CAPTURE(vocabulary);
       SampleRow row = rows[args[i].logits_row]->row;
       row.sample = args[i].sample;
-      REQUIRE(out[i] == sampler.draw(before[args[i].logits_row], row));
+      const std::vector<float>& raw = before[args[i].logits_row];
+      REQUIRE(out[i] == sampler.draw(raw, row));
+      const auto first = static_cast<size_t>(args[i].first_row);
+      row.num_log_probs = args[first].num_candidates;
+      if (row.num_log_probs < 0) continue;
+      DrawnToken expected = {.token = out[i]};
+      sampler.report(raw, {&row, 1}, {&expected, 1});
+      const RawRow& found = raw_rows[first];
+      LogProbability log_probability;
+      if (found.largest != -INFINITY) log_probability = {found.largest, found.sum};
+      DrawnToken reported = {.token = out[i],
+                             .log_probability = log_probability.of(drawn_logits[i])};
+      for (int c = 0; c < found.num_candidates; ++c) {
+        const auto& [id, logit] = candidates[static_cast<size_t>(args[first].candidates + c)];
+        reported.candidates.push_back({id, log_probability.of(logit).value()});
+      }
+      REQUIRE(reported == expected);
     }
   }
 }

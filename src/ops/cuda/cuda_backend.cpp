@@ -156,7 +156,7 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   fixed_.sample_arrays = take(steps_, fixed_.sample_bytes, kAligned, "sampling");
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
-    drawn.tokens = reinterpret_cast<int32_t*>(take(steps_, size, kAligned, "sampling"));
+    drawn.block = take(steps_, size, kAligned, "sampling");
     drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
     drawn.is_copied = make_event();
   }
@@ -247,8 +247,8 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const auto is_placeholder = [](TokenId token) { return token < 0; };
   if (std::ranges::any_of(batch.tokens, is_placeholder)) {
     const Drawn& drawn = fixed_.drawn[latest_ % 2];
-    CHECK(-1 - *std::ranges::min_element(batch.tokens) < static_cast<int64_t>(drawn.count));
-    kernels::launch_resolve_tokens({packed + at.tokens.first, drawn.tokens, at.tokens.count},
+    CHECK(-1 - *std::ranges::min_element(batch.tokens) < std::ssize(drawn.arrays));
+    kernels::launch_resolve_tokens({packed + at.tokens.first, drawn.tokens(), at.tokens.count},
                                    stream_.get());
     check_cuda(cudaGetLastError(), "a step");
   }
@@ -308,6 +308,13 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   CHECK(logits.dtype == DType::kF32);
   const Drawn& before = fixed_.drawn[latest_ % 2];
   Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
+  const DrawnLayout out(bounds_.sequences);
+  DrawnArrays arrays;
+  arrays.set(rows);
+  const auto array_at = [&]<class T>(T*& to, int64_t offset, size_t first) {
+    to = reinterpret_cast<T*>(drawn.block + offset) + first;
+  };
+  size_t num_candidates = 0;  // of the launches before
   char* const workspace =
       take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
@@ -326,32 +333,38 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
     place(args.rows, 0);
     place(args.biases, at.biases);
     place(args.tokens, at.tokens);
-    args.drawn = before.tokens;
+    args.drawn = before.tokens();
     args.any_adjusted = sample_arrays_.any_adjusted;
     args.any_drawn = sample_arrays_.any_drawn;
     args.any_filtered = sample_arrays_.any_filtered;
-    args.out = drawn.tokens + first;
+    args.out = drawn.tokens() + first;
+    if (sample_arrays_.any_report) {
+      array_at(args.report.drawn, out.logits, first);
+      array_at(args.report.rows, out.rows, first);
+      array_at(args.report.candidates, out.candidates, num_candidates);
+      args.report.listed = reinterpret_cast<float*>(fixed_.sample_arrays + at.bytes);
+    }
     args.workspace = workspace;
     kernels::launch_sample(args, stream_.get());
     check_cuda(cudaGetLastError(), "sampling");
     first += count;
+    num_candidates += sample_arrays_.num_candidates;
   }
-  check_cuda(cudaMemcpyAsync(drawn.on_host.get(), drawn.tokens, rows.size() * sizeof(TokenId),
-                             cudaMemcpyDeviceToHost, stream_.get()),
-             "sampling");
+  check_cuda(
+      cudaMemcpyAsync(drawn.on_host.get(), drawn.block, static_cast<size_t>(arrays.bytes(out)),
+                      cudaMemcpyDeviceToHost, stream_.get()),
+      "sampling");
   check_cuda(cudaEventRecord(drawn.is_copied.get(), stream_.get()), "sampling");
-  drawn.count = rows.size();
+  drawn.arrays = std::move(arrays);
   return ++latest_;
 }
 
 void CudaBackend::collect(Ticket ticket, std::span<DrawnToken> out) {
   CHECK(ticket > 0 && ticket > latest_ - 2 && ticket <= latest_);
   const Drawn& drawn = fixed_.drawn[ticket % 2];
-  CHECK(drawn.count == out.size());
   // Does not wait for the stream, in which the next step follows.
   check_cuda(cudaEventSynchronize(drawn.is_copied.get()), "a step");
-  const auto* const tokens = reinterpret_cast<const TokenId*>(drawn.on_host.get());
-  for (size_t row = 0; row < out.size(); ++row) out[row] = {.token = tokens[row]};
+  drawn.arrays.read(DrawnLayout(bounds_.sequences), drawn.on_host.get(), out);
 }
 
 void CudaBackend::read(Tensor from, void* to) {

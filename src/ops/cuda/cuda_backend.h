@@ -8,6 +8,7 @@
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/device_arena.h"
+#include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/graph_capture.h"
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
@@ -78,12 +79,14 @@ class CudaBackend final : public CudaOps {
   void write(const void* from, Tensor to) override;
 
  private:
-  // The tokens that a sample() drew.
+  // What a sample() drew.
   struct Drawn {
-    int32_t* tokens = nullptr;  // (sequences)
+    char* block = nullptr;  // DrawnLayout
     PinnedBytes on_host = {};
-    CudaEvent is_copied = {};  // they are on the host
-    size_t count = 0;
+    CudaEvent is_copied = {};  // it is on the host
+    DrawnArrays arrays = {};
+
+    int32_t* tokens() const { return reinterpret_cast<int32_t*>(block); }
   };
   // One piece of the device's memory.
   struct Piece {

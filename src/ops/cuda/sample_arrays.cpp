@@ -29,13 +29,20 @@ std::vector<int32_t> distinct(std::span<const TokenId> ids, int64_t vocab) {
   return result;
 }
 
+// How many rows at the beginning draw from the same row of logits.
+int64_t num_alike(std::span<const SampleRow> rows) {
+  const auto differs = [&](const SampleRow& row) { return row.logits_row != rows[0].logits_row; };
+  return std::ranges::find_if(rows, differs) - rows.begin();
+}
+
 }  // namespace
 
 void SampleArrays::clear() {
   rows.clear();
   biases.clear();
   tokens.clear();
-  any_adjusted = any_drawn = any_filtered = false;
+  any_adjusted = any_drawn = any_filtered = any_report = false;
+  num_candidates = 0;
 }
 
 size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, int64_t vocab,
@@ -44,6 +51,7 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
   // The allowed, banned, prompt and generated tokens of all rows. They follow the biased tokens.
   std::vector<int32_t> others;
   size_t taken = 0;
+  int32_t first_row = 0;  // of the rows that draw from the same row of logits
   for (; num_before + taken < from.size(); ++taken) {
     const size_t index = num_before + taken;
     const SampleRow& row = from[index];
@@ -66,9 +74,15 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     const int64_t num_biases = count(biases) + count(added);
     const int64_t num_others =
         count(others) + count(allowed) + count(banned) + count(prompt) + count(generated);
-    const int64_t needed = rounded((count(rows) + 1) * int64_t{sizeof(kernels::SampleRowArgs)}) +
-                           rounded(num_biases * 4) + rounded((num_biases + num_others) * 4);
-    if (taken > 0 && needed > bytes) break;
+    const bool reports = row.num_log_probs >= 0;
+    if (is_first) {
+      const int64_t num_rows = count(rows) + num_alike(from.subspan(index));
+      const int64_t needed =
+          rounded(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) + rounded(num_biases * 4) +
+          (any_report || reports ? 2 : 1) * rounded((num_biases + num_others) * 4);
+      if (taken > 0 && needed > bytes) break;
+      first_row = static_cast<int32_t>(taken);
+    }
 
     const auto range = [](int64_t begin, int64_t size) {
       return kernels::TokenRange{static_cast<int32_t>(begin), static_cast<int32_t>(size)};
@@ -104,6 +118,11 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     any_drawn |= drawn;
     any_filtered |= drawn && ((params.top_k > 0 && params.top_k < vocab) || params.top_p < 1.0f ||
                               params.min_p > 0.0f);
+    args.first_row = first_row;
+    args.candidates = num_candidates;
+    args.num_candidates = is_first ? row.num_log_probs : -1;
+    any_report |= reports;
+    num_candidates += std::max(args.num_candidates, 0);
     args.adjusts = !added.empty() || !allowed.empty() || !banned.empty() || penalizes;
     any_adjusted |= args.adjusts != 0;
     rows.push_back(args);
@@ -123,7 +142,9 @@ SampleArrays::Layout SampleArrays::layout() const {
   Layout layout;
   layout.biases = rounded(static_cast<int64_t>(rows.size() * sizeof(rows[0])));
   layout.tokens = layout.biases + rounded(static_cast<int64_t>(biases.size()) * 4);
-  layout.bytes = layout.tokens + rounded(static_cast<int64_t>(tokens.size()) * 4);
+  const int64_t token_bytes = rounded(static_cast<int64_t>(tokens.size()) * 4);
+  layout.bytes = layout.tokens + token_bytes;
+  layout.bytes_with_listed = layout.bytes + (any_report ? token_bytes : 0);
   return layout;
 }
 
@@ -137,10 +158,10 @@ void SampleArrays::pack(char* to) const {
   copy(at.tokens, tokens);
 }
 
-int64_t max_row_bytes(int64_t vocab, int64_t context) {
+int64_t max_sample_bytes(int64_t vocab, int64_t context, int64_t num_rows) {
   // Every token biased, allowed and banned, and the tokens of the longest sequence.
-  return rounded(sizeof(kernels::SampleRowArgs)) + rounded(4 * vocab) +
-         rounded(4 * (3 * vocab + context)) + kGranule;
+  return rounded(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) + rounded(4 * vocab) +
+         2 * rounded(4 * (3 * vocab + context));
 }
 
 }  // namespace pagedinfer

@@ -10,28 +10,32 @@
 namespace pagedinfer {
 
 // The settings of sampled rows as arrays for the device. They hold only what the settings of a row
-// use: a request without penalties leaves out its tokens. Of the rows that
-// draw from one row of logits the first adjusts it for all.
+// use: a request without penalties leaves out its tokens. Of the rows that draw from one row of
+// logits the first adjusts it for all, and reports its candidates.
 struct SampleArrays {
   std::vector<kernels::SampleRowArgs> rows = {};
   std::vector<float> biases = {};  // of the first tokens, one each
   std::vector<int32_t> tokens = {};
-  bool any_adjusted = false, any_drawn = false, any_filtered = false;
+  bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
+  int32_t num_candidates = 0;  // that all rows ask for
 
   void clear();
   // Replaces the contents by as many of the rows behind the first `num_before` as fit into `bytes`,
-  // at least one; returns how many. REQUIRES: bytes >= max_row_bytes().
+  // and returns how many. Those that draw from one row of logits stay together. REQUIRES: bytes >=
+  // max_sample_bytes() for the number of rows.
   size_t fill(std::span<const SampleRow> from, size_t num_before, int64_t vocab, int64_t bytes);
 
-  // The layout of one block of memory: rows, biases, tokens, each at a multiple of 16 bytes.
+  // The layout of one block of memory: rows, biases, tokens, each at a multiple of 16 bytes. Behind
+  // these `bytes`, which pack() writes, is room for SampleReport::listed, if there is a report.
   struct Layout {
     int64_t biases = 0, tokens = 0, bytes = 0;
+    int64_t bytes_with_listed = 0;
   };
   Layout layout() const;
   void pack(char* to) const;
 };
 
-// The maximum size of one row, in bytes.
-int64_t max_row_bytes(int64_t vocab, int64_t context);
+// The maximum size, in bytes, of rows that draw from one row of logits.
+int64_t max_sample_bytes(int64_t vocab, int64_t context, int64_t num_rows);
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 #include "kernels/attention.h"
 #include "kernels/sample.h"
 #include "ops/cuda/device_arena.h"
+#include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/product_key.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/step_arrays.h"
@@ -17,9 +18,9 @@ constexpr int64_t kSlack = int64_t{2} << 20;
 
 StepMemory::StepMemory(const StepBounds& bounds)
     : products(kProductWorkspaceBytes),
-      sample_lists(kSampleListBytes + max_row_bytes(bounds.vocab, bounds.context) +
-                   bounds.sequences * int64_t{sizeof(kernels::SampleRowArgs)}),
-      drawn(2 * align_up(bounds.sequences * int64_t{sizeof(TokenId)}, DeviceArena::kStepAlignment)),
+      sample_lists(kSampleListBytes +
+                   max_sample_bytes(bounds.vocab, bounds.context, bounds.sequences)),
+      drawn(2 * align_up(DrawnLayout(bounds.sequences).bytes, DeviceArena::kStepAlignment)),
       copies(3 * kCopiesAtOnce * int64_t{sizeof(int32_t)}),
       arrays(max_packed(bounds) * int64_t{sizeof(int32_t)}),
       attention(kernels::attention_workspace_bytes(max_attention_states(bounds), bounds.kv_heads,

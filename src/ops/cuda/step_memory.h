@@ -16,7 +16,7 @@ struct StepMemory {
   int64_t products = 0;  // workspace of the products
   int64_t sample_lists =
       0;  // settings of sampled rows; if they do not fit, rows are sampled in several launches
-  int64_t drawn = 0;      // tokens of two steps
+  int64_t drawn = 0;      // tokens of two steps and what is reported of them
   int64_t copies = 0;     // what copy_kv() copies at once
   int64_t arrays = 0;     // the batch
   int64_t attention = 0;  // states

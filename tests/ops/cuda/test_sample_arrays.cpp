@@ -13,7 +13,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
   Random random{75};
   for (int run = 0; run < 300; ++run) {
     const int vocab = random.between(2, 90), context = random.between(1, 120);
-    const int64_t bytes = max_row_bytes(vocab, context) + random.below(3000);
+    const int64_t bytes = max_sample_bytes(vocab, context, 3) + random.below(3000);
     const int count = random.between(1, 30);
     std::vector<SamplingParams> params(static_cast<size_t>(count));
     std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
@@ -42,7 +42,8 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
                        .banned = banned[i],
                        .key = random.bits(),
                        .position = static_cast<uint32_t>(random.below(1000)),
-                       .logits_row = static_cast<int>(i)};
+                       .logits_row = static_cast<int>(i),
+                       .num_log_probs = random.below(2) ? random.between(0, 9) : -1};
       for (int samples = random.between(1, 3); samples > 0; --samples, ++row.sample) {
         rows.push_back(row);
       }
@@ -52,13 +53,14 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       const size_t taken = arrays.fill(rows, first, vocab, bytes);
       REQUIRE(taken > 0);
       const SampleArrays::Layout at = arrays.layout();
-      REQUIRE(at.bytes <= bytes);
+      REQUIRE(at.bytes_with_listed <= bytes);
       std::vector<char> packed(static_cast<size_t>(at.bytes));
       arrays.pack(packed.data());
       const auto* args = reinterpret_cast<const kernels::SampleRowArgs*>(packed.data());
       const auto* biases = reinterpret_cast<const float*>(packed.data() + at.biases);
       const auto* tokens = reinterpret_cast<const int32_t*>(packed.data() + at.tokens);
-      bool any_adjusted = false, any_drawn = false, any_filtered = false;
+      bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
+      int num_candidates = 0;
       for (size_t i = 0; i < taken; ++i) {
         const SampleRow& row = rows[first + i];
         const SamplingParams& p = *row.params;
@@ -68,6 +70,11 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
         CHECK(args[i].logits_row == row.logits_row);
         const auto listed = static_cast<size_t>(row.logits_row);
         const bool is_first = row.sample == 0;  // of its row of logits
+        CHECK(args[i].first_row == static_cast<int>(i - row.sample));
+        CHECK(args[i].num_candidates == (is_first ? row.num_log_probs : -1));
+        CHECK(args[i].candidates == num_candidates);
+        if (is_first) num_candidates += std::max(row.num_log_probs, 0);
+        any_report |= row.num_log_probs >= 0;
         CHECK(args[i].temperature == p.temperature);
         CHECK(args[i].top_k == p.top_k);
         std::map<int, float> wanted, found;
@@ -101,6 +108,10 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       CHECK(arrays.any_adjusted == any_adjusted);
       CHECK(arrays.any_drawn == any_drawn);
       CHECK(arrays.any_filtered == any_filtered);
+      CHECK(arrays.any_report == any_report);
+      CHECK(arrays.num_candidates == num_candidates);
+      const int64_t num_listed = std::ssize(arrays.tokens);
+      CHECK(at.bytes_with_listed - at.bytes >= (any_report ? 4 * num_listed : 0));
       first += taken;
     }
   }

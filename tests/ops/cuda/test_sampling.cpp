@@ -1,8 +1,26 @@
-// Sampling on a GPU: from the same logits it draws the CPU's tokens.
+// Sampling on a GPU: from the same logits it draws the CPU's tokens, with their log probabilities.
 #include "tests/support/cuda_support.h"
 #include "tests/support/ops_support.h"
 
 namespace pagedinfer {
+namespace {
+
+std::vector<DrawnToken> sample(StepProtocol& steps, Tensor logits,
+                               const std::vector<SampleRow>& rows) {
+  std::vector<DrawnToken> drawn(rows.size());
+  steps.collect(steps.sample(logits, rows), drawn);
+  return drawn;
+}
+
+std::vector<DrawnToken> sample_on(CudaOps& gpu, const std::vector<float>& logits, int vocab,
+                                  const std::vector<SampleRow>& rows) {
+  gpu.stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
+  const Tensor copy = gpu.scratch(DType::kF32, std::ssize(logits) / vocab, vocab);
+  gpu.write(logits.data(), copy);
+  return sample(gpu, copy, rows);
+}
+
+}  // namespace
 
 TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
   if (skips_without_gpu()) return;
@@ -39,6 +57,7 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
         for (TokenId& id : list) id = random.below(vocab);
         return list;
       };
+      constexpr int kNumbers[] = {0, 1, 20, 256};
       std::vector<SampleRow> rows;
       for (size_t i = 0; i < params.size(); ++i) {
         SamplingParams& p = params[i];
@@ -62,31 +81,51 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
                          .banned = banned[i],
                          .key = random.bits(),
                          .position = static_cast<uint32_t>(random.below(5000)),
-                         .logits_row = static_cast<int>(i)};
+                         .logits_row = static_cast<int>(i),
+                         .num_log_probs = random.below(2) ? kNumbers[random.below(4)] : -1};
         for (const uint32_t num_samples = 1 + random.below(3); row.sample < num_samples;
              ++row.sample) {
           rows.push_back(row);
         }
       }
-      std::vector<float> copy = logits;
-      gpu->stage({.query_starts = {0}, .max_blocks = 1, .block_size = 1});
-      const Tensor on_gpu = gpu->scratch(DType::kF32, count, vocab);
-      gpu->write(logits.data(), on_gpu);
-      const std::vector<TokenId> expected =
-          collect_tokens(*cpu, cpu->sample(view(copy, count, vocab), rows), rows.size());
-      const std::vector<TokenId> found =
-          collect_tokens(*gpu, gpu->sample(on_gpu, rows), rows.size());
+      const std::vector<DrawnToken> expected = sample(*cpu, view(logits, count, vocab), rows);
+      const std::vector<DrawnToken> found = sample_on(*gpu, logits, vocab, rows);
       for (size_t i = 0; i < found.size(); ++i) {
         const bool greedy = rows[i].params->temperature == 0;
-        if (greedy) CHECK(found[i] == expected[i]);
-        differences += found[i] != expected[i];
+        if (greedy) CHECK(found[i].token == expected[i].token);
+        differences += found[i].token != expected[i].token;
         ++drawn;
+        if (found[i].token == expected[i].token) CHECK(found[i] == expected[i]);
       }
     }
   }
   MESSAGE(differences << " of " << drawn << " tokens differ");
   // The last bits of exp and of sums may differ, which shows if a draw falls between two tokens.
   CHECK(differences <= drawn / 500);
+}
+
+TEST_CASE("on a GPU: rows whose lists do not fit into one launch report as others do") {
+  if (skips_without_gpu()) return;
+  constexpr int kVocab = 61, kRows = 120, kTokens = 8000;
+  ModelSpec spec;
+  spec.vocab = kVocab;
+  const auto gpu = make_gpu(spec, {});
+  const auto cpu = make_cpu_ops({.isa = available_isas().back()});
+  Random random{7};
+  std::vector<float> logits = random.normals(kRows * kVocab, 3);
+  SamplingParams params;
+  params.repetition_penalty = 1.5f;
+  std::vector<TokenId> tokens(kTokens);
+  for (TokenId& id : tokens) id = random.below(kVocab);
+  std::vector<SampleRow> rows;
+  for (int i = 0; i < kRows; ++i) {
+    SampleRow row = {.params = &params,
+                     .prompt = tokens,
+                     .logits_row = i,
+                     .num_log_probs = random.between(-1, 5)};
+    for (; row.sample < 2; ++row.sample) rows.push_back(row);
+  }
+  CHECK(sample_on(*gpu, logits, kVocab, rows) == sample(*cpu, view(logits, kRows, kVocab), rows));
 }
 
 }  // namespace pagedinfer
