@@ -1,6 +1,8 @@
 // The engine from line to answer, on a tiny model.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "core/error.h"
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
@@ -101,6 +103,28 @@ TEST_CASE("the engine answers every line as if it were the only one") {
                               "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
                               "preemptions", "mixed steps", "overlapping runs", "surplus rows",
                               "several samples"});
+}
+
+TEST_CASE("a step asks for the log probabilities that its requests want") {
+  Bench bench(tiny_shapes()[0]);
+  std::set<int> asked;
+  bench.rig.ops.on_sample = [&](Tensor, std::span<const SampleRow> rows) {
+    for (const SampleRow& row : rows) {
+      CHECK(row.num_log_probs == row.params->num_log_probs);
+      asked.insert(row.num_log_probs);
+    }
+  };
+  std::vector<Line> lines;
+  for (const int num_log_probs : {-1, 0, 5}) {
+    Request request = make_request(std::ssize(lines), 3, 4);
+    request.sampling.num_log_probs = num_log_probs;
+    lines.push_back({0, std::move(request)});
+  }
+  PagedPool pool(16, 4);
+  const SchedulerLimits limits = {
+      .max_step_tokens = 8, .max_running = 3, .max_waiting = 3, .max_model_len = 32};
+  run_engine(bench.rig, pool, limits, lines, Overlap::kNo);
+  CHECK(asked == std::set{-1, 0, 5});
 }
 
 TEST_CASE("latencies count from the reading of a line, its wait for others included") {
