@@ -134,10 +134,14 @@ class Bench {
         {"top-p 0.9", {.temperature = 0.8f, .top_p = 0.9f}},
         {"top-k 50, top-p 0.9", {.temperature = 0.8f, .top_k = 50, .top_p = 0.9f}},
         {"min-p 0.05", {.temperature = 0.8f, .min_p = 0.05f}},
-        {"penalty", {.repetition_penalty = 1.1f}}};
+        {"penalty", {.repetition_penalty = 1.1f}},
+        {"greedy, 20 log probabilities", {.num_log_probs = 20}},
+        {"greedy, 256 log probabilities", {.num_log_probs = 256}}};
     for (const auto& [name, params] : ways) {
       std::vector<SampleRow> rows;
-      for (int i = 0; i < kRows; ++i) rows.push_back({.params = &params, .logits_row = i});
+      for (int i = 0; i < kRows; ++i) {
+        rows.push_back({.params = &params, .logits_row = i, .num_log_probs = params.num_log_probs});
+      }
       std::vector<DrawnToken> tokens(kRows);
       const Pair t = medians(
           clock_, 9, [&] { ops->collect(ops->sample(logits, rows), tokens); },
