@@ -14,6 +14,9 @@ files, one record a line:
   logits.jsonl       {"id", "token_ids", "positions", "float32": [row, ...], "bfloat16": [row, ...]}:
                      the logits after some positions of a prompt, the last one included. float32:
                      bfloat16 weights widened, all else in float32. bfloat16: all in bfloat16.
+  log_probs.jsonl    {"id", "token_ids", "log_probs": [number, ...], "top": [[[id, number], ...], ...]}:
+                     in float32, the log probability of each token of a prompt but the first, and the 5
+                     most likely ids in its place.
   completions.jsonl  {"id", "max_tokens", "token_ids", "min_margin"}: greedy in float32. EOS, where it
                      ended so, is the last token. min_margin is the least lead of the best logit.
 """
@@ -29,6 +32,8 @@ import transformers
 VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "sentencepiece": "0.2.3",
             "tokenizers": "0.23.3"}
 NUM_COMPLETIONS = 64
+NUM_BEST = 5
+SCORED_LENGTHS = (17, 33)
 LENGTHS = (1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 129, 257, 333, 410)
 TEXTS = ["", " ", "  two  spaces  ", "a\ttab and\nlines\r\n\n", "Ärger, naïve café", "日本語 and 🙂",
          "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "<t>not a token</t>", "0123456789.5e-7", "▁▁ lower blocks ▁",
@@ -75,23 +80,33 @@ def logits_of(model, token_ids):
     return model(input_ids=torch.tensor([token_ids])).logits[0].float()
 
 
-def some_prompts(tokens):
-    """Prompts of LENGTHS tokens: each the beginning of the shortest one that is long enough."""
+def some_prompts(tokens, lengths):
+    """Prompts of these lengths: each the beginning of the shortest one that is long enough."""
     longest = max(len(ids) for ids in tokens.values())
-    for length in sorted({min(length, longest) for length in LENGTHS}):
+    for length in sorted({min(length, longest) for length in lengths}):
         key, ids = min((item for item in tokens.items() if len(item[1]) >= length),
                        key=lambda item: (len(item[1]), item[0]))
         yield key, ids[:length]
 
 
 def logits_records(exact, coarse, tokens):
-    for key, ids in some_prompts(tokens):
+    for key, ids in some_prompts(tokens, LENGTHS):
         positions = sorted({0, len(ids) // 2, len(ids) - 1})
         record = {"id": f"{key}-first-{len(ids)}", "token_ids": ids, "positions": positions}
         for name, model in (("float32", exact), ("bfloat16", coarse)):
             rows = logits_of(model, ids)
             record[name] = [rounded(rows[position]) for position in positions]
         yield record
+
+
+def log_prob_records(model, tokens):
+    for key, ids in some_prompts(tokens, SCORED_LENGTHS):
+        rows = torch.log_softmax(logits_of(model, ids)[:-1], dim=-1)
+        best = rows.topk(NUM_BEST)
+        yield {"id": f"{key}-first-{len(ids)}", "token_ids": ids,
+               "log_probs": rounded(rows[range(len(ids) - 1), ids[1:]]),
+               "top": [[list(pair) for pair in zip(best.indices[i].tolist(), rounded(best.values[i]))]
+                       for i in range(len(ids) - 1)]}
 
 
 def complete(model, ids, max_tokens):
@@ -143,6 +158,7 @@ def main():
     exact, coarse = load(args.model, torch.float32), load(args.model, torch.bfloat16)
     told = {p["id"]: tokens[p["id"]] for p in prompts}
     write_lines(args.output / "logits.jsonl", logits_records(exact, coarse, told))
+    write_lines(args.output / "log_probs.jsonl", log_prob_records(exact, told))
     write_lines(args.output / "completions.jsonl", completion_records(exact, prompts, told))
 
 

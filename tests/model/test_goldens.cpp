@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,60 @@ TEST_CASE("float32 logits of the bundled models are the reference's") {
     CHECK(count >= 10);
     MESSAGE(
         fmt::format("{}: float32: largest difference {:.1e} of the largest logit", model, worst));
+  }
+}
+
+TEST_CASE("log probabilities of the bundled models are the reference's") {
+  for (const std::string model : kModels) {
+    CAPTURE(model);
+    ModelRunner runner(directory_of(model), DType::kF32);
+    float worst = 0.0f;
+    const int count = for_each_record(model, "log_probs.jsonl", [&](element record) {
+      const auto tokens = ints(record["token_ids"]);
+      const auto num_scored = static_cast<int>(tokens.size()) - 1;
+      std::vector<int32_t> positions(static_cast<size_t>(num_scored));
+      std::iota(positions.begin(), positions.end(), 0);
+      runner.start(static_cast<int>(tokens.size()));
+      std::vector<float> logits;
+      for (const auto& row : runner.run(tokens, positions)) {
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+      const SamplingParams greedy;
+      std::vector<SampleRow> rows;
+      for (const int32_t i : positions) {
+        rows.push_back({.params = &greedy,
+                        .allowed = {&tokens[static_cast<size_t>(i) + 1], 1},
+                        .logits_row = i,
+                        .num_log_probs = 5});
+      }
+      std::vector<DrawnToken> drawn(rows.size());
+      Ops& ops = *runner.ops;
+      const int64_t vocab = runner.model.spec.vocab;
+      ops.collect(ops.sample({logits.data(), DType::kF32, num_scored, vocab, vocab}, rows), drawn);
+
+      // Of two numbers that differ by the error of a logit.
+      const float error = 2e-4f * largest(logits);
+      const auto check = [&](float ours, double theirs) {
+        const float difference = std::abs(ours - static_cast<float>(theirs));
+        CHECK(difference <= error);
+        worst = std::max(worst, difference);
+      };
+      for (size_t i = 0; i < drawn.size(); ++i) {
+        CHECK(drawn[i].token == tokens[i + 1]);
+        check(drawn[i].log_probability.value(), record["log_probs"].at(i));
+        const simdjson::dom::array top = record["top"].at(i);
+        REQUIRE(drawn[i].candidates.size() == top.size());
+        for (size_t k = 0; k < top.size(); ++k) {
+          const auto& [id, log_probability] = drawn[i].candidates[k];
+          check(log_probability, top.at(k).at(1));
+          const auto logit_of = [&](int64_t token) { return logits[i * vocab + token]; };
+          // Another id only where the two are as likely.
+          CHECK(std::abs(logit_of(id) - logit_of(top.at(k).at(0))) <= error);
+        }
+      }
+    });
+    CHECK(count == 2);
+    MESSAGE(fmt::format("{}: log probabilities: largest difference {:.1e}", model, worst));
   }
 }
 
