@@ -17,13 +17,17 @@
 
 namespace pagedinfer {
 
+inline std::vector<DrawnToken> collect(StepProtocol& steps, StepProtocol::Ticket ticket,
+                                       size_t count) {
+  std::vector<DrawnToken> drawn(count);
+  steps.collect(ticket, drawn);
+  return drawn;
+}
 // What was drawn, without the rest.
 inline std::vector<TokenId> collect_tokens(StepProtocol& steps, StepProtocol::Ticket ticket,
                                            size_t count) {
-  std::vector<DrawnToken> drawn(count);
-  steps.collect(ticket, drawn);
   std::vector<TokenId> tokens;
-  for (const DrawnToken& token : drawn) tokens.push_back(token.token);
+  for (const DrawnToken& token : collect(steps, ticket, count)) tokens.push_back(token.token);
   return tokens;
 }
 

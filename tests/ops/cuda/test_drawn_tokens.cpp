@@ -29,6 +29,7 @@ struct Rows {
       for (int n = random.below(9); n > 0; --n) generated[i].push_back(random.below(kVocab));
       keys.push_back(random.bits());
       num_samples.push_back(random.between(1, 3));
+      num_log_probs.push_back(random.between(-1, 4));
     }
   }
 
@@ -40,7 +41,8 @@ struct Rows {
                         .generated = generated[i],
                         .key = keys[i],
                         .sample = static_cast<uint32_t>(sample),
-                        .logits_row = static_cast<int>(i)});
+                        .logits_row = static_cast<int>(i),
+                        .num_log_probs = num_log_probs[i]});
       }
     }
     return rows;
@@ -50,7 +52,7 @@ struct Rows {
   std::vector<SamplingParams> params;
   std::vector<std::vector<TokenId>> generated;
   std::vector<uint64_t> keys;
-  std::vector<int> num_samples;
+  std::vector<int> num_samples, num_log_probs;
 };
 
 Batch batch_of(const std::vector<TokenId>& tokens) {
@@ -69,7 +71,7 @@ Batch batch_of(const std::vector<TokenId>& tokens) {
 // other gets placeholder tokens and is asked when its next step is in flight.
 void check_unseen_tokens(const Device& told, const Device& blind, Random& random) {
   StepProtocol::Ticket before = 0;
-  std::vector<TokenId> drawn;  // by the step before
+  std::vector<DrawnToken> drawn;  // by the step before
   int num_unseen = 0, num_impossible = 0;
   for (int step = 0; step < 200; ++step) {
     INFO("step " << step);
@@ -78,7 +80,7 @@ void check_unseen_tokens(const Device& told, const Device& blind, Random& random
       ++num_unseen;
       return -1 - random.below(static_cast<int>(drawn.size()));
     };
-    const auto seen = [&](TokenId t) { return t < 0 ? std::max(drawn[-1 - t], 0) : t; };
+    const auto seen = [&](TokenId t) { return t < 0 ? std::max(drawn[-1 - t].token, 0) : t; };
     std::vector<TokenId> tokens, seen_tokens;
     for (int n = random.between(1, 40); n > 0; --n) {
       tokens.push_back(token());
@@ -91,17 +93,17 @@ void check_unseen_tokens(const Device& told, const Device& blind, Random& random
 
     told.ops.stage(batch_of(seen_tokens));
     const std::vector<SampleRow> seen_view = seen_rows.view(), view = rows.view();
-    const std::vector<TokenId> expected = collect_tokens(
-        told.ops, told.ops.sample(told.put(seen_rows.logits), seen_view), view.size());
+    const std::vector<DrawnToken> expected =
+        collect(told.ops, told.ops.sample(told.put(seen_rows.logits), seen_view), view.size());
 
     REQUIRE(blind.get(blind.ops.stage(batch_of(tokens)).tokens) == seen_tokens);
     const StepProtocol::Ticket ticket = blind.ops.sample(blind.put(rows.logits), view);
     for (int times = before == 0 ? 0 : random.between(1, 2); times > 0; --times) {
-      REQUIRE(collect_tokens(blind.ops, before, drawn.size()) == drawn);
+      REQUIRE(collect(blind.ops, before, drawn.size()) == drawn);
     }
     before = ticket;
     drawn = expected;
-    num_impossible += static_cast<int>(std::ranges::count(drawn, -1));
+    num_impossible += static_cast<int>(std::ranges::count(drawn, kNoToken, &DrawnToken::token));
   }
   CHECK(num_unseen > 500);
   CHECK(num_impossible > 50);

@@ -7,9 +7,7 @@ namespace {
 
 std::vector<DrawnToken> sample(StepProtocol& steps, Tensor logits,
                                const std::vector<SampleRow>& rows) {
-  std::vector<DrawnToken> drawn(rows.size());
-  steps.collect(steps.sample(logits, rows), drawn);
-  return drawn;
+  return collect(steps, steps.sample(logits, rows), rows.size());
 }
 
 std::vector<DrawnToken> sample_on(CudaOps& gpu, const std::vector<float>& logits, int vocab,
