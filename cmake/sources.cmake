@@ -27,6 +27,7 @@ set(pagedinfer_core_sources
   src/output/fingerprint.cpp
   src/output/leftover.cpp
   src/output/line_window.cpp
+  src/output/log_probs.cpp
   src/output/merge.cpp
   src/output/output_file.cpp
   src/output/part_file.cpp
@@ -135,6 +136,7 @@ set(pagedinfer_core_sources
   src/engine/sampling_defaults.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
+  src/engine/token_labels.cpp
   src/engine/validate.cpp
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ struct LengthFloor {
   int with_prompt = 0;
 };
 
-constexpr int kMaxSamples = 64;  // of a prompt
+constexpr int kMaxSamples = 64;    // of a prompt
+constexpr int kMaxPrompts = 1024;  // of a line
 
 // How a request's tokens are drawn and where it ends. The defaults are greedy.
 struct SamplingParams {
@@ -56,7 +58,8 @@ struct SamplingParams {
   // How many candidates are reported beside each token of the completion and its log probability;
   // -1: neither of them.
   int num_log_probs = -1;
-  int n = 1;  // completions of the prompt
+  int n = 1;                        // completions of the prompt
+  std::optional<int> best_of = {};  // that are drawn to choose these n from; n if not given
 };
 
 // The format of an input line. The output record has the same format.
@@ -72,7 +75,7 @@ struct RecordHead {
   RecordForm form = RecordForm::kPlain;
 };
 
-// One line of the input file, tokenized and with every default filled in.
+// A prompt of the input file, tokenized and with every default filled in.
 struct Request {
   RecordHead head = {};
   std::vector<TokenId> prompt = {};
@@ -80,9 +83,21 @@ struct Request {
   uint64_t random_key = 0;  // of its draws: from the seed, the id (or line) and the prompt
   int num_samples = 1;      // completions that are drawn
   int num_returned = 1;     // the best of them; more than num_samples: the only one, repeated
-  // As SamplingParams::num_log_probs, for each token of the prompt but the first.
+  // As SamplingParams::num_log_probs, for each token of the prompt but the first, which has none.
   int num_prompt_log_probs = -1;
-  bool echo = false;  // the text begins with the prompt's
+  bool echo = false;             // the text begins with the prompt's
+  std::string prompt_text = {};  // where the record shows the prompt or its tokens
+  // Of the first prompt of a line: those of the others, which have no heads.
+  std::vector<Request> more = {};
+
+  // SampleRow::num_log_probs of its draws: choosing the best takes the log probabilities.
+  int num_candidates() const {
+    return std::max(sampling.num_log_probs, num_returned < num_samples ? 0 : -1);
+  }
+  // The same for each token of the prompt but the first; -1: they are not scored.
+  int num_prompt_candidates() const {
+    return std::max(num_prompt_log_probs, echo ? sampling.num_log_probs : -1);
+  }
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };
@@ -120,8 +135,8 @@ struct Completion {
   int num_prompt_tokens = 0;
   int64_t num_completion_tokens = 0;           // of all that were drawn, each time it is a choice
   std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
-  // Where asked for: of the prompt's tokens.
-  std::optional<std::vector<TokenLogProbs>> prompt_log_probs = {};
+  // Where asked for: of the tokens of each prompt.
+  std::vector<std::vector<TokenLogProbs>> prompt_log_probs = {};
   RequestError error = {};  // set if it failed
   RequestTiming timing = {};
 

@@ -41,4 +41,16 @@ inline int utf8_length(std::string_view text) {
   return lead.size;
 }
 
+// The characters of `text`. REQUIRES: it is UTF-8.
+inline int num_characters(std::string_view text) {
+  int count = 0;
+  for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  return count;
+}
+
+inline bool is_utf8(std::string_view text) {
+  while (const int length = utf8_length(text)) text.remove_prefix(static_cast<size_t>(length));
+  return text.empty();
+}
+
 }  // namespace pagedinfer

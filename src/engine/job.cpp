@@ -29,6 +29,7 @@
 #include "engine/run_info.h"
 #include "engine/run_input.h"
 #include "engine/system_memory.h"
+#include "engine/token_labels.h"
 #include "engine/validate.h"
 #include "output/record.h"
 #include "request/input_lines.h"
@@ -169,6 +170,10 @@ class Job {
   std::optional<Profiler> profiler_ = {};
   RunInfo info_ = {};
 
+  const TokenLabels token_label_ = [this](TokenId token) {
+    return token_label(model_->tokenizer.get(), token);
+  };
+
   // What compute() came to.
   bool complete_ = false;
   std::exception_ptr fault_ = {};  // of the input
@@ -250,7 +255,8 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
   outlets_->answer(completion, stats,
                    {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
                     .timing = config_.record_timing,
-                    .model_name = model_->name});
+                    .model_name = model_->name,
+                    .token_label = token_label_});
   ++state_.done;
   state_.output_tokens += stats.completion_tokens;
 }

@@ -1,10 +1,15 @@
 #include "engine/request_tracker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "core/check.h"
 #include "engine/token_bans.h"
+#include "engine/token_labels.h"
 
 namespace pagedinfer {
 namespace {
@@ -23,17 +28,48 @@ RequestStats stats_of(const Completion& completion) {
           .prompt_tokens = completion.num_prompt_tokens};
 }
 
-// Makes the choices of the samples.
-void choose(const Request& request, Completion& completion) {
-  std::vector<CompletionChoice>& choices = completion.choices;
-  const auto num_returned = static_cast<size_t>(request.num_returned);
-  if (choices.size() < num_returned) {
-    CHECK(choices.size() == 1);
-    choices.resize(num_returned, CompletionChoice(choices.front()));
+RequestError no_finite_logits() {
+  return {"no_finite_logits", "the model's logits are not numbers, or all minus infinity"};
+}
+
+int num_prompt_tokens(const Request& first) {
+  size_t num_tokens = first.prompt.size();
+  for (const Request& request : first.more) num_tokens += request.prompt.size();
+  return static_cast<int>(num_tokens);
+}
+
+// Whether a token is drawn or scored.
+bool has_work(const Request& request) {
+  const bool scores = request.num_prompt_candidates() >= 0 && request.prompt.size() > 1;
+  return request.sampling.max_tokens > 0 || scores;
+}
+
+// Gives tokens their places in the text; those without one are not in it.
+void place(const std::vector<int>& offsets, std::vector<TokenLogProbs>& tokens) {
+  CHECK(offsets.size() <= tokens.size());
+  tokens.resize(offsets.size());
+  for (size_t i = 0; i < offsets.size(); ++i) tokens[i].text_offset = offsets[i];
+}
+
+// The tokens with their first `count` candidates.
+std::vector<TokenLogProbs> with_candidates(std::vector<TokenLogProbs> tokens, int count) {
+  for (TokenLogProbs& token : tokens) {
+    if (std::ssize(token.candidates) > count) token.candidates.resize(static_cast<size_t>(count));
   }
-  for (const CompletionChoice& choice : choices) {
-    completion.num_completion_tokens += std::ssize(choice.tokens);
+  return tokens;
+}
+
+// Puts the prompt in front of a completion.
+void repeat_prompt(const Request& request, const std::vector<TokenLogProbs>& prompt,
+                   CompletionChoice& choice) {
+  choice.text.insert(0, request.prompt_text);
+  if (!choice.log_probs) return;
+  std::vector<TokenLogProbs> all = with_candidates(prompt, request.sampling.num_log_probs);
+  for (TokenLogProbs& token : *choice.log_probs) {
+    token.text_offset += num_characters(request.prompt_text);
+    all.push_back(std::move(token));
   }
+  choice.log_probs = std::move(all);
 }
 
 }  // namespace
@@ -41,20 +77,23 @@ void choose(const Request& request, Completion& completion) {
 void RequestTracker::submit(IntakeItem item, double now, const Done& done) {
   Completion refused;
   if (Request* request = std::get_if<Request>(&item)) {
-    const auto num_prompt = static_cast<int>(request->prompt.size());
-    std::optional<RequestError> refusal =
-        scheduler_.refusal(num_prompt, request->sampling.max_tokens);
+    std::optional<RequestError> refusal = find_refusal(*request);
     if (!refusal) {
-      auto tracked = std::make_unique<Tracked>();
-      tracked->request = std::move(*request);
-      tracked->num_left = tracked->request.num_samples;
-      tracked->samples.resize(static_cast<size_t>(tracked->num_left));
-      const int64_t age = scheduler_.submit(tracked->request);
-      tracked_.emplace(age, std::move(tracked));
+      std::unique_ptr<Line> line = make_line(std::move(*request));
+      for (Prompt& prompt : line->prompts) {
+        if (!has_work(prompt.request)) continue;
+        const int64_t age = scheduler_.submit(prompt.request);
+        line->ages.push_back(age);
+        line->num_left += prompt.request.num_samples;
+        prompts_.emplace(age, &prompt);
+      }
+      if (line->ages.empty()) return answer(*line, now, done);
+      const int64_t age = line->ages.front();
+      lines_.emplace(age, std::move(line));
       return;
     }
     refused = {.head = std::move(request->head),
-               .num_prompt_tokens = num_prompt,
+               .num_prompt_tokens = num_prompt_tokens(*request),
                .error = std::move(*refusal)};
   } else {
     refused = std::move(std::get<Completion>(item));
@@ -64,9 +103,53 @@ void RequestTracker::submit(IntakeItem item, double now, const Done& done) {
   done(std::move(refused), stats);
 }
 
+// The error of the first prompt that can never run; nullopt if all can.
+std::optional<RequestError> RequestTracker::find_refusal(const Request& first) const {
+  const auto refusal_of = [&](const Request& request) {
+    return scheduler_.refusal(std::ssize(request.prompt), request.sampling.max_tokens);
+  };
+  if (first.more.empty()) return refusal_of(first);
+  for (size_t i = 0; i <= first.more.size(); ++i) {
+    std::optional<RequestError> refusal = refusal_of(i == 0 ? first : first.more[i - 1]);
+    if (!refusal) continue;
+    refusal->message = fmt::format("prompt[{}]: {}", i, refusal->message);
+    return refusal;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) const {
+  auto line = std::make_unique<Line>();
+  std::vector<Request> more = std::move(first.more);
+  const auto add = [&](Request& request) {
+    Prompt& prompt = line->prompts.emplace_back();
+    prompt.line = line.get();
+    prompt.request = std::move(request);
+    prompt.samples.resize(static_cast<size_t>(prompt.request.num_samples));
+    if (prompt.request.num_prompt_candidates() < 0) return;
+    const std::vector<TokenId>& tokens = prompt.request.prompt;
+    for (const TokenId token : tokens) prompt.log_probs.push_back({.token = token});
+    if (tokenizer_ == nullptr) return;
+    place(token_offsets(*tokenizer_, tokens, prompt.request.prompt_text), prompt.log_probs);
+  };
+  line->prompts.reserve(1 + more.size());
+  add(first);
+  for (Request& request : more) add(request);
+  return line;
+}
+
 void RequestTracker::on_step(const Sequence& seq, double now) {
-  double& admitted = tracked(seq).timing.admitted;
+  double& admitted = prompt_of(seq).line->timing.admitted;
   if (admitted == 0) admitted = now;
+}
+
+void RequestTracker::on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored) {
+  Prompt& prompt = prompt_of(seq);
+  TokenLogProbs& token = prompt.log_probs.at(static_cast<size_t>(position));
+  if (token.log_probability) return;
+  token.log_probability = scored.log_probability;
+  token.candidates = scored.candidates;
+  if (!token.log_probability) prompt.line->error = no_finite_logits();
 }
 
 std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const DrawnToken& drawn,
@@ -74,17 +157,23 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   const TokenId token = drawn.token;
   if (token == kNoToken) return FinishReason::kError;
   const SamplingParams& params = seq.request->sampling;
-  Tracked& request = tracked(seq);
-  Sample& sample = request.samples[seq.sample];
-  if (request.timing.first_token == 0) request.timing.first_token = now;
+  Prompt& prompt = prompt_of(seq);
+  Sample& sample = prompt.samples[seq.sample];
+  double& first_token = prompt.line->timing.first_token;
+  if (first_token == 0) first_token = now;
   if (sample.token_times.empty() && tokenizer_ != nullptr) {
     sample.text.emplace(
         *tokenizer_, params.stop,
         TextOptions{.show_special = !params.skip_special, .keep_stop = params.keep_stop});
   }
   sample.token_times.push_back(now);
+  sample.sum_log_probs += drawn.log_probability.value_or(0);
   const bool is_end = !params.ignore_eos && contains(spec_.eos_tokens, token);
   const bool stops = is_end || contains(params.stop_token_ids, token);
+  if (params.num_log_probs >= 0 && (!stops || params.keep_stop)) {
+    sample.log_probs.push_back(
+        {.token = token, .log_probability = drawn.log_probability, .candidates = drawn.candidates});
+  }
   if (stops && params.keep_stop && sample.text) sample.text->push(token, false);
   if (is_end) {
     const bool by_force = ends_by_force(spec_, seq, seq.num_known());
@@ -99,43 +188,90 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
 
 void RequestTracker::finish(Sequence seq, const std::string& failure, double now,
                             const Done& done) {
-  Tracked& request = tracked(seq);
-  request.num_preemptions += seq.num_preemptions;
-  request.num_recomputed += seq.num_recomputed;
+  Prompt& prompt = prompt_of(seq);
+  Line& line = *prompt.line;
+  line.num_preemptions += seq.num_preemptions;
+  line.num_recomputed += seq.num_recomputed;
   if (!failure.empty()) {
-    request.error = {"step_failed", failure};
+    line.error = {"step_failed", failure};
   } else if (seq.finished == FinishReason::kError) {
-    request.error = {"no_finite_logits",
-                     "the model's logits are not numbers, or all minus infinity"};
+    line.error = no_finite_logits();
   } else {
-    Sample& sample = request.samples[seq.sample];
+    Sample& sample = prompt.samples[seq.sample];
     sample.choice.tokens.assign(seq.generated().begin(), seq.generated().end());
-    if (sample.text) sample.choice.text = sample.text->finish();
+    if (sample.text) {
+      sample.choice.text = sample.text->finish();
+      if (!sample.log_probs.empty()) place(sample.text->offsets(), sample.log_probs);
+    }
     sample.choice.reason = *seq.finished;
   }
-  request.num_left -= seq.num_samples();
-  if (request.num_left > 0) return;
-  answer(request, now, done);
-  tracked_.erase(seq.age - seq.sample);
+  line.num_left -= seq.num_samples();
+  if (line.num_left > 0) return;
+  answer(line, now, done);
+  for (const int64_t age : line.ages) prompts_.erase(age);
+  lines_.erase(line.ages.front());
 }
 
-void RequestTracker::answer(Tracked& request, double now, const Done& done) const {
-  request.timing.finished = now;
-  Completion completion = {.head = std::move(request.request.head),
-                           .num_prompt_tokens = static_cast<int>(request.request.prompt.size()),
-                           .error = std::move(request.error),
-                           .timing = request.timing};
-  RequestStats stats = stats_of(completion);
-  stats.preemptions = request.num_preemptions;
-  stats.recomputed_tokens = static_cast<int>(request.num_recomputed);
-  for (Sample& sample : request.samples) {
-    stats.token_times.push_back(std::move(sample.token_times));
-    if (completion.failed()) continue;
-    stats.completion_tokens += static_cast<int>(sample.choice.tokens.size());
-    completion.choices.push_back(std::move(sample.choice));
+void RequestTracker::answer(Line& line, double now, const Done& done) const {
+  // Where nothing was drawn, the first token would come now.
+  line.timing.finished = now;
+  for (double* const time : {&line.timing.admitted, &line.timing.first_token}) {
+    if (*time == 0 && line.error.code.empty()) *time = now;
   }
-  if (!completion.failed()) choose(request.request, completion);
+  Completion completion = {.head = std::move(line.prompts.front().request.head),
+                           .error = std::move(line.error),
+                           .timing = line.timing};
+  for (const Prompt& prompt : line.prompts) {
+    completion.num_prompt_tokens += static_cast<int>(prompt.request.prompt.size());
+  }
+  RequestStats stats = stats_of(completion);
+  stats.preemptions = line.num_preemptions;
+  stats.recomputed_tokens = static_cast<int>(line.num_recomputed);
+  for (Prompt& prompt : line.prompts) {
+    for (Sample& sample : prompt.samples) {
+      stats.token_times.push_back(std::move(sample.token_times));
+      if (completion.failed()) continue;
+      stats.completion_tokens += static_cast<int>(sample.choice.tokens.size());
+    }
+    if (!completion.failed()) add_results(prompt, completion);
+  }
   done(std::move(completion), stats);
+}
+
+void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
+  const Request& request = prompt.request;
+  for (Sample& sample : prompt.samples) {
+    if (request.sampling.num_log_probs >= 0) sample.choice.log_probs = std::move(sample.log_probs);
+    if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
+    const int num_times = std::max(1, request.num_returned / request.num_samples);
+    completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
+  }
+  for (const size_t sample : order_of_choices(prompt)) {
+    completion.choices.push_back(prompt.samples[sample].choice);
+  }
+  if (request.num_prompt_log_probs < 0) return;
+  completion.prompt_log_probs.push_back(
+      with_candidates(std::move(prompt.log_probs), request.num_prompt_log_probs));
+}
+
+// The samples that are returned. Where more were drawn, these are the ones with the highest mean
+// log probability of a token, the best one first; of equal ones the first one is better.
+std::vector<size_t> RequestTracker::order_of_choices(const Prompt& prompt) {
+  const auto num_returned = static_cast<size_t>(prompt.request.num_returned);
+  std::vector<size_t> order(prompt.samples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (order.size() < num_returned) {
+    CHECK(order.size() == 1);
+    order.resize(num_returned, 0);
+  } else if (order.size() > num_returned) {
+    const auto mean = [&](size_t i) {
+      const Sample& sample = prompt.samples[i];
+      return sample.sum_log_probs / static_cast<double>(sample.choice.tokens.size());
+    };
+    std::ranges::stable_sort(order, std::greater<>(), mean);
+    order.resize(num_returned);
+  }
+  return order;
 }
 
 }  // namespace pagedinfer

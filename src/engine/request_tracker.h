@@ -16,8 +16,9 @@
 
 namespace pagedinfer {
 
-// The requests that are being computed: submits them to the scheduler, follows the tokens of their
-// samples, and answers each when its last sample has ended. Knows nothing of steps or devices.
+// The lines that are being computed: submits the requests of their prompts to the scheduler,
+// follows the tokens of their samples, and answers each line when its last sample has ended. Knows
+// nothing of steps or devices.
 class RequestTracker {
  public:
   // As EnginePorts::done.
@@ -27,11 +28,16 @@ class RequestTracker {
   RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler)
       : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler) {}
 
-  // Answers an item that is an error, or a request that can never run, at once.
+  // Answers at once an item that is an error, a line of which a prompt can never run, and one of
+  // which nothing is to be computed.
   void submit(IntakeItem item, double now, const Done& done);
 
   // A step that computes tokens of `seq` begins.
   void on_step(const Sequence& seq, double now);
+
+  // The token of the prompt at `position` was scored: drawn as the only one allowed. What a
+  // preempted sequence scores again is dropped.
+  void on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored);
 
   // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
@@ -46,25 +52,41 @@ class RequestTracker {
     CompletionChoice choice = {};
     std::vector<double> token_times = {};
     std::optional<TextStream> text = {};
+    double sum_log_probs = 0;                   // of the tokens, where the best are chosen
+    std::vector<TokenLogProbs> log_probs = {};  // where asked for: of those that the text may show
+  };
+  struct Line;
+  struct Prompt {
+    Line* line = nullptr;
+    Request request = {};
+    std::vector<Sample> samples = {};
+    std::vector<TokenLogProbs> log_probs = {};  // where asked for: of the prompt's tokens
   };
   // Kept through preemption.
-  struct Tracked {
-    Request request = {};
+  struct Line {
+    std::vector<Prompt> prompts = {};
+    std::vector<int64_t> ages = {};  // of the first samples of those that are computed
     RequestTiming timing = {};
-    std::vector<Sample> samples = {};
     int num_left = 0;         // samples that have not ended
     RequestError error = {};  // of a sample
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
   };
 
-  Tracked& tracked(const Sequence& seq) { return *tracked_.at(seq.age - seq.sample); }
-  void answer(Tracked& request, double now, const Done& done) const;
+  Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }
+  std::optional<RequestError> find_refusal(const Request& first) const;
+  std::unique_ptr<Line> make_line(Request first) const;
+  void answer(Line& line, double now, const Done& done) const;
+
+  // Adds what the record has of a prompt.
+  static void add_results(Prompt& prompt, Completion& completion);
+  static std::vector<size_t> order_of_choices(const Prompt& prompt);
 
   const ModelSpec& spec_;
   const Tokenizer* tokenizer_;
   Scheduler& scheduler_;
-  std::unordered_map<int64_t, std::unique_ptr<Tracked>> tracked_;  // by the age of sample 0
+  std::unordered_map<int64_t, std::unique_ptr<Line>> lines_;  // by their first age
+  std::unordered_map<int64_t, Prompt*> prompts_;              // by the age of sample 0
 };
 
 }  // namespace pagedinfer

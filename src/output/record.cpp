@@ -59,10 +59,24 @@ void write_plain_choices(JsonWriter& json, const Completion& completion,
     if (several) json.begin_object().field("index", index++);
     json.field("text", choice.text);
     if (options.token_ids) write_tokens(json.key("token_ids"), choice.tokens);
+    if (choice.log_probs) {
+      write_log_probs(json.key("logprobs"), *choice.log_probs, options.token_label);
+    }
     json.field("finish_reason", name_of(choice.reason));
     if (several) json.end_object();
   }
   if (several) json.end_array();
+}
+
+// Of several prompts a list.
+void write_prompt_log_probs(JsonWriter& json, const Completion& completion,
+                            const RecordOptions& options) {
+  const auto& prompts = completion.prompt_log_probs;
+  if (prompts.empty()) return;
+  json.key("prompt_logprobs");
+  if (prompts.size() > 1) json.begin_array();
+  for (const auto& tokens : prompts) write_log_probs(json, tokens, options.token_label);
+  if (prompts.size() > 1) json.end_array();
 }
 
 void write_plain(JsonWriter& json, const Completion& completion, const RecordOptions& options) {
@@ -72,6 +86,7 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
     write_error(json, completion.error);
   } else {
     write_plain_choices(json, completion, options);
+    write_prompt_log_probs(json, completion, options);
     json.field("prompt_tokens", completion.num_prompt_tokens);
     json.field("completion_tokens", completion.num_completion_tokens);
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
@@ -79,7 +94,8 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
   json.end_object();
 }
 
-void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int index, bool chat) {
+void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int index, bool chat,
+                         const TokenLabels& token_label) {
   json.begin_object().field("index", index);
   if (chat) {
     json.key("message").begin_object().field("role", "assistant");
@@ -87,7 +103,15 @@ void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int i
   } else {
     json.field("text", choice.text);
   }
-  json.field("logprobs", nullptr).field("finish_reason", name_of(choice.reason)).end_object();
+  json.key("logprobs");
+  if (!choice.log_probs) {
+    json.value(nullptr);
+  } else if (chat) {
+    write_chat_log_probs(json, *choice.log_probs, token_label);
+  } else {
+    write_log_probs(json, *choice.log_probs, token_label);
+  }
+  json.field("finish_reason", name_of(choice.reason)).end_object();
 }
 
 // Exactly the fields of OpenAI's response.
@@ -100,7 +124,7 @@ void write_openai_body(JsonWriter& json, const Completion& completion,
   json.field("model", options.model_name).key("choices").begin_array();
   int index = 0;
   for (const CompletionChoice& choice : completion.choices) {
-    write_openai_choice(json, choice, index++, chat);
+    write_openai_choice(json, choice, index++, chat, options.token_label);
   }
   json.end_array();
   const int64_t num_prompt = completion.num_prompt_tokens;
@@ -124,6 +148,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
     if (options.token_ids) write_token_ids(json, completion.choices);
+    write_prompt_log_probs(json, completion, options);
     if (options.timing) write_timing(json, completion.head.read, completion.timing);
   }
   json.end_object();

@@ -3,14 +3,16 @@
 #include <string>
 
 #include "core/request.h"
+#include "output/log_probs.h"
 
 namespace pagedinfer {
 
 // Optional fields of a record.
 struct RecordOptions {
-  bool token_ids = false;       // the ids of the completion's tokens
-  bool timing = false;          // latencies, which differ from run to run
-  std::string model_name = {};  // for lines of the OpenAI form
+  bool token_ids = false;        // the ids of the completion's tokens
+  bool timing = false;           // latencies, which differ from run to run
+  std::string model_name = {};   // for lines of the OpenAI form
+  TokenLabels token_label = {};  // for lines that ask for log probabilities
 };
 
 // Appends the output record of one input line in that line's form: one line of JSON with its \n.

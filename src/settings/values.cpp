@@ -106,11 +106,6 @@ std::optional<Value> read_any(const Setting& setting, std::string_view text) {
   return std::nullopt;
 }
 
-bool is_utf8(std::string_view text) {
-  while (const int length = utf8_length(text)) text.remove_prefix(static_cast<size_t>(length));
-  return text.empty();
-}
-
 std::string number_text(auto number) {
   std::string text;
   append_json_number(text, number);

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/json.h"
+#include "core/request.h"
+
+namespace pagedinfer {
+
+// How records show a token.
+struct TokenLabel {
+  std::string text = {};                  // UTF-8
+  std::optional<std::string> bytes = {};  // that it adds to a text; nullopt: nothing is known of it
+};
+using TokenLabels = std::function<TokenLabel(TokenId)>;
+
+// The name of a token that has no text of its own.
+std::string numbered(TokenId token);
+
+// Writes log probabilities as OpenAI's completions do: an object of lists, each with an entry for
+// each token. An entry of top_logprobs always has the token itself, and every token once.
+void write_log_probs(JsonWriter& json, std::span<const TokenLogProbs> tokens,
+                     const TokenLabels& label_of);
+
+// Writes log probabilities as OpenAI's chat completions do: a list of objects, one for each token,
+// with the candidates in their order.
+void write_chat_log_probs(JsonWriter& json, std::span<const TokenLogProbs> tokens,
+                          const TokenLabels& label_of);
+
+}  // namespace pagedinfer
