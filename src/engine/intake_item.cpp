@@ -10,6 +10,7 @@
 
 #include "core/random_key.h"
 #include "engine/token_bans.h"
+#include "text/stop_strings.h"
 
 namespace pagedinfer {
 namespace {
@@ -110,7 +111,7 @@ LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
 RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
   const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
-  if (limits.spec == nullptr || allowed.empty()) return {};
+  if (limits.spec == nullptr || allowed.empty() || sampling.max_tokens == 0) return {};
   const int64_t max_new = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
   const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && max_new == 1;
   std::vector<TokenId> banned = banned_tokens(*limits.spec, sampling, 0);
@@ -123,16 +124,34 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
           "bad_words_ids) nor ends it before its least length"};
 }
 
+bool scores_prompt(const RequestDraft& draft) {
+  return draft.num_prompt_log_probs >= 0 || (draft.echo && draft.sampling.num_log_probs >= 0);
+}
+
+// The prompt as text: as the line gives it, unless it was truncated or is given as token ids.
+std::string text_of(const RequestDraft& draft, const std::vector<TokenId>& prompt,
+                    std::optional<int> max_prompt, const Tokenizer* tokenizer) {
+  const bool is_whole = !max_prompt || std::ssize(prompt) < *max_prompt;
+  if (draft.prompt && is_whole) return *draft.prompt;
+  if (tokenizer == nullptr) return "";
+  TextStream text(*tokenizer, {}, {.show_special = !draft.sampling.skip_special});
+  for (const TokenId token : prompt) text.push(token);
+  return text.finish();
+}
+
 // Whether the tokens are the same whatever the random numbers are.
 bool is_certain(const SamplingParams& sampling) {
-  return sampling.temperature < FLT_MIN || sampling.top_k == 1;
+  return sampling.temperature < FLT_MIN || sampling.top_k == 1 || sampling.max_tokens == 0;
 }
 
 }  // namespace
 
 int64_t num_prompt_tokens(const IntakeItem& item) {
-  const Request* request = std::get_if<Request>(&item);
-  return request == nullptr ? 0 : static_cast<int64_t>(request->prompt.size());
+  const Request* first = std::get_if<Request>(&item);
+  if (first == nullptr) return 0;
+  int64_t num_tokens = std::ssize(first->prompt);
+  for (const Request& request : first->more) num_tokens += std::ssize(request.prompt);
+  return num_tokens;
 }
 
 int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
@@ -143,20 +162,31 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
   return 4 * static_cast<int64_t>(longest) * max_model_len;
 }
 
-IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
-                        const PromptLimits& limits) {
-  RequestDraft& draft = line.request;
+namespace {
+
+// The request of one prompt; `number` counts those of the line, from 0.
+IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenizer,
+                    const ChatSettings& chat, const PromptLimits& limits) {
   const auto failed = [&](RequestError error, size_t num_prompt) {
     return Completion{.head = std::move(draft.head),
                       .num_prompt_tokens = static_cast<int>(num_prompt),
                       .error = std::move(error)};
   };
-  if (line.failed()) return failed(std::move(line.error), 0);
   if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
     return failed(std::move(fault), 0);
   }
   const bool converses = is_chat(draft, chat);
   AddBos add_bos = AddBos::kYes;
+  if (scores_prompt(draft)) {
+    return failed(
+        {"unsupported",
+         "prompt_logprobs, or echo beside logprobs: this version does not compute the log "
+         "probabilities of a prompt"},
+        0);
+  }
+  if (converses && draft.echo) {
+    return failed({"unsupported", "echo: found true; a conversation has no text to repeat"}, 0);
+  }
   if (converses) {
     ChatPrompt made = make_chat_prompt(draft, chat);
     if (!made.error.code.empty()) return failed(std::move(made.error), 0);
@@ -198,10 +228,13 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
       !fault.code.empty()) {
     return failed(std::move(fault), prompt.size());
   }
-  // "line N" is not JSON, so it never equals an id.
+  // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
   const std::string& id = draft.head.id_json;
-  const std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
+  std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
+  if (number > 0) origin += fmt::format(" prompt {}", number);
   const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
+  const bool shows_prompt = draft.echo || draft.num_prompt_log_probs >= 0;
+  std::string prompt_text = shows_prompt ? text_of(draft, prompt, max_prompt, tokenizer) : "";
   const int num_returned = draft.sampling.n;
   const int num_samples = is_certain(draft.sampling) ? 1 : num_returned;
   return Request{.head = std::move(draft.head),
@@ -209,7 +242,50 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
                  .sampling = std::move(draft.sampling),
                  .random_key = key,
                  .num_samples = num_samples,
-                 .num_returned = num_returned};
+                 .num_returned = num_returned,
+                 .num_prompt_log_probs = draft.num_prompt_log_probs,
+                 .echo = draft.echo,
+                 .prompt_text = std::move(prompt_text)};
+}
+
+// The requests of several prompts: the first one, which has the others.
+IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits) {
+  std::vector<PromptDraft> prompts = std::move(draft.more);
+  PromptDraft first = {std::move(draft.prompt), std::move(draft.prompt_token_ids)};
+  prompts.insert(prompts.begin(), std::move(first));
+  draft.more.clear();
+  Request all;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    draft.prompt = std::move(prompts[i].text);
+    draft.prompt_token_ids = std::move(prompts[i].token_ids);
+    IntakeItem item = make_one(draft, i, tokenizer, chat, limits);
+    if (Completion* const failure = std::get_if<Completion>(&item)) {
+      failure->error.message = fmt::format("prompt[{}]: {}", i, failure->error.message);
+      return item;
+    }
+    Request& request = std::get<Request>(item);
+    if (i == 0) {
+      all = std::move(request);
+    } else {
+      request.head = {};
+      all.more.push_back(std::move(request));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits) {
+  if (line.failed()) {
+    return Completion{.head = std::move(line.request.head), .error = std::move(line.error)};
+  }
+  if (line.request.more.empty()) {
+    return make_one(std::move(line.request), 0, tokenizer, chat, limits);
+  }
+  return make_several(std::move(line.request), tokenizer, chat, limits);
 }
 
 }  // namespace pagedinfer

@@ -200,6 +200,9 @@ void RequestFields::read_prompt(RequestDraft& draft, PromptForm form) {
     read_flag(key("add_special_tokens"), draft.add_special_tokens.emplace());
   }
   read_truncation(draft.truncate_prompt_tokens);
+  read_flag(key("echo"), draft.echo);
+  if (asks(key("prompt_logprobs"))) read_count(key("prompt_logprobs"), draft.num_prompt_log_probs);
+  may_draw_nothing_ = draft.echo || draft.num_prompt_log_probs >= 0;
 }
 
 void RequestFields::read_truncation(std::optional<int>& result) {
@@ -216,29 +219,51 @@ void RequestFields::read_truncation(std::optional<int>& result) {
 void RequestFields::read_words(RequestDraft& draft, bool may_be_list) {
   constexpr int kPrompt = key("prompt");
   if (failed()) return;
-  dom::element value = at(kPrompt);
+  const dom::element value = at(kPrompt);
   dom::array list;
-  if (may_be_list && value.get(list) == simdjson::SUCCESS && list.size() == 1 &&
-      !list.at(0).is_int64()) {
-    value = list.at(0);  // a list of one prompt
-  }
   std::string_view text;
   if (value.get(text) == simdjson::SUCCESS) {
     draft.prompt.emplace(text);
   } else if (!may_be_list) {
     refuse(kPrompt, "a string");
   } else if (value.get(list) != simdjson::SUCCESS) {
-    refuse(kPrompt, "a string or a list of token ids");
-  } else if (list.size() > 1 && !list.at(0).is_number()) {
-    refuse("unsupported", fmt::format("{}{}: found a list of several prompts; this version "
-                                      "supports one in a line",
-                                      where_, prompt_name_));
+    refuse(kPrompt, "a string, a list of strings or a list of token ids");
+  } else if (list.size() > 0 && (list.at(0).is_string() || list.at(0).is_array())) {
+    read_prompts(list, draft);
   } else {
     read_token_ids(kPrompt, value, draft.prompt_token_ids);
   }
 }
 
-void RequestFields::read_sampling(SamplingParams& sampling) {
+// Strings, or lists of token ids.
+void RequestFields::read_prompts(dom::array list, RequestDraft& draft) {
+  if (list.size() > size_t{kMaxPrompts}) {
+    return refuse("invalid_value", fmt::format("{}prompt: found a list of {} prompts, expected at "
+                                               "most {}",
+                                               where_, list.size(), kMaxPrompts));
+  }
+  const bool in_words = list.at(0).is_string();
+  std::vector<PromptDraft> prompts;
+  for (const dom::element item : list) {
+    PromptDraft& prompt = prompts.emplace_back();
+    std::string_view text;
+    if (!in_words) {
+      read_token_ids(key("prompt"), item, prompt.token_ids);
+    } else if (item.get(text) == simdjson::SUCCESS) {
+      prompt.text.emplace(text);
+    } else {
+      const auto path = fmt::format("{}prompt[{}]", where_, prompts.size() - 1);
+      refuse("invalid_value", found_but(path, item, "a string"));
+    }
+    if (failed()) return;
+  }
+  draft.prompt = std::move(prompts.front().text);
+  draft.prompt_token_ids = std::move(prompts.front().token_ids);
+  prompts.erase(prompts.begin());
+  draft.more = std::move(prompts);
+}
+
+void RequestFields::read_sampling(SamplingParams& sampling, PromptForm form) {
   for (const auto& [setting, number] : kLineSettings) {
     if (asks(number)) read_setting(*setting, number, sampling);
   }
@@ -250,6 +275,7 @@ void RequestFields::read_sampling(SamplingParams& sampling) {
     read_token_ids(kAllowed, at(kAllowed), sampling.allowed_token_ids);
     if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
   }
+  read_log_probs(sampling.num_log_probs, form);
   if (sampling.min_tokens > sampling.max_tokens) {
     refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
                                         "which is {}",
@@ -259,6 +285,12 @@ void RequestFields::read_sampling(SamplingParams& sampling) {
 
 void RequestFields::read_setting(const Setting& setting, int key, SamplingParams& sampling) {
   dom::element wrong;
+  int64_t number = -1;
+  if (may_draw_nothing_ && setting.key == "max_tokens" &&
+      at(key).get(number) == simdjson::SUCCESS && number == 0) {
+    sampling.max_tokens = 0;
+    return;
+  }
   if (auto value = read_json(setting, at(key), wrong)) {
     return setting.field.set_sampling(sampling, normalized(setting, std::move(*value)));
   }
@@ -278,6 +310,39 @@ void RequestFields::read_max_completion_tokens(SamplingParams& sampling) {
                                         "max_tokens, which is {}",
                                         where_, sampling.max_tokens, other));
   }
+}
+
+// A conversation says whether with logprobs, and how many with top_logprobs; other lines say both
+// with logprobs. false asks for nothing everywhere.
+void RequestFields::read_log_probs(int& count, PromptForm form) {
+  constexpr int kLogProbs = key("logprobs"), kTop = key("top_logprobs");
+  const bool chat = form == PromptForm::kChat;
+  bool on = false;
+  if (!asks(kLogProbs)) {
+  } else if (at(kLogProbs).get(on) == simdjson::SUCCESS && (chat || !on)) {
+    count = on ? 0 : -1;
+  } else if (chat) {
+    refuse(kLogProbs, "true or false");
+  } else {
+    read_count(kLogProbs, count);
+  }
+  int top = 0;
+  if (asks(kTop)) read_count(kTop, top);
+  if (top == 0) return;
+  if (!chat) refuse(kTop, "none of it: logprobs is the number here");
+  if (!on) refuse(kTop, "logprobs true beside it");
+  count = top;
+}
+
+// A number of candidates; false is none.
+void RequestFields::read_count(int key, int& count) {
+  bool on = true;
+  if (at(key).get(on) == simdjson::SUCCESS && !on) return;
+  int64_t value = -1;
+  if (at(key).get(value) != simdjson::SUCCESS || !kLogProbRange.contains(value)) {
+    return refuse(key, text_of(kLogProbRange));
+  }
+  count = static_cast<int>(value);
 }
 
 void RequestFields::read_flag(int key, bool& result) {

@@ -62,11 +62,12 @@ class RequestFields {
   // The unknown keys within messages.
   const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
   // Changes only the settings that the line gives.
-  void read_sampling(SamplingParams& sampling);
+  void read_sampling(SamplingParams& sampling, PromptForm form);
 
  private:
   bool asks(int key) const { return has(key) && !failed(); }  // whether to read the key
   void read_words(RequestDraft& draft, bool may_be_list);
+  void read_prompts(simdjson::dom::array list, RequestDraft& draft);
   void read_chat(Chat& chat);
   void read_message(simdjson::dom::element value, const std::string& path, ChatMessage& message);
   void read_content(simdjson::dom::element value, const std::string& path, ChatMessage& message);
@@ -74,12 +75,15 @@ class RequestFields {
   void read_truncation(std::optional<int>& result);
   void read_setting(const Setting& setting, int key, SamplingParams& sampling);
   void read_max_completion_tokens(SamplingParams& sampling);
+  void read_log_probs(int& count, PromptForm form);
+  void read_count(int key, int& count);
   void read_flag(int key, bool& result);
   void read_token_ids(int key, simdjson::dom::element value, std::vector<TokenId>& result);
   void read_logit_bias(std::vector<TokenBias>& result);
 
   std::string_view where_, prompt_name_;
   std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
+  bool may_draw_nothing_ = false;  // max_tokens may be 0
   RequestError error_ = {};
   std::vector<std::string_view> unknown_keys_ = {};
 };

@@ -193,7 +193,7 @@ void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft)
   refuse_unknown(fields);
   fields.check_supported();
   fields.read_prompt(draft, PromptForm::kPlain);
-  fields.read_sampling(draft.sampling);
+  fields.read_sampling(draft.sampling, PromptForm::kPlain);
   for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
   refuse_unknown(fields);
 }
@@ -222,8 +222,9 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
   refuse_unknown(body);
   body.check_supported();
-  body.read_prompt(draft, chat ? PromptForm::kChat : PromptForm::kCompletion);
-  body.read_sampling(draft.sampling);
+  const PromptForm form = chat ? PromptForm::kChat : PromptForm::kCompletion;
+  body.read_prompt(draft, form);
+  body.read_sampling(draft.sampling, form);
   for (const std::string_view name : body.unknown_keys()) count_unknown(name);
   refuse_unknown(body);
   fields.refuse(body.error());

@@ -13,6 +13,12 @@
 
 namespace pagedinfer {
 
+// A prompt before tokenization.
+struct PromptDraft {
+  std::optional<std::string> text = {};
+  std::vector<TokenId> token_ids = {};  // without a text
+};
+
 // The request of a line before tokenization: it has messages, a prompt text or prompt token ids.
 struct RequestDraft {
   RecordHead head = {};
@@ -22,7 +28,10 @@ struct RequestDraft {
   std::vector<TokenId> prompt_token_ids = {};
   std::optional<int> truncate_prompt_tokens = {};  // keep the last ones; -1 = as many as fit
   std::optional<bool> add_special_tokens = {};     // around the prompt; nullopt = the default
+  std::vector<PromptDraft> more = {};              // the line's prompts behind the first
   SamplingParams sampling = {};
+  int num_prompt_log_probs = -1;  // as Request
+  bool echo = false;
 };
 
 // An unknown key and the known key that it resembles.

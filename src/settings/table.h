@@ -42,6 +42,7 @@ inline constexpr Choice kBatchings[] = {named("continuous", Config::Batching::kC
 }  // namespace choices
 
 inline constexpr IntegerRange kAtLeastOne = {1, kMaxCount};
+inline constexpr IntegerRange kLogProbRange = {0, 20};  // candidates beside a token
 inline constexpr IntegerRange kLongAtLeastOne = {1, std::numeric_limits<int64_t>::max()};
 
 constexpr Setting row(Group group, std::string_view key, Field field, Effect effect,

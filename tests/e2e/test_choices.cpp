@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/e2e.h"
@@ -12,19 +14,24 @@
 namespace pagedinfer {
 namespace {
 
-// Prompts with one and with several completions, drawn and greedy, in every form, some of them bad.
+// Lines with one and with several completions and prompts, drawn and greedy, with and without log
+// probabilities, in every form, some of them bad.
 std::string lines_with_choices(int count) {
   std::string lines;
   for (int i = 0; i < count; ++i) {
     const std::string question = fmt::format("What is {} + {}?", i % 10, i % 7);
-    const std::string settings = fmt::format(R"("max_tokens":{},"temperature":{},"n":{})",
-                                             1 + i * 7 % 30, i % 4 == 3 ? 0 : 1, 1 + i * 5 % 8);
+    const int n = 1 + i * 5 % 8;
+    std::string settings = fmt::format(R"("max_tokens":{},"temperature":{},"n":{})", 1 + i * 7 % 30,
+                                       i % 4 == 3 ? 0 : 1, n);
+    if (i % 3 == 1) settings += fmt::format(R"(,"logprobs":{})", i % 4);
     if (i % 9 == 5) {
       lines += fmt::format(R"({{"prompt":"{}","n":65}})", question);
     } else if (i % 6 == 2) {
-      lines +=
-          fmt::format(R"({{"custom_id":{},"url":"/v1/completions","body":{{"prompt":"{}",{}}}}})",
-                      i, question, settings);
+      lines += fmt::format(
+          R"({{"custom_id":{},"url":"/v1/completions","body":{{"prompt":["{}","Nora"],{}}}}})", i,
+          question, settings);
+    } else if (i % 7 == 4) {
+      lines += fmt::format(R"({{"prompt":"{}","echo":true,"max_tokens":{}}})", question, i % 3);
     } else {
       lines += fmt::format(R"({{"prompt":"{}",{}}})", question, settings);
     }
@@ -85,11 +92,67 @@ TEST_CASE("the number of completions is a flag's where the line has none") {
   CHECK(found.records[1].has("/text"));
 }
 
-TEST_CASE("several completions are the same bytes in every configuration") {
-  const std::string lines = lines_with_choices(24);
+TEST_CASE("the prompts of a line share a record, and each is completed as it is alone") {
+  const auto line = [](const std::string& prompt) {
+    return R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":)" + prompt +
+           R"(,"max_tokens":6,"temperature":1,"n":2}})" + "\n";
+  };
+  const Answers found =
+      answer(line(R"(["Once upon","Zoe saw","Once upon"])") + line(R"("Once upon")") +
+             line(R"([[1,17],[254]])") + line(R"(["Zoe",""])"));
+  CHECK(found.exit_code == 2);
+  REQUIRE(found.records.size() == 4);
+  const Json &several = found.records[0], &first = found.records[1];
+  const std::string body = "/response/body/";
+  for (int i = 0; i < 6; ++i) {
+    CHECK(several.integer(fmt::format("{}choices/{}/index", body, i)) == i);
+  }
+  CHECK_FALSE(several.has(body + "choices/6"));
+  for (const char* choice : {"choices/0/text", "choices/1/text"}) {
+    CHECK(several[body + choice] == first[body + choice]);
+  }
+  const auto prompt_tokens = [&](const Json& record) {
+    return record.integer(body + "usage/prompt_tokens");
+  };
+  CHECK(prompt_tokens(several) > 2 * prompt_tokens(first));
+  CHECK(several.integer(body + "usage/completion_tokens") == 36);
+  CHECK(found.records[2].has(body + "choices/3"));
+  CHECK(prompt_tokens(found.records[2]) == 3);
+  CHECK(found.records[3].text("/error/code") == "empty_prompt");
+  CHECK(found.records[3].text("/error/message").starts_with("prompt[1]: "));
+}
+
+TEST_CASE("a line of prompts of which one never fits the cache is an error, and computes nothing") {
+  const TempDir dir;
+  const Answers found =
+      answer(R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":[[5],[5,6,7]],)"
+             R"("max_tokens":31}})"
+             "\n",
+             {"--num-blocks", "4", "--block-size", "8", "--trace", dir / "trace"});
+  REQUIRE(found.records.size() == 1);
+  CHECK(found.records[0].text("/error/code") == "exceeds_cache");
+  CHECK(found.records[0].text("/error/message").starts_with("prompt[1]: "));
+  CHECK(read_file(dir / "trace") == "");
+}
+
+TEST_CASE("an echoed prompt stands before the text as the line has it") {
+  const std::string ask = R"({"prompt":" Once  upon\n","max_tokens":)";
+  const Answers found =
+      answer(ask + "4}\n" + ask + R"(4,"echo":true})" + "\n" + ask + R"(0,"echo":true})" + "\n");
+  REQUIRE(found.records.size() == 3);
+  const std::string prompt = " Once  upon\n";
+  CHECK(found.records[1].text("/text") == prompt + found.records[0].text("/text"));
+  CHECK(found.records[2].text("/text") == prompt);
+  CHECK(found.records[2]["/completion_tokens"] == "0");
+  CHECK(found.records[2]["/prompt_tokens"] == found.records[0]["/prompt_tokens"]);
+  CHECK(found.exit_code == 0);
+}
+
+TEST_CASE("choices are the same bytes in every configuration") {
+  const std::string lines = lines_with_choices(40);
   const Answers expected = answer(lines, {"--max-batch-size", "1", "--kv", "contiguous"});
   CHECK(expected.exit_code == 2);
-  CHECK(expected.records.size() == 24);
+  CHECK(expected.records.size() == 40);
   const Words others[] = {{},
                           {"--kv", "contiguous", "--num-blocks", "4096"},
                           {"--batching", "static", "--max-batch-size", "5"},
@@ -116,7 +179,7 @@ TEST_CASE("64 completions of a prompt do not depend on how many sequences may ru
   CHECK(answer(lines, {"--max-batch-size", "4", "--max-step-tokens", "4"}).out == expected.out);
 }
 
-TEST_CASE("records of several completions are resumed, and merged from shards") {
+TEST_CASE("records of several choices are resumed, and merged from shards") {
   const TempDir dir;
   write_file(dir / "in.jsonl", lines_with_choices(120));
   CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "single"}).exit_code == 2);

@@ -116,6 +116,54 @@ TEST_CASE("completions of a prompt that would all be equal are drawn once") {
   CHECK(samples(0.5f, 1) == 1);
 }
 
+TEST_CASE("the prompts of a line become a request each, with random numbers of its own") {
+  const ByteTokenizer tokenizer;
+  ParsedLine line = line_with("ab");
+  const uint64_t alone =
+      std::get<Request>(make_request(line, &tokenizer, kNoChat, kLimits)).random_key;
+  line.request.sampling.max_tokens = 4;
+  line.request.more = {{.text = "cde"}, {.text = "ab"}};
+  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
+  REQUIRE(std::holds_alternative<Request>(item));
+  const auto& first = std::get<Request>(item);
+  REQUIRE(first.more.size() == 2);
+  CHECK(first.prompt.size() == 2);
+  CHECK(first.more[0].prompt.size() == 3);
+  CHECK(first.more[1].prompt == first.prompt);
+  CHECK(first.more[1].sampling.max_tokens == 4);
+  CHECK(first.random_key == alone);
+  CHECK(first.more[1].random_key != alone);
+  CHECK(num_prompt_tokens(item) == 7);
+
+  line.request.more[1].text = "too long for it";
+  const IntakeItem failed = make_request(line, &tokenizer, kNoChat, kLimits);
+  CHECK(code_of(failed) == "prompt_too_long");
+  CHECK(std::get<Completion>(failed).error.message.starts_with("prompt[2]: "));
+  CHECK(std::get<Completion>(failed).head.line == 3);
+}
+
+TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
+  const ByteTokenizer tokenizer;  // whose tokens have no text
+  ParsedLine line = line_with("abc");
+  const auto text = [&] {
+    const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
+    return std::get<Request>(item).prompt_text;
+  };
+  CHECK(text() == "");
+  line.request.echo = true;
+  CHECK(text() == "abc");
+  line.request.truncate_prompt_tokens = 5;
+  CHECK(text() == "abc");
+  line.request.truncate_prompt_tokens = 2;
+  CHECK(text() == "");  // what the tokens that are left say
+
+  line = {};
+  line.request.has_messages = true;
+  line.request.chat.messages = {{.role = "user", .content = "Hi"}};
+  line.request.echo = true;
+  CHECK(code_of(make_request(line, &tokenizer, kNoChat, kLimits)) == "unsupported");
+}
+
 TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
   const ByteTokenizer tokenizer;
   ParsedLine line;

@@ -71,6 +71,39 @@ TEST_CASE("a line says how many completions its prompt gets") {
   CHECK(parse(batch(R"({"prompt":"x","n":3})")).request.sampling.n == 3);
 }
 
+TEST_CASE("a line asks for log probabilities, in the words of its form") {
+  const auto count = [](const std::string& line) {
+    const ParsedLine parsed = parse(line);
+    CAPTURE(line);
+    CHECK(parsed.error.message == "");
+    return parsed.request.sampling.num_log_probs;
+  };
+  const auto chat = [](const std::string& settings) {
+    return R"({"custom_id":1,"url":"/v1/chat/completions","body":{"messages":[{"role":"user",)"
+           R"("content":"x"}])" +
+           settings + "}}";
+  };
+  CHECK(count(R"({"prompt":"x"})") == -1);
+  CHECK(count(R"({"prompt":"x","logprobs":0})") == 0);
+  CHECK(count(R"({"prompt":"x","logprobs":20,"top_logprobs":0})") == 20);
+  CHECK(count(batch(R"({"prompt":"x","logprobs":3})")) == 3);
+  CHECK(count(batch(R"({"prompt":"x","logprobs":false})")) == -1);
+  CHECK(count(R"({"messages":[{"role":"user","content":"x"}],"logprobs":4})") == 4);
+  CHECK(count(chat("")) == -1);
+  CHECK(count(chat(R"(,"logprobs":true)")) == 0);
+  CHECK(count(chat(R"(,"logprobs":true,"top_logprobs":20)")) == 20);
+  CHECK(count(chat(R"(,"logprobs":false,"top_logprobs":0)")) == -1);
+  for (const char* wrong :
+       {R"(,"logprobs":3)", R"(,"top_logprobs":3)", R"(,"logprobs":true,"top_logprobs":21)",
+        R"(,"logprobs":true,"top_logprobs":true)", R"(,"logprobs":false,"top_logprobs":2)"}) {
+    CHECK_MESSAGE(code_of(chat(wrong)) == "invalid_value", wrong);
+  }
+  CHECK(parse(chat(R"(,"top_logprobs":3)")).error.message ==
+        "body.top_logprobs: found 3, expected logprobs true beside it");
+  CHECK(parse(R"({"prompt":"x","logprobs":true})").error.message ==
+        "logprobs: found true, expected an integer from 0 to 20");
+}
+
 TEST_CASE("a line overrides the defaults with what it says, and with nothing else") {
   SamplingParams defaults;
   defaults.max_tokens = 9;
@@ -128,14 +161,20 @@ TEST_CASE("every kind of bad line has its code") {
       {"unsupported", R"({"prompt":"x","beam_width":4})"},
       {"unsupported", R"({"prompt":"x","length_penalty":0.5})"},
       {"unsupported", R"({"prompt":"x","early_stopping":true})"},
-      {"unsupported", R"({"prompt":"x","logprobs":0})"},
-      {"unsupported", R"({"prompt":"x","logprobs":true})"},
-      {"unsupported", R"({"prompt":"x","prompt_logprobs":1})"},
+      {"invalid_value", R"({"prompt":"x","logprobs":21})"},
+      {"invalid_value", R"({"prompt":"x","logprobs":-1})"},
+      {"invalid_value", R"({"prompt":"x","logprobs":true})"},
+      {"invalid_value", R"({"prompt":"x","logprobs":true,"top_logprobs":3})"},
+      {"invalid_value", R"({"prompt":"x","logprobs":2,"top_logprobs":3})"},
+      {"invalid_value", R"({"prompt":"x","top_logprobs":"3"})"},
+      {"unsupported", R"({"prompt":"x","n_probs":3})"},
+      {"invalid_value", R"({"prompt":"x","prompt_logprobs":21})"},
+      {"invalid_value", R"({"prompt":"x","prompt_logprobs":true})"},
+      {"invalid_value", R"({"prompt":"x","echo":1})"},
       {"unsupported", R"({"prompt":"x","arrival_s":0.5})"},
       {"unsupported", R"({"prompt":"x","tools":[{}]})"},
       {"unsupported", R"({"prompt":"x","tool_choice":"auto"})"},
       {"unsupported", R"({"prompt":"x","response_format":{"type":"json_object"}})"},
-      {"unsupported", R"({"prompt":"x","echo":true})"},
       {"invalid_value", R"({"prompt":7})"},
       {"invalid_value", R"({"prompt":["x"]})"},
       {"invalid_value", R"({"prompt_token_ids":"x"})"},
@@ -285,12 +324,54 @@ TEST_CASE("a line of the OpenAI batch form gives the same request") {
   CHECK(parse(batch(R"({"prompt":[[5,6]]})")).request.prompt_token_ids ==
         std::vector<TokenId>{5, 6});
   CHECK_FALSE(parse(batch(R"({"prompt":[]})")).failed());
-  CHECK(code_of(batch(R"({"prompt":["x","y"]})")) == "unsupported");
+  CHECK(code_of(batch(R"({"prompt":["x",5]})")) == "invalid_value");
+  CHECK(code_of(batch(R"({"prompt":[[5],"x"]})")) == "invalid_value");
+  CHECK(code_of(batch(R"({"prompt":[[5],[-1]]})")) == "invalid_value");
   CHECK(code_of(batch(R"({"prompt":[5,"y"]})")) == "invalid_value");
   CHECK(code_of(batch(R"({"prompt":[-1]})")) == "invalid_value");
   CHECK(code_of(batch(R"({"prompt":"x","stream":true})")) == "unsupported");
-  CHECK(code_of(batch(R"({"prompt":"x","logprobs":1})")) == "unsupported");
   CHECK(code_of(batch("{}")) == "missing_prompt");
+}
+
+TEST_CASE("a line of the OpenAI batch form may have several prompts") {
+  const ParsedLine words = parse(batch(R"({"prompt":["x","","z"]})"));
+  CHECK(words.request.prompt == "x");
+  REQUIRE(words.request.more.size() == 2);
+  CHECK(words.request.more[0].text == "");
+  CHECK(words.request.more[1].text == "z");
+  const ParsedLine ids = parse(batch(R"({"prompt":[[1,2],[3]]})"));
+  CHECK(ids.request.prompt_token_ids == std::vector<TokenId>{1, 2});
+  REQUIRE(ids.request.more.size() == 1);
+  CHECK(ids.request.more[0].token_ids == std::vector<TokenId>{3});
+  CHECK(parse(batch(R"({"prompt":["x",5]})")).error.message ==
+        "body.prompt[1]: found 5, expected a string");
+  const auto many = [](int count) {
+    std::string list = R"({"prompt":["x")";
+    for (int i = 1; i < count; ++i) list += R"(,"y")";
+    return batch(list + "]}");
+  };
+  CHECK(parse(many(kMaxPrompts)).request.more.size() == size_t{kMaxPrompts} - 1);
+  CHECK(parse(many(kMaxPrompts + 1)).error.message ==
+        "body.prompt: found a list of 1025 prompts, expected at most 1024");
+}
+
+TEST_CASE("a line may ask for its prompt and for nothing else") {
+  const auto max_tokens = [](const std::string& settings) {
+    const ParsedLine line = parse(R"({"prompt":"x",)" + settings + "}");
+    CAPTURE(settings);
+    CHECK(line.error.message == "");
+    return line.request.sampling.max_tokens;
+  };
+  CHECK(max_tokens(R"("max_tokens":0,"echo":true)") == 0);
+  CHECK(max_tokens(R"("max_completion_tokens":0,"prompt_logprobs":0)") == 0);
+  CHECK(max_tokens(R"("max_tokens":3,"echo":true)") == 3);
+  CHECK(code_of(R"({"prompt":"x","max_tokens":0,"echo":false})") == "invalid_value");
+  CHECK(code_of(R"({"prompt":"x","max_tokens":0,"logprobs":2})") == "invalid_value");
+  const ParsedLine line = parse(R"({"prompt":"x","echo":true,"prompt_logprobs":20})");
+  CHECK(line.request.echo);
+  CHECK(line.request.num_prompt_log_probs == 20);
+  CHECK_FALSE(parse(R"({"prompt":"x"})").request.echo);
+  CHECK(parse(R"({"prompt":"x","prompt_logprobs":false})").request.num_prompt_log_probs == -1);
 }
 
 TEST_CASE("unknown keys counted in parts are those counted in one go") {
