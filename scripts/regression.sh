@@ -22,6 +22,9 @@ with open(target, "w", encoding="utf-8") as out:
             record.update(temperature=0.8, top_k=40, top_p=0.95, seed=i)
         if i % 4 == 1:
             record["n"] = 2 + i % 3
+            record["best_of"] = 2 + i % 3 + i % 2
+        if i % 5 < 2:
+            record["logprobs"] = i % 5
         if i % 7 == 2:
             record.update(repetition_penalty=1.1, frequency_penalty=0.2, stop=[". "])
         out.write(json.dumps(record) + "\n")

@@ -198,7 +198,7 @@ std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor 
                      .sample = static_cast<uint32_t>(seq.sample + (draw.age - seq.age)),
                      .position = static_cast<uint32_t>(draw.position),
                      .logits_row = draw.logits_row,
-                     .num_log_probs = seq.request->sampling.num_log_probs};
+                     .num_log_probs = seq.request->num_candidates()};
     limit_choice(seq, draw.position, row);
     rows_.push_back(row);
   }

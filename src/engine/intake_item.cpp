@@ -236,7 +236,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   const bool shows_prompt = draft.echo || draft.num_prompt_log_probs >= 0;
   std::string prompt_text = shows_prompt ? text_of(draft, prompt, max_prompt, tokenizer) : "";
   const int num_returned = draft.sampling.n;
-  const int num_samples = is_certain(draft.sampling) ? 1 : num_returned;
+  const int num_drawn = draft.sampling.best_of.value_or(num_returned);
+  const int num_samples = is_certain(draft.sampling) ? 1 : num_drawn;
   return Request{.head = std::move(draft.head),
                  .prompt = std::move(prompt),
                  .sampling = std::move(draft.sampling),

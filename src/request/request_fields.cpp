@@ -276,6 +276,10 @@ void RequestFields::read_sampling(SamplingParams& sampling, PromptForm form) {
     if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
   }
   read_log_probs(sampling.num_log_probs, form);
+  if (sampling.best_of.value_or(sampling.n) < sampling.n) {
+    refuse("invalid_value", fmt::format("{}best_of: found {}, expected at least n, which is {}",
+                                        where_, *sampling.best_of, sampling.n));
+  }
   if (sampling.min_tokens > sampling.max_tokens) {
     refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
                                         "which is {}",

@@ -49,7 +49,6 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"bad_words_ids", KeyKind::kUnsupported},
     {"beam_width", KeyKind::kUnsupportedButOne},
     {"begin_suppress_tokens", KeyKind::kUnsupported},
-    {"best_of", KeyKind::kUnsupportedButOne},
     {"body", KeyKind::kBatch},
     {"cache_prompt", KeyKind::kNoEffect},
     {"cache_salt", KeyKind::kNoEffect},

@@ -63,10 +63,15 @@ void check_scheduling(const Config& config) {
 }
 
 void check_sampling(const SamplingParams& sampling) {
-  if (sampling.min_tokens <= sampling.max_tokens) return;
-  throw Error(
-      fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower the other",
-                  sampling.min_tokens, sampling.max_tokens));
+  if (sampling.min_tokens > sampling.max_tokens) {
+    throw Error(
+        fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower the other",
+                    sampling.min_tokens, sampling.max_tokens));
+  }
+  if (sampling.best_of.value_or(sampling.n) < sampling.n) {
+    throw Error(fmt::format("--best-of {}: fewer than --n {}; raise the one or lower the other",
+                            *sampling.best_of, sampling.n));
+  }
 }
 
 // The step that was asked for, and the batch that fits it. Decodes come first and there are at most

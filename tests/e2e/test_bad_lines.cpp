@@ -177,7 +177,6 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
   };
   const std::vector<Key> keys = {
       {"num_return_sequences", {"2", "0"}, {"1", "1.0", "null"}},
-      {"best_of", {"4"}, {"1", "null"}},
       {"beam_width", {"4"}, {"1", "null"}},
       {"length_penalty", {"0.5", "0"}, {"1", "1.0", "null"}},
       {"early_stopping", {"true", "\"never\""}, {"false", "null"}},

@@ -23,6 +23,7 @@ std::string lines_with_choices(int count) {
     const int n = 1 + i * 5 % 8;
     std::string settings = fmt::format(R"("max_tokens":{},"temperature":{},"n":{})", 1 + i * 7 % 30,
                                        i % 4 == 3 ? 0 : 1, n);
+    if (i % 5 == 1) settings += fmt::format(R"(,"best_of":{})", n + 3);
     if (i % 3 == 1) settings += fmt::format(R"(,"logprobs":{})", i % 4);
     if (i % 9 == 5) {
       lines += fmt::format(R"({{"prompt":"{}","n":65}})", question);
@@ -90,6 +91,34 @@ TEST_CASE("the number of completions is a flag's where the line has none") {
   REQUIRE(found.records.size() == 2);
   CHECK(found.records[0].has("/choices/1"));
   CHECK(found.records[1].has("/text"));
+}
+
+TEST_CASE("the best of more completions are some of those that are drawn") {
+  const std::string ask = R"({"id":"a","prompt":"Once upon a time","max_tokens":8,"seed":2,)"
+                          R"("temperature":2,)";
+  const Answers found =
+      answer(ask + R"("n":6,"logprobs":0})" + "\n" + ask + R"("n":2,"best_of":6})" + "\n");
+  REQUIRE(found.records.size() == 2);
+  const Json &all = found.records[0], &best = found.records[1];
+  std::vector<std::pair<double, std::string>> ranked;
+  for (int i = 0; i < 6; ++i) {
+    const std::string choice = fmt::format("/choices/{}", i);
+    double sum = 0;
+    int count = 0;
+    for (std::string place;
+         place = fmt::format("{}/logprobs/token_logprobs/{}", choice, count), all.has(place);
+         ++count) {
+      sum += all.number(place);
+    }
+    REQUIRE(count == 8);  // none ended early, which would have hidden a log probability
+    ranked.emplace_back(-sum, all.text(choice + "/text"));
+  }
+  std::ranges::sort(ranked);
+  CHECK(best.text("/choices/0/text") == ranked[0].second);
+  CHECK(best.text("/choices/1/text") == ranked[1].second);
+  CHECK_FALSE(best.has("/choices/2"));
+  CHECK_FALSE(best.has("/choices/0/logprobs"));
+  CHECK(best["/completion_tokens"] == all["/completion_tokens"]);
 }
 
 TEST_CASE("the prompts of a line share a record, and each is completed as it is alone") {

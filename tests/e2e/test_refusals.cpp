@@ -253,6 +253,8 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--weights", "random"}, {"--weights", "dummy"});
   refuses({"--max-tokens", "0"}, {"--max-tokens"});
   refuses({"--min-tokens", "9", "--max-tokens", "8"}, {"--min-tokens", "--max-tokens"});
+  refuses({"--n", "3", "--best-of", "2"}, {"--best-of", "--n"});
+  refuses({"--n", "65"}, {"--n", "64"});
   refuses({"--temperature", "-1"}, {"--temperature"});
   refuses({"--temperature", "nan"}, {"--temperature"});
   refuses({"--top-p", "0"}, {"--top-p"});

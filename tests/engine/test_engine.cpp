@@ -110,7 +110,9 @@ TEST_CASE("a step asks for the log probabilities that its requests want") {
   std::set<int> asked;
   bench.rig.ops.on_sample = [&](Tensor, std::span<const SampleRow> rows) {
     for (const SampleRow& row : rows) {
-      CHECK(row.num_log_probs == row.params->num_log_probs);
+      // The best of several samples are chosen by their log probabilities.
+      const int expected = row.key == 9 ? 0 : row.params->num_log_probs;
+      CHECK(row.num_log_probs == expected);
       asked.insert(row.num_log_probs);
     }
   };
@@ -120,6 +122,10 @@ TEST_CASE("a step asks for the log probabilities that its requests want") {
     request.sampling.num_log_probs = num_log_probs;
     lines.push_back({0, std::move(request)});
   }
+  Request best = make_request(std::ssize(lines), 3, 4);
+  best.random_key = 9;
+  best.num_samples = 2;
+  lines.push_back({0, std::move(best)});
   PagedPool pool(16, 4);
   const SchedulerLimits limits = {
       .max_step_tokens = 8, .max_running = 3, .max_waiting = 3, .max_model_len = 32};

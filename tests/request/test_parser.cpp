@@ -69,6 +69,10 @@ TEST_CASE("a line says how many completions its prompt gets") {
   CHECK(parse(R"({"prompt":"x"})").request.sampling.n == 1);
   CHECK(parse(R"({"prompt":"x","n":64})").request.sampling.n == 64);
   CHECK(parse(batch(R"({"prompt":"x","n":3})")).request.sampling.n == 3);
+  CHECK_FALSE(parse(R"({"prompt":"x","n":3})").request.sampling.best_of);
+  CHECK(parse(R"({"prompt":"x","n":3,"best_of":3})").request.sampling.best_of == 3);
+  CHECK(parse(R"({"prompt":"x","n":3,"best_of":2})").error.message ==
+        "best_of: found 2, expected at least n, which is 3");
 }
 
 TEST_CASE("a line asks for log probabilities, in the words of its form") {
@@ -157,7 +161,8 @@ TEST_CASE("every kind of bad line has its code") {
       {"unsupported", R"({"prompt":"x","num_return_sequences":2})"},
       {"invalid_value", R"({"prompt":"x","n":"x"})"},
       {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
-      {"unsupported", R"({"prompt":"x","best_of":3})"},
+      {"invalid_value", R"({"prompt":"x","best_of":65})"},
+      {"invalid_value", R"({"prompt":"x","n":3,"best_of":2})"},
       {"unsupported", R"({"prompt":"x","beam_width":4})"},
       {"unsupported", R"({"prompt":"x","length_penalty":0.5})"},
       {"unsupported", R"({"prompt":"x","early_stopping":true})"},
