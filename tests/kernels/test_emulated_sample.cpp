@@ -88,7 +88,8 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
     const int vocabulary = random.below(5) ? 1 + random.below(9000) : 5000 + random.below(60000);
     const int num_rows = 1 + random.below(4);
     GuardedMatrix<float> logits(random, num_rows, vocabulary, random.below(2));
-    const bool ties = random.below(4) == 0;
+    // Some equal logits, or almost all: more candidates than are sorted to report the largest.
+    const float ties = std::array{0.0f, 0.0f, 1.0f, 0.05f}[random.below(4)];
     logits.fill(random, random.below(3) ? 4 : 0.3f);
     const auto special = std::array{0.0f, -0.0f, 2.0f, -INFINITY, NAN, INFINITY};
     std::vector<std::vector<float>> before(num_rows);
@@ -96,7 +97,7 @@ TEST_CASE("the GPU's sampling draws the CPU sampler's tokens") {
       const bool none = random.below(20) == 0;
       for (int i = 0; i < vocabulary; ++i) {
         if (none) logits.at(r, i) = -INFINITY;
-        if (ties) logits.at(r, i) = std::round(logits(r, i));
+        if (ties > 0) logits.at(r, i) = std::round(ties * logits(r, i));
         if (random.below(30) == 0 && !none) logits.at(r, i) = special[random.below(6)];
         before[r].push_back(logits(r, i));
       }
