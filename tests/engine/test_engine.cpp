@@ -34,10 +34,11 @@ void count(const EngineRun& run, Counters& counters) {
     if (answer.failed()) {
       ++counters.of[answer.error.code];
     } else {
-      counters.of["several samples"] += answer.choices.size() > 1;
+      counters.of["several samples"] += run.requests.at(index).token_times.size() > 1;
       for (const CompletionChoice& choice : answer.choices) {
         const bool stopped = choice.reason == FinishReason::kStop;
         ++counters.of[stopped ? "stopped" : "cut off"];
+        counters.of["log probabilities"] += choice.log_probs.has_value();
         counters.of["at a stop string"] += stopped && choice.tokens.back() != kTinyStop;
       }
     }
@@ -76,9 +77,15 @@ TEST_CASE("the engine answers every line as if it were the only one") {
     vary_bans(bench.model.spec, random);
     for (Arrival& arrival : work.arrivals) {
       Request& request = arrival.request;
-      if (random.one_in(6)) request.num_samples = request.num_returned = random.pick(2, 5);
+      if (!random.one_in(6)) continue;
+      request.num_samples = random.pick(2, 5);
+      request.num_returned = random.pick(1, request.num_samples);
     }
     const std::vector<Line> lines = make_lines(work, random);
+    for (const Line& line : lines) {
+      const Request* request = std::get_if<Request>(&line.item);
+      counters.of["several prompts"] += request != nullptr && !request->more.empty();
+    }
     const auto compare = [&](KvPool& pool) {
       scramble(pool, random);
       const EngineRun expected =
@@ -102,7 +109,7 @@ TEST_CASE("the engine answers every line as if it were the only one") {
   counters.print_and_require({"runs", "answers", "stopped", "at a stop string", "cut off",
                               "invalid_json", "empty_prompt", "prompt_too_long", "exceeds_cache",
                               "preemptions", "mixed steps", "overlapping runs", "surplus rows",
-                              "several samples"});
+                              "several samples", "several prompts", "log probabilities"});
 }
 
 TEST_CASE("a step asks for the log probabilities that its requests want") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace pagedinfer {
@@ -38,11 +39,30 @@ bool holds(const std::vector<TokenId>& tokens, TokenId token) {
   return std::ranges::count(tokens, token) > 0;
 }
 
-CompletionChoice choice_alone(Rig& rig, const Request& request, int sample, int max_model_len) {
+// The log probabilities of the first tokens, which begin at these places of the text.
+std::vector<TokenLogProbs> shown(const std::vector<DrawnToken>& drawn,
+                                 const std::vector<size_t>& begins) {
+  std::vector<TokenLogProbs> tokens;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    tokens.push_back({.token = drawn[i].token,
+                      .log_probability = drawn[i].log_probability,
+                      .candidates = drawn[i].candidates,
+                      .text_offset = static_cast<int>(begins[i])});  // all letters are ASCII
+  }
+  return tokens;
+}
+
+struct SampleAlone {
+  CompletionChoice choice = {};
+  double mean = 0;  // of the log probabilities
+};
+
+SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_model_len) {
   const SamplingParams& params = request.sampling;
   const LetterTokenizer tokenizer;
   const auto num_prompt = static_cast<int>(request.prompt.size());
   CompletionChoice answer;
+  std::vector<size_t> begins;  // in the text, of the tokens that belong to it
   std::vector<TokenId> ends = params.stop_token_ids;
   if (!params.ignore_eos) ends.push_back(kTinyStop);
   const ModelSpec& spec = rig.model.spec;
@@ -53,10 +73,12 @@ CompletionChoice choice_alone(Rig& rig, const Request& request, int sample, int 
         by_force && generated.back() == kTinyStop ? FinishReason::kLength : FinishReason::kStop;
     if (holds(ends, generated.back())) return true;
     const size_t before = answer.text.size();
+    begins.push_back(before);
     answer.text += tokenizer.token_bytes(generated.back());
     if (static_cast<int>(generated.size()) >= params.min_tokens) {
       if (const auto cut = find_stop(answer.text, before, params.stop)) {
         answer.text.resize(*cut);
+        std::erase_if(begins, [&](size_t begin) { return begin >= *cut; });
         return true;
       }
     }
@@ -73,18 +95,46 @@ CompletionChoice choice_alone(Rig& rig, const Request& request, int sample, int 
     if (static_cast<int>(generated.size()) < least) add(ends);
     return tokens;
   };
-  answer.tokens = rig.alone(request, max_model_len, is_last, banned, sample);
-  return answer;
+  std::vector<DrawnToken> drawn;
+  answer.tokens = rig.alone(request, max_model_len, is_last, banned, sample, &drawn);
+  if (params.num_log_probs >= 0) answer.log_probs = shown(drawn, begins);
+  SampleAlone result = {.choice = std::move(answer)};
+  for (const DrawnToken& token : drawn) result.mean += token.log_probability.value_or(0);
+  result.mean /= static_cast<double>(drawn.size());
+  return result;
 }
 
 Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
   Completion answer = {.head = request.head,
                        .num_prompt_tokens = static_cast<int>(request.prompt.size())};
+  std::vector<SampleAlone> samples;
   for (int sample = 0; sample < request.num_samples; ++sample) {
-    answer.choices.push_back(choice_alone(rig, request, sample, max_model_len));
-    answer.num_completion_tokens += std::ssize(answer.choices.back().tokens);
+    samples.push_back(sample_alone(rig, request, sample, max_model_len));
+    answer.num_completion_tokens += std::ssize(samples.back().choice.tokens);
+  }
+  for (int i = 0; i < request.num_returned; ++i) {
+    const bool are_ranked = request.num_returned < request.num_samples;
+    const auto best =
+        are_ranked ? std::ranges::max_element(samples, {}, &SampleAlone::mean) : samples.begin();
+    answer.choices.push_back(std::move(best->choice));
+    samples.erase(best);
+  }
+  for (const Request& other : request.more) {
+    Completion more = answer_alone(rig, other, max_model_len);
+    answer.num_prompt_tokens += more.num_prompt_tokens;
+    answer.num_completion_tokens += more.num_completion_tokens;
+    std::ranges::move(more.choices, std::back_inserter(answer.choices));
   }
   return answer;
+}
+
+// Why the request can never run; "" if it can.
+std::string error_of(const Request& request, int max_model_len, int64_t positions_total) {
+  const auto num_prompt = static_cast<int>(request.prompt.size());
+  if (num_prompt == 0) return "empty_prompt";
+  if (num_prompt >= max_model_len) return "prompt_too_long";
+  const int longest = std::min(num_prompt + request.sampling.max_tokens, max_model_len);
+  return longest - 1 > positions_total ? "exceeds_cache" : "";
 }
 
 Completion error_answer(const RecordHead& head, int num_prompt_tokens, const char* code) {
@@ -164,20 +214,22 @@ void check_request(const Completion& answer, const RequestStats& stats) {
   }
   REQUIRE(stats.head.read < stats.admitted);
   REQUIRE(stats.admitted < stats.first_token);
-  REQUIRE(stats.token_times.size() == answer.choices.size());
+  REQUIRE(stats.token_times.size() >= answer.choices.size());
+  const bool are_all = stats.token_times.size() == answer.choices.size();
   int64_t num_tokens = 0;
   double first = stats.finished, last = 0;
-  for (size_t i = 0; i < answer.choices.size(); ++i) {
+  for (size_t i = 0; i < stats.token_times.size(); ++i) {
     const std::vector<double>& times = stats.token_times[i];
-    REQUIRE(times.size() == answer.choices[i].tokens.size());
+    REQUIRE((!are_all || times.size() == answer.choices[i].tokens.size()));
     REQUIRE(std::ranges::is_sorted(times, std::less_equal<>()));
     first = std::min(first, times.front()), last = std::max(last, times.back());
     num_tokens += std::ssize(times);
   }
   REQUIRE(stats.completion_tokens == num_tokens);
+  REQUIRE(answer.num_completion_tokens == num_tokens);
   REQUIRE(stats.first_token == first);
   REQUIRE(stats.finished == last);
-  const bool may_recompute = stats.preemptions > 0 || answer.choices.size() > 1;
+  const bool may_recompute = stats.preemptions > 0 || stats.token_times.size() > 1;
   REQUIRE((may_recompute || stats.recomputed_tokens == 0));
   REQUIRE(stats.recomputed_tokens >= 0);
 }
@@ -222,6 +274,14 @@ std::vector<Line> make_lines(const Workload& work, Random& random) {
     if (random.one_in(3)) params.min_tokens = random.pick(1, params.max_tokens);
     if (random.one_in(4)) params.floor.tokens = random.pick(1, params.max_tokens);
     params.ignore_eos = random.one_in(3);
+    if (random.one_in(4)) params.num_log_probs = random.pick(0, 3);
+    while (random.one_in(10)) {
+      Request other = request;
+      other.head = {}, other.more = {};
+      other.prompt = random.tokens(random.pick(1, 12), kTinyVocab);
+      other.random_key += 1 + request.more.size();
+      request.more.push_back(std::move(other));
+    }
     add(step, std::move(request));
   }
   if (random.one_in(3)) add(lines.back().step, error_answer({}, 0, "invalid_json"));
@@ -273,18 +333,15 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
       continue;
     }
     const auto& request = std::get<Request>(line.item);
-    const auto num_prompt = static_cast<int>(request.prompt.size());
-    const int longest = std::min(num_prompt + request.sampling.max_tokens, limits.max_model_len);
-    Completion& answer = run.answers[request.head.index];
-    if (num_prompt == 0) {
-      answer = error_answer(request.head, 0, "empty_prompt");
-    } else if (num_prompt >= limits.max_model_len) {
-      answer = error_answer(request.head, num_prompt, "prompt_too_long");
-    } else if (longest - 1 > positions_total) {
-      answer = error_answer(request.head, num_prompt, "exceeds_cache");
-    } else {
-      answer = answer_alone(rig, request, limits.max_model_len);
+    std::string error = error_of(request, limits.max_model_len, positions_total);
+    auto num_prompt = static_cast<int>(request.prompt.size());
+    for (const Request& other : request.more) {
+      num_prompt += static_cast<int>(other.prompt.size());
+      if (error.empty()) error = error_of(other, limits.max_model_len, positions_total);
     }
+    run.answers[request.head.index] = error.empty()
+                                          ? answer_alone(rig, request, limits.max_model_len)
+                                          : error_answer(request.head, num_prompt, error.c_str());
   }
   run.logit_rows = rig.logit_rows();
   return run;
@@ -301,8 +358,14 @@ std::string text_of(const Completion& answer) {
 }  // namespace
 
 bool same_answer(const Completion& a, const Completion& b) {
-  const auto same_choice = [](const CompletionChoice& c, const CompletionChoice& d) {
-    return c.tokens == d.tokens && c.text == d.text && c.reason == d.reason;
+  const auto same_token = [](const TokenLogProbs& c, const TokenLogProbs& d) {
+    return c.token == d.token && c.log_probability == d.log_probability &&
+           c.candidates == d.candidates && c.text_offset == d.text_offset;
+  };
+  const auto same_choice = [&](const CompletionChoice& c, const CompletionChoice& d) {
+    return c.tokens == d.tokens && c.text == d.text && c.reason == d.reason &&
+           c.log_probs.has_value() == d.log_probs.has_value() &&
+           (!c.log_probs || std::ranges::equal(*c.log_probs, *d.log_probs, same_token));
   };
   return a.head.index == b.head.index && a.head.line == b.head.line &&
          std::ranges::equal(a.choices, b.choices, same_choice) && a.error.code == b.error.code &&

@@ -15,8 +15,9 @@ struct Line {
   IntakeItem item;  // head.read = 0: it is read when the engine pulls it
 };
 
-// The requests of a workload as lines. Some get stop strings, stop ids and minimum lengths, and
-// some lines between them are errors. head.index numbers the lines.
+// The requests of a workload as lines. Some get stop strings, stop ids, minimum lengths, log
+// probabilities and further prompts, and some lines between them are errors. head.index numbers the
+// lines.
 std::vector<Line> make_lines(const Workload& work, Random& random);
 
 struct EngineRun {
@@ -46,7 +47,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
 EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t positions_total,
                        const std::vector<Line>& lines);
 
-// Whether the lines, tokens, texts and finish reasons are equal.
+// Whether the lines, tokens, texts, finish reasons and log probabilities are equal.
 bool same_answer(const Completion& a, const Completion& b);
 
 // Fails the running test case unless `run` answered every line as expected, from the same logits.

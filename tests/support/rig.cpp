@@ -129,7 +129,8 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, PlanSequences sequences,
 
 Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                        const std::function<bool(const Tokens&)>& is_last,
-                       const std::function<Tokens(const Tokens&)>& banned, int sample) {
+                       const std::function<Tokens(const Tokens&)>& banned, int sample,
+                       std::vector<DrawnToken>* drawn) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
   Tokens pending = request.prompt, generated;
@@ -158,12 +159,14 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                            .banned = not_these,
                            .key = request.random_key,
                            .sample = static_cast<uint32_t>(sample),
-                           .position = static_cast<uint32_t>(end)};
-    DrawnToken drawn;
-    ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
-    generated.push_back(drawn.token);
+                           .position = static_cast<uint32_t>(end),
+                           .num_log_probs = request.num_candidates()};
+    DrawnToken next;
+    ops.collect(ops.sample(logits, {&row, 1}), {&next, 1});
+    generated.push_back(next.token);
+    if (drawn != nullptr) drawn->push_back(next);
     if (is_last(generated)) break;
-    pending = {drawn.token};
+    pending = {next.token};
   }
   return generated;
 }

@@ -44,11 +44,13 @@ class Rig {
   std::vector<TokenId> compute(const StepPlan& plan, PlanSequences sequences, const Batch& batch);
 
   // A sample of a request without a scheduler, a pool or other requests: the whole prompt,
-  // then a token at a time, until `is_last` says so of what has been generated.
+  // then a token at a time, until `is_last` says so of what has been generated. `drawn` gets what
+  // each draw reports.
   using Tokens = std::vector<TokenId>;
   Tokens alone(const Request& request, int max_model_len,
                const std::function<bool(const Tokens& generated)>& is_last,
-               const std::function<Tokens(const Tokens& generated)>& banned = {}, int sample = 0);
+               const std::function<Tokens(const Tokens& generated)>& banned = {}, int sample = 0,
+               std::vector<DrawnToken>* drawn = nullptr);
 
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }
