@@ -92,6 +92,7 @@ set(pagedinfer_core_sources
   src/kv/contiguous_pool.cpp
   src/kv/paged_pool.cpp
   src/kv/pending_copies.cpp
+  src/kv/prefix_index.cpp
   src/sched/batch_builder.cpp
   src/sched/scheduler.cpp
   src/model/decoder.cpp
