@@ -42,8 +42,8 @@ struct KvCopy {
 //   copies                    to be carried out before the step writes to the cache. A destination
 //                             is no other copy's source or destination.
 //   tokens, positions         one entry per token      (num_tokens); a token may be a placeholder
-//   slot_mapping              where in the cache the token's keys and values go
-//                                                      (num_tokens)
+//   slot_mapping              where in the cache the token's keys and values go; -1: they are in
+//                             the cache already        (num_tokens)
 //   query_starts              first token of each seq  (num_seqs + 1)
 //   context_lens              tokens visible to the seq's last query (num_seqs)
 //   block_table               first cache position of each block, -1 padded

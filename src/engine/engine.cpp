@@ -114,8 +114,9 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   const std::string failure = collect(step);
   const double now = parts_.clock();
   if (!failure.empty()) {
-    std::vector<Sequence> aborted = scheduler_.abort(step.plan);
-    if (next != nullptr) std::ranges::move(scheduler_.abort(*next), back_inserter(aborted));
+    std::vector<Sequence> aborted;
+    if (next != nullptr) aborted = scheduler_.abort(*next);
+    std::ranges::move(scheduler_.abort(step.plan), back_inserter(aborted));
     return end(step, std::move(aborted), failure, now, ports);
   }
   Scheduler::Committed committed =
@@ -180,7 +181,9 @@ void Engine::describe(Step& step) const {
   stats.positions_leased = kv.positions_leased;
   stats.blocks_used = kv.positions_leased / parts_.pool.block_size();
   const CacheUse use = scheduler_.cache_use();
-  stats.tokens_held = use.tokens_held + plan.num_tokens;
+  const auto num_written =
+      std::ranges::count_if(batch_.slot_mapping, [](int32_t slot) { return slot >= 0; });
+  stats.tokens_held = use.tokens_held + num_written;
   stats.positions_contiguous = use.positions_contiguous;
 }
 

@@ -6,27 +6,31 @@
 namespace pagedinfer {
 namespace {
 
-std::vector<OwnerId> owners_of(std::span<const KvLease* const> leases, const KvLease& own) {
-  std::vector<OwnerId> owners = {own.owner};
+std::vector<OwnerId> owners_of(std::span<const KvLease* const> leases,
+                               std::span<const KvLease> own) {
+  std::vector<OwnerId> owners;
+  for (const KvLease& lease : own) owners.push_back(lease.owner);
   for (const KvLease* lease : leases) owners.push_back(lease->owner);
   return owners;
 }
 
 std::vector<BlockId> find_unlisted(const BlockAllocator& blocks, int block_size,
-                                   std::span<const KvLease* const> active, const KvLease& own) {
+                                   std::span<const KvLease* const> active,
+                                   std::span<const KvLease> own) {
   std::vector<BlockId> listed;
   const auto add = [&](const KvLease& lease) {
     for (int32_t first : lease.block_table) listed.push_back(first / block_size);
   };
   for (const KvLease* lease : active) add(*lease);
-  add(own);
+  for (const KvLease& lease : own) add(lease);
   return blocks.find_unreferenced(listed);
 }
 
 }  // namespace
 
 std::vector<BlockId> find_unaccounted(const BlockAllocator& blocks, int block_size,
-                                      std::span<const KvLease* const> active, const KvLease& own) {
+                                      std::span<const KvLease* const> active,
+                                      std::span<const KvLease> own) {
   const std::vector<BlockId> leaked = blocks.find_leaked(owners_of(active, own));
   const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active, own);
   std::vector<BlockId> all;
@@ -35,7 +39,7 @@ std::vector<BlockId> find_unaccounted(const BlockAllocator& blocks, int block_si
 }
 
 int reclaim_unaccounted(BlockAllocator& blocks, int block_size,
-                        std::span<const KvLease* const> active, const KvLease& own) {
+                        std::span<const KvLease* const> active, std::span<const KvLease> own) {
   const std::vector<BlockId> unlisted = find_unlisted(blocks, block_size, active, own);
   const int free_before = blocks.stats().free;
   for (BlockId block : unlisted) {

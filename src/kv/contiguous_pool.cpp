@@ -34,9 +34,13 @@ ContiguousPool::ContiguousPool(int64_t num_positions, int max_model_len)
     : max_model_len_(max_model_len), reservations_(reservations_in(num_positions, max_model_len)) {}
 
 // Nothing grows, so there is nothing to keep in reserve.
-std::optional<KvLease> ContiguousPool::open(std::span<const TokenId> tokens, int) {
+std::optional<KvLease> ContiguousPool::open(std::span<const TokenId> tokens, int, ShareScope) {
   CHECK(static_cast<int>(tokens.size()) <= max_model_len_);
   return take_reservation();
+}
+
+void ContiguousPool::adopt(KvLease&, std::span<const TokenId>) {
+  CHECK(false);  // nothing is findable
 }
 
 std::optional<KvLease> ContiguousPool::take_reservation() {
@@ -78,12 +82,14 @@ KvStats ContiguousPool::stats() const {
 }
 
 int ContiguousPool::num_leaked(std::span<const KvLease* const> active) const {
+  const KvLease own = sources();
   return static_cast<int>(
-      find_unaccounted(reservations_, max_model_len_, active, sources()).size());
+      find_unaccounted(reservations_, max_model_len_, active, {&own, 1}).size());
 }
 
 int ContiguousPool::reclaim(std::span<const KvLease* const> active) {
-  return reclaim_unaccounted(reservations_, max_model_len_, active, sources());
+  const KvLease own = sources();
+  return reclaim_unaccounted(reservations_, max_model_len_, active, {&own, 1});
 }
 
 }  // namespace pagedinfer

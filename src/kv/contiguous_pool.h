@@ -15,10 +15,14 @@ class ContiguousPool final : public KvPool {
   ContiguousPool(int64_t num_positions, int max_model_len);
 
   int block_size() const override { return max_model_len_; }
-  std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve) override;
+  std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve,
+                              ShareScope scope) override;
+  int num_findable(const KvLease&, std::span<const TokenId>) const override { return 0; }
+  void adopt(KvLease& lease, std::span<const TokenId> tokens) override;
   std::optional<KvLease> fork(const KvLease& lease, int num_tokens) override;
   bool grow(KvLease& lease, int begin, int end) override;
-  void publish(KvLease&, std::span<const TokenId>) override {}
+  void publish(KvLease&, std::span<const TokenId>, std::vector<PublishedBlock>&) override {}
+  void withdraw(std::span<const PublishedBlock>) override {}
   std::vector<KvCopy> take_copies() override { return copies_.take(); }
   void close(KvLease& lease) override;
   std::optional<int64_t> free_tokens() const override { return std::nullopt; }

@@ -12,23 +12,38 @@
 
 namespace pagedinfer {
 
+// Which leases find each other's full blocks by the tokens in them: those of the same scope. Blocks
+// of kShareAll stay findable after their leases have closed, until their room is needed.
+using ShareScope = int64_t;
+constexpr ShareScope kShareNone = -1;
+constexpr ShareScope kShareAll = 0;  // any other scope is a number above 0
+
 // A sequence's claim on the cache. Its position p lives in cache position (slot)
 //   block_table[p / block_size] + p % block_size.
 struct KvLease {
   OwnerId owner = kNoOwner;
+  ShareScope scope = kShareNone;
   std::vector<int32_t> block_table = {};  // first cache position of each block
-  int num_cached = 0;                     // leading tokens that open() found in the cache
-  int num_published = 0;                  // leading blocks that open() can find
+  int num_cached = 0;     // leading tokens whose last blocks were found: not to be written again
+  int num_published = 0;  // leading blocks that others can find
 
   int32_t slot(int position, int block_size) const {
     return block_table[position / block_size] + position % block_size;
   }
 };
 
+// A block that publish() has made findable, and the number of that event.
+struct PublishedBlock {
+  BlockId block;
+  int64_t serial;
+};
+
 struct KvStats {
-  int64_t positions_total = 0;
-  int64_t positions_leased = 0;
-  int64_t num_shared_blocks = 0;  // listed by more than one lease
+  int64_t positions_total = 0;     // = leased + reusable + free
+  int64_t positions_leased = 0;    // of blocks that leases, or copies yet to be made, hold
+  int64_t positions_reusable = 0;  // of blocks without a lease that can still be found
+  int64_t positions_saved = 0;     // that leases would hold more if none were shared
+  int64_t num_evicted = 0;         // blocks that could be found and made room for others, so far
   double utilization() const {
     return positions_total == 0 ? 0.0 : static_cast<double>(positions_leased) / positions_total;
   }
@@ -41,11 +56,21 @@ class KvPool {
   // Positions per block. In a pool of reservations a block is a whole reservation.
   virtual int block_size() const = 0;
 
-  // Leases room for all of `tokens`. The first lease.num_cached of them, never all, are in the
-  // cache already. In a pool where sequences grow at least `reserve` positions stay free for the
-  // growth of others. nullopt = no room now, and nothing has changed.
-  [[nodiscard]] virtual std::optional<KvLease> open(std::span<const TokenId> tokens,
-                                                    int reserve) = 0;
+  // Leases room for all of `tokens`. The blocks that the scope knows are shared, and
+  // lease.num_cached tells how many leading tokens they hold. In a pool where sequences grow at
+  // least `reserve` positions stay free for the growth of others. nullopt = no room now, and
+  // nothing has changed.
+  [[nodiscard]] virtual std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve,
+                                                    ShareScope scope) = 0;
+
+  // The number of leading tokens that are in the cache if the lease adopts the blocks that its
+  // scope knows; 0 if it knows none after those that the lease has published or adopted. For a
+  // lease that is to be opened, one that has no blocks.
+  virtual int num_findable(const KvLease& lease, std::span<const TokenId> tokens) const = 0;
+
+  // Exchanges own blocks for those that the scope knows and sets lease.num_cached to
+  // num_findable(). REQUIRES: that is not 0, and the lease has room for `tokens`.
+  virtual void adopt(KvLease& lease, std::span<const TokenId> tokens) = 0;
 
   // A second lease on the first `num_tokens` tokens, which the steps launched so far put into the
   // cache. nullopt = no room now, and nothing has changed.
@@ -55,9 +80,16 @@ class KvPool {
   // changed. REQUIRES: positions [0, begin) exist.
   [[nodiscard]] virtual bool grow(KvLease& lease, int begin, int end) = 0;
 
-  // States that the cache holds exactly these tokens at the lease's first positions, so that
-  // open() may find them.
-  virtual void publish(KvLease& lease, std::span<const TokenId> tokens) = 0;
+  // States that the cache holds exactly these tokens at the lease's first positions, at the latest
+  // when the step that is being planned writes to the cache, so that leases of its scope may find
+  // them. Appends the blocks that become findable to `published`. REQUIRES: no token is a
+  // placeholder.
+  virtual void publish(KvLease& lease, std::span<const TokenId> tokens,
+                       std::vector<PublishedBlock>& published) = 0;
+
+  // The step that should have filled these blocks has failed: they can no longer be found.
+  // REQUIRES: no lease holds them, and what was published later is withdrawn.
+  virtual void withdraw(std::span<const PublishedBlock> published) = 0;
 
   // The copies that fork() and grow() need, as Batch::copies, since the last call: to be carried
   // out before the next step that writes to the cache. A pool needs them in fork() or in grow(),
@@ -67,7 +99,8 @@ class KvPool {
   // Ends the lease and empties it.
   virtual void close(KvLease& lease) = 0;
 
-  // Tokens that fit in what is free. nullopt where only the number of reservations counts.
+  // Tokens that fit in what is free or reusable. nullopt where only the number of reservations
+  // counts.
   virtual std::optional<int64_t> free_tokens() const = 0;
 
   virtual KvStats stats() const = 0;  // constant time

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -26,72 +28,249 @@ int checked_blocks(int64_t num_blocks, int block_size) {
 
 }  // namespace
 
-PagedPool::PagedPool(int64_t num_blocks, int block_size)
-    : block_size_(block_size), blocks_(checked_blocks(num_blocks, block_size)) {}
+PagedPool::PagedPool(int64_t num_blocks, int block_size, uint64_t hash_mask)
+    : block_size_(block_size),
+      blocks_(checked_blocks(num_blocks, block_size)),
+      index_(blocks_.stats().total, block_size, hash_mask) {}
 
-std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int reserve) {
-  const int num_tokens = static_cast<int>(tokens.size());
-  const int64_t left = blocks_.stats().free - blocks_for(num_tokens);
+std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int reserve,
+                                       ShareScope scope) {
+  KvLease lease = {.owner = next_owner_++, .scope = scope};
+  const std::vector<BlockId> found = find_blocks(lease, tokens);
+  const auto num_found = static_cast<int>(found.size());
+  const auto num_idle = std::ranges::count_if(found, [&](BlockId b) { return index_.is_idle(b); });
+  // A reusable block that is found is no room any more.
+  const int missing = blocks_for(static_cast<int>(tokens.size())) - num_found;
+  const int64_t left = num_available() - num_idle - missing;
   if (left < 0 || left * block_size_ < reserve) return std::nullopt;
-  KvLease lease = {.owner = next_owner_++};
-  CHECK(grow(lease, 0, num_tokens));
+  for (const BlockId id : found) {
+    lease.block_table.push_back(-1);
+    share(lease, std::ssize(lease.block_table) - 1, id);
+  }
+  lease.num_published = num_found;
+  lease.num_cached = num_found * block_size_;
+  for (const BlockId id : take(missing, lease.owner)) append(lease, id);
   return lease;
+}
+
+// The blocks that the scope knows after the first lease.num_published ones.
+std::vector<BlockId> PagedPool::find_blocks(const KvLease& lease,
+                                            std::span<const TokenId> tokens) const {
+  std::vector<BlockId> found;
+  if (lease.scope == kShareNone) return found;
+  BlockId parent = lease.num_published == 0 ? kNoBlock : block(lease, lease.num_published - 1);
+  const size_t size = static_cast<size_t>(block_size_);
+  for (size_t at = size * lease.num_published; at + size <= tokens.size(); at += size) {
+    parent = index_.find(lease.scope, parent, tokens.subspan(at, size));
+    if (parent == kNoBlock) break;
+    found.push_back(parent);
+  }
+  return found;
+}
+
+int PagedPool::num_findable(const KvLease& lease, std::span<const TokenId> tokens) const {
+  const auto num_found = static_cast<int>(find_blocks(lease, tokens).size());
+  return num_found == 0 ? 0 : (lease.num_published + num_found) * block_size_;
+}
+
+void PagedPool::adopt(KvLease& lease, std::span<const TokenId> tokens) {
+  const std::vector<BlockId> found = find_blocks(lease, tokens);
+  CHECK(!found.empty());
+  for (const BlockId id : found) share(lease, lease.num_published++, id);
+  lease.num_cached = lease.num_published * block_size_;
 }
 
 std::optional<KvLease> PagedPool::fork(const KvLease& lease, int num_tokens) {
   const int num_blocks = blocks_for(num_tokens);
-  CHECK(num_blocks <= static_cast<int>(lease.block_table.size()));
-  const auto taken = blocks_.allocate(num_blocks, next_owner_);
-  if (!taken) return std::nullopt;
-  KvLease child = {.owner = next_owner_++};
+  CHECK(num_blocks <= std::ssize(lease.block_table));
+  KvLease child = {.owner = next_owner_++,
+                   .scope = lease.scope,
+                   .num_cached = std::min(lease.num_cached, num_tokens),
+                   .num_published = std::min(lease.num_published, num_tokens / block_size_)};
   for (int i = 0; i < num_blocks; ++i) {
-    const int32_t first = (*taken)[i] * block_size_;
-    child.block_table.push_back(first);
-    copies_.add({lease.block_table[i], first, std::min(block_size_, num_tokens - i * block_size_)});
+    child.block_table.push_back(-1);
+    share(child, i, block(lease, i));
   }
   return child;
 }
 
 bool PagedPool::grow(KvLease& lease, int begin, int end) {
-  CHECK(begin <= static_cast<int64_t>(lease.block_table.size()) * block_size_);
-  const int missing = blocks_for(end) - static_cast<int>(lease.block_table.size());
-  if (missing <= 0) return true;
-  const auto taken = blocks_.allocate(missing, lease.owner);
-  if (!taken) return false;
-  for (BlockId block : *taken) lease.block_table.push_back(block * block_size_);
+  const auto have = static_cast<int>(lease.block_table.size());
+  const int wanted = std::max(have, blocks_for(end));
+  CHECK(begin <= int64_t{have} * block_size_);
+  std::vector<int> shared;  // blocks of the range that other leases hold too
+  for (int i = begin / block_size_; i < std::min(have, blocks_for(end)); ++i) {
+    CHECK(!index_.contains(block(lease, i)));  // it is full
+    if (num_leases(block(lease, i)) > 1) shared.push_back(i);
+  }
+  const int num_new = wanted - have + static_cast<int>(shared.size());
+  if (num_new == 0) return true;
+  if (num_new > num_available()) return false;
+
+  const std::vector<BlockId> taken = take(num_new, lease.owner);
+  auto next = taken.begin();
+  for (const int i : shared) {
+    const BlockId original = block(lease, i);
+    lease.block_table[i] = *next * block_size_;
+    ++num_leased_;
+    const int num_held = begin - i * block_size_;
+    if (num_held > 0) copies_.add({original * block_size_, *next * block_size_, num_held});
+    drop(lease, original);
+    ++next;
+  }
+  for (; next != taken.end(); ++next) append(lease, *next);
   return true;
 }
 
+void PagedPool::publish(KvLease& lease, std::span<const TokenId> tokens,
+                        std::vector<PublishedBlock>& published) {
+  if (lease.scope == kShareNone) return;
+  const auto num_full = static_cast<int>(tokens.size()) / block_size_;
+  for (int& i = lease.num_published; i < num_full; ++i) {
+    const BlockId own = block(lease, i);
+    if (index_.contains(own)) continue;  // another lease that holds it was first
+    const auto held = tokens.subspan(static_cast<size_t>(i) * block_size_, block_size_);
+    CHECK(std::ranges::all_of(held, [](TokenId token) { return token >= 0; }));
+    const BlockId parent = i == 0 ? kNoBlock : block(lease, i - 1);
+    // Of two blocks with the same content one is enough.
+    if (const BlockId same = index_.find(lease.scope, parent, held); same != kNoBlock) {
+      share(lease, i, same);
+      continue;
+    }
+    published.push_back({own, index_.insert(lease.scope, parent, own, held)});
+    blocks_.share(own, kOwnerOfIndex);
+  }
+}
+
+void PagedPool::withdraw(std::span<const PublishedBlock> published) {
+  for (size_t i = published.size(); i-- > 0;) {
+    const auto [id, serial] = published[i];
+    if (index_.serial(id) != serial) continue;  // evicted since
+    CHECK(num_leases(id) == 0);
+    index_.erase(id);
+    blocks_.release(id, kOwnerOfIndex);
+  }
+}
+
+// The last block first, so that a prefix is evicted from its end.
 void PagedPool::close(KvLease& lease) {
-  for (int32_t first : lease.block_table) {
-    copies_.drop(first);
-    blocks_.release(first / block_size_, lease.owner);
+  for (; !lease.block_table.empty(); lease.block_table.pop_back()) {
+    copies_.drop(lease.block_table.back());
+    --num_listed_;
+    drop(lease, lease.block_table.back() / block_size_);
   }
   lease = KvLease{};
 }
 
-std::optional<int64_t> PagedPool::free_tokens() const {
-  return int64_t{blocks_.stats().free} * block_size_;
+// REQUIRES: num_available() >= num_blocks
+std::vector<BlockId> PagedPool::take(int num_blocks, OwnerId owner) {
+  while (blocks_.stats().free < num_blocks) {
+    const BlockId oldest = index_.least_recent_idle();
+    index_.erase(oldest);
+    blocks_.release(oldest, kOwnerOfIndex);
+    ++num_evicted_;
+  }
+  return blocks_.allocate(num_blocks, owner).value();
 }
 
-KvLease PagedPool::sources() const {
-  KvLease own = {.owner = kOwnerOfSources};
-  for (BlockId block : copies_.sources()) own.block_table.push_back(block * block_size_);
-  return own;
+// Adds a block that take() has given to the lease.
+void PagedPool::append(KvLease& lease, BlockId id) {
+  lease.block_table.push_back(id * block_size_);
+  ++num_listed_;
+  ++num_leased_;
+}
+
+// Makes a used block the lease's block i, in place of its own, or of none (-1).
+void PagedPool::share(KvLease& lease, int i, BlockId id) {
+  const int32_t before = lease.block_table[i];
+  if (before == id * block_size_) return;
+  num_leased_ += num_leases(id) == 0;
+  if (index_.contains(id) && index_.is_idle(id)) index_.set_busy(id);
+  blocks_.share(id, lease.owner);
+  lease.block_table[i] = id * block_size_;
+  if (before >= 0) {
+    copies_.drop(before);
+    drop(lease, before / block_size_);
+  } else {
+    ++num_listed_;
+  }
+}
+
+// The lease no longer holds the block.
+void PagedPool::drop(const KvLease& lease, BlockId id) {
+  blocks_.release(id, lease.owner);
+  if (num_leases(id) > 0) return;
+  --num_leased_;
+  if (index_.contains(id)) make_reusable(id);
+}
+
+// No lease holds the known block any more.
+void PagedPool::make_reusable(BlockId id) {
+  if (index_.scope(id) == kShareAll) return index_.set_idle(id);
+  index_.erase(id);
+  blocks_.release(id, kOwnerOfIndex);
+}
+
+int PagedPool::num_leases(BlockId id) const {
+  return blocks_.num_refs(id) - index_.contains(id) - copies_.has_source(id);
+}
+
+std::optional<int64_t> PagedPool::free_tokens() const {
+  return int64_t{num_available()} * block_size_;
 }
 
 KvStats PagedPool::stats() const {
   const BlockStats s = blocks_.stats();
+  const int idle = index_.num_idle();
   return {.positions_total = int64_t{s.total} * block_size_,
-          .positions_leased = int64_t{s.used} * block_size_};
+          .positions_leased = int64_t{s.used - idle} * block_size_,
+          .positions_reusable = int64_t{idle} * block_size_,
+          .positions_saved = (num_listed_ - num_leased_) * block_size_,
+          .num_evicted = num_evicted_};
+}
+
+// What the pool holds for itself.
+std::vector<KvLease> PagedPool::own_leases() const {
+  KvLease sources = {.owner = kOwnerOfSources}, known = {.owner = kOwnerOfIndex};
+  for (const BlockId id : copies_.sources()) sources.block_table.push_back(id * block_size_);
+  for (const BlockId id : index_.blocks()) known.block_table.push_back(id * block_size_);
+  return {std::move(sources), std::move(known)};
 }
 
 int PagedPool::num_leaked(std::span<const KvLease* const> active) const {
-  return static_cast<int>(find_unaccounted(blocks_, block_size_, active, sources()).size());
+  return static_cast<int>(find_unaccounted(blocks_, block_size_, active, own_leases()).size());
 }
 
 int PagedPool::reclaim(std::span<const KvLease* const> active) {
-  return reclaim_unaccounted(blocks_, block_size_, active, sources());
+  const int num_freed = reclaim_unaccounted(blocks_, block_size_, active, own_leases());
+  std::vector<BlockId> known = index_.blocks();
+  std::ranges::sort(known, std::greater<>(), [&](BlockId id) { return index_.serial(id); });
+  for (const BlockId id : known) {  // children before their parents
+    if (!index_.is_idle(id) && num_leases(id) == 0) make_reusable(id);
+  }
+  num_leased_ = num_listed_ = 0;
+  for (BlockId id = 0; id < blocks_.stats().total; ++id) {
+    num_leased_ += num_leases(id) > 0;
+    num_listed_ += num_leases(id);
+  }
+  return num_freed;
+}
+
+void PagedPool::check_invariants() const {
+  blocks_.check_invariants();
+  index_.check_invariants();
+  int64_t num_leased = 0, num_listed = 0;
+  for (BlockId id = 0; id < blocks_.stats().total; ++id) {
+    const int leases = num_leases(id);
+    CHECK(leases >= 0);
+    num_leased += leases > 0;
+    num_listed += leases;
+    if (!index_.contains(id)) continue;
+    CHECK(std::ranges::count(blocks_.owners(id), kOwnerOfIndex) == 1);
+    CHECK(index_.is_idle(id) == (leases == 0));
+    CHECK(leases > 0 || index_.scope(id) == kShareAll);
+  }
+  CHECK(num_leased == num_leased_ && num_listed == num_listed_);
 }
 
 }  // namespace pagedinfer

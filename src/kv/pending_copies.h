@@ -26,6 +26,7 @@ class PendingCopies {
   std::vector<KvCopy> take();
 
   std::vector<BlockId> sources() const;  // each once
+  bool has_source(BlockId block) const { return num_copies_.contains(block); }
 
  private:
   void release(BlockId source);

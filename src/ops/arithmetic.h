@@ -57,7 +57,7 @@ class Arithmetic {
   virtual void rope(Tensor x, Tensor table) = 0;
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
-  // Writes row i of k and v to cache position slot_mapping[i].
+  // Writes row i of k and v to cache position slot_mapping[i]; skips it if that is -1.
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
   // Everything between the products of q, k and v and attention(): the norms of the heads, rope()
   // on q and k, write_kv(). The contents of k are undefined afterwards.

@@ -40,7 +40,8 @@ void build_batch(const StepPlan& plan, std::span<const Sequence* const> sequence
     for (int p = chunk.start; p < end; ++p) {
       batch.tokens.push_back(seq.tokens[p]);
       batch.positions.push_back(p);
-      batch.slot_mapping.push_back(seq.lease.slot(p, block_size));
+      const bool is_cached = p < seq.lease.num_cached;  // in a block that others may hold
+      batch.slot_mapping.push_back(is_cached ? -1 : seq.lease.slot(p, block_size));
     }
     for (int row = chunk.num_logits; row > 0; --row) {
       batch.logit_tokens.push_back(batch.num_tokens() - row);

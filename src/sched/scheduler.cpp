@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_map>
 #include <utility>
 
 #include "core/check.h"
@@ -121,10 +120,30 @@ void Scheduler::cut_drafts(Sequence& seq, int budget) {
 void Scheduler::continue_prompts(StepPlan& plan) {
   for (auto& [age, seq] : running_) {
     if (seq.is_decoding()) continue;
-    const int count = next_chunk(plan, seq.num_pending());
+    const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
+    const int count = next_chunk(plan, seq.num_pending_after(num_findable));
     if (count == 0) return;
-    plan.add_prefill(seq, count);
+    if (num_findable > seq.num_computed) {
+      pool_.adopt(seq.lease, seq.tokens);
+      plan.num_found += seq.skip_cached();
+    }
+    add_prefill(seq, count, plan);
   }
+}
+
+// What the chunk computes can be found from now on.
+void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
+  plan.add_prefill(seq, count);
+  const bool has_placeholder = seq.tokens.back() < 0;
+  const int end = std::min(seq.num_computed + count, seq.num_known() - has_placeholder);
+  pool_.publish(seq.lease, std::span(seq.tokens).first(end), plan.published);
+}
+
+// Samples of a request share what they have in common in any case: one that was preempted finds it
+// again as long as another one runs, so that it takes no more room than before.
+ShareScope Scheduler::scope_of(const Sequence& seq) const {
+  if (limits_.prefix_cache) return kShareAll;
+  return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
 }
 
 // First come, first served: a sequence that does not fit blocks those behind it. In continuous
@@ -141,20 +160,21 @@ void Scheduler::admit(StepPlan& plan) {
     const bool alone = running_.empty();  // then nothing grows into the reserve
     num_samples += seq.num_samples();
     if (num_samples > limits_.max_running && !alone) return;
-    if (next_chunk(plan, seq.num_known()) == 0 && !is_static) return;
-    std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_);
+    seq.lease.scope = scope_of(seq);
+    const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
+    const int count = next_chunk(plan, seq.num_pending_after(num_findable));
+    if (count == 0 && !is_static) return;
+    // The step that fills a found block may fail; then all that hold it must be a part of the step.
+    const ShareScope scope = count > 0 ? seq.lease.scope : kShareNone;
+    std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_, scope);
     CHECK(lease || !alone);  // by refusal()
     if (!lease) return;
 
     seq.lease = std::move(*lease);
-    seq.num_computed = seq.lease.num_cached;
-    CHECK(seq.num_pending() > 0);
-    seq.num_recomputed += std::max(0, seq.num_lost - seq.num_computed);
-    seq.num_lost = 0;
+    plan.num_found += seq.skip_cached();
     running_.insert(waiting_.extract(waiting_.begin()));
     ++plan.num_admitted;
-    const int count = next_chunk(plan, seq.num_pending());
-    if (count > 0) plan.add_prefill(seq, count);
+    if (count > 0) add_prefill(seq, count, plan);
   }
 }
 
@@ -172,7 +192,6 @@ void Scheduler::preempt_youngest() {
   pool_.close(seq.lease);
   seq.drop_drafts();
   ++seq.num_preemptions;
-  seq.num_lost = seq.num_computed;
   seq.num_computed = 0;
   waiting_.insert(std::move(youngest));
 }
@@ -183,7 +202,7 @@ void Scheduler::advance(const StepPlan& plan) {
     if (it == running_.end()) continue;
     Sequence& seq = it->second;
     CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
-    if (!chunk.verifies()) seq.num_computed += chunk.count;
+    if (!chunk.verifies()) seq.advance(chunk.count);
   }
   must_commit_ = !plan.may_overlap;
   for (size_t row = 0; row < plan.draws.size(); ++row) {
@@ -219,7 +238,8 @@ void Scheduler::fork_sample(const Sequence& parent, int64_t age, TokenId placeho
     lease = pool_.fork(parent.lease, parent.num_computed);
   }
   if (lease) child.lease = std::move(*lease);
-  (leaves || lease ? child.num_computed : child.num_lost) = parent.num_computed;
+  if (leaves || lease) child.num_computed = parent.num_computed;
+  child.max_computed = parent.num_computed;
   ByAge& queue = leaves ? leaving_ : lease ? running_ : waiting_;
   queue.emplace(age, std::move(child));
 }
@@ -249,7 +269,8 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
     const auto it = running_.find(chunk.age);
     if (it == running_.end()) continue;
     Sequence& seq = it->second;
-    pool_.publish(seq.lease, std::span(seq.tokens).first(seq.num_computed));
+    std::vector<PublishedBlock> published;  // filled by a step that has not failed
+    pool_.publish(seq.lease, std::span(seq.tokens).first(seq.num_computed), published);
   }
   return result;
 }
@@ -262,7 +283,7 @@ bool Scheduler::take_token(Sequence& seq, const Draw& draw, TokenId token) {
     return true;
   }
   CHECK(seq.num_known() == draw.position);
-  ++seq.num_computed;
+  seq.advance(1);
   if (seq.num_drafted == 0) {
     seq.tokens.push_back(token);
     return true;
@@ -277,7 +298,9 @@ bool Scheduler::take_token(Sequence& seq, const Draw& draw, TokenId token) {
 void Scheduler::erase_finished(StepPlan& plan) const {
   StepPlan left = {.copies = std::move(plan.copies),
                    .num_admitted = plan.num_admitted,
-                   .num_preempted = plan.num_preempted};
+                   .num_preempted = plan.num_preempted,
+                   .num_found = plan.num_found,
+                   .published = std::move(plan.published)};
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
     if (find(chunk.age) != nullptr) left.add(chunk, i < plan.num_decodes);
@@ -293,6 +316,7 @@ std::vector<Sequence> Scheduler::abort(const StepPlan& plan) {
   };
   for (const Chunk& chunk : plan.chunks) take(chunk.age);
   for (const Draw& draw : plan.draws) take(draw.age);
+  pool_.withdraw(plan.published);
   return aborted;
 }
 
@@ -341,19 +365,26 @@ CacheUse Scheduler::cache_use() const {
   const KvStats stats = pool_.stats();
   CacheUse use = {.positions_leased = stats.positions_leased,
                   .positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
-  if (stats.num_shared_blocks == 0) {
-    for (const auto& [age, seq] : running_) use.tokens_held += seq.num_computed;
-    return use;
-  }
+  const auto num_held = [](const Sequence& seq) {
+    return std::max(seq.num_computed, seq.lease.num_cached);
+  };
+  for (const auto& [age, seq] : running_) use.tokens_served += num_held(seq);
+  use.tokens_held = use.tokens_served;
+  if (stats.positions_saved == 0) return use;
+  // Of a block that several hold the largest number of tokens counts.
   const int block_size = pool_.block_size();
-  std::unordered_map<int32_t, int> held;  // by first position of the block
-  for (const auto& [age, seq] : running_) {
-    for (int first = 0; first < seq.num_computed; first += block_size) {
-      int& in_block = held[seq.lease.block_table[first / block_size]];
-      in_block = std::max(in_block, std::min(block_size, seq.num_computed - first));
+  const auto for_each_block = [&](const auto& f) {
+    for (const auto& [age, seq] : running_) {
+      for (int first = 0, end = num_held(seq); first < end; first += block_size) {
+        f(tokens_in_block_[seq.lease.block_table[first / block_size] / block_size],
+          std::min(block_size, end - first));
+      }
     }
-  }
-  for (const auto& [block, tokens] : held) use.tokens_held += tokens;
+  };
+  tokens_in_block_.resize(static_cast<size_t>(stats.positions_total / block_size));
+  for_each_block([](int& in_block, int held) { in_block = std::max(in_block, held); });
+  use.tokens_held = 0;
+  for_each_block([&](int& in_block, int) { use.tokens_held += std::exchange(in_block, 0); });
   return use;
 }
 

@@ -28,11 +28,13 @@ struct SchedulerLimits {
   int max_waiting = 1024;      // the read-ahead window; static batches form when it is full
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
+  bool prefix_cache = false;       // requests share what they have in common; samples always do
 };
 
 // How the cache is used, between two steps.
 struct CacheUse {
   int64_t tokens_held = 0;           // positions that hold a token; shared ones count once
+  int64_t tokens_served = 0;         // the same, shared ones once for each sequence
   int64_t positions_leased = 0;      // held or promised
   int64_t positions_contiguous = 0;  // what reservations of max_model_len would take
 };
@@ -64,7 +66,9 @@ class Scheduler {
   // Chooses the next step and leases the cache positions that it writes. Decodes come first,
   // oldest first; when the pool is full the youngest sequence is preempted: it loses its lease and
   // waits again. What is left of the step goes to prompts in progress, then, unless a sequence was
-  // preempted, to new ones. Empty only if nothing runs, and nothing waits or a static batch is
+  // preempted, to new ones. Each skips the tokens that are in the cache, or that this step puts
+  // there for a sequence before it: a layer writes all keys and values of a step before it reads
+  // any. Empty only if nothing runs, and nothing waits or a static batch is
   // still filling. advance() or abort() follows a plan that is not empty. REQUIRES: the plan before
   // is advanced, and committed unless it may overlap.
   StepPlan plan();
@@ -100,7 +104,8 @@ class Scheduler {
   void erase_finished(StepPlan& plan) const;
 
   // Removes the sequences of `plan`, advanced or not, that have not ended, with the samples that
-  // its advance() forked, closes their leases and returns them.
+  // its advance() forked, closes their leases, withdraws the blocks that the step should have
+  // filled, and returns the sequences. REQUIRES: a plan made after this one is aborted before.
   std::vector<Sequence> abort(const StepPlan& plan);
 
   // Removes all sequences and closes their leases.
@@ -118,6 +123,8 @@ class Scheduler {
   void continue_prompts(StepPlan& plan);
   void admit(StepPlan& plan);
   int next_chunk(const StepPlan& plan, int num_pending) const;
+  void add_prefill(Sequence& seq, int count, StepPlan& plan);
+  ShareScope scope_of(const Sequence& seq) const;
   void preempt_youngest();
   void cut_drafts(Sequence& seq, int budget);
   void fork_sample(const Sequence& parent, int64_t age, TokenId placeholder);
@@ -136,6 +143,7 @@ class Scheduler {
   ByAge waiting_;                    // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
   ByAge leaving_;  // hold no lease: their last token is a placeholder
+  mutable std::vector<int> tokens_in_block_;  // of cache_use(); all 0 between calls
 };
 
 }  // namespace pagedinfer

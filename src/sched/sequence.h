@@ -38,6 +38,29 @@ struct Sequence {
     return std::span(tokens).first(num_known()).subspan(num_prompt());
   }
 
+  // Computes the next `count` tokens.
+  void advance(int count) {
+    const int end = num_computed + count;
+    num_recomputed += std::max(0, std::min(end, max_computed) - num_computed);
+    num_computed = end;
+    max_computed = std::max(max_computed, end);
+  }
+
+  // The pending tokens once the first `num_cached` ones are known to be in the cache. The last
+  // known token is computed in any case: its logits are needed.
+  int num_pending_after(int num_cached) const {
+    return num_known() - std::max(num_computed, std::min(num_cached, num_known() - 1));
+  }
+
+  // Goes on after the tokens that its lease has found. Returns how many it skips.
+  int skip_cached() {
+    const int begin = num_computed;
+    num_computed = num_known() - num_pending_after(lease.num_cached);
+    num_found += std::max(0, num_computed - std::max(begin, max_computed));
+    max_computed = std::max(max_computed, num_computed);
+    return num_computed - begin;
+  }
+
   void drop_drafts() {
     tokens.resize(num_known());
     num_drafted = 0;
@@ -55,9 +78,10 @@ struct Sequence {
 
   KvLease lease = {};
   int num_computed = 0;
-  int num_preemptions = 0;
-  int num_lost = 0;            // tokens to compute again since its lease was lost, or not found
+  int max_computed = 0;        // the maximum of num_computed so far
+  int num_found = 0;           // of these, tokens that were in the cache when first needed
   int64_t num_recomputed = 0;  // tokens computed again so far
+  int num_preemptions = 0;
 };
 
 }  // namespace pagedinfer

@@ -35,6 +35,8 @@ struct StepPlan {
   int num_tokens = 0, num_logits = 0;
   int num_decodes = 0, num_decode_tokens = 0;
   int num_admitted = 0, num_preempted = 0;
+  int num_found = 0;  // tokens that are not computed because they are in the cache
+  std::vector<PublishedBlock> published = {};  // blocks that this step fills
   // Whether the next plan may be made before this one is committed. How many guessed tokens hold is
   // not known earlier.
   bool may_overlap = true;

@@ -56,7 +56,9 @@ class FakeDevice {
     for (int32_t slot : unwritten_slots(plan, sequences, batch.block_size)) {
       cache_.at(slot) = kPoison;
     }
-    for (int i = 0; i < batch.num_tokens(); ++i) cache_.at(batch.slot_mapping[i]) = batch.tokens[i];
+    for (int i = 0; i < batch.num_tokens(); ++i) {
+      if (batch.slot_mapping[i] >= 0) cache_.at(batch.slot_mapping[i]) = batch.tokens[i];
+    }
     for (int s = 0; s < batch.num_seqs(); ++s) {
       REQUIRE(batch.positions[batch.query_starts[s + 1] - 1] == batch.context_lens[s] - 1);
       hash_of(batch, s, batch.context_lens[s]);
@@ -152,7 +154,9 @@ TEST_CASE("requests get the same tokens in any batch as alone") {
   std::printf("fake model, paged: each run equal to one at a time\n");
   paged.print_and_require({"runs", "steps", "tokens", "refused", "preemptions", "readmissions",
                            "resumed chunks", "same-step admissions", "mixed steps",
-                           "partly filled blocks", "overlapping steps", "surplus rows"});
+                           "partly filled blocks", "overlapping steps", "surplus rows",
+                           "blocks published", "tokens found", "full hits", "late hits",
+                           "evictions", "shared steps"});
   std::printf("fake model, contiguous\n");
   contiguous.print_and_require({"runs", "steps", "tokens", "refused", "resumed chunks",
                                 "same-step admissions", "mixed steps", "partly filled blocks",

@@ -104,7 +104,7 @@ TEST_CASE("a sequence preempted with a token in flight receives it while it wait
   SUBCASE("and goes on from there") {
     CHECK(s.commit(first).empty());
     CHECK(s.scheduler.waiting().at(1).tokens.back() == 1);
-    CHECK(s.scheduler.waiting().at(1).num_lost == 8);
+    CHECK(s.scheduler.waiting().at(1).max_computed == 8);
     s.advance(second);
     s.commit(second);
     while (!s.scheduler.idle()) s.step();

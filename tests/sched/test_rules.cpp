@@ -95,7 +95,7 @@ TEST_CASE("known tokens of a readmitted sequence need room too") {
   }
   const Sequence& preempted = s.scheduler.waiting().at(1);
   CHECK(preempted.num_known() == 9);  // 3 blocks
-  CHECK(preempted.num_lost == 8);
+  CHECK(preempted.max_computed == 8);
   while (s.scheduler.num_running() > 0 && s.scheduler.running().begin()->first == 0) {
     CHECK(s.scheduler.num_waiting() == 1);  // never beside the elder, who grows to 4 blocks
     s.step();

@@ -1,4 +1,4 @@
-// Several samples of one prompt, guessed tokens, and what the scheduler asks of a pool that shares.
+// Several samples of one prompt, and guessed tokens.
 #include <doctest/doctest.h>
 
 #include "kv/contiguous_pool.h"
@@ -12,53 +12,6 @@ namespace {
 
 using Ages = std::set<int64_t>;
 using Ints = std::vector<int32_t>;
-
-// A paged pool that says how it is used, and pretends to have found tokens in the cache.
-class WatchedPool final : public KvPool {
- public:
-  WatchedPool(int num_blocks, int block_size) : pool_(num_blocks, block_size) {}
-
-  int num_cached = 0;  // of every lease that opens
-  bool shares_first_block = false;
-  std::vector<std::vector<TokenId>> published = {};
-
-  int block_size() const override { return pool_.block_size(); }
-  std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve) override {
-    std::optional<KvLease> lease = pool_.open(tokens, reserve);
-    if (!lease) return lease;
-    lease->num_cached = num_cached;
-    own_first_[lease->owner] = lease->block_table[0];
-    if (shares_first_block) lease->block_table[0] = own_first_.begin()->second;
-    return lease;
-  }
-  std::optional<KvLease> fork(const KvLease& lease, int num_tokens) override {
-    return pool_.fork(lease, num_tokens);
-  }
-  bool grow(KvLease& lease, int begin, int end) override { return pool_.grow(lease, begin, end); }
-  void publish(KvLease&, std::span<const TokenId> tokens) override {
-    published.emplace_back(tokens.begin(), tokens.end());
-  }
-  std::vector<KvCopy> take_copies() override { return pool_.take_copies(); }
-  void close(KvLease& lease) override {
-    if (shares_first_block) lease.block_table[0] = own_first_.at(lease.owner);
-    pool_.close(lease);
-  }
-  std::optional<int64_t> free_tokens() const override { return pool_.free_tokens(); }
-  KvStats stats() const override {
-    KvStats stats = pool_.stats();
-    stats.num_shared_blocks = shares_first_block;
-    return stats;
-  }
-  int num_leaked(std::span<const KvLease* const> active) const override {
-    return shares_first_block ? 0 : pool_.num_leaked(active);
-  }
-  int reclaim(std::span<const KvLease* const> active) override { return pool_.reclaim(active); }
-  void check_invariants() const override { pool_.check_invariants(); }
-
- private:
-  PagedPool pool_;
-  std::map<OwnerId, int32_t> own_first_;  // block
-};
 
 }  // namespace
 
@@ -76,7 +29,7 @@ TEST_CASE("a prompt of several samples is computed once and forked") {
 
   const StepPlan second = s.plan();
   CHECK(second.num_decodes == 3);
-  CHECK(second.copies.size() == 2 * 2);  // two forks of two blocks
+  CHECK(second.copies.size() == 2);  // of the block that is not full; the last one writes to it
   CHECK(s.batch.tokens == Ints{-1, -2, -3});
   CHECK(s.commit_tokens(first, {7, 8, 9}, {1}).finished.size() == 1);
   CHECK(s.scheduler.running().at(0).generated()[0] == 7);
@@ -111,15 +64,42 @@ TEST_CASE("a group of more samples than may run begins alone, and the others fol
 }
 
 TEST_CASE("a sample that finds no room waits and computes the prompt again") {
-  Steps s(std::make_unique<PagedPool>(3, 4), {.max_model_len = 12, .admission_reserve = 0.0});
-  s.submit(6, 3, 2);
+  const auto run = [](std::unique_ptr<KvPool> pool, int max_running, int64_t num_recomputed) {
+    Steps s(std::move(pool),
+            {.max_running = max_running, .max_model_len = 12, .admission_reserve = 0.0});
+    s.submit(6, 3, 2);
+    s.step();
+    CHECK(ages_of(s.scheduler.running()) == Ages{0});
+    REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
+    CHECK(s.scheduler.waiting().at(1).num_known() == 7);
+    while (!s.scheduler.running().contains(1)) s.step();
+    CHECK(s.scheduler.running().at(1).num_recomputed == num_recomputed);
+    while (!s.scheduler.idle()) s.step();
+  };
+  run(std::make_unique<ContiguousPool>(12, 12), 8, 6);
+  run(std::make_unique<PagedPool>(3, 4), 1, 6);
+}
+
+// Without the prefix cache too: what a group shares is found by its samples alone.
+TEST_CASE("a sample that waited shares the prompt with those that run") {
+  Steps s(std::make_unique<PagedPool>(20, 4), {.max_running = 2, .max_model_len = 32});
+  s.submit(10, 6, 3);
   s.step();
-  CHECK(ages_of(s.scheduler.running()) == Ages{0});
-  REQUIRE(ages_of(s.scheduler.waiting()) == Ages{1});
-  CHECK(s.scheduler.waiting().at(1).num_known() == 7);
-  while (!s.scheduler.running().contains(1)) s.step();
-  CHECK(s.scheduler.running().at(1).num_recomputed == 6);
-  while (!s.scheduler.idle()) s.step();
+  REQUIRE(ages_of(s.scheduler.waiting()) == Ages{2});
+  s.step();
+  const StepPlan plan = s.plan();
+  s.advance(plan);
+  s.commit(plan, {0});
+  s.step();
+  REQUIRE(s.scheduler.running().contains(2));
+  const KvLease &one = s.scheduler.running().at(1).lease, &two = s.scheduler.running().at(2).lease;
+  CHECK(one.block_table[0] == two.block_table[0]);
+  CHECK(one.block_table[1] == two.block_table[1]);
+  CHECK(one.block_table[2] != two.block_table[2]);
+  CHECK(s.scheduler.running().at(2).num_recomputed == 2);
+  s.submit(10, 6);  // another request does not
+  s.requests.back().prompt = s.requests.front().prompt;
+  while (!s.scheduler.idle()) CHECK(s.step().num_found == 0);
 }
 
 TEST_CASE("samples that end with their first token hold no memory") {
@@ -176,49 +156,4 @@ TEST_CASE("as many guessed tokens are verified as fit the step and the pool") {
     CHECK(plan.chunks[1].count == 1);
     s->finish(plan);
   }
-}
-
-TEST_CASE("tokens found in the cache are not computed") {
-  auto watched = std::make_unique<WatchedPool>(20, 4);
-  watched->num_cached = 4;
-  Steps s(std::move(watched), {.max_model_len = 32});
-  s.submit(6, 3);
-  const StepPlan plan = s.plan();
-  REQUIRE(plan.chunks.size() == 1);
-  CHECK(plan.chunks[0].start == 4);
-  CHECK(plan.chunks[0].count == 2);
-  s.finish(plan);
-  CHECK(s.scheduler.running().at(0).num_recomputed == 0);
-}
-
-TEST_CASE("tokens are published when they are known and in the cache") {
-  auto watched = std::make_unique<WatchedPool>(20, 4);
-  const auto& published = watched->published;
-  Steps s(std::move(watched), {.prefill_chunk_size = 4, .max_model_len = 32});
-  s.submit(6, 3);
-  const std::vector<TokenId> prompt = s.requests[0].prompt;
-  s.step();
-  const StepPlan second = s.plan();
-  s.advance(second);
-  const StepPlan third = s.plan();
-  s.commit_tokens(second, {7});
-  s.advance(third);
-  s.commit_tokens(third, {8});
-  REQUIRE(published.size() == 3);
-  CHECK(published[0] == std::vector(prompt.begin(), prompt.begin() + 4));
-  CHECK(published[1] == prompt);
-  std::vector<TokenId> known = prompt;
-  known.push_back(7);
-  CHECK(published[2] == known);
-}
-
-TEST_CASE("shared positions count once") {
-  auto watched = std::make_unique<WatchedPool>(20, 4);
-  watched->num_cached = 4;
-  watched->shares_first_block = true;
-  Steps s(std::move(watched), {.max_model_len = 32});
-  s.submit(6, 3);
-  s.submit(9, 3);
-  s.step();
-  CHECK(s.scheduler.cache_use().tokens_held == 4 + 2 + 5);
 }

@@ -24,7 +24,8 @@ std::vector<int32_t> unwritten_slots(const StepPlan& plan, PlanSequences sequenc
   for (size_t i = 0; i < plan.chunks.size(); ++i) {
     const KvLease& lease = sequences[i]->lease;
     const int64_t end = static_cast<int64_t>(lease.block_table.size()) * block_size;
-    for (int p = plan.chunks[i].start; p < end; ++p) slots.push_back(lease.slot(p, block_size));
+    const int start = std::max(plan.chunks[i].start, lease.num_cached);
+    for (int p = start; p < end; ++p) slots.push_back(lease.slot(p, block_size));
   }
   return slots;
 }
@@ -35,7 +36,8 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
   std::unordered_set<int32_t> held;
   for (const auto& [age, seq] : scheduler.running()) {
     active.push_back(&seq.lease);
-    for (int p = 0; p < seq.num_computed; ++p) held.insert(seq.lease.slot(p, pool.block_size()));
+    const int num_held = std::max(seq.num_computed, seq.lease.num_cached);
+    for (int p = 0; p < num_held; ++p) held.insert(seq.lease.slot(p, pool.block_size()));
     const int64_t room = static_cast<int64_t>(seq.lease.block_table.size()) * pool.block_size();
     REQUIRE(seq.num_computed < seq.num_known());
     REQUIRE(seq.num_known() - 1 <= room);
@@ -49,6 +51,10 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
   REQUIRE(use.tokens_held == std::ssize(held));
   REQUIRE(use.positions_leased == pool.stats().positions_leased);
   REQUIRE(use.tokens_held <= use.positions_leased);
+  const KvStats stats = pool.stats();
+  const int64_t num_free =
+      stats.positions_total - stats.positions_leased - stats.positions_reusable;
+  REQUIRE(pool.free_tokens().value_or(num_free) == num_free + stats.positions_reusable);
 }
 
 namespace {
@@ -91,6 +97,7 @@ class Run {
     REQUIRE(pool_.stats().positions_leased == 0);
     REQUIRE(computed_ == accounted_ + num_surplus_);
     REQUIRE((overlaps_ || drafter_ || num_surplus_ == 0));
+    counters_.of["evictions"] += pool_.stats().num_evicted;
     ++counters_.of["runs"];
     return std::move(outcome_);
   }
@@ -155,9 +162,14 @@ class Run {
       counters_.of["readmissions"] += is_new(seq) && seq.num_preemptions > 0;
       counters_.of["late samples"] += is_new(seq) && seq.num_preemptions == 0 && seq.sample > 0;
       counters_.of["verified drafts"] += seq.num_drafted;
-      counters_.of["cached tokens"] += is_new(seq) ? seq.lease.num_cached : 0;
+      counters_.of["full hits"] += plan.chunks[i].start < seq.lease.num_cached;
+      counters_.of["late hits"] += plan.chunks[i].start > 0 && seq.lease.num_cached > 0 &&
+                                   !is_new(seq) && plan.chunks[i].start == seq.lease.num_cached;
     }
     counters_.of["mixed steps"] += plan.num_decodes > 0 && plan.num_prefills() > 0;
+    counters_.of["tokens found"] += plan.num_found;
+    counters_.of["blocks published"] += std::ssize(plan.published);
+    counters_.of["shared steps"] += pool_.stats().positions_saved > 0;
     counters_.of["copies"] += std::ssize(plan.copies);
     counters_.of["preemptions"] += plan.num_preempted;
     counters_.of["tokens"] += plan.num_tokens;
@@ -250,7 +262,7 @@ class Run {
     REQUIRE(seq.lease.block_table.empty());
     REQUIRE((seq.num_preemptions > 0 || seq.sample > 0 || seq.num_recomputed == 0));
     const int64_t inherited = seq.sample > 0 ? seq.num_prompt() : 0;
-    accounted_ += seq.num_computed + seq.num_lost + seq.num_recomputed - inherited;
+    accounted_ += seq.max_computed - seq.num_found + seq.num_recomputed - inherited;
     for (int64_t age = seq.age; age < seq.age + seq.num_samples(); ++age) {
       REQUIRE(step_ <= deadline_.at(age));
       REQUIRE(unfinished_.erase(age) == 1);

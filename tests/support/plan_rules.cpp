@@ -31,7 +31,9 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     const std::pair<int, int64_t> place = {is_decode ? 0 : is_new(seq, context) ? 2 : 1, seq.age};
     REQUIRE(place > last);
     last = place;
-    REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context)));
+    // A prompt that has found all but its last token computes that one as a prompt.
+    const bool has_found = !is_decode && seq.lease.num_cached >= chunk.start;
+    REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context) && !has_found));
     REQUIRE(chunk.start == seq.num_computed);
     if (is_decode) {
       REQUIRE(chunk.count == 1 + seq.num_drafted);
@@ -56,13 +58,27 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
   REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
 }
 
-// No two tokens are written to one slot, and nothing is padding.
-void check_batch(const StepPlan& plan, const Batch& batch) {
+// No two tokens are written to one slot, nothing is padding, and no block that several sequences
+// hold is written to, but by the one that publishes it in this step: others hold it to read it.
+void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
   REQUIRE(plan.num_tokens == batch.num_tokens());
   REQUIRE(plan.chunks.size() == batch.context_lens.size());
   std::vector<int32_t> slots = batch.slot_mapping;
+  std::erase(slots, -1);
   std::ranges::sort(slots);
   REQUIRE(std::ranges::adjacent_find(slots) == slots.end());
+  const int block_size = context.pool.block_size();
+  std::map<int32_t, int> num_holders;  // by block
+  for (const auto& [age, seq] : context.scheduler.running()) {
+    for (const int32_t first : seq.lease.block_table) ++num_holders[first / block_size];
+  }
+  for (const PublishedBlock& published : plan.published) num_holders[published.block] = 1;
+  for (const int32_t slot : slots) REQUIRE(num_holders[slot / block_size] == 1);
+}
+
+ShareScope scope_of(const Sequence& seq, const PlanContext& context) {
+  if (context.limits.prefix_cache) return kShareAll;
+  return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
 }
 
 // A row of logits for each chunk that completes, or each token of a decode, and from each row a
@@ -150,7 +166,10 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const bool is_full = num_samples > limits.max_running && !scheduler.running().empty();
   if (plan.num_preempted > 0 || is_full) return;
   const int kept = scheduler.running().empty() ? 0 : reserve(context);
-  REQUIRE((no_room_in_step(head) || !pool.open(head.tokens, kept)));
+  // Without chunks, what a later prompt of the step publishes can make an earlier one fit.
+  const bool has_late_hits = !limits.chunked_prefill && limits.prefix_cache;
+  REQUIRE((no_room_in_step(head) || has_late_hits ||
+           !pool.open(head.tokens, kept, scope_of(head, context))));
 }
 
 }  // namespace
@@ -163,7 +182,7 @@ std::set<int64_t> ages_of(const Scheduler::ByAge& sequences) {
 
 void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
   check_chunks(plan, context);
-  check_batch(plan, batch);
+  check_batch(plan, batch, context);
   check_draws(plan, batch);
   check_copies(plan, batch);
   check_who_runs(plan, context);

@@ -75,12 +75,15 @@ void Rig::poison_unwritten(const Batch& batch) {
   for (int seq = 0; seq < batch.num_seqs(); ++seq) {
     const int32_t* blocks = &batch.block_table[static_cast<size_t>(seq) * batch.max_blocks];
     const int num_blocks = (batch.context_lens[seq] - 1) / batch.block_size + 1;
-    const int start = batch.positions[batch.query_starts[seq]];
+    const int first = batch.query_starts[seq];
+    const int start = batch.positions[first] + (batch.slot_mapping[first] < 0);
     for (int p = start; p < num_blocks * batch.block_size; ++p) {
       poison(blocks[p / batch.block_size] + p % batch.block_size);
     }
   }
-  for (const int32_t slot : batch.slot_mapping) is_written_[slot] = true;
+  for (const int32_t slot : batch.slot_mapping) {
+    if (slot >= 0) is_written_[slot] = true;
+  }
 }
 
 void Rig::note(Tensor logits, std::span<const SampleRow> rows) {

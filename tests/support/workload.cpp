@@ -16,12 +16,29 @@ Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId voca
 void scramble(KvPool& pool, Random& random) {
   const TokenId token = 0;
   std::vector<KvLease> leases;
-  while (auto lease = pool.open({&token, 1}, 0)) leases.push_back(*lease);
+  while (auto lease = pool.open({&token, 1}, 0, kShareNone)) leases.push_back(*lease);
   for (; !leases.empty(); leases.pop_back()) {
     std::swap(leases[random.pick(0, static_cast<int>(leases.size()) - 1)], leases.back());
     pool.close(leases.back());
   }
 }
+
+namespace {
+
+// Gives most requests one of a few heads: prompts that begin alike, or are the same.
+void share_heads(std::vector<Arrival>& arrivals, Random& random, TokenId vocab) {
+  std::vector<std::vector<TokenId>> heads;
+  for (int i = random.pick(1, 3); i > 0; --i) heads.push_back(random.tokens(60, vocab));
+  for (auto& [step, request] : arrivals) {
+    if (random.one_in(4)) continue;
+    const std::vector<TokenId>& head = heads[random.pick(0, static_cast<int>(heads.size()) - 1)];
+    const auto num_prompt = static_cast<int>(request.prompt.size());
+    const int num_shared = random.one_in(3) ? num_prompt : random.pick(0, num_prompt);
+    std::copy_n(head.begin(), std::min(num_shared, 60), request.prompt.begin());
+  }
+}
+
+}  // namespace
 
 Workload random_workload(Random& random, TokenId vocab) {
   Workload work;
@@ -39,7 +56,10 @@ Workload random_workload(Random& random, TokenId vocab) {
   }
   if (random.one_in(4)) work.arrivals[random.pick(0, num_requests - 1)].request.prompt.clear();
 
+  if (!random.one_in(3)) share_heads(work.arrivals, random, vocab);
+
   SchedulerLimits& limits = work.limits;
+  limits.prefix_cache = !random.one_in(3);
   limits.batching = random.one_in(4) ? Batching::kStatic : Batching::kContinuous;
   limits.chunked_prefill = !random.one_in(4);
   limits.prefill_chunk_size = random.one_in(2) ? random.pick(1, 8) : random.pick(1, 64);

@@ -55,9 +55,10 @@ void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t 
   for (int64_t c = 0; c < cols; c += table.cols) kernels.rope(x + c, cos, cos + half, half);
 }
 
-// Writes the keys and values of one token to a slot, for every head.
+// Writes the keys and values of one token to a slot, for every head. Slot -1: to none.
 void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
                int64_t slot) {
+  if (slot < 0) return;
   const int64_t row_bytes = cache.k.cols * size_of(cache.k.dtype), num_dwords = row_bytes / 4;
   char* const keys = static_cast<char*>(cache.k.data);
   char* const values = static_cast<char*>(cache.v.data);
