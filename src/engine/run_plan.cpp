@@ -31,7 +31,8 @@ SchedulerLimits make_limits(const Config& used, int max_model_len) {
           .max_running = used.max_batch_size,
           .max_waiting = used.max_batch_size,
           .max_model_len = max_model_len,
-          .admission_reserve = used.admission_reserve};
+          .admission_reserve = used.admission_reserve,
+          .prefix_cache = used.prefix_cache};
 }
 
 // A prompt may have more samples than run at once: they all draw their first token in one step.

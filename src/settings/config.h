@@ -84,6 +84,7 @@ struct Config {
   int block_size = 16;
   std::optional<int64_t> num_blocks = {};
   std::optional<int64_t> kv_memory = {};
+  OrDefault<bool> prefix_cache{true};
 
   // scheduling
   enum class Batching : uint8_t { kContinuous, kStatic } batching = Batching::kContinuous;

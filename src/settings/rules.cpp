@@ -30,6 +30,12 @@ void check_memory(const Config& config) {
   if (config.num_blocks && config.kv_memory) {
     throw Error("--num-blocks and --kv-memory both set the size of the cache: give one of them");
   }
+  const bool is_contiguous = config.kv == Config::Kv::kContiguous;
+  if (config.prefix_cache.is_given && config.prefix_cache && (is_contiguous || is_static(config))) {
+    throw Error(fmt::format(
+        "--prefix-cache on: reservations of {} share nothing; leave it out, or use --kv paged",
+        is_contiguous ? "--kv contiguous" : "--batching static"));
+  }
 }
 
 void check_scheduling(const Config& config) {
@@ -117,6 +123,10 @@ Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens)
   if (is_static(config) && !config.chunked_prefill.is_given) {
     resolved.config.chunked_prefill.value = false;
     resolved.notes.push_back("chunked_prefill is off because batching is static");
+  }
+  if (resolved.config.kv == Config::Kv::kContiguous && resolved.config.prefix_cache) {
+    resolved.config.prefix_cache.value = false;
+    resolved.notes.push_back("prefix_cache is off because kv is contiguous");
   }
   resolve_step(max_model_len, usual_step_tokens, resolved);
   return resolved;

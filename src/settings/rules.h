@@ -14,7 +14,7 @@ namespace pagedinfer {
 void check_rules(const Config& config);
 
 struct Resolved {
-  Config config;  // kv, chunked_prefill, max_batch_size and max_step_tokens are what is used
+  Config config;  // kv, prefix_cache, chunked_prefill, max_batch_size and max_step_tokens are used
   // A sentence for each default that does not fit what was given and is switched off.
   std::vector<std::string> notes = {};
 };

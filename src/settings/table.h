@@ -184,6 +184,9 @@ inline constexpr auto kSettings = [] {
           "Bytes for the cache, as in 500MB, 1.5GB or 2GiB, instead of --num-blocks; by default "
           "what max-batch-size sequences need, at most half of what is free.",
           "Give it to leave memory to others.", {.range = kLongAtLeastOne, .absent = "by memory"}),
+      row(kCache, "prefix_cache", field_of<&Config::prefix_cache, Kind::kOnOff>(), kKeepsRecords,
+          "Compute what prompts have in common once, and keep it while there is room.",
+          "Take off as the baseline to compare with."),
       row(kScheduling, "batching", field_of<&Config::batching>(), kKeepsRecords,
           "static runs a batch to its last request before the next one, with contiguous memory "
           "and whole prompts.",
