@@ -179,11 +179,16 @@ void Engine::describe(Step& step) const {
   stats.preempted = plan.num_preempted;
   stats.positions_total = kv.positions_total;
   stats.positions_leased = kv.positions_leased;
+  stats.positions_reusable = kv.positions_reusable;
+  stats.positions_saved = kv.positions_saved;
+  stats.blocks_evicted = kv.num_evicted;
+  stats.tokens_found = plan.num_found;
   stats.blocks_used = kv.positions_leased / parts_.pool.block_size();
   const CacheUse use = scheduler_.cache_use();
   const auto num_written =
       std::ranges::count_if(batch_.slot_mapping, [](int32_t slot) { return slot >= 0; });
   stats.tokens_held = use.tokens_held + num_written;
+  stats.tokens_served = use.tokens_served + num_written;
   stats.positions_contiguous = use.positions_contiguous;
 }
 

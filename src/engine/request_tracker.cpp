@@ -192,6 +192,7 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   Line& line = *prompt.line;
   line.num_preemptions += seq.num_preemptions;
   line.num_recomputed += seq.num_recomputed;
+  line.num_found += seq.num_found;
   if (!failure.empty()) {
     line.error = {"step_failed", failure};
   } else if (seq.finished == FinishReason::kError) {
@@ -227,6 +228,7 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
   RequestStats stats = stats_of(completion);
   stats.preemptions = line.num_preemptions;
   stats.recomputed_tokens = static_cast<int>(line.num_recomputed);
+  stats.cached_tokens = line.num_found;
   for (Prompt& prompt : line.prompts) {
     for (Sample& sample : prompt.samples) {
       stats.token_times.push_back(std::move(sample.token_times));

@@ -71,6 +71,7 @@ class RequestTracker {
     RequestError error = {};  // of a sample
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
+    int num_found = 0;
   };
 
   Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }

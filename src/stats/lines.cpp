@@ -74,6 +74,9 @@ void add_counts(JsonWriter& json, const Summary& s) {
       .field("total_output_tokens", s.output_tokens)
       .field("preemptions", s.preemptions)
       .field("recomputed_tokens", s.recomputed_tokens)
+      .field("cached_tokens", s.cached_tokens)
+      .field("found_tokens", s.found_tokens)
+      .field("evicted_blocks", s.evicted_blocks)
       .field("duration", rounded(s.duration))
       .field("request_throughput", rounded(s.request_throughput))
       .field("input_throughput", rounded(s.input_throughput))
@@ -92,6 +95,8 @@ void add_kv(JsonWriter& json, const RunInfo& info, const Summary& s) {
       .field("kv_positions_total", s.positions_total)
       .field("kv_positions_leased_peak", s.positions_leased_peak)
       .field("kv_tokens_held_peak", s.tokens_held_peak)
+      .field("kv_tokens_served_peak", s.tokens_served_peak)
+      .field("kv_bytes_saved_peak", s.positions_saved_peak * info.kv_bytes_per_position)
       .field("kv_bytes_per_position", info.kv_bytes_per_position);
   json.key("kv_bytes_per_token");
   if (s.slot_utilization > 0) {
@@ -112,6 +117,7 @@ void append_request_line(std::string& out, const RunStamp& run, const RequestSta
   json.field("index", request.head.index)
       .field("prompt_tokens", request.prompt_tokens)
       .field("completion_tokens", request.completion_tokens)
+      .field("cached_tokens", request.cached_tokens)
       .field("preemptions", request.preemptions);
   if (request.failed()) {
     json.field("error", request.error_code);
@@ -136,9 +142,14 @@ void append_step_line(std::string& out, const RunStamp& run, const StepStats& st
       .field("waiting", step.waiting)
       .field("admitted", step.admitted)
       .field("preempted", step.preempted)
+      .field("tokens_found", step.tokens_found)
       .field("blocks_used", step.blocks_used)
+      .field("blocks_evicted", step.blocks_evicted)
       .field("positions_leased", step.positions_leased)
+      .field("positions_reusable", step.positions_reusable)
+      .field("positions_saved", step.positions_saved)
       .field("tokens_held", step.tokens_held)
+      .field("tokens_served", step.tokens_served)
       .field("positions_contiguous", step.positions_contiguous)
       .field("plan_ms", milliseconds(step.times.plan))
       .field("stage_ms", milliseconds(step.times.stage))

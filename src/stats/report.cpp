@@ -66,6 +66,10 @@ void Report::add(const StepStats& step) {
   t.positions_leased_peak = std::max(t.positions_leased_peak, step.positions_leased);
   t.positions_contiguous_peak = std::max(t.positions_contiguous_peak, step.positions_contiguous);
   t.tokens_held_peak = std::max(t.tokens_held_peak, step.tokens_held);
+  t.tokens_served_peak = std::max(t.tokens_served_peak, step.tokens_served);
+  t.positions_saved_peak = std::max(t.positions_saved_peak, step.positions_saved);
+  t.found_tokens += step.tokens_found;
+  t.evicted_blocks = std::max(t.evicted_blocks, step.blocks_evicted);
   positions_total_ += total;
   positions_leased_ += leased;
   tokens_held_ += static_cast<double>(step.tokens_held);
@@ -86,6 +90,7 @@ void Report::add(const RequestStats& request) {
   span(request.head.read, request.finished);
   ++t.completed;
   t.input_tokens += request.prompt_tokens;
+  t.cached_tokens += request.cached_tokens;
   t.output_tokens += request.completion_tokens;
 
   queue_.add(queue_time(request));

@@ -46,6 +46,9 @@ struct Summary {
   std::map<std::string, int64_t> failed_by_code = {};
   int64_t input_tokens = 0, output_tokens = 0;
   int64_t preemptions = 0, recomputed_tokens = 0;
+  int64_t cached_tokens = 0;   // prompt tokens that were in the cache when they were first needed
+  int64_t found_tokens = 0;    // all tokens that were found, after preemptions too
+  int64_t evicted_blocks = 0;  // of the prefix cache
 
   // Seconds from the start (the first step began or the first completed request was read, whichever
   // is earlier) to the end of the last step or request.
@@ -68,7 +71,7 @@ struct Summary {
   double internal_fragmentation = 0;        // 1 - slot_utilization
   double contiguous_ratio = 0;  // positions of max-length reservations / positions leased
   int64_t positions_total = 0, positions_leased_peak = 0, positions_contiguous_peak = 0;
-  int64_t tokens_held_peak = 0;
+  int64_t tokens_held_peak = 0, tokens_served_peak = 0, positions_saved_peak = 0;
 
   // host = plan + commit, device = stage + forward + sample, summed over the steps.
   double load = 0, tokenize = 0, device = 0, host = 0, output = 0, total = 0;

@@ -33,9 +33,15 @@ struct StepStats {
   int running = 0, waiting = 0, admitted = 0, preempted = 0;  // sequences, when it was scheduled
   int failures = 0;                                           // failed attempts at the step
 
-  // tokens_held <= positions_leased <= positions_total.
-  int64_t positions_total = 0, positions_leased = 0, tokens_held = 0;
+  int tokens_found = 0;  // not computed because they were in the cache
+
+  // tokens_held <= positions_leased; leased, reusable and free ones are positions_total.
+  int64_t positions_total = 0, positions_leased = 0, positions_reusable = 0;
+  int64_t tokens_held = 0;      // positions that hold a token; shared ones count once
+  int64_t tokens_served = 0;    // the same, shared ones once for each sequence
+  int64_t positions_saved = 0;  // that sequences would hold more if none were shared
   int64_t blocks_used = 0;
+  int64_t blocks_evicted = 0;        // so far in the run
   int64_t positions_contiguous = 0;  // that max-length reservations of the sequences would take
 };
 
@@ -48,6 +54,7 @@ struct RequestStats {
   int prompt_tokens = 0, completion_tokens = 0;
   int preemptions = 0;
   int recomputed_tokens = 0;  // because of preemptions
+  int cached_tokens = 0;      // of the prompt, that were in the cache when they were first needed
 
   bool failed() const { return !error_code.empty(); }
 };

@@ -57,6 +57,14 @@ std::string steps_rows(const Summary& s) {
     preempted += fmt::format(" ({} tokens computed again)", grouped(s.recomputed_tokens));
   }
   out += row("preemptions", preempted);
+  if (s.found_tokens > 0) {
+    std::string found = fmt::format(
+        "{} tokens found, {} of the prompts'", grouped(s.found_tokens),
+        percent(ratio(static_cast<double>(s.cached_tokens), static_cast<double>(s.input_tokens))));
+    if (s.evicted_blocks > 0)
+      found += fmt::format("; {} blocks evicted", grouped(s.evicted_blocks));
+    out += row("prefix cache", found);
+  }
   const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);
   return out + row("steps", fmt::format("{} of {} tokens on average; at most {} running",
                                         grouped(s.steps), three_digits(per_step), s.peak_running));
