@@ -185,10 +185,8 @@ void Engine::describe(Step& step) const {
   stats.tokens_found = plan.num_found;
   stats.blocks_used = kv.positions_leased / parts_.pool.block_size();
   const CacheUse use = scheduler_.cache_use();
-  const auto num_written =
-      std::ranges::count_if(batch_.slot_mapping, [](int32_t slot) { return slot >= 0; });
-  stats.tokens_held = use.tokens_held + num_written;
-  stats.tokens_served = use.tokens_served + num_written;
+  stats.tokens_held = use.tokens_held;
+  stats.tokens_served = use.tokens_served;
   stats.positions_contiguous = use.positions_contiguous;
 }
 

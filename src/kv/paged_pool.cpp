@@ -165,7 +165,7 @@ void PagedPool::close(KvLease& lease) {
 // REQUIRES: num_available() >= num_blocks
 std::vector<BlockId> PagedPool::take(int num_blocks, OwnerId owner) {
   while (blocks_.stats().free < num_blocks) {
-    const BlockId oldest = index_.least_recent_idle();
+    const BlockId oldest = index_.next_to_evict();
     index_.erase(oldest);
     blocks_.release(oldest, kOwnerOfIndex);
     ++num_evicted_;

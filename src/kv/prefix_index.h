@@ -43,8 +43,8 @@ class PrefixIndex {
   int64_t scope(BlockId block) const { return nodes_[block].scope; }
   bool is_idle(BlockId block) const { return nodes_[block].is_idle; }
   int num_idle() const { return num_idle_; }
-  BlockId least_recent_idle() const { return first_idle_; }  // kNoBlock: none is idle
-  std::vector<BlockId> blocks() const;                       // the known ones, ascending
+  BlockId next_to_evict() const { return first_idle_; }  // kNoBlock: none is idle
+  std::vector<BlockId> blocks() const;                   // the known ones, ascending
 
   // Aborts if the bookkeeping contradicts itself.
   void check_invariants() const;

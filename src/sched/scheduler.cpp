@@ -102,6 +102,7 @@ void Scheduler::serve_decodes(StepPlan& plan) {
     }
     draft_budget -= seq.num_drafted;
     plan.add_decode(seq);
+    seq.num_in_step = 1 + seq.num_drafted;
   }
 }
 
@@ -134,6 +135,7 @@ void Scheduler::continue_prompts(StepPlan& plan) {
 // What the chunk computes can be found from now on.
 void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
   plan.add_prefill(seq, count);
+  seq.num_in_step = count;
   const bool has_placeholder = seq.tokens.back() < 0;
   const int end = std::min(seq.num_computed + count, seq.num_known() - has_placeholder);
   pool_.publish(seq.lease, std::span(seq.tokens).first(end), plan.published);
@@ -202,6 +204,7 @@ void Scheduler::advance(const StepPlan& plan) {
     if (it == running_.end()) continue;
     Sequence& seq = it->second;
     CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
+    seq.num_in_step = 0;
     if (!chunk.verifies()) seq.advance(chunk.count);
   }
   must_commit_ = !plan.may_overlap;
@@ -365,17 +368,14 @@ CacheUse Scheduler::cache_use() const {
   const KvStats stats = pool_.stats();
   CacheUse use = {.positions_leased = stats.positions_leased,
                   .positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
-  const auto num_held = [](const Sequence& seq) {
-    return std::max(seq.num_computed, seq.lease.num_cached);
-  };
-  for (const auto& [age, seq] : running_) use.tokens_served += num_held(seq);
+  for (const auto& [age, seq] : running_) use.tokens_served += seq.num_held();
   use.tokens_held = use.tokens_served;
   if (stats.positions_saved == 0) return use;
   // Of a block that several hold the largest number of tokens counts.
   const int block_size = pool_.block_size();
   const auto for_each_block = [&](const auto& f) {
     for (const auto& [age, seq] : running_) {
-      for (int first = 0, end = num_held(seq); first < end; first += block_size) {
+      for (int first = 0, end = seq.num_held(); first < end; first += block_size) {
         f(tokens_in_block_[seq.lease.block_table[first / block_size] / block_size],
           std::min(block_size, end - first));
       }

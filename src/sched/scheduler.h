@@ -31,7 +31,7 @@ struct SchedulerLimits {
   bool prefix_cache = false;       // requests share what they have in common; samples always do
 };
 
-// How the cache is used, between two steps.
+// How the cache is used, when the planned step has filled its positions.
 struct CacheUse {
   int64_t tokens_held = 0;           // positions that hold a token; shared ones count once
   int64_t tokens_served = 0;         // the same, shared ones once for each sequence

@@ -38,6 +38,9 @@ struct Sequence {
     return std::span(tokens).first(num_known()).subspan(num_prompt());
   }
 
+  // The positions of its lease that hold a token, when the planned step has filled its own.
+  int num_held() const { return std::max(num_computed + num_in_step, lease.num_cached); }
+
   // Computes the next `count` tokens.
   void advance(int count) {
     const int end = num_computed + count;
@@ -78,6 +81,7 @@ struct Sequence {
 
   KvLease lease = {};
   int num_computed = 0;
+  int num_in_step = 0;         // tokens that the planned step computes, until it is advanced
   int max_computed = 0;        // the maximum of num_computed so far
   int num_found = 0;           // of these, tokens that were in the cache when first needed
   int64_t num_recomputed = 0;  // tokens computed again so far

@@ -61,8 +61,9 @@ std::string steps_rows(const Summary& s) {
     std::string found = fmt::format(
         "{} tokens found, {} of the prompts'", grouped(s.found_tokens),
         percent(ratio(static_cast<double>(s.cached_tokens), static_cast<double>(s.input_tokens))));
-    if (s.evicted_blocks > 0)
+    if (s.evicted_blocks > 0) {
       found += fmt::format("; {} blocks evicted", grouped(s.evicted_blocks));
+    }
     out += row("prefix cache", found);
   }
   const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);

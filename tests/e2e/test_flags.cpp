@@ -51,6 +51,8 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run --input x --block-size 0", "--block-size: found 0, ");
   check_refused("run --input x --stop ''", "--stop");
   check_refused("run --input x --batching static --kv paged", "--kv paged");
+  check_refused("run --input x --kv contiguous --prefix-cache on", "--prefix-cache on");
+  check_refused("run --input x --batching static --prefix-cache on", "--prefix-cache on");
   check_refused("run --input x --temperature=-1", "--temperature: found -1, ");
   check_refused("run --input x --presence-penalty -3", "--presence-penalty: found -3, ");
 }

@@ -170,11 +170,11 @@ TEST_CASE("the cap on prefill chunks and the admission reserve act on the steps"
   write_file(dir / "in.jsonl", lines);
   // The most admitted by one step, and the most that ran at once.
   const auto most = [&](const Words& flags) {
-    const Ended ended =
-        run(Words{"--input", dir / "in.jsonl", "--output", dir / "out.jsonl", "--stats",
-                  dir / "stats.jsonl", "--trace", dir / "trace.jsonl", "--overwrite", "--quiet",
-                  "--ignore-eos", "--block-size", "4", "--num-blocks", "40"} +
-            flags);
+    const Ended ended = run(Words{"--input", dir / "in.jsonl", "--output", dir / "out.jsonl",
+                                  "--stats", dir / "stats.jsonl", "--trace", dir / "trace.jsonl",
+                                  "--overwrite", "--quiet", "--ignore-eos", "--block-size", "4",
+                                  "--num-blocks", "40", "--prefix-cache", "off"} +
+                            flags);
     REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
     std::pair<int64_t, int64_t> result;
     for (const Json& step : json_file(dir / "trace.jsonl")) {

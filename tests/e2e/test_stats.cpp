@@ -119,14 +119,34 @@ TEST_CASE("the summary holds the configuration, given and derived") {
   CHECK(summary["/notes"].find("chunked_prefill is off") != std::string::npos);
 }
 
-TEST_CASE("nothing is reported that is not measured") {
+TEST_CASE("what the prefix cache saves is told, of each request and in all") {
   const TempDir dir;
-  const Answers found = answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace"});
-  const std::string told = found.err + read_file(dir / "stats") + read_file(dir / "trace");
-  for (const char* word : {"cached", "tokens_served"}) {
-    CAPTURE(word);
-    CHECK(told.find(word) == std::string::npos);
+  const std::string prompt =
+      "Once upon a time there was a little girl who had a red ball and a dog";
+  std::string two;
+  for (const char* end : {"and", "or"}) {
+    two += R"({"prompt":")" + prompt + " " + end + R"(","max_tokens":4})" + "\n";
   }
+  const auto told = [&](const char* on) {
+    std::filesystem::remove(dir / "stats");
+    const Answers found = answer(two, {"--stats", dir / "stats", "--prefix-cache", on});
+    CHECK((found.err.find("prefix cache") != std::string::npos) == (on == std::string("on")));
+    int64_t in_requests = 0, in_summary = -1;
+    for (const Json& line : json_file(dir / "stats")) {
+      if (line.text("/kind") == "summary") {
+        in_summary = line.integer("/cached_tokens");
+        CHECK(line.integer("/found_tokens") == in_summary);
+        CHECK(line.integer("/evicted_blocks") == 0);
+      } else {
+        in_requests += line.integer("/cached_tokens");
+      }
+    }
+    CHECK(in_requests == in_summary);
+    return in_summary;
+  };
+  CHECK(told("on") >= 16);
+  CHECK(told("on") % 16 == 0);
+  CHECK(told("off") == 0);
 }
 
 TEST_CASE("every line of a run's statistics names the run, and no other run has the name") {

@@ -17,10 +17,7 @@ namespace {
 // with a failure at each of its calls.
 struct Scene {
   explicit Scene(Overlap o, int num_samples = 1)
-      : model(open_model(files.dir())),
-        rig(model, options()),
-        overlap(o),
-        pool(num_samples == 1 ? 6 : 9, 4) {
+      : model(open_model(files.dir())), rig(model, options()), overlap(o), pool(6, 4) {
     Random random(3);
     Workload work;
     for (int i = 0; i < 8; ++i) {

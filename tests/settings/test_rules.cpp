@@ -22,10 +22,12 @@ TEST_CASE("flags: static batching alone switches the defaults off that do not fi
   const auto [resolved, notes] = resolve(config, 4096, 2048);
   CHECK(resolved.kv == Config::Kv::kContiguous);
   CHECK_FALSE(resolved.chunked_prefill);
-  CHECK(notes.size() == 2);
+  CHECK_FALSE(resolved.prefix_cache);
+  CHECK(notes.size() == 3);
 
   config.kv = Config::Kv::kContiguous;
   config.chunked_prefill = false;
+  config.prefix_cache = false;
   CHECK(resolve(config, 4096, 2048).notes.empty());
 }
 

@@ -36,8 +36,7 @@ void check_books(const KvPool& pool, const Scheduler& scheduler) {
   std::unordered_set<int32_t> held;
   for (const auto& [age, seq] : scheduler.running()) {
     active.push_back(&seq.lease);
-    const int num_held = std::max(seq.num_computed, seq.lease.num_cached);
-    for (int p = 0; p < num_held; ++p) held.insert(seq.lease.slot(p, pool.block_size()));
+    for (int p = 0; p < seq.num_held(); ++p) held.insert(seq.lease.slot(p, pool.block_size()));
     const int64_t room = static_cast<int64_t>(seq.lease.block_table.size()) * pool.block_size();
     REQUIRE(seq.num_computed < seq.num_known());
     REQUIRE(seq.num_known() - 1 <= room);

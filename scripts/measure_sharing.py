@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Measures what sharing of the KV cache is good for, and what it costs.
+
+    scripts/measure_sharing.py head      one head of 1,024 tokens before short questions, the prefix
+                                         cache on against off
+    scripts/measure_sharing.py nothing   prompts that share nothing, on against off, with the 95 %
+                                         confidence interval of the cost
+    scripts/measure_sharing.py samples   n = 8 against eight lines, and against those without sharing
+    scripts/measure_sharing.py questions --file gsm8k_test.jsonl
+                                         questions behind one head of eight solved ones, on and off:
+                                         the same bytes, and the seconds of both
+
+Runs of the kinds that are compared take turns; a ratio is the median of the ratios of pairs. Records
+of both kinds are compared. Appends to results/sharing.jsonl.
+"""
+import argparse
+import json
+import math
+import pathlib
+import random
+import statistics
+import tempfile
+
+from benchmark import ROOT, record, run
+
+
+def write_lines(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def figures(summary):
+    seconds = summary["duration"]
+    return {"seconds": round(seconds, 4),
+            "device_share": round(summary["time_device_s"] / seconds, 3),
+            "prefill_tokens": summary["prefill_tokens"], "decode_tokens": summary["decode_tokens"],
+            "cached_tokens": summary["cached_tokens"], "evicted_blocks": summary["evicted_blocks"],
+            "kv_positions_leased_peak": summary["kv_positions_leased_peak"],
+            "kv_bytes_saved_peak": summary["kv_bytes_saved_peak"]}
+
+
+def choices_of(path):
+    """The texts of the records, by prompt, whether as lines or as choices of one line."""
+    return [choice["text"] for line in path.read_text(encoding="utf-8").splitlines()
+            for choice in json.loads(line).get("choices", [json.loads(line)])]
+
+
+def compare(args, name, kinds, flags=(), same=lambda path: path.read_bytes()):
+    """kinds: name to (prompts, flags); the first is compared with each of the others."""
+    runs, outputs = {kind: [] for kind in kinds}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for kind, (lines, _) in kinds.items():
+            write_lines(folder / f"{kind}.jsonl", lines)
+        for repeat in range(args.repeats + 1):  # the first round warms up
+            for kind, (_, more) in kinds.items():
+                summary, _ = run(args.program, folder / f"{kind}.jsonl", folder, *flags, *more)
+                outputs[kind] = same(folder / "run.jsonl")
+                if repeat > 0:
+                    runs[kind].append(summary)
+    first, *others = kinds
+    line = {"what": name, "repeats": args.repeats,
+            "flags": list(flags), "model": runs[first][0]["model"].rpartition("/")[2]}
+    for kind, done in runs.items():
+        line[kind] = figures(sorted(done, key=lambda s: s["duration"])[len(done) // 2])
+    for other in others:
+        if outputs[other] != outputs[first]:
+            raise SystemExit(f"{name}: {first} and {other} gave different completions")
+        ratios = [b["duration"] / a["duration"] for a, b in zip(runs[first], runs[other])]
+        logs = [math.log(ratio) for ratio in ratios]
+        error = 1.96 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
+        mean = statistics.mean(logs)
+        line[f"{other}_over_{first}"] = round(statistics.median(ratios), 4)
+        line[f"{other}_over_{first}_mean_95"] = [round(math.exp(mean + d), 4) for d in (-error, 0, error)]
+    print(json.dumps({key: value for key, value in line.items() if key != "flags"}, indent=1))
+    record("sharing", f"scripts/measure_sharing.py {args.what} --repeats {args.repeats}", line)
+
+
+ON, OFF = ("--prefix-cache", "on"), ("--prefix-cache", "off")
+
+
+def tokens(noise, count):
+    return [noise.randrange(10, 500) for _ in range(count)]
+
+
+def head(args):
+    noise = random.Random(1)
+    shared = tokens(noise, 1024)
+    lines = [{"id": i, "prompt_token_ids": shared + tokens(noise, 16), "max_tokens": 8,
+              "ignore_eos": True} for i in range(args.requests)]
+    compare(args, "head of 1,024 tokens, 16 of its own, 8 drawn", {"on": (lines, ON), "off": (lines, OFF)})
+
+
+def nothing(args):
+    noise = random.Random(2)
+    lines = [{"id": i, "prompt_token_ids": tokens(noise, noise.randrange(64, 257)), "max_tokens": 32,
+              "ignore_eos": True} for i in range(args.requests)]
+    compare(args, "nothing shared", {"off": (lines, OFF), "on": (lines, ON)})
+
+
+def samples(args):
+    noise = random.Random(3)
+    prompts = [tokens(noise, 256) for _ in range(max(1, args.requests // 8))]
+    settings = {"temperature": 1.0, "max_tokens": 32, "ignore_eos": True}
+    together = [{"id": i, "prompt_token_ids": p, "n": 8, **settings} for i, p in enumerate(prompts)]
+    apart = [{"id": f"{i}-{k}", "prompt_token_ids": p, **settings}
+             for i, p in enumerate(prompts) for k in range(8)]
+    compare(args, "n = 8 against eight lines, prompts of 256, 32 drawn",
+            {"together": (together, ()), "lines": (apart, ON), "lines_off": (apart, OFF)},
+            same=lambda path: len(choices_of(path)))  # other random numbers: only as many
+
+
+def questions(args):
+    with open(args.file, encoding="utf-8") as lines:
+        pairs = [json.loads(line) for line in lines]
+    shots = "".join(f"Question: {p['question']}\nAnswer: {p['answer']}\n\n" for p in pairs[:8])
+    asked = [{"id": i, "prompt": f"{shots}Question: {p['question']}\nAnswer:", "max_tokens": 32}
+             for i, p in enumerate(pairs[8:8 + args.requests])]
+    compare(args, "eight solved questions before each of the others", {"on": (asked, ON), "off": (asked, OFF)},
+            flags=["--model", args.model] if args.model else [])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["head", "nothing", "samples", "questions"])
+    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--file", help="of questions: one object with question and answer in each line")
+    parser.add_argument("--model", help="of questions; by default the bundled one")
+    args = parser.parse_args()
+    {"head": head, "nothing": nothing, "samples": samples, "questions": questions}[args.what](args)
+
+
+if __name__ == "__main__":
+    main()
