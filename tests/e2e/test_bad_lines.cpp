@@ -110,9 +110,9 @@ std::vector<BadLine> bad_lines() {
        "invalid_value"},
       {"chat", R"({"custom_id": "x", "url": "/v1/chat/completions", "body": {"messages": []}})",
        "no_chat_template"},
-      {"two prompts in a body",
-       R"({"custom_id": "x", "url": "/v1/completions", "body": {"prompt": ["a", "b"]}})",
-       "unsupported"},
+      {"an empty prompt among others",
+       R"({"custom_id": "c", "url": "/v1/completions", "body": {"prompt": ["a", ""]}})",
+       "empty_prompt"},
       {"more than the cache", with_prompt(R"("max_tokens": 2000000000)"), "exceeds_cache"},
   };
 }
