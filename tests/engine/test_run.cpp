@@ -87,4 +87,15 @@ TEST_CASE("the plan of a run alone is that run's, and together they share the la
   CHECK(shared.plans.front().memory.activation_bytes == largest);
 }
 
+TEST_CASE("the bounds of several runs hold the longest block table of each") {
+  const TinyModel files({.max_positions = 256});
+  const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
+  const LoadedModel model = load_model(configs, no_clock);
+  const auto max_blocks = [](const StepBounds& bounds) {
+    return (bounds.context + bounds.block_size - 1) / bounds.block_size;
+  };
+  const StepBounds all = bounds_of_all(model.plans);
+  for (const RunPlan& plan : model.plans) CHECK(max_blocks(all) >= max_blocks(plan.bounds));
+}
+
 }  // namespace pagedinfer

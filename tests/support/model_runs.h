@@ -69,7 +69,7 @@ inline std::vector<Config> configs_of_runs(const std::string& model, Config::Dev
   large_blocks.num_blocks = 9;
   Config fewer_blocks = paged;
   fewer_blocks.num_blocks = 45;
-  return {paged, contiguous, large_blocks, fewer_blocks};
+  return {large_blocks, paged, contiguous, fewer_blocks};
 }
 
 }  // namespace pagedinfer
