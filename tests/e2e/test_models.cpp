@@ -56,6 +56,21 @@ TEST_CASE("a run with made-up weights is not resumed with real ones") {
   CHECK(ended.err.find("weights") != std::string::npos);
 }
 
+// The samples of this file that are an equal distance apart do not reach its end.
+TEST_CASE("a run is not resumed with weights of which the last byte is another") {
+  const TempDir dir;
+  fs::copy(source_dir() + "/datasets/story-qwen3", dir / "m");
+  write_file(dir / "in.jsonl", "{\"prompt_token_ids\": [3], \"max_tokens\": 2}\n");
+  const Words flags = {"--input", dir / "in.jsonl", "--model", dir / "m", "--resume", "--quiet"};
+  for (int i = 0; i < 2; ++i) CHECK(run(flags).exit_code == 0);
+  std::string weights = read_file(dir / "m/model.safetensors");
+  weights.back() = static_cast<char>(weights.back() ^ 1);
+  write_file(dir / "m/model.safetensors", weights);
+  const Ended ended = run(flags);
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.err.find("model.safetensors") != std::string::npos);
+}
+
 TEST_CASE("records do not depend on how the path to the model is spelt") {
   const TempDir dir;
   fs::copy(bundled_model(), dir / "m");
