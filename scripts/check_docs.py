@@ -49,8 +49,8 @@ OTHER_FLAGS = {
 # How the source writes an error code; behind a bare brace only where a text follows.
 NAME = r'\s*"([a-z]+(?:_[a-z0-9]+)*)"\s*,'
 CODES = (re.compile(r"(?:\brefuse\(|\bfailed\(\{?|RequestError\s*\w*\s*[({])" + NAME),
-         re.compile(r"(?:\breturn\s*\{|\berror\s*=\s*\{)" + NAME + r'\s*(?:"|fmt::|failure)'))
-CODE_FOLDERS = ("io", "request", "engine", "sched")
+         re.compile(r"(?:\breturn\s*\{|\berror\s*=\s*\{)" + NAME + r'\s*(?:"|fmt::|failure|refusal)'))
+CODE_FOLDERS = ("request", "engine", "sched")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")

@@ -6,6 +6,8 @@
 #include <cerrno>
 
 #include "core/error.h"
+#include "core/range.h"
+#include "core/refusal.h"
 #include "core/shortened.h"
 #include "io/json_parse.h"
 #include "io/open_file.h"
@@ -44,8 +46,13 @@ void JsonObject::fail(std::string_view key, std::string_view message) const {
 }
 
 void JsonObject::refuse(std::string_view key, element found, std::string_view expected) const {
-  throw Error(
-      fmt::format("{}: {}{}: found {}, expected {}", file_, prefix_, key, shown(found), expected));
+  refuse(key, shown(found), expected);
+}
+
+void JsonObject::refuse(std::string_view key, std::string_view found,
+                        std::string_view expected) const {
+  throw Error(fmt::format("{}: {}", file_,
+                          refusal(shortened(prefix_ + std::string(key)), found, expected)));
 }
 
 std::optional<element> JsonObject::find(std::string_view key) const {
@@ -65,7 +72,7 @@ int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
                                int64_t max) const {
   int64_t integer = 0;
   if (value.get(integer) != simdjson::SUCCESS || integer < min || integer > max) {
-    fail(key, fmt::format("is {}, expected an integer from {} to {}", shown(value), min, max));
+    refuse(key, value, text_of(IntegerRange{min, max}));
   }
   return integer;
 }
@@ -82,7 +89,7 @@ std::optional<double> JsonObject::find_number(std::string_view key, double min, 
   if (!value) return std::nullopt;
   double number = 0;
   if (value->get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
-    fail(key, fmt::format("is {}, expected a number from {} to {}", shown(*value), min, max));
+    refuse(key, *value, text_of(NumberRange{min, max}));
   }
   return number;
 }
@@ -92,7 +99,7 @@ std::optional<bool> JsonObject::find_bool(std::string_view key) const {
   if (!value) return std::nullopt;
   bool truth = false;
   if (value->get(truth) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected true or false", shown(*value)));
+    refuse(key, *value, "true or false");
   }
   return truth;
 }
@@ -102,7 +109,7 @@ std::optional<std::string> JsonObject::find_string(std::string_view key) const {
   if (!value) return std::nullopt;
   std::string_view text;
   if (value->get(text) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected a string", shown(*value)));
+    refuse(key, *value, "a string");
   }
   return std::string(text);
 }
@@ -112,7 +119,7 @@ std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
   if (!value) return std::nullopt;
   simdjson::dom::object object;
   if (value->get(object) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected an object", shown(*value)));
+    refuse(key, *value, "an object");
   }
   return within(key, object);
 }
@@ -122,13 +129,13 @@ std::vector<std::string> JsonObject::strings(std::string_view key) const {
   if (!value) return {};
   simdjson::dom::array list;
   if (value->get(list) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected a list of strings", shown(*value)));
+    refuse(key, *value, "a list of strings");
   }
   std::vector<std::string> all;
   for (const element item : list) {
     std::string_view text;
     if (item.get(text) != simdjson::SUCCESS) {
-      fail(key, fmt::format("holds {}, expected strings", shown(item)));
+      refuse(key, item, "a list of strings");
     }
     all.emplace_back(text);
   }
@@ -140,13 +147,13 @@ std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
   if (!value) return {};
   simdjson::dom::array list;
   if (value->get(list) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected a list of objects", shown(*value)));
+    refuse(key, *value, "a list of objects");
   }
   std::vector<JsonObject> all;
   for (const element item : list) {
     simdjson::dom::object object;
     if (item.get(object) != simdjson::SUCCESS) {
-      fail(key, fmt::format("holds {}, expected objects", shown(item)));
+      refuse(key, item, "a list of objects");
     }
     all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object);
   }
@@ -158,7 +165,7 @@ std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int
   if (!value) return {};
   simdjson::dom::array list;
   if (value->get(list) != simdjson::SUCCESS) {
-    fail(key, fmt::format("is {}, expected a list of integers", shown(*value)));
+    refuse(key, *value, "a list of integers");
   }
   std::vector<int64_t> all;
   for (const element item : list) all.push_back(as_integer(key, item, min, max));
@@ -174,19 +181,19 @@ std::vector<int64_t> JsonObject::one_or_more(std::string_view key, int64_t min, 
 
 int64_t JsonObject::integer(std::string_view key, int64_t min, int64_t max) const {
   const auto value = find_integer(key, min, max);
-  if (!value) fail(key, fmt::format("is missing, expected an integer from {} to {}", min, max));
+  if (!value) refuse(key, "", text_of(IntegerRange{min, max}));
   return *value;
 }
 
 double JsonObject::number(std::string_view key, double min, double max) const {
   const auto value = find_number(key, min, max);
-  if (!value) fail(key, fmt::format("is missing, expected a number from {} to {}", min, max));
+  if (!value) refuse(key, "", text_of(NumberRange{min, max}));
   return *value;
 }
 
 std::string JsonObject::string(std::string_view key) const {
   const auto value = find_string(key);
-  if (!value) fail(key, "is missing, expected a string");
+  if (!value) refuse(key, "", "a string");
   return *value;
 }
 

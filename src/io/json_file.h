@@ -46,8 +46,11 @@ class JsonObject {
 
   // Throws "FILE: 'KEY' " + message.
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
-  // Throws "FILE: KEY: found FOUND, expected " + expected. `found` is the field or stands in it.
+  // Throws "FILE: KEY: found FOUND, expected " + expected. `found` is the field, stands in it, or
+  // is what was read; "" if the field is absent.
   [[noreturn]] void refuse(std::string_view key, simdjson::dom::element found,
+                           std::string_view expected) const;
+  [[noreturn]] void refuse(std::string_view key, std::string_view found,
                            std::string_view expected) const;
 
  private:

@@ -83,7 +83,7 @@ Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
 void Checkpoint::add_shards(const std::string& dir, const std::string& index_path) {
   const JsonFile index(index_path);
   const auto weight_map = index.root().find_object("weight_map");
-  if (!weight_map) index.root().fail("weight_map", "is missing, expected an object");
+  if (!weight_map) index.root().refuse("weight_map", "", "an object");
 
   std::map<std::string, Tensors, std::less<>> shards;
   for (const auto field : weight_map->fields()) {
@@ -91,8 +91,7 @@ void Checkpoint::add_shards(const std::string& dir, const std::string& index_pat
     if (field.value.get(value) != simdjson::SUCCESS) value = {};
     const std::string shard(value);
     if (shard.empty() || shard.find('/') != std::string::npos || shard == "..") {
-      weight_map->fail(field.key,
-                       fmt::format("is '{}', expected the name of a file", shortened(shard)));
+      weight_map->refuse(field.key, shortened(shard), "the name of a file");
     }
     const std::string path = dir + "/" + shard;
     if (!file_exists(path)) {

@@ -30,7 +30,7 @@ constexpr TypeBits kTypes[] = {
 };
 
 std::string shown(const std::vector<int64_t>& numbers) {
-  return shortened(fmt::format("{}", fmt::join(numbers, ", ")));
+  return shortened(fmt::format("[{}]", fmt::join(numbers, ", ")));
 }
 
 // Bytes of a tensor; nullopt if that is not a whole number or overflows.
@@ -66,27 +66,25 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](TypeBits t) { return t.name == tensor.type; });
   if (type == std::end(kTypes)) {
-    fields.fail("dtype",
-                fmt::format("is '{}', expected a type of the format", shortened(tensor.type)));
+    fields.refuse("dtype", shortened(tensor.type), "a type of the format");
   }
 
-  if (!fields.has("shape")) fields.fail("shape", "is missing, expected a list of sizes");
+  if (!fields.has("shape")) fields.refuse("shape", "", "a list of sizes");
   tensor.shape = fields.integers("shape", 0, kMax);
   const auto expected = bytes_of(tensor.shape, type->bits);
   if (!expected) {
-    fields.fail("shape", fmt::format("is [{}], expected a whole number of bytes below 2^64",
-                                     shown(tensor.shape)));
+    fields.refuse("shape", shown(tensor.shape), "a whole number of bytes below 2^64");
   }
 
   const std::vector<int64_t> range = fields.integers("data_offsets", 0, kMax);
   const auto says = [&](std::string_view expectation) {
-    fields.fail("data_offsets", fmt::format("is [{}], expected {}", shown(range), expectation));
+    fields.refuse("data_offsets", shown(range), expectation);
   };
   if (range.size() != 2 || range[0] > range[1]) says("a begin and an end");
   const auto begin = static_cast<uint64_t>(range[0]), end = static_cast<uint64_t>(range[1]);
   if (end > data.size()) says(fmt::format("an end in the file's {} bytes of data", data.size()));
   if (end - begin != *expected) {
-    says(fmt::format("{} bytes, for {} [{}]", *expected, tensor.type, shown(tensor.shape)));
+    says(fmt::format("{} bytes, for {} {}", *expected, tensor.type, shown(tensor.shape)));
   }
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;

@@ -72,24 +72,25 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
   const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
   spec.kv_heads = size("num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
   if (spec.heads % spec.kv_heads != 0) {
-    config.fail("num_key_value_heads", fmt::format("is {}, expected a divisor of the {} heads",
-                                                   spec.kv_heads, spec.heads));
+    config.refuse("num_key_value_heads", std::to_string(spec.kv_heads),
+                  fmt::format("a divisor of the {} heads", spec.heads));
   }
   if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden % spec.heads != 0) {
-    config.fail("num_attention_heads", fmt::format("is {}, expected a divisor of hidden_size {}",
-                                                   spec.heads, spec.hidden));
+    config.refuse("num_attention_heads", std::to_string(spec.heads),
+                  fmt::format("a divisor of hidden_size {}", spec.hidden));
   }
   spec.head_dim = size("head_dim", defaults.head_dim > 0 ? defaults.head_dim
                                                          : std::max(1, spec.hidden / spec.heads));
   if (spec.head_dim > kMaxHeadDim) {
-    config.fail("head_dim", fmt::format("is {}, expected at most {}", spec.head_dim, kMaxHeadDim));
+    config.refuse("head_dim", std::to_string(spec.head_dim),
+                  fmt::format("at most {}", kMaxHeadDim));
   }
   if (spec.head_dim % 2 != 0) {
-    config.fail("head_dim", fmt::format("is {}, expected an even number", spec.head_dim));
+    config.refuse("head_dim", std::to_string(spec.head_dim), "an even number");
   }
   if (int64_t{spec.heads} * spec.head_dim > kMaxSize) {
-    config.fail("head_dim", fmt::format("is {} in {} heads, expected at most {} together",
-                                        spec.head_dim, spec.heads, kMaxSize));
+    config.refuse("head_dim", fmt::format("{} in {} heads", spec.head_dim, spec.heads),
+                  fmt::format("at most {} together", kMaxSize));
   }
 
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
@@ -106,9 +107,7 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
 
 void expect(const JsonObject& config, std::string_view key, std::string_view value) {
   const std::string found = config.find_string(key).value_or(std::string(value));
-  if (found != value) {
-    config.fail(key, fmt::format("is '{}', expected {}", shortened(found), value));
-  }
+  if (found != value) config.refuse(key, shortened(found), value);
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
@@ -131,15 +130,13 @@ std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) 
   for (const std::string& type : config.strings("layer_types")) {
     const bool is_full = type == "full_attention" || type == "attention";  // an older name
     if (!is_full && type != "sliding_attention") {
-      config.fail("layer_types", fmt::format("has '{}', expected full_attention or "
-                                             "sliding_attention",
-                                             shortened(type)));
+      config.refuse("layer_types", shortened(type), "full_attention or sliding_attention");
     }
     slides.push_back(!is_full);
   }
   if (config.has("layer_types") && slides.size() != num_layers) {
-    config.fail("layer_types", fmt::format("has {} entries, expected {}, as many as layers",
-                                           slides.size(), num_layers));
+    config.refuse("layer_types", fmt::format("{} entries", slides.size()),
+                  fmt::format("{}, as many as layers", num_layers));
   }
   return slides;
 }

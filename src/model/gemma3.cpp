@@ -66,7 +66,7 @@ void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
 void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
                             std::vector<TensorNames>& names) {
   const auto text = config.find_object("text_config");
-  if (!text) config.fail("text_config", "is missing, expected an object");
+  if (!text) config.refuse("text_config", "", "an object");
   refuse_unless_causal(*text);
   if (text->has("quantization_config")) {
     text->fail("quantization_config", "is there, and quantized checkpoints are not supported");

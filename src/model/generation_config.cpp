@@ -82,15 +82,14 @@ void read_bad_words(const JsonObject& from, GenerationDefaults& defaults, ModelS
   const auto value = from.find(kKey);
   simdjson::dom::array words, word;
   if (!value) return;
-  if (value->get(words) != simdjson::SUCCESS) from.fail(kKey, "is not a list of lists");
+  if (value->get(words) != simdjson::SUCCESS) from.refuse(kKey, *value, "a list of lists");
   int64_t num_long = 0, token = 0;
   for (const element item : words) {
-    if (item.get(word) != simdjson::SUCCESS) from.fail(kKey, "is not a list of lists");
+    if (item.get(word) != simdjson::SUCCESS) from.refuse(kKey, item, "a list of lists");
     if (word.size() > 1) ++num_long;
     if (word.size() != 1) continue;
     if (word.at(0).get(token) != simdjson::SUCCESS || token < 0 || token >= spec.vocab) {
-      from.fail(kKey, fmt::format("holds {}, expected token ids from 0 to {}", shown(item),
-                                  spec.vocab - 1));
+      from.refuse(kKey, item, fmt::format("token ids from 0 to {}", spec.vocab - 1));
     }
     const auto id = static_cast<TokenId>(token);
     if (std::ranges::count(spec.eos_tokens, id) == 0) spec.suppressed.push_back(id);

@@ -44,9 +44,8 @@ Llama3Scaling read_llama3(const JsonObject& rope) {
       number("factor", 1.0), number("low_freq_factor", 1e-6), number("high_freq_factor", 1e-6),
       static_cast<float>(rope.integer("original_max_position_embeddings", 1, 1 << 30))};
   if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
-    rope.fail("high_freq_factor",
-              fmt::format("is {}, expected more than low_freq_factor {}",
-                          scaling.high_frequency_factor, scaling.low_frequency_factor));
+    rope.refuse("high_freq_factor", fmt::format("{}", scaling.high_frequency_factor),
+                fmt::format("more than low_freq_factor {}", scaling.low_frequency_factor));
   }
   return scaling;
 }
@@ -73,7 +72,7 @@ std::vector<float> frequencies_of(const JsonObject& config, const std::optional<
     const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
     for (float& frequency : frequencies) frequency /= factor;
   } else if (type != "default") {
-    rope->fail(key, fmt::format("is '{}', expected default, linear or llama3", shortened(type)));
+    rope->refuse(key, shortened(type), "default, linear or llama3");
   }
   return frequencies;
 }

@@ -155,11 +155,6 @@ std::string expected_of(const Setting& setting) {
   }
 }
 
-std::string refusal(std::string_view where, std::string_view found, std::string_view expected) {
-  return fmt::format("{}: found {}, expected {}", where, found.empty() ? "nothing" : found,
-                     expected);
-}
-
 bool is_allowed(const Setting& setting, const Value& value) {
   if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
     const auto* const number = std::get_if<int64_t>(&value);

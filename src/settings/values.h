@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/refusal.h"
 #include "settings/setting.h"
 
 namespace pagedinfer {
@@ -18,9 +19,6 @@ std::string names_of(const Setting& setting, std::string_view separator);
 
 // What a message says was expected.
 std::string expected_of(const Setting& setting);
-
-// The one form of a message about a value: "WHERE: found FOUND, expected EXPECTED".
-std::string refusal(std::string_view where, std::string_view found, std::string_view expected);
 
 // Whether a value of the right kind may be the setting's: in its range, a text in UTF-8, and so on.
 bool is_allowed(const Setting& setting, const Value& value);

@@ -78,16 +78,17 @@ TEST_CASE("an integer beyond 64 bits is a number with its value") {
 
 TEST_CASE("a number of any size that is asked for is in its range or an error that names it") {
   CHECK(Asked("1000000000000000019884624838656").integer_error() ==
-        "DIR/config.json: 'a' is 1e+30, expected an integer from 0 to 100");
+        "DIR/config.json: a: found 1e+30, expected an integer from 0 to 100");
   for (const std::string number : kHuge) {
     CAPTURE(number);
-    CHECK(Asked(number).integer_error().starts_with("DIR/config.json: 'a' is "));
+    CHECK(Asked(number).integer_error().starts_with("DIR/config.json: a: found "));
   }
   for (const char* number : {"NaN", "Infinity", "-Infinity", "1e999", "-1e999"}) {
     CAPTURE(number);
-    CHECK(Asked(number).number_error() ==
-          "DIR/config.json: 'a' is not a finite number, expected a number from -1e+300 to 1e+300");
-    CHECK(Asked("[" + std::string(number) + "]").integer_error().find("'a' is ") !=
+    CHECK(
+        Asked(number).number_error() ==
+        "DIR/config.json: a: found not a finite number, expected a number from -1e+300 to 1e+300");
+    CHECK(Asked("[" + std::string(number) + "]").integer_error().find("a: found ") !=
           std::string::npos);
   }
 }

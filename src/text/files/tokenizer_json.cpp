@@ -33,7 +33,7 @@ void add_token(const JsonObject& object, std::string_view key, Vocabulary& vocab
 
 void read_vocabulary(const JsonObject& model, Vocabulary& vocabulary) {
   const auto entries = model.find_object("vocab");
-  if (!entries) model.fail("vocab", "is missing, expected an object of tokens and ids");
+  if (!entries) model.refuse("vocab", "", "an object of tokens and ids");
   for (const auto field : entries->fields()) {
     int64_t id = 0;
     if (field.value.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxId) {
@@ -66,7 +66,7 @@ MergeTable read_merges(const JsonObject& model, const Vocabulary& vocabulary) {
   const auto value = model.find("merges");
   simdjson::dom::array list;
   if (!value || value->get(list) != simdjson::SUCCESS) {
-    model.fail("merges", "is missing or no list, expected a list of pairs");
+    model.refuse("merges", value ? "no list" : "", "a list of pairs");
   }
   size_t count = 0;  // simdjson's own count saturates at 2^24
   for ([[maybe_unused]] const element merge : list) ++count;
@@ -142,7 +142,7 @@ std::vector<AddedToken> read_added_tokens(const JsonObject& root, Vocabulary& vo
     // As in the reference, the id is the model's or the next free one.
     const TokenId expected = vocabulary.find(token.content).value_or(next);
     if (token.id != expected) {
-      entry.fail("id", fmt::format("is {}, expected {}", token.id, expected));
+      entry.refuse("id", std::to_string(token.id), std::to_string(expected));
     }
     if (!vocabulary.find(token.content)) {
       add_token(entry, "content", vocabulary, token.content, token.id);
@@ -160,10 +160,10 @@ BpeParts read_tokenizer_json(const JsonFile& file) {
   check_keys(root, {"version", "truncation", "padding", "added_tokens", "normalizer",
                     "pre_tokenizer", "post_processor", "decoder", "model"});
   if (const auto version = root.find_string("version"); version && *version != "1.0") {
-    root.fail("version", fmt::format("is {}, expected 1.0", *version));
+    root.refuse("version", *version, "1.0");
   }
   const auto model = root.find_object("model");
-  if (!model) root.fail("model", "is missing, expected an object");
+  if (!model) root.refuse("model", "", "an object");
 
   BpeParts parts{.vocabulary = std::make_unique<Vocabulary>()};
   bool byte_level = false;

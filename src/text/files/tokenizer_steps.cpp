@@ -48,7 +48,7 @@ struct Pattern {
 
 Pattern read_pattern(const JsonObject& step) {
   const auto pattern = step.find_object("pattern");
-  if (!pattern) step.fail("pattern", "is missing, expected an object with String or Regex");
+  if (!pattern) step.refuse("pattern", "", "an object with String or Regex");
   check_keys(*pattern, {"String", "Regex"});
   const auto literal = pattern->find_string("String"), regex = pattern->find_string("Regex");
   if (literal.has_value() == regex.has_value()) {
@@ -97,7 +97,7 @@ PreTokenizerStep read_split(const JsonObject& step) {
 std::string read_mark(const JsonObject& step) {
   const std::string mark = step.string("replacement");
   if (mark.empty() || utf8_size(mark.front()) != mark.size()) {
-    step.fail("replacement", fmt::format("is '{}', expected one character", shortened(mark)));
+    step.refuse("replacement", shortened(mark), "one character");
   }
   return mark;
 }

@@ -86,7 +86,7 @@ TEST_CASE("a vocabulary that is wrong is refused by name") {
        {"3", "[]", "null", R"({"a": -1})", R"({"a": 16777216})", R"({"a": 9223372036854775808})",
         R"({"a": 1e300})", R"({"a": "0"})", R"({"a": 0, "b": 0})", R"({"a": 0, "a": 1})",
         R"({"a": {}})"}) {
-    check_refused({.vocab = vocab}, "'model.vocab'");
+    check_refused({.vocab = vocab}, "model.vocab");
   }
 }
 
@@ -94,46 +94,46 @@ TEST_CASE("merges that are wrong are refused by name") {
   for (const std::string merges :
        {"3", "{}", R"(["ab"])", R"(["a b c"])", R"(["a  b"])", R"([["a"]])", R"([["a", "b", "c"]])",
         R"([["a", 1]])", R"([1])", R"(["a c"])", R"(["b a"])", R"(["c a"])", R"([null])"}) {
-    check_refused({.merges = merges}, "'model.merges'");
+    check_refused({.merges = merges}, "model.merges");
   }
 }
 
 TEST_CASE("what a model file asks for and we do not know is refused by name") {
-  check_refused({.model = R"(, "dropout": 0.1)"}, "'model.dropout'");
-  check_refused({.model = R"(, "unk_token": "u")"}, "'model.unk_token'");
-  check_refused({.model = R"(, "end_of_word_suffix": "</w>")"}, "'model.end_of_word_suffix'");
-  check_refused({.model = R"(, "continuing_subword_prefix": "##")"}, "subword_prefix'");
-  check_refused({.model = R"(, "byte_fallback": 1)"}, "'model.byte_fallback'");
-  check_refused({.model = R"(, "surprise": 1)"}, "'model.surprise'");
-  check_refused({.model = R"(, "type": "Unigram")"}, "'model.type'");
-  check_refused({.root = R"(, "surprise": 1)"}, "'surprise'");
+  check_refused({.model = R"(, "dropout": 0.1)"}, "model.dropout");
+  check_refused({.model = R"(, "unk_token": "u")"}, "model.unk_token");
+  check_refused({.model = R"(, "end_of_word_suffix": "</w>")"}, "model.end_of_word_suffix");
+  check_refused({.model = R"(, "continuing_subword_prefix": "##")"}, "subword_prefix");
+  check_refused({.model = R"(, "byte_fallback": 1)"}, "model.byte_fallback");
+  check_refused({.model = R"(, "surprise": 1)"}, "model.surprise");
+  check_refused({.model = R"(, "type": "Unigram")"}, "model.type");
+  check_refused({.root = R"(, "surprise": 1)"}, "surprise");
   check_refused({.normalizer = R"({"type": "NFKC"})"}, "'normalizer.type' is NFKC");
   check_refused({.normalizer = R"({"type": "Sequence", "normalizers": [{"type": "Lowercase"}]})"},
                 "'normalizer.normalizers[0].type' is Lowercase");
   check_refused({.normalizer = R"({"type": "Replace", "pattern": {"Regex": "a"}, "content": ""})"},
-                "'normalizer.pattern'");
+                "normalizer.pattern");
   check_refused({.normalizer = R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})"},
-                "'normalizer.pattern'");
+                "normalizer.pattern");
   check_refused({.pre = R"({"type": "Whitespace"})"}, "'pre_tokenizer.type' is Whitespace");
   check_refused({.pre = R"({"type": "Sequence", "pretokenizers":
                             [{"type": "ByteLevel"}, {"type": "Digits"}]})"},
-                "'pre_tokenizer.pretokenizers[1].type'");
-  check_refused({.pre = R"({"type": "Metaspace", "replacement": "ab"})"}, "replacement'");
+                "pre_tokenizer.pretokenizers[1].type");
+  check_refused({.pre = R"({"type": "Metaspace", "replacement": "ab"})"}, ".replacement");
   check_refused({.pre = R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "?"})"},
-                "prepend_scheme'");
-  check_refused({.post = R"({"type": "BertProcessing"})"}, "'post_processor.type'");
-  check_refused({.post = R"({"type": "TemplateProcessing", "single": []})"}, "single'");
+                ".prepend_scheme");
+  check_refused({.post = R"({"type": "BertProcessing"})"}, "post_processor.type");
+  check_refused({.post = R"({"type": "TemplateProcessing", "single": []})"}, ".single");
   check_refused({.post = R"({"type": "TemplateProcessing", "single":
                              [{"SpecialToken": {"id": "s"}}, {"Sequence": {"id": "A"}}]})"},
-                "single'");
+                ".single");
   check_refused({.post = R"({"type": "TemplateProcessing", "special_tokens": {"s": {"ids": [7]}},
                              "single": [{"SpecialToken": {"id": "s"}}, {"Sequence": {"id": "A"}}]})"},
-                "ids'");
-  check_refused({.decoder = "null"}, "'decoder'");
+                ".ids");
+  check_refused({.decoder = "null"}, "decoder");
   check_refused({.decoder = R"({"type": "WordPiece"})"}, "'decoder.type' is WordPiece");
   check_refused({.decoder = R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
                                 {"type": "ByteFallback"}]})"},
-                "'decoder.decoders[1].type'");
+                "decoder.decoders[1].type");
 }
 
 TEST_CASE("a pattern that may mean something else here is refused by name") {
@@ -144,7 +144,7 @@ TEST_CASE("a pattern that may mean something else here is refused by name") {
         "\\\\x41",    "(*FAIL)",   "a**",    "\\\\Qa", "\\\\"}) {
     check_refused({.pre = R"({"type": "Split", "behavior": "Isolated", "pattern": {"Regex": ")" +
                           pattern + "\"}}"},
-                  "'pre_tokenizer.pattern'");
+                  "pre_tokenizer.pattern");
   }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("added tokens that are wrong are refused by name") {
                                           R"([{"id": 3}])",
                                           "[" + token("3", "<x>") + "," + token("4", "<x>") + "]",
                                           R"([{"id": 3, "content": "<x>", "special": "yes"}])"};
-  for (const std::string& added : wrong) check_refused({.added = added}, "'added_tokens");
+  for (const std::string& added : wrong) check_refused({.added = added}, "added_tokens");
 }
 
 TEST_CASE("a file that is cut off or deep is an error that names it") {
