@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,12 @@ inline std::string refusal(std::string_view where, std::string_view found,
                            std::string_view expected) {
   return fmt::format("{}: found {}, expected {}", where, found.empty() ? "nothing" : found,
                      expected);
+}
+
+// The same of a token id that a vocabulary of `vocab` tokens does not have.
+inline std::string refusal_of_token(std::string_view where, int64_t token, int64_t vocab) {
+  return refusal(where, fmt::format("token id {}", token),
+                 fmt::format("one from 0 to {}", vocab - 1));
 }
 
 }  // namespace pagedinfer

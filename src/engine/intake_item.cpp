@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/random_key.h"
+#include "core/refusal.h"
 #include "engine/token_bans.h"
 #include "text/stop_strings.h"
 
@@ -46,8 +47,7 @@ RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& li
   }
   for (TokenId token : prompt) {
     if (token >= 0 && token < limits.vocab) continue;
-    return {"unknown_token_id",
-            fmt::format("prompt token id {}: expected 0 to {}", token, limits.vocab - 1)};
+    return {"unknown_token_id", refusal_of_token("the prompt", token, limits.vocab)};
   }
   return {};
 }
@@ -57,18 +57,15 @@ RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits
   const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
   for (const TokenBias& bias : sampling.logit_bias) {
     if (!unknown(bias.token)) continue;
-    return {"unknown_token_id", fmt::format("logit_bias of token id {}: expected 0 to {}",
-                                            bias.token, limits.vocab - 1)};
+    return {"unknown_token_id", refusal_of_token("logit_bias", bias.token, limits.vocab)};
   }
   for (TokenId token : sampling.allowed_token_ids) {
     if (!unknown(token)) continue;
-    return {"unknown_token_id",
-            fmt::format("allowed_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
+    return {"unknown_token_id", refusal_of_token("allowed_token_ids", token, limits.vocab)};
   }
   for (TokenId token : sampling.stop_token_ids) {
     if (!unknown(token)) continue;
-    return {"unknown_token_id",
-            fmt::format("stop_token_ids has {}: expected 0 to {}", token, limits.vocab - 1)};
+    return {"unknown_token_id", refusal_of_token("stop_token_ids", token, limits.vocab)};
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/refusal.h"
 #include "engine/intake.h"
 #include "engine/model_path.h"
 #include "engine/sampling_defaults.h"
@@ -35,8 +36,7 @@ ChatSettings make_chat(const Config& config, const LoadedModel& model) {
 void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab) continue;
-    throw Error(
-        fmt::format("--stop-token-ids {}: the model's token ids are 0 to {}", token, vocab - 1));
+    throw Error(refusal_of_token("--stop-token-ids", token, vocab));
   }
 }
 

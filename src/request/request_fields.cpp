@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/shortened.h"
 #include "settings/json_value.h"
+#include "settings/rules.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
@@ -66,7 +67,7 @@ bool is_role(dom::element value) {
 bool is_empty_list(dom::element value) { return value.is_array() && dom::array(value).size() == 0; }
 
 std::string found_but(const std::string& path, dom::element value, std::string_view expected) {
-  return fmt::format("{}: found {}, expected {}", path, describe(value), expected);
+  return refusal(path, describe(value), expected);
 }
 
 std::string not_supported(const std::string& path, dom::element value) {
@@ -131,13 +132,21 @@ void RequestFields::refuse(int key, std::string_view expected) {
   refuse("invalid_value", refusal(fmt::format("{}{}", where_, name_of(key)), found, expected));
 }
 
+void RequestFields::refuse_part(int key, dom::element value, dom::element wrong,
+                                std::string_view expected) {
+  const bool is_item = value.is_array() && !wrong.is_array();
+  refuse("invalid_value",
+         refusal(fmt::format("{}{}", where_, name_of(key)),
+                 fmt::format("{}{}", describe(wrong), is_item ? " in the list" : ""), expected));
+}
+
 void RequestFields::check_supported() {
   for (int key = 0; key < kNumKeys; ++key) {
     const auto [name, kind, instead] = kKeys[static_cast<size_t>(key)];
     if (kind < KeyKind::kUnsupported || !has(key) || asks_for_nothing(at(key), kind)) continue;
     if (is_wrong_type(at(key), kind)) {
       refuse("invalid_value",
-             fmt::format("{}{}: expected a number, found {}", where_, name, describe(at(key))));
+             refusal(fmt::format("{}{}", where_, name), describe(at(key)), "a number"));
     }
     if (kind == KeyKind::kUnsupportedSettings) {
       refuse("unsupported",
@@ -276,15 +285,9 @@ void RequestFields::read_sampling(SamplingParams& sampling, PromptForm form) {
     if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
   }
   read_log_probs(sampling.num_log_probs, form);
-  if (sampling.best_of.value_or(sampling.n) < sampling.n) {
-    refuse("invalid_value", fmt::format("{}best_of: found {}, expected at least n, which is {}",
-                                        where_, *sampling.best_of, sampling.n));
-  }
-  if (sampling.min_tokens > sampling.max_tokens) {
-    refuse("invalid_value", fmt::format("{}min_tokens: found {}, expected at most max_tokens, "
-                                        "which is {}",
-                                        where_, sampling.min_tokens, sampling.max_tokens));
-  }
+  const auto name = [&](std::string_view key) { return fmt::format("{}{}", where_, key); };
+  const std::string conflict = conflict_in(sampling, name);
+  if (!conflict.empty()) refuse("invalid_value", conflict);
 }
 
 void RequestFields::read_setting(const Setting& setting, int key, SamplingParams& sampling) {
@@ -298,11 +301,7 @@ void RequestFields::read_setting(const Setting& setting, int key, SamplingParams
   if (auto value = read_json(setting, at(key), wrong)) {
     return setting.field.set_sampling(sampling, normalized(setting, std::move(*value)));
   }
-  const bool is_item = at(key).is_array() && !wrong.is_array();
-  refuse("invalid_value",
-         refusal(fmt::format("{}{}", where_, name_of(key)),
-                 fmt::format("{}{}", describe(wrong), is_item ? " in the list" : ""),
-                 expected_of(setting)));
+  refuse_part(key, at(key), wrong, expected_of(setting));
 }
 
 void RequestFields::read_max_completion_tokens(SamplingParams& sampling) {
@@ -354,19 +353,11 @@ void RequestFields::read_flag(int key, bool& result) {
 }
 
 void RequestFields::read_token_ids(int key, dom::element value, std::vector<TokenId>& result) {
-  dom::array list;
-  const std::string expected = fmt::format("a list of token ids from 0 to {}", kMaxCount);
-  if (value.get(list) != simdjson::SUCCESS) return refuse(key, expected);
-  result.clear();
-  result.reserve(list.size());
-  for (const dom::element item : list) {
-    int64_t token = -1;
-    if (item.get(token) != simdjson::SUCCESS || token < 0 || token > kMaxCount) {
-      const auto name = kKeys[static_cast<size_t>(key)].name;
-      return refuse("invalid_value", fmt::format("{}{}: found {} in the list, expected {}", where_,
-                                                 name, describe(item), expected));
-    }
-    result.push_back(static_cast<TokenId>(token));
+  dom::element wrong;
+  if (auto tokens = pagedinfer::read_token_ids(value, wrong)) {
+    result = std::move(*tokens);
+  } else {
+    refuse_part(key, value, wrong, expected_token_ids());
   }
 }
 

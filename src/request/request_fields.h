@@ -65,6 +65,9 @@ class RequestFields {
   void read_sampling(SamplingParams& sampling, PromptForm form);
 
  private:
+  // Sets the error: `wrong`, which is `value` or stands in it, is not what was expected.
+  void refuse_part(int key, simdjson::dom::element value, simdjson::dom::element wrong,
+                   std::string_view expected);
   bool asks(int key) const { return has(key) && !failed(); }  // whether to read the key
   void read_words(RequestDraft& draft, bool may_be_list);
   void read_prompts(simdjson::dom::array list, RequestDraft& draft);

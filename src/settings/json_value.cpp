@@ -42,7 +42,25 @@ std::optional<Value> get_texts(element json, element& wrong) {
   return texts;
 }
 
-std::optional<Value> get_token_ids(element json, element& wrong) {
+std::optional<Value> get_any(const Setting& setting, element json, element& wrong) {
+  switch (setting.field.kind) {
+    case Kind::kSwitch: return get<bool>(json);
+    case Kind::kInteger: return get<int64_t>(json);
+    case Kind::kNumber: return get<double>(json);
+    case Kind::kSeed: return get_seed(json);
+    case Kind::kTexts: return get_texts(json, wrong);
+    case Kind::kTokenIds: {
+      const auto tokens = read_token_ids(json, wrong);
+      return tokens ? std::optional<Value>(*tokens) : std::nullopt;
+    }
+    default: CHECK(!"no line or file says a setting of this kind"); return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<std::vector<TokenId>> read_token_ids(element json, element& wrong) {
+  wrong = json;
   std::vector<TokenId> tokens;
   simdjson::dom::array list;
   if (json.get(list) != simdjson::SUCCESS) return std::nullopt;
@@ -55,20 +73,6 @@ std::optional<Value> get_token_ids(element json, element& wrong) {
   }
   return tokens;
 }
-
-std::optional<Value> get_any(const Setting& setting, element json, element& wrong) {
-  switch (setting.field.kind) {
-    case Kind::kSwitch: return get<bool>(json);
-    case Kind::kInteger: return get<int64_t>(json);
-    case Kind::kNumber: return get<double>(json);
-    case Kind::kSeed: return get_seed(json);
-    case Kind::kTexts: return get_texts(json, wrong);
-    case Kind::kTokenIds: return get_token_ids(json, wrong);
-    default: CHECK(!"no line or file says a setting of this kind"); return std::nullopt;
-  }
-}
-
-}  // namespace
 
 std::optional<Value> read_json(const Setting& setting, element json, element& wrong) {
   wrong = json;

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "settings/table.h"
+#include "settings/values.h"
 
 namespace pagedinfer {
 namespace {
@@ -69,15 +71,9 @@ void check_scheduling(const Config& config) {
 }
 
 void check_sampling(const SamplingParams& sampling) {
-  if (sampling.min_tokens > sampling.max_tokens) {
-    throw Error(
-        fmt::format("--min-tokens {}: more than --max-tokens {}; raise the one or lower the other",
-                    sampling.min_tokens, sampling.max_tokens));
-  }
-  if (sampling.best_of.value_or(sampling.n) < sampling.n) {
-    throw Error(fmt::format("--best-of {}: fewer than --n {}; raise the one or lower the other",
-                            *sampling.best_of, sampling.n));
-  }
+  const std::string conflict =
+      conflict_in(sampling, [](std::string_view key) { return flag_of(*find_setting(key)); });
+  if (!conflict.empty()) throw Error(conflict);
 }
 
 // The step that was asked for, and the batch that fits it. Decodes come first and there are at most
@@ -106,6 +102,21 @@ void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) 
 }
 
 }  // namespace
+
+std::string conflict_in(const SamplingParams& sampling,
+                        const std::function<std::string(std::string_view)>& name_of) {
+  const int best_of = sampling.best_of.value_or(sampling.n);
+  if (best_of < sampling.n) {
+    return refusal(name_of("best_of"), std::to_string(best_of),
+                   fmt::format("at least {}, which is {}", name_of("n"), sampling.n));
+  }
+  if (sampling.min_tokens > sampling.max_tokens) {
+    return refusal(
+        name_of("min_tokens"), std::to_string(sampling.min_tokens),
+        fmt::format("at most {}, which is {}", name_of("max_tokens"), sampling.max_tokens));
+  }
+  return "";
+}
 
 void check_rules(const Config& config) {
   check_memory(config);

@@ -1,7 +1,9 @@
 // What settings say together.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "settings/config.h"
@@ -12,6 +14,11 @@ namespace pagedinfer {
 // not fit is switched off by resolve(). Throws Error naming the flags and the fix.
 // REQUIRES: check_values(config) passed.
 void check_rules(const Config& config);
+
+// Says which two sampling settings contradict each other; "" if none do. `name_of` spells a key as
+// the message shows it: "--min-tokens".
+std::string conflict_in(const SamplingParams& sampling,
+                        const std::function<std::string(std::string_view)>& name_of);
 
 struct Resolved {
   Config config;  // kv, prefix_cache, chunked_prefill, max_batch_size and max_step_tokens are used

@@ -137,6 +137,10 @@ std::string names_of(const Setting& setting, std::string_view separator) {
   return names;
 }
 
+std::string expected_token_ids() {
+  return fmt::format("a list of token ids from 0 to {}", kMaxCount);
+}
+
 std::string expected_of(const Setting& setting) {
   if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
     return setting.field.kind == Kind::kBytes ? "bytes, as in 500MB, 1.5GB or 2GiB"
@@ -149,7 +153,7 @@ std::string expected_of(const Setting& setting) {
     case Kind::kChoice: return fmt::format("one of {}", names_of(setting, ", "));
     case Kind::kSeed: return "an integer of 64 bits";
     case Kind::kTexts: return "texts that are not empty";
-    case Kind::kTokenIds: return fmt::format("a list of token ids from 0 to {}", kMaxCount);
+    case Kind::kTokenIds: return expected_token_ids();
     case Kind::kShard: return "I/N with I from 0 to N - 1, as in 0/8";
     default: return std::string(setting.not_empty.empty() ? "a text in UTF-8" : setting.not_empty);
   }

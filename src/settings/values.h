@@ -19,6 +19,7 @@ std::string names_of(const Setting& setting, std::string_view separator);
 
 // What a message says was expected.
 std::string expected_of(const Setting& setting);
+std::string expected_token_ids();
 
 // Whether a value of the right kind may be the setting's: in its range, a text in UTF-8, and so on.
 bool is_allowed(const Setting& setting, const Value& value);

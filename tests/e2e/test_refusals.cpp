@@ -252,8 +252,10 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--dtype", "int4"}, {"--dtype", "bfloat16"});
   refuses({"--weights", "random"}, {"--weights", "dummy"});
   refuses({"--max-tokens", "0"}, {"--max-tokens"});
-  refuses({"--min-tokens", "9", "--max-tokens", "8"}, {"--min-tokens", "--max-tokens"});
-  refuses({"--n", "3", "--best-of", "2"}, {"--best-of", "--n"});
+  refuses({"--min-tokens", "9", "--max-tokens", "8"},
+          {"--min-tokens: found 9, expected at most --max-tokens, which is 8"});
+  refuses({"--n", "3", "--best-of", "2"},
+          {"--best-of: found 2, expected at least --n, which is 3"});
   refuses({"--n", "65"}, {"--n", "64"});
   refuses({"--temperature", "-1"}, {"--temperature"});
   refuses({"--temperature", "nan"}, {"--temperature"});

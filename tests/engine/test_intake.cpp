@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -95,7 +96,10 @@ TEST_CASE("token ids outside the vocabulary are errors, in the prompt and in the
     CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
     wrong = line;
     wrong.request.sampling.logit_bias = {{bad, 1.0f}};
-    CHECK(code_of(make_request(wrong, nullptr, kNoChat, kLimits)) == "unknown_token_id");
+    const IntakeItem item = make_request(wrong, nullptr, kNoChat, kLimits);
+    CHECK(code_of(item) == "unknown_token_id");
+    CHECK(std::get<Completion>(item).error.message ==
+          fmt::format("logit_bias: found token id {}, expected one from 0 to 127", bad));
   }
 }
 

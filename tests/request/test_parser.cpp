@@ -73,6 +73,8 @@ TEST_CASE("a line says how many completions its prompt gets") {
   CHECK(parse(R"({"prompt":"x","n":3,"best_of":3})").request.sampling.best_of == 3);
   CHECK(parse(R"({"prompt":"x","n":3,"best_of":2})").error.message ==
         "best_of: found 2, expected at least n, which is 3");
+  CHECK(parse(batch(R"({"prompt":"x","min_tokens":9,"max_tokens":8})")).error.message ==
+        "body.min_tokens: found 9, expected at most body.max_tokens, which is 8");
 }
 
 TEST_CASE("a line asks for log probabilities, in the words of its form") {
