@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("src", "kernels", "tests", "bench", "fuzz", "scripts", "docs")
+FOLDERS = ("src", "kernels", "tests", "bench", "fuzz", "scripts", "docs", "cmake")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".md", ".txt", ".toml", ".cmake"}
 SKIPPED = {"tests/data", "scripts/check_words.py"}
 
@@ -19,6 +19,10 @@ SKIPPED = {"tests/data", "scripts/check_words.py"}
 WORDS = [
     (r"\b(nobody|somebody|everybody|whoever)\b", "the subject itself: the caller, another program, the reader"),
     (r"\bk(Most|Least)[A-Z]?\w*|\b(most|least)_\w+(?<!most_likely)\b", "kMax, kMin, max_, min_"),
+    (r"\bk(Longest|Largest|Smallest|Shortest|Greatest)[A-Z]?\w*", "kMax, kMin"),
+    (r"\bgreatest\b", "maximum, max_"),
+    (r"\bin vain\b", "unused, discarded"),
+    (r"\bbeliev(e|es|ed|ing)\b", "say what is checked"),
     (r"\bsoften\b", "softmax_update"),
     (r"\bsettle[sd]?\b", "commit"),
     (r"\babandon(s|ed|ing)?\b", "abort"),
@@ -50,6 +54,7 @@ def files(root):
         yield from sorted(path for path in (root / name).rglob("*") if path.suffix in SUFFIXES)
     yield root / "README.md"
     yield root / "CMakeLists.txt"
+    yield root / "results" / "README.md"
 
 
 def is_skipped(root, path):

@@ -97,8 +97,8 @@ std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
-// What has kept a run from reading its input to the end or, of an input that was
-// written to meanwhile, from believing what it has read.
+// The error that ended the reading of the input early, or one that says that the input was changed
+// after it was read; null if there is neither.
 std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
                                   const Config& config, const Interrupt& interrupt) {
   try {
@@ -174,7 +174,7 @@ class Job {
     return token_label(model_->tokenizer.get(), token);
   };
 
-  // What compute() came to.
+  // Set by compute().
   bool complete_ = false;
   std::exception_ptr fault_ = {};  // of the input
 };
@@ -186,7 +186,7 @@ void Job::open(const Load& load) {
   interrupt_.throw_if_happened();
   if (!config_.quiet && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
-  // Only now: nothing is made or replaced in vain.
+  // Only now: a run that fails before leaves all files as they are.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_);
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them

@@ -35,7 +35,7 @@ std::vector<std::string> generation_notes(const GivenSampling& flags,
   const int max_tokens = SamplingParams{}.max_tokens;
   if (model.max_tokens && *model.max_tokens != max_tokens && !flags.has("max_tokens")) {
     notes.push_back(
-        fmt::format("{} has a greatest length of {} tokens, which is not used: a "
+        fmt::format("{} has a maximum length of {} tokens, which is not used: a "
                     "completion has {} at most; --max-tokens changes that",
                     kFile, *model.max_tokens, max_tokens));
   }

@@ -12,7 +12,7 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::parser;
 
-constexpr std::string_view kLargest = "1.7976931348623157e308";  // as a double
+constexpr std::string_view kMaxDouble = "1.7976931348623157e308";  // as a double
 constexpr std::string_view kNames[] = {"NaN", "Infinity", "-Infinity"};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -56,7 +56,7 @@ class Numbers {
         copy(string_size());
       } else if (const std::string_view name = name_here(); !name.empty()) {
         out_ += ' ';  // keeps it apart from a number beside it
-        append_largest(name);
+        append_max(name);
         out_ += ' ';
         rest_.remove_prefix(name.size());
       } else if (rest_.front() == '-' || is_digit(rest_.front())) {
@@ -74,10 +74,10 @@ class Numbers {
     rest_.remove_prefix(size);
   }
 
-  // Appends the largest double with the sign of `number`.
-  void append_largest(std::string_view number) {
+  // Appends the maximum of a double with the sign of `number`.
+  void append_max(std::string_view number) {
     if (number.starts_with('-')) out_ += '-';
-    out_ += kLargest;
+    out_ += kMaxDouble;
   }
 
   // Bytes of the string at the current place; up to the end of the text if it is not closed.
@@ -103,7 +103,7 @@ class Numbers {
     } else if (const std::string real = std::string(number) + ".0"; is_readable(real)) {
       out_ += real;
     } else {
-      append_largest(number);
+      append_max(number);
     }
   }
 

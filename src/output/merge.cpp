@@ -19,7 +19,7 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kShortestRecord = 12;  // {"index":0}\n
+constexpr int64_t kMinRecordBytes = 12;  // {"index":0}\n
 constexpr int64_t kCheckEvery = 4096;    // records
 
 // The file and line of a record. REQUIRES: one of the shards holds it.
@@ -43,7 +43,7 @@ std::string find_record(const std::vector<std::string>& shards, int64_t index) {
 std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const ShardRuns& runs,
                                   const MergeOptions& options, MergeReport& report) {
   int64_t max_records = 0;  // that fit into the files: an index beyond is not stored in `seen`
-  for (const std::string& path : shards) max_records += size_of(path) / kShortestRecord;
+  for (const std::string& path : shards) max_records += size_of(path) / kMinRecordBytes;
   std::vector<bool> seen;
   std::deque<ShardFile> files;
   for (const std::string& path : shards) {

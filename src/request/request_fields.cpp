@@ -77,8 +77,8 @@ std::string not_supported(const std::string& path, dom::element value) {
 }  // namespace
 
 std::string_view shorten(std::string_view text) {
-  constexpr size_t kLongest = 60;
-  return first_bytes(text, kLongest);
+  constexpr size_t kMaxBytes = 60;
+  return first_bytes(text, kMaxBytes);
 }
 
 std::string quote(std::string_view text) {

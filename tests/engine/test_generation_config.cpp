@@ -205,7 +205,7 @@ TEST_CASE("a model that samples without top_k is said to be another one in trans
   CHECK_FALSE(says(R"({"do_sample": true})", flag("temperature", "0")));
 }
 
-TEST_CASE("a greatest length in generation_config.json is not used, and said once") {
+TEST_CASE("a maximum length in generation_config.json is not used, and said once") {
   const auto says = [&](const char* generation, const GivenSampling& flags = {}) {
     return notes_on(generation, flags).find("--max-tokens changes that") != std::string::npos;
   };
@@ -215,7 +215,7 @@ TEST_CASE("a greatest length in generation_config.json is not used, and said onc
   CHECK_FALSE(says(R"({"max_new_tokens": 2048})", flag("max_tokens", "256")));
 }
 
-TEST_CASE("a greatest length in generation_config.json that is none has no note") {
+TEST_CASE("a maximum length in generation_config.json that is none has no note") {
   CHECK(notes_on(R"({"max_length": 4096.0})").find("length of 4096 tokens") != std::string::npos);
   CHECK(notes_on(R"({"max_new_tokens": 2147483647})").find("2147483647") != std::string::npos);
   for (const std::string key : {"max_length", "max_new_tokens"}) {

@@ -16,10 +16,10 @@ int64_t Arena::held_bytes() const {
 }
 
 void* Arena::take(int64_t bytes) {
-  constexpr int64_t kSmallestChunk = 1 << 20;
+  constexpr int64_t kMinChunk = 1 << 20;
   const int64_t rounded = (bytes + 63) / 64 * 64;
   if (chunks_.empty() || filled_ + rounded > chunks_.back().size()) {
-    chunks_.emplace_back(std::max({rounded, used_, kSmallestChunk}), "scratch");
+    chunks_.emplace_back(std::max({rounded, used_, kMinChunk}), "scratch");
     filled_ = 0;
   }
   void* const piece = chunks_.back().data() + filled_;
