@@ -1,4 +1,4 @@
-// The input of a run.
+// Which lines of its input a run takes, and a second reading of them.
 #pragma once
 
 #include <optional>
