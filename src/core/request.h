@@ -133,6 +133,7 @@ struct CompletionChoice {
 struct Completion {
   RecordHead head = {};
   int num_prompt_tokens = 0;
+  int num_cached_tokens = 0;                   // of them, that were in the cache: varies by run
   int64_t num_completion_tokens = 0;           // of all that were drawn, each time it is a choice
   std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
   // Where asked for: of the tokens of each prompt.

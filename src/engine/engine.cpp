@@ -119,6 +119,11 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
     std::ranges::move(scheduler_.abort(step.plan), back_inserter(aborted));
     return end(step, std::move(aborted), failure, now, ports);
   }
+  for (size_t i = 0; i < step.plan.draws.size(); ++i) {
+    const Draw& draw = step.plan.draws[i];
+    const Sequence* const seq = draw.scores ? scheduler_.find(draw.age) : nullptr;
+    if (seq != nullptr) requests_.on_prompt_token(*seq, draw.position, drawn_[i]);
+  }
   Scheduler::Committed committed =
       scheduler_.commit(step.plan, drawn_, [&](const Sequence& seq, const DrawnToken& token) {
         return requests_.on_token(seq, token, now);
@@ -130,7 +135,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
 // Copies what the step drew to drawn_.
 std::string Engine::collect(Step& step) {
   std::string failure;
-  drawn_.resize(static_cast<size_t>(step.stats.num_sampled));
+  drawn_.resize(step.plan.draws.size());
   while (step.ticket && step.stats.failures < kTriesPerStep) {
     failure = try_once(step.stats, [&] {
       const double begin = parts_.clock();
@@ -172,7 +177,7 @@ void Engine::describe(Step& step) const {
   stats.num_tokens = plan.num_tokens;
   stats.num_decodes = plan.num_decode_tokens;
   stats.num_prefill_tokens = plan.num_tokens - plan.num_decode_tokens;
-  stats.num_sampled = static_cast<int>(plan.draws.size());
+  stats.num_sampled = static_cast<int>(plan.draws.size()) - plan.num_scores;
   stats.running = scheduler_.num_running();
   stats.waiting = scheduler_.num_waiting();
   stats.admitted = plan.num_admitted;
@@ -196,6 +201,13 @@ std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor 
   banned_.reserve(plan.draws.size());  // rows_ points into it
   for (const Draw& draw : plan.draws) {
     const Sequence& seq = *sequences_[draw.chunk];
+    if (draw.scores) {
+      rows_.push_back({.params = &seq.request->sampling,
+                       .allowed = std::span(seq.request->prompt).subspan(draw.position, 1),
+                       .logits_row = draw.logits_row,
+                       .num_log_probs = seq.request->num_prompt_candidates()});
+      continue;
+    }
     const auto before = std::span(seq.tokens).first(draw.position);
     SampleRow row = {.params = &seq.request->sampling,
                      .prompt = before.first(seq.num_prompt()),

@@ -121,10 +121,6 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
           "bad_words_ids) nor ends it before its least length"};
 }
 
-bool scores_prompt(const RequestDraft& draft) {
-  return draft.num_prompt_log_probs >= 0 || (draft.echo && draft.sampling.num_log_probs >= 0);
-}
-
 // The prompt as text: as the line gives it, unless it was truncated or is given as token ids.
 std::string text_of(const RequestDraft& draft, const std::vector<TokenId>& prompt,
                     std::optional<int> max_prompt, const Tokenizer* tokenizer) {
@@ -174,13 +170,6 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   }
   const bool converses = is_chat(draft, chat);
   AddBos add_bos = AddBos::kYes;
-  if (scores_prompt(draft)) {
-    return failed(
-        {"unsupported",
-         "prompt_logprobs, or echo beside logprobs: this version does not compute the log "
-         "probabilities of a prompt"},
-        0);
-  }
   if (converses && draft.echo) {
     return failed({"unsupported", "echo: found true; a conversation has no text to repeat"}, 0);
   }

@@ -220,6 +220,7 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
     if (*time == 0 && line.error.code.empty()) *time = now;
   }
   Completion completion = {.head = std::move(line.prompts.front().request.head),
+                           .num_cached_tokens = line.num_found,
                            .error = std::move(line.error),
                            .timing = line.timing};
   for (const Prompt& prompt : line.prompts) {

@@ -41,12 +41,15 @@ void write_token_ids(JsonWriter& json, const std::vector<CompletionChoice>& choi
   if (choices.size() > 1) json.end_array();
 }
 
-void write_timing(JsonWriter& json, double read, const RequestTiming& timing) {
+// What varies from run to run.
+void write_timing(JsonWriter& json, const Completion& completion) {
+  const RequestTiming& timing = completion.timing;
   // To microseconds, as in the statistics.
-  const auto ms = [&](double end) { return std::round((end - read) * 1e6) / 1e3; };
+  const auto ms = [&](double end) { return std::round((end - completion.head.read) * 1e6) / 1e3; };
   json.key("timing").begin_object();
   json.field("queue_ms", ms(timing.admitted)).field("ttft_ms", ms(timing.first_token));
-  json.field("e2e_ms", ms(timing.finished)).end_object();
+  json.field("e2e_ms", ms(timing.finished));
+  json.field("cached_tokens", completion.num_cached_tokens).end_object();
 }
 
 // The fields of a choice stand in the record itself if it is the only one.
@@ -89,7 +92,7 @@ void write_plain(JsonWriter& json, const Completion& completion, const RecordOpt
     write_prompt_log_probs(json, completion, options);
     json.field("prompt_tokens", completion.num_prompt_tokens);
     json.field("completion_tokens", completion.num_completion_tokens);
-    if (options.timing) write_timing(json, completion.head.read, completion.timing);
+    if (options.timing) write_timing(json, completion);
   }
   json.end_object();
 }
@@ -131,6 +134,10 @@ void write_openai_body(JsonWriter& json, const Completion& completion,
   const int64_t num_tokens = completion.num_completion_tokens;
   json.key("usage").begin_object().field("prompt_tokens", num_prompt);
   json.field("completion_tokens", num_tokens).field("total_tokens", num_prompt + num_tokens);
+  if (options.timing) {
+    json.key("prompt_tokens_details").begin_object();
+    json.field("cached_tokens", completion.num_cached_tokens).end_object();
+  }
   json.end_object().end_object();
 }
 
@@ -149,7 +156,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     json.end_object().field("error", nullptr);
     if (options.token_ids) write_token_ids(json, completion.choices);
     write_prompt_log_probs(json, completion, options);
-    if (options.timing) write_timing(json, completion.head.read, completion.timing);
+    if (options.timing) write_timing(json, completion);
   }
   json.end_object();
 }

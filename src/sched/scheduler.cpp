@@ -13,6 +13,7 @@ namespace pagedinfer {
 Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
     : pool_(pool),
       limits_(limits),
+      max_draws_(std::max(limits.max_running, kMaxSamples)),
       reserve_(static_cast<int>(limits.admission_reserve *
                                 static_cast<double>(pool.stats().positions_total))) {
   CHECK(limits.prefill_chunk_size > 0 && limits.max_prefill_chunks > 0);
@@ -48,7 +49,9 @@ std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_t
 
 int64_t Scheduler::submit(const Request& request) {
   const int max_tokens = request.sampling.max_tokens;
-  CHECK(max_tokens > 0 && !refusal(static_cast<int64_t>(request.prompt.size()), max_tokens));
+  const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+  CHECK(max_tokens > 0 || (request.num_prompt_candidates() >= 0 && num_prompt > 1));
+  CHECK(!refusal(num_prompt, max_tokens));
   CHECK(request.num_samples > 0);
   const int64_t age = next_age_;
   next_age_ += request.num_samples;
@@ -119,17 +122,33 @@ void Scheduler::cut_drafts(Sequence& seq, int budget) {
 }
 
 void Scheduler::continue_prompts(StepPlan& plan) {
+  const int max_scores = max_draws_ - num_samples_running();
   for (auto& [age, seq] : running_) {
     if (seq.is_decoding()) continue;
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
-    const int count = next_chunk(plan, seq.num_pending_after(num_findable));
+    int count = next_chunk(plan, seq.num_pending_after(num_findable));
     if (count == 0) return;
+    count = cut_scores(seq, count, max_scores - plan.num_scores);
     if (num_findable > seq.num_computed) {
       pool_.adopt(seq.lease, seq.tokens);
       plan.num_found += seq.skip_cached();
     }
     add_prefill(seq, count, plan);
   }
+}
+
+// Of what runs, samples that are not forked yet included.
+int Scheduler::num_samples_running() const {
+  int num_samples = 0;
+  for (const auto& [age, seq] : running_) num_samples += seq.num_samples();
+  return num_samples;
+}
+
+// The longest chunk of at most `count` tokens that scores at most `max_scores`. A chunk of one
+// token is always allowed: it draws or scores one, and its sequence may draw one in each step.
+int Scheduler::cut_scores(const Sequence& seq, int count, int max_scores) const {
+  while (count > 1 && seq.num_scores(count) > max_scores) --count;
+  return count;
 }
 
 // What the chunk computes can be found from now on.
@@ -144,7 +163,8 @@ void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
 // Samples of a request share what they have in common in any case: one that was preempted finds it
 // again as long as another one runs, so that it takes no more room than before.
 ShareScope Scheduler::scope_of(const Sequence& seq) const {
-  if (limits_.prefix_cache) return kShareAll;
+  // What is found is not scored.
+  if (limits_.prefix_cache && !seq.scores_prompt()) return kShareAll;
   return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
 }
 
@@ -155,20 +175,22 @@ void Scheduler::admit(StepPlan& plan) {
   const bool is_static = limits_.batching == Batching::kStatic;
   if (is_static && (!running_.empty() || !(window_full() || input_ended_))) return;
 
-  int num_samples = 0;  // of what runs, those that are not forked yet included
-  for (const auto& [age, seq] : running_) num_samples += seq.num_samples();
+  int num_samples = num_samples_running();
   while (!waiting_.empty()) {
     Sequence& seq = waiting_.begin()->second;
     const bool alone = running_.empty();  // then nothing grows into the reserve
     num_samples += seq.num_samples();
     if (num_samples > limits_.max_running && !alone) return;
+    if (num_samples + plan.num_scores > max_draws_) return;
     seq.lease.scope = scope_of(seq);
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
-    const int count = next_chunk(plan, seq.num_pending_after(num_findable));
+    int count = next_chunk(plan, seq.num_pending_after(num_findable));
     if (count == 0 && !is_static) return;
+    count = cut_scores(seq, count, max_draws_ - num_samples - plan.num_scores);
     // The step that fills a found block may fail; then all that hold it must be a part of the step.
     const ShareScope scope = count > 0 ? seq.lease.scope : kShareNone;
-    std::optional<KvLease> lease = pool_.open(seq.tokens, alone ? 0 : reserve_, scope);
+    const auto wanted = std::span(seq.tokens).first(seq.num_wanted());
+    std::optional<KvLease> lease = pool_.open(wanted, alone ? 0 : reserve_, scope);
     CHECK(lease || !alone);  // by refusal()
     if (!lease) return;
 
@@ -206,13 +228,18 @@ void Scheduler::advance(const StepPlan& plan) {
     CHECK(seq.num_computed == chunk.start && seq.tokens.back() >= 0);
     seq.num_in_step = 0;
     if (!chunk.verifies()) seq.advance(chunk.count);
+    seq.num_scored += chunk.num_scores;
+    if (!seq.draws() && seq.num_pending() == 0) {
+      pool_.close(seq.lease);
+      leaving_.insert(running_.extract(it));
+    }
   }
   must_commit_ = !plan.may_overlap;
   for (size_t row = 0; row < plan.draws.size(); ++row) {
     const Draw& draw = plan.draws[row];
     const Chunk& chunk = plan.chunks[draw.chunk];
     const ByAge* const queue = queue_of(chunk.age);
-    if (queue == nullptr || chunk.verifies()) continue;
+    if (queue == nullptr || chunk.verifies() || draw.scores) continue;
     const TokenId placeholder = -1 - static_cast<TokenId>(row);
     if (draw.age != chunk.age) {
       fork_sample(queue->at(chunk.age), draw.age, placeholder);
@@ -243,6 +270,7 @@ void Scheduler::fork_sample(const Sequence& parent, int64_t age, TokenId placeho
   if (lease) child.lease = std::move(*lease);
   if (leaves || lease) child.num_computed = parent.num_computed;
   child.max_computed = parent.num_computed;
+  child.num_scored = parent.num_scored;
   ByAge& queue = leaves ? leaving_ : lease ? running_ : waiting_;
   queue.emplace(age, std::move(child));
 }
@@ -255,6 +283,7 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
   int wrong_chunk = -1;  // guessed wrong: its later draws follow tokens that are not the sequence's
   for (size_t row = 0; row < drawn.size(); ++row) {
     const Draw& draw = plan.draws[row];
+    if (draw.scores) continue;
     ByAge* const queue = queue_of(draw.age);
     if (queue == nullptr || draw.chunk == wrong_chunk) {
       ++result.num_surplus;
@@ -269,6 +298,10 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
     if (seq.finished) result.finished.push_back(*extract(draw.age));
   }
   for (const Chunk& chunk : plan.chunks) {
+    if (const auto it = leaving_.find(chunk.age); it != leaving_.end() && !it->second.draws()) {
+      it->second.finished = FinishReason::kLength;
+      result.finished.push_back(*extract(chunk.age));
+    }
     const auto it = running_.find(chunk.age);
     if (it == running_.end()) continue;
     Sequence& seq = it->second;

@@ -24,8 +24,10 @@ struct SchedulerLimits {
   int prefill_chunk_size = 512;
   int max_prefill_chunks = std::numeric_limits<int>::max();  // per step
   int max_step_tokens = 2048;  // at least max_running, and max_model_len more when not chunked
-  int max_running = 256;       // sequences: each sample of a request is one
-  int max_waiting = 1024;      // the read-ahead window; static batches form when it is full
+  // Sequences: each sample of a request is one. A step draws and scores at most as many tokens, or
+  // kMaxSamples.
+  int max_running = 256;
+  int max_waiting = 1024;  // the read-ahead window; static batches form when it is full
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
   bool prefix_cache = false;       // requests share what they have in common; samples always do
@@ -47,8 +49,9 @@ class Scheduler {
   // Why such a request can never run, even with the pool to itself.
   std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens) const;
 
-  // Returns the age of its first sample. REQUIRES: refusal() has none, max_tokens and num_samples
-  // are positive, and the request outlives its sequences.
+  // Returns the age of its first sample. REQUIRES: refusal() has none, max_tokens (or, where the
+  // prompt is scored, the prompt's length less 1) and num_samples are positive, and the request
+  // outlives its sequences.
   int64_t submit(const Request& request);
   void end_input() { input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
@@ -95,7 +98,8 @@ class Scheduler {
   };
 
   // Replaces the placeholder tokens of an advanced plan by `drawn`, one for each of its draws, and
-  // asks `end_of` each sequence that got one. Drops the tokens of sequences that have ended, and
+  // asks `end_of` each sequence that got one. Scores are the caller's to read. A sequence that only
+  // scores its prompt is finished with it. Drops the tokens of sequences that have ended, and
   // those that follow a wrong guess. REQUIRES: a sequence ends at max_tokens, or before.
   Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of);
 
@@ -123,6 +127,8 @@ class Scheduler {
   void continue_prompts(StepPlan& plan);
   void admit(StepPlan& plan);
   int next_chunk(const StepPlan& plan, int num_pending) const;
+  int num_samples_running() const;
+  int cut_scores(const Sequence& seq, int count, int max_scores) const;
   void add_prefill(Sequence& seq, int count, StepPlan& plan);
   ShareScope scope_of(const Sequence& seq) const;
   void preempt_youngest();
@@ -135,7 +141,8 @@ class Scheduler {
 
   KvPool& pool_;
   const SchedulerLimits limits_;
-  const int reserve_;  // in positions
+  const int max_draws_;  // of a step, scores included
+  const int reserve_;    // in positions
   bool input_ended_ = false;
   bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;

@@ -30,8 +30,13 @@ struct Sequence {
 
   int num_prompt() const { return static_cast<int>(request->prompt.size()); }
   int num_known() const { return static_cast<int>(tokens.size()) - num_drafted; }
-  int num_pending() const { return num_known() - num_computed; }
+  int num_pending() const { return num_wanted() - num_computed; }
   int num_generated() const { return num_known() - num_prompt(); }
+  // Of the known tokens, those that must be computed: of a prompt of which nothing is drawn the
+  // last one is not.
+  int num_wanted() const { return num_known() - !draws(); }
+  bool draws() const { return max_tokens > num_prompt(); }
+  bool scores_prompt() const { return request->num_prompt_candidates() >= 0; }
   int num_samples() const { return num_generated() > 0 ? 1 : request->num_samples; }
   bool is_decoding() const { return num_generated() > 0 && num_pending() == 1; }
   std::span<const TokenId> generated() const {
@@ -49,16 +54,24 @@ struct Sequence {
     max_computed = std::max(max_computed, end);
   }
 
+  // Rows of logits that score the token which follows, of the next `count` tokens: the last rows of
+  // a chunk, but for the one that draws.
+  int num_scores(int count) const {
+    if (!scores_prompt()) return 0;
+    const int end = std::min(num_computed + count, num_prompt() - 1);
+    return std::max(0, end - std::max(num_computed, num_scored));
+  }
+
   // The pending tokens once the first `num_cached` ones are known to be in the cache. The last
   // known token is computed in any case: its logits are needed.
   int num_pending_after(int num_cached) const {
-    return num_known() - std::max(num_computed, std::min(num_cached, num_known() - 1));
+    return num_wanted() - std::max(num_computed, std::min(num_cached, num_wanted() - 1));
   }
 
   // Goes on after the tokens that its lease has found. Returns how many it skips.
   int skip_cached() {
     const int begin = num_computed;
-    num_computed = num_known() - num_pending_after(lease.num_cached);
+    num_computed = num_wanted() - num_pending_after(lease.num_cached);
     num_found += std::max(0, num_computed - std::max(begin, max_computed));
     max_computed = std::max(max_computed, num_computed);
     return num_computed - begin;
@@ -85,6 +98,7 @@ struct Sequence {
   int max_computed = 0;        // the maximum of num_computed so far
   int num_found = 0;           // of these, tokens that were in the cache when first needed
   int64_t num_recomputed = 0;  // tokens computed again so far
+  int num_scored = 0;          // leading tokens of the prompt whose rows have scored the next one
   int num_preemptions = 0;
 };
 

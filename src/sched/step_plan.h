@@ -12,19 +12,23 @@ namespace pagedinfer {
 struct Chunk {
   int64_t age;  // of the sequence
   int start, count;
-  int num_logits;   // rows of logits, of its last tokens: 0, 1 or, of a decode, one for each token
-  int num_samples;  // tokens drawn from each of these rows
+  int num_scores;   // rows of logits that score a known token: the one that follows
+  int num_logits;   // all rows, of its last tokens; those that draw come last: none, one or, of a
+                    // decode, one for each token
+  int num_samples;  // tokens drawn from each of the rows that draw
 
-  bool completes() const { return num_logits > 0; }
-  bool verifies() const { return num_logits > 1; }
+  int num_drawing() const { return num_logits - num_scores; }
+  bool completes() const { return num_drawing() > 0; }
+  bool verifies() const { return num_drawing() > 1; }
 };
 
-// A token to draw: a row of Ops::sample().
+// A token to draw, or to score: a row of StepProtocol::sample().
 struct Draw {
   int chunk;       // index of the chunk that it follows
   int64_t age;     // of the sequence that gets it: the chunk's, or a sample that advance() forks
   int position;    // of the token in its sequence
   int logits_row;  // of the step
+  bool scores;     // draws the token that the prompt has at this position
 };
 
 // What one step does, and how it came to be.
@@ -32,7 +36,7 @@ struct StepPlan {
   std::vector<KvCopy> copies = {};  // as Batch::copies
   std::vector<Chunk> chunks = {};   // num_decodes decodes, then prefill
   std::vector<Draw> draws = {};     // in the order of chunks
-  int num_tokens = 0, num_logits = 0;
+  int num_tokens = 0, num_logits = 0, num_scores = 0;
   int num_decodes = 0, num_decode_tokens = 0;
   int num_admitted = 0, num_preempted = 0;
   int num_found = 0;  // tokens that are not computed because they are in the cache
@@ -49,31 +53,37 @@ struct StepPlan {
     add({.age = seq.age,
          .start = seq.num_computed,
          .count = count,
+         .num_scores = 0,
          .num_logits = count,
          .num_samples = 1},
         true);
   }
   void add_prefill(const Sequence& seq, int count) {
+    const int scores = seq.num_scores(count);
     add({.age = seq.age,
          .start = seq.num_computed,
          .count = count,
-         .num_logits = count == seq.num_pending(),
+         .num_scores = scores,
+         .num_logits = scores + (count == seq.num_pending() && seq.draws()),
          .num_samples = seq.num_samples()},
         false);
   }
 
   void add(const Chunk& chunk, bool is_decode) {
     for (int i = 0; i < chunk.num_logits; ++i) {
-      for (int sample = 0; sample < chunk.num_samples; ++sample) {
+      const bool scores = i < chunk.num_scores;
+      for (int sample = 0; sample < (scores ? 1 : chunk.num_samples); ++sample) {
         draws.push_back({.chunk = static_cast<int>(chunks.size()),
                          .age = chunk.age + sample,
                          .position = chunk.start + chunk.count - chunk.num_logits + i + 1,
-                         .logits_row = num_logits + i});
+                         .logits_row = num_logits + i,
+                         .scores = scores});
       }
     }
     chunks.push_back(chunk);
     num_tokens += chunk.count;
     num_logits += chunk.num_logits;
+    num_scores += chunk.num_scores;
     num_decodes += is_decode;
     num_decode_tokens += is_decode ? chunk.count : 0;
     may_overlap = may_overlap && !chunk.verifies();

@@ -181,7 +181,6 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
       {"length_penalty", {"0.5", "0"}, {"1", "1.0", "null"}},
       {"early_stopping", {"true", "\"never\""}, {"false", "null"}},
       {"n_probs", {"5", "true"}, {"0", "null"}},
-      {"prompt_logprobs", {"1", "0"}, {"null", "false"}},
       {"arrival_s", {"1.5"}, {"0", "null"}},
       {"tools", {R"([{"type": "function"}])"}, {"[]", "null"}},
       {"tool_choice", {"\"auto\""}, {"\"none\"", "null"}},

@@ -31,6 +31,10 @@ std::string lines_with_choices(int count) {
       lines += fmt::format(
           R"({{"custom_id":{},"url":"/v1/completions","body":{{"prompt":["{}","Nora"],{}}}}})", i,
           question, settings);
+    } else if (i % 10 == 3) {
+      lines += fmt::format(
+          R"({{"prompt":"{} And {}?","prompt_logprobs":{},"logprobs":1,"echo":{},"max_tokens":{}}})",
+          question, question, i % 4, i % 4 == 1, i % 3);
     } else if (i % 7 == 4) {
       lines += fmt::format(R"({{"prompt":"{}","echo":true,"max_tokens":{}}})", question, i % 3);
     } else {
@@ -175,6 +179,44 @@ TEST_CASE("an echoed prompt stands before the text as the line has it") {
   CHECK(found.records[2]["/completion_tokens"] == "0");
   CHECK(found.records[2]["/prompt_tokens"] == found.records[0]["/prompt_tokens"]);
   CHECK(found.exit_code == 0);
+}
+
+// A prompt that ends with a completion gives the completion's tokens what they had when drawn.
+TEST_CASE("log probabilities of a prompt are those of its tokens as a completion") {
+  std::string ids = "300,301,302";
+  const Answers drawn =
+      answer(fmt::format(R"({{"prompt_token_ids":[{}],"max_tokens":40,"logprobs":2}})", ids) + "\n",
+             {"--token-ids", "--ignore-eos"});
+  REQUIRE(drawn.records.size() == 1);
+  for (int i = 0; i < 40; ++i) {
+    ids += "," + drawn.records[0][fmt::format("/token_ids/{}", i)];
+  }
+  const Json& completion = drawn.records[0];
+  const auto check = [&](const std::string& line, const std::string& list, const Words& flags) {
+    const Answers scored = answer(line + "\n", flags);
+    REQUIRE(scored.records.size() == 1);
+    REQUIRE_MESSAGE(!scored.records[0].has("/error"), scored.out);
+    const Json& record = scored.records[0];
+    const int64_t num_prompt = record.integer("/prompt_tokens");
+    CHECK(record[list + "/token_logprobs/0"] == "null");
+    for (int64_t i = 1; i <= 40; ++i) {
+      const std::string there = fmt::format("/{}", num_prompt - i),
+                        here = fmt::format("/{}", 40 - i);
+      REQUIRE(record[list + "/token_logprobs" + there] ==
+              completion["/logprobs/token_logprobs" + here]);
+      REQUIRE(record[list + "/top_logprobs" + there] ==
+              completion["/logprobs/top_logprobs" + here]);
+    }
+    CHECK_FALSE(record.has(fmt::format("{}/tokens/{}", list, num_prompt)));
+  };
+  const auto ask = [&](const char* keys) {
+    return fmt::format(R"({{"prompt_token_ids":[{}],"max_tokens":0,{}}})", ids, keys);
+  };
+  for (const Words& flags : {Words{}, Words{"--prefill-chunk-size", "3"},
+                             Words{"--batching", "static"}, Words{"--max-batch-size", "1"}}) {
+    check(ask(R"("prompt_logprobs":2)"), "/prompt_logprobs", flags);
+    check(ask(R"("logprobs":2,"echo":true)"), "/logprobs", flags);
+  }
 }
 
 TEST_CASE("choices are the same bytes in every configuration") {

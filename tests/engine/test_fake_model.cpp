@@ -227,6 +227,51 @@ TEST_CASE("samples of a prompt get the tokens that each gets alone") {
   contiguous.print_and_require(common);
 }
 
+TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
+  Counters counters;
+  for (int trial = 0; trial < scaled(300); ++trial) {
+    INFO("trial " << trial);
+    Random random(50000 + trial);
+    Workload work = random_workload(random, kVocab);
+    for (auto& [step, request] : work.arrivals) {
+      if (random.one_in(3) || request.prompt.size() < 2) continue;
+      request.num_prompt_log_probs = 0;
+      if (random.one_in(2)) request.sampling.max_tokens = 0;
+      if (random.one_in(4)) request.num_samples = random.pick(1, 3);
+      if (request.sampling.max_tokens == 0) request.num_samples = 1;
+    }
+    work.limits.max_running = std::max(work.limits.max_running, 3);
+    work.limits.max_step_tokens += 3;
+    PagedPool pool(work.num_blocks, work.block_size);
+    FakeDevice fake(pool.stats().positions_total);
+    std::vector<TokenId> drawn;
+    const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+      Batch known = batch;
+      for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
+      fake.copy(batch);
+      return drawn = fake.compute(plan, sequences, known);
+    };
+    const Outcome outcome =
+        drive(pool, work.limits, work.arrivals, kStop, device, counters, either(random));
+    require_answers(outcome, work.arrivals, work.limits.max_model_len);
+    size_t num_scores = 0;
+    for (const auto& [step, request] : work.arrivals) {
+      const bool is_refused = outcome.refused.contains(request.head.index);
+      if (request.num_prompt_log_probs < 0 || is_refused) continue;
+      uint64_t hash = 7;
+      for (int p = 1; p < std::ssize(request.prompt); ++p) {
+        hash = mix(hash, request.prompt[p - 1]);
+        REQUIRE(outcome.scores.at({request.head.index, p}) == draw(hash, 0));
+        ++num_scores;
+      }
+    }
+    REQUIRE(outcome.scores.size() == num_scores);
+  }
+  std::printf("fake model, scored prompts\n");
+  counters.print_and_require(
+      {"runs", "scores", "preemptions", "overlapping steps", "resumed chunks", "tokens found"});
+}
+
 TEST_CASE("guessed tokens change no token, right or wrong") {
   Counters counters;
   for (int trial = 0; trial < scaled(300); ++trial) {

@@ -13,6 +13,7 @@ Completion example() {
   completion.num_completion_tokens = 2;
   completion.choices = {{.tokens = {5, 6}, .text = "two \"words\"\n\xC3\xA9"}};
   completion.timing = {1.5, 2.0, 3.2500004};
+  completion.num_cached_tokens = 32;
   return completion;
 }
 
@@ -52,7 +53,7 @@ TEST_CASE("a plain record is one line that says what was computed") {
   CHECK(record_of(completion, {true, true, ""}) ==
         R"({"id":null,"index":4,"text":"","token_ids":[5,6],"finish_reason":"stop",)"
         R"("prompt_tokens":3,"completion_tokens":2,)"
-        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
+        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250,"cached_tokens":32}})"
         "\n");
 }
 
@@ -74,14 +75,15 @@ TEST_CASE("a record of a chat line holds the whole response, and ours stands out
   completion.head.form = RecordForm::kOpenAiChat;
   completion.choices[0].text = "hi";
   completion.choices[0].reason = FinishReason::kStop;
-  CHECK(record_of(completion, {true, true, "m"}) ==
-        R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
-        R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
-        R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi",)"
-        R"("refusal":null},"logprobs":null,"finish_reason":"stop"}],)"
-        R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}},"error":null,)"
-        R"("token_ids":[5,6],"timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
-        "\n");
+  CHECK(
+      record_of(completion, {true, true, "m"}) ==
+      R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
+      R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
+      R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi",)"
+      R"("refusal":null},"logprobs":null,"finish_reason":"stop"}],)"
+      R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":32}}}},"error":null,)"
+      R"("token_ids":[5,6],"timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250,"cached_tokens":32}})"
+      "\n");
 }
 
 TEST_CASE("several choices of a plain record stand in a list") {
@@ -95,7 +97,7 @@ TEST_CASE("several choices of a plain record stand in a list") {
         R"({"index":0,"text":"one","token_ids":[5,6],"finish_reason":"length"},)"
         R"({"index":1,"text":"two","token_ids":[7],"finish_reason":"stop"}],)"
         R"("prompt_tokens":3,"completion_tokens":9,)"
-        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250}})"
+        R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250,"cached_tokens":32}})"
         "\n");
 }
 

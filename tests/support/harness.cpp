@@ -231,6 +231,14 @@ class Run {
     }
     std::vector<DrawnToken> drawn;
     for (const TokenId token : flight.tokens) drawn.push_back({.token = token});
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      const Draw& draw = flight.plan.draws[i];
+      if (!draw.scores) continue;
+      const Request& request = *scheduler_.find(draw.age)->request;
+      REQUIRE(outcome_.scores.emplace(std::pair(request.head.index, draw.position), drawn[i].token)
+                  .second);  // once, also after a preemption
+      ++counters_.of["scores"];
+    }
     const Scheduler::Committed committed = scheduler_.commit(
         flight.plan, drawn,
         [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); });

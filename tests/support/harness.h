@@ -41,6 +41,8 @@ struct Outcome {
   std::map<SampleId, std::vector<TokenId>> answers;
   std::set<int64_t> refused;  // requests that could never run, by head.index
   std::set<SampleId> failed;  // were in a step that failed
+  // By head.index and position: what was drawn where the prompt's token was scored.
+  std::map<std::pair<int64_t, int>, TokenId> scores;
 };
 
 // How often something happened, so that a test can require that it did.

@@ -42,8 +42,13 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     } else {
       const int most =
           limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : seq.num_pending();
-      REQUIRE(chunk.count == std::min(seq.num_pending(), most));
-      REQUIRE(chunk.num_logits == (chunk.count == seq.num_pending()));
+      if (seq.scores_prompt()) {
+        REQUIRE(chunk.count <= std::min(seq.num_pending(), most));
+      } else {
+        REQUIRE(chunk.count == std::min(seq.num_pending(), most));
+      }
+      REQUIRE(chunk.num_scores == seq.num_scores(chunk.count));
+      REQUIRE(chunk.num_drawing() == (chunk.count == seq.num_pending() && seq.draws()));
     }
     REQUIRE(chunk.num_samples == seq.num_samples());
     REQUIRE(chunk.count > 0);
@@ -77,13 +82,13 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
 }
 
 ShareScope scope_of(const Sequence& seq, const PlanContext& context) {
-  if (context.limits.prefix_cache) return kShareAll;
+  if (context.limits.prefix_cache && !seq.scores_prompt()) return kShareAll;
   return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
 }
 
 // A row of logits for each chunk that completes, or each token of a decode, and from each row a
 // token for each sample.
-void check_draws(const StepPlan& plan, const Batch& batch) {
+void check_draws(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
   REQUIRE(plan.num_logits == batch.num_logits());
   size_t next = 0;
   int row = 0;
@@ -92,8 +97,10 @@ void check_draws(const StepPlan& plan, const Batch& batch) {
     for (int i = 0; i < chunk.num_logits; ++i, ++row) {
       const int32_t token = batch.logit_tokens[row];
       REQUIRE(token == batch.query_starts[c + 1] - chunk.num_logits + i);
-      for (int sample = 0; sample < chunk.num_samples; ++sample) {
+      const bool scores = i < chunk.num_scores;
+      for (int sample = 0; sample < (scores ? 1 : chunk.num_samples); ++sample) {
         const Draw& draw = plan.draws.at(next++);
+        REQUIRE(draw.scores == scores);
         REQUIRE(draw.chunk == c);
         REQUIRE(draw.age == chunk.age + sample);
         REQUIRE(draw.logits_row == row);
@@ -103,6 +110,7 @@ void check_draws(const StepPlan& plan, const Batch& batch) {
   }
   REQUIRE(row == plan.num_logits);
   REQUIRE(next == plan.draws.size());
+  REQUIRE(std::ssize(plan.draws) <= std::max(context.limits.max_running, kMaxSamples));
 }
 
 // Copies may be carried out in any order, and more than once.
@@ -163,13 +171,15 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   const Sequence& head = scheduler.waiting().begin()->second;
   int num_samples = head.num_samples();
   for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_samples();
-  const bool is_full = num_samples > limits.max_running && !scheduler.running().empty();
+  const bool is_full = (num_samples > limits.max_running && !scheduler.running().empty()) ||
+                       num_samples + plan.num_scores > std::max(limits.max_running, kMaxSamples);
   if (plan.num_preempted > 0 || is_full) return;
   const int kept = scheduler.running().empty() ? 0 : reserve(context);
   // Without chunks, what a later prompt of the step publishes can make an earlier one fit.
   const bool has_late_hits = !limits.chunked_prefill && limits.prefix_cache;
-  REQUIRE((no_room_in_step(head) || has_late_hits ||
-           !pool.open(head.tokens, kept, scope_of(head, context))));
+  REQUIRE(
+      (no_room_in_step(head) || has_late_hits ||
+       !pool.open(std::span(head.tokens).first(head.num_wanted()), kept, scope_of(head, context))));
 }
 
 }  // namespace
@@ -183,7 +193,7 @@ std::set<int64_t> ages_of(const Scheduler::ByAge& sequences) {
 void check_plan(const StepPlan& plan, const Batch& batch, const PlanContext& context) {
   check_chunks(plan, context);
   check_batch(plan, batch, context);
-  check_draws(plan, batch);
+  check_draws(plan, batch, context);
   check_copies(plan, batch);
   check_who_runs(plan, context);
   check_unserved(plan, context);

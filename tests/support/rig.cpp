@@ -114,6 +114,13 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, PlanSequences sequences,
   std::vector<SampleRow> rows;
   for (const Draw& draw : plan.draws) {
     const Sequence& seq = *sequences[draw.chunk];
+    if (draw.scores) {
+      rows.push_back({.params = &seq.request->sampling,
+                      .allowed = std::span(seq.request->prompt).subspan(draw.position, 1),
+                      .logits_row = draw.logits_row,
+                      .num_log_probs = seq.request->num_prompt_candidates()});
+      continue;
+    }
     const auto before = std::span(seq.tokens).first(draw.position);
     rows.push_back({.params = &seq.request->sampling,
                     .prompt = seq.request->prompt,
