@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/utf8.h"
 
@@ -92,6 +93,12 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool on) { return raw(on ? "true" : "false"); }
   JsonWriter& value(std::nullptr_t) { return raw("null"); }
+  template <class T>
+  JsonWriter& value(const std::vector<T>& list) {
+    begin_array();
+    for (const T& item : list) value(item);
+    return end_array();
+  }
   template <class T>
   requires std::integral<T> || std::floating_point<T> JsonWriter& value(T number) {
     separate();

@@ -1,8 +1,5 @@
 #include "engine/run_info.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -17,14 +14,26 @@
 namespace pagedinfer {
 namespace {
 
-// As the summary holds it: what JSON has no type for is a text.
+template <class T>
+ConfigEntry::Value list_or_null(const std::vector<T>& list) {
+  return list.empty() ? ConfigEntry::Value() : list;
+}
+
+// As the summary holds it: null where there is none, a text where JSON has no type for it.
 ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
   if (std::holds_alternative<std::monostate>(value)) return nullptr;
+  if (const auto* const texts = std::get_if<std::vector<std::string>>(&value)) {
+    return list_or_null(*texts);
+  }
+  if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&value)) {
+    return list_or_null(*tokens);
+  }
   if (const auto* const on = std::get_if<bool>(&value)) return *on;
   if (const auto* const number = std::get_if<double>(&value)) return *number;
   std::string text = text_of(setting, value);
   // The double that is written like the float: 1.2, not 1.2000000476837158.
   if (std::holds_alternative<float>(value)) return std::stod(text);
+  if (setting.field.kind == Kind::kPath && text.empty()) return nullptr;
   const auto* const integer = std::get_if<int64_t>(&value);
   if (integer != nullptr && setting.choices.empty()) return *integer;
   return text;
@@ -73,7 +82,7 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
   if (floor.with_prompt > 0) set("min_length", int64_t{floor.with_prompt});
   const ModelSpec& spec = model.opened.spec;
   const auto set_tokens = [&](std::string_view name, const std::vector<TokenId>& tokens) {
-    if (!tokens.empty()) set(name, fmt::format("{}", fmt::join(tokens, ",")));
+    if (!tokens.empty()) set(name, tokens);
   };
   set_tokens("suppress_tokens", spec.suppressed);
   set_tokens("begin_suppress_tokens", spec.suppressed_first);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/request.h"
 #include "stats/profile.h"
 #include "stats/report.h"
 #include "stats/run_stamp.h"
@@ -16,7 +17,8 @@
 namespace pagedinfer {
 
 struct ConfigEntry {
-  using Value = std::variant<std::nullptr_t, bool, int64_t, double, std::string>;
+  using Value = std::variant<std::nullptr_t, bool, int64_t, double, std::string,
+                             std::vector<std::string>, std::vector<TokenId>>;
   std::string name;
   Value value;
 };

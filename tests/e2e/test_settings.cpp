@@ -109,7 +109,7 @@ TEST_CASE("every flag that was given is what the summary says was used") {
                               "\"presence_penalty\":0.4",
                               "\"frequency_penalty\":0.5",
                               "\"seed\":\"18446744073709551615\"",
-                              "\"stop_token_ids\":\"5,6\"",
+                              "\"stop_token_ids\":[5,6]",
                               "\"ignore_eos\":true",
                               "\"token_ids\":true",
                               "\"limit\":7",

@@ -1,11 +1,13 @@
 // What a run tells about itself.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/e2e.h"
@@ -97,6 +99,26 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
     CHECK(at("p99") <= at("max"));
     CHECK(at("std") <= at("max"));
   }
+}
+
+TEST_CASE("in the summary a list is a list, and null what was not given") {
+  const TempDir dir;
+  const auto config = [&](const std::string& name, const Words& flags) {
+    answer("{\"prompt\": \"Nora\", \"max_tokens\": 1}\n", Words{"--stats", dir / name} + flags);
+    std::vector<Json> summaries = of_kind(json_file(dir / name), "summary");
+    return std::move(summaries.at(0));
+  };
+  const Json none = config("none", {});
+  const Json given = config("given", {"--stop", "a,\"b", "--stop", "c", "--stop-token-ids", "5,6",
+                                      "--trace", dir / "trace", "--system", ""});
+  for (const char* key : {"stop", "stop_token_ids", "trace", "system"}) {
+    CAPTURE(key);
+    CHECK(none[fmt::format("/config/{}", key)] == "null");
+  }
+  CHECK(given["/config/stop"] == R"(["a,\"b","c"])");
+  CHECK(given["/config/stop_token_ids"] == "[5,6]");
+  CHECK(given.text("/config/trace") == dir / "trace");
+  CHECK(given.text("/config/system") == "");
 }
 
 TEST_CASE("the summary holds the configuration, given and derived") {

@@ -248,7 +248,7 @@ TEST_CASE("notes stand on standard error once, and in the summary even of a quie
   for (const Json& summary : of_kind(json_file(dir / "in.stats.jsonl"), "summary")) {
     CHECK(summary["/notes"].find("num_beams 3") != std::string::npos);
     CHECK(summary["/notes"].find("top_k 50") != std::string::npos);
-    CHECK(summary.text("/config/suppress_tokens") == "5,6");
+    CHECK(summary["/config/suppress_tokens"] == "[5,6]");
   }
 }
 
