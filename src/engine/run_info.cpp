@@ -73,7 +73,7 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
     info.config.push_back({std::string(name), std::move(value)});
   };
   for (const Setting& setting : kSettings) {
-    if (setting.is_flag) set(setting.key, json_value(setting, setting.field.get(used)));
+    set(setting.key, json_value(setting, setting.field.get(used)));
   }
   set("weight_bytes", plan.memory.weight_bytes);
   set("activation_bytes", plan.memory.activation_bytes);

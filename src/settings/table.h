@@ -1,5 +1,7 @@
 // Every setting of a run, once: what --help and docs/flags.md say, what a flag, a line and
 // generation_config.json may say, what the summary tells and what a resumed run must share.
+// What a line says of its own (prompts, messages, lists of tokens) is no setting: those keys stand
+// in request/request_keys.h.
 #pragma once
 
 #include <array>

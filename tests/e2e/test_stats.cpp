@@ -136,6 +136,8 @@ TEST_CASE("the summary holds the configuration, given and derived") {
   CHECK(summary.integer("/config/max_step_tokens") == 103);
   CHECK(summary.integer("/config/threads") == 2);
   CHECK(summary["/config/seed"].find("18446744073709551615") != std::string::npos);
+  CHECK(summary["/config/include_stop_str_in_output"] == "false");
+  CHECK(summary["/config/skip_special_tokens"] == "true");
   // What was switched off is said, there and on standard error.
   CHECK(summary["/notes"].find("kv is contiguous") != std::string::npos);
   CHECK(summary["/notes"].find("chunked_prefill is off") != std::string::npos);
