@@ -118,7 +118,6 @@ set(pagedinfer_core_sources
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
-  src/engine/fingerprint.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
   src/engine/interrupt.cpp
@@ -131,6 +130,7 @@ set(pagedinfer_core_sources
   src/engine/output_paths.cpp
   src/engine/request_tracker.cpp
   src/engine/run.cpp
+  src/engine/run_fingerprint.cpp
   src/engine/run_info.cpp
   src/engine/run_input.cpp
   src/engine/run_plan.cpp

@@ -1,4 +1,4 @@
-#include "engine/fingerprint.h"
+#include "engine/run_fingerprint.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/backends.h"
-#include "engine/fingerprint.h"
+#include "engine/run_fingerprint.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"
