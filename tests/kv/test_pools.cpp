@@ -383,6 +383,39 @@ TEST_CASE("a pool of reservations finds no tokens in the cache") {
   CHECK(pool.stats().positions_saved == 0);
 }
 
+// 32,768 positions: eight reservations of 4,096, or as many sequences as their tokens fill.
+TEST_CASE("short sequences are as many as their tokens fill, not as their longest could") {
+  const std::vector<TokenId> tokens = Random(6).tokens(4096, 97);
+  for (const auto& [length, expected] :
+       {std::pair(256, 128), {512, 64}, {1024, 32}, {2048, 16}, {4096, 8}}) {
+    CAPTURE(length);
+    const auto count = [&](KvPool& pool) {
+      int num_sequences = 0;
+      while (pool.open(std::span(tokens).first(length), 0, kShareNone)) ++num_sequences;
+      return num_sequences;
+    };
+    PagedPool paged(2048, 16);
+    ContiguousPool contiguous(8 * 4096, 4096);
+    CHECK(count(paged) == expected);
+    CHECK(count(contiguous) == 8);
+    CHECK(paged.stats().utilization() == 1.0);
+  }
+}
+
+// Lengths of 64 to 511 tokens: on average half of a last block is empty.
+TEST_CASE("above 90 % of the leased positions hold a token at blocks of 16") {
+  Random random(7);
+  PagedPool pool(4096, 16);
+  const std::vector<TokenId> tokens = random.tokens(511, 97);
+  int64_t num_tokens = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int length = random.pick(64, 511);
+    REQUIRE(pool.open(std::span(tokens).first(length), 0, kShareNone));
+    num_tokens += length;
+  }
+  CHECK(num_tokens > 0.9 * static_cast<double>(pool.stats().positions_leased));
+}
+
 TEST_CASE("reservations are as many as fit whole") {
   for (const auto& [positions, expected] : {std::pair(20, 1), {39, 1}, {40, 2}, {59, 2}}) {
     ContiguousPool pool(positions, 20);
