@@ -33,6 +33,16 @@ struct LengthFloor {
 constexpr int kMaxSamples = 64;    // of a prompt
 constexpr int kMaxPrompts = 1024;  // of a line
 
+// When a beam search that has found its `width` completions ends: when no beam seems able to beat
+// them, at once, or when none can.
+enum class EarlyStopping : uint8_t { kOff, kOn, kNever };
+
+struct BeamSettings {
+  int width = 1;                // beams, at most kMaxSamples; 1: no search
+  double length_penalty = 1.0;  // above 0 favours long completions
+  EarlyStopping early_stopping = EarlyStopping::kOff;
+};
+
 // How a request's tokens are drawn and where it ends. The defaults are greedy.
 struct SamplingParams {
   float temperature = 0.0f;         // 0 = greedy
@@ -60,6 +70,7 @@ struct SamplingParams {
   int num_log_probs = -1;
   int n = 1;                        // completions of the prompt
   std::optional<int> best_of = {};  // that are drawn to choose these n from; n if not given
+  BeamSettings beams = {};
 };
 
 // The format of an input line. The output record has the same format.
