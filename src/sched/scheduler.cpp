@@ -9,6 +9,16 @@
 #include "core/check.h"
 
 namespace pagedinfer {
+namespace {
+
+// The end of what is scheduled as one: a sequence, or all beams of a search.
+Scheduler::ByAge::iterator end_of_unit(Scheduler::ByAge& queue, Scheduler::ByAge::iterator it) {
+  const Sequence& seq = it->second;
+  if (!seq.is_beam()) return std::next(it);
+  return queue.lower_bound(seq.first_age() + seq.request->sampling.beams.width);
+}
+
+}  // namespace
 
 Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
     : pool_(pool),
@@ -24,7 +34,8 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
   CHECK(limits.max_step_tokens >= limits.max_running + prompt);
 }
 
-std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_tokens) const {
+std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_tokens,
+                                               int beam_width) const {
   if (num_prompt == 0) {
     return RequestError{"empty_prompt", "the prompt has no tokens, expected at least 1"};
   }
@@ -44,17 +55,29 @@ std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_t
                     "and the whole cache has {}",
                     num_prompt, needed + 1 - num_prompt, needed, total)};
   }
+  // Beams share at least the full blocks of the prompt.
+  const int64_t size = pool_.block_size(), shared = num_prompt / size;
+  const int64_t blocks = shared + beam_width * ((needed + size - 1) / size - shared);
+  if (blocks * size > total) {
+    return RequestError{
+        "exceeds_cache",
+        fmt::format("{} prompt tokens and {} beams of up to {} completion tokens need {} cache "
+                    "positions, and the whole cache has {}",
+                    num_prompt, beam_width, needed + 1 - num_prompt, blocks * size, total)};
+  }
   return std::nullopt;
 }
 
 int64_t Scheduler::submit(const Request& request) {
   const int max_tokens = request.sampling.max_tokens;
   const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+  const int width = request.sampling.beams.width;
   CHECK(max_tokens > 0 || (request.num_prompt_candidates() >= 0 && num_prompt > 1));
-  CHECK(!refusal(num_prompt, max_tokens));
+  CHECK(!refusal(num_prompt, max_tokens, width));
   CHECK(request.num_samples > 0);
+  CHECK(width == 1 || (request.num_samples == 1 && request.num_prompt_candidates() < 0));
   const int64_t age = next_age_;
-  next_age_ += request.num_samples;
+  next_age_ += std::max(request.num_samples, width);
   waiting_.emplace_hint(waiting_.end(), age, Sequence(request, age, limits_.max_model_len));
   return age;
 }
@@ -92,21 +115,32 @@ void Scheduler::serve_decodes(StepPlan& plan) {
   // Guessed tokens take what is left when each sequence that may run has one, and a prompt its own.
   const int prompt = limits_.chunked_prefill ? 0 : limits_.max_model_len;
   int draft_budget = limits_.max_step_tokens - limits_.max_running - prompt;
-  for (auto it = running_.begin(); it != running_.end(); ++it) {
-    Sequence& seq = it->second;
-    if (!seq.is_decoding()) continue;
-    cut_drafts(seq, draft_budget);
-    while (!pool_.grow(seq.lease, seq.num_computed, seq.num_known())) {
-      CHECK(running_.size() > 1);  // by refusal() the pool holds any sequence alone
-      const bool is_youngest = std::next(it) == running_.end();
-      preempt_youngest();
-      ++plan.num_preempted;
+  for (auto it = running_.begin(); it != running_.end();) {
+    const auto end = [&] { return end_of_unit(running_, it); };
+    if (!std::all_of(it, end(), [](const auto& item) { return item.second.is_decoding(); })) {
+      it = end();
+      continue;
+    }
+    if (!it->second.is_beam()) cut_drafts(it->second, draft_budget);
+    while (!grow(it, end())) {
+      const bool is_youngest = end() == running_.end();
+      CHECK(!is_youngest || it != running_.begin());  // by refusal() the pool holds it alone
+      plan.num_preempted += preempt_youngest();
       if (is_youngest) return;
     }
-    draft_budget -= seq.num_drafted;
-    plan.add_decode(seq);
-    seq.num_in_step = 1 + seq.num_drafted;
+    for (const auto last = end(); it != last; ++it) {
+      draft_budget -= it->second.num_drafted;
+      plan.add_decode(it->second);
+      it->second.num_in_step = 1 + it->second.num_drafted;
+    }
   }
+}
+
+bool Scheduler::grow(ByAge::iterator begin, ByAge::iterator end) {
+  return std::all_of(begin, end, [&](auto& item) {
+    Sequence& seq = item.second;
+    return pool_.grow(seq.lease, seq.num_computed, seq.num_known());
+  });
 }
 
 // No sequence is preempted for guessed tokens.
@@ -123,7 +157,13 @@ void Scheduler::cut_drafts(Sequence& seq, int budget) {
 
 void Scheduler::continue_prompts(StepPlan& plan) {
   const int max_scores = max_draws_ - num_samples_running();
-  for (auto& [age, seq] : running_) {
+  for (auto it = running_.begin(); it != running_.end();) {
+    Sequence& seq = it->second;
+    const auto begin = std::exchange(it, end_of_unit(running_, it));
+    if (seq.is_split_beam()) {
+      if (!catch_up(begin, it, plan)) return;
+      continue;
+    }
     if (seq.is_decoding()) continue;
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
     int count = next_chunk(plan, seq.num_pending_after(num_findable));
@@ -140,7 +180,7 @@ void Scheduler::continue_prompts(StepPlan& plan) {
 // Of what runs, samples that are not forked yet included.
 int Scheduler::num_samples_running() const {
   int num_samples = 0;
-  for (const auto& [age, seq] : running_) num_samples += seq.num_samples();
+  for (const auto& [age, seq] : running_) num_samples += seq.num_places();
   return num_samples;
 }
 
@@ -149,6 +189,23 @@ int Scheduler::num_samples_running() const {
 int Scheduler::cut_scores(const Sequence& seq, int count, int max_scores) const {
   while (count > 1 && seq.num_scores(count) > max_scores) --count;
   return count;
+}
+
+// Beams that were preempted compute what they lost, but for the last token: when all have caught
+// up, that one is decoded by all together. Each begins where the older ones have computed what it
+// shares with them. False if a chunk finds no place in the step.
+bool Scheduler::catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan) {
+  for (auto it = begin; it != end; ++it) {
+    Sequence& seq = it->second;
+    seq.num_computed = std::max(seq.num_computed, seq.num_shared);
+    const int num_pending = seq.num_pending() - 1;
+    if (num_pending == 0) continue;
+    const int count = next_chunk(plan, num_pending);
+    if (count == 0) return false;
+    add_prefill(seq, count, plan);
+    if (count < num_pending) return true;
+  }
+  return true;
 }
 
 // What the chunk computes can be found from now on.
@@ -161,11 +218,12 @@ void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
 }
 
 // Samples of a request share what they have in common in any case: one that was preempted finds it
-// again as long as another one runs, so that it takes no more room than before.
+// again as long as another one runs, so that it takes no more room than before. Beams come back
+// together: they need no scope for that.
 ShareScope Scheduler::scope_of(const Sequence& seq) const {
   // What is found is not scored.
   if (limits_.prefix_cache && !seq.scores_prompt()) return kShareAll;
-  return seq.request->num_samples > 1 ? seq.age - seq.sample + 1 : kShareNone;
+  return seq.request->num_samples > 1 ? seq.first_age() + 1 : kShareNone;
 }
 
 // First come, first served: a sequence that does not fit blocks those behind it. In continuous
@@ -179,9 +237,14 @@ void Scheduler::admit(StepPlan& plan) {
   while (!waiting_.empty()) {
     Sequence& seq = waiting_.begin()->second;
     const bool alone = running_.empty();  // then nothing grows into the reserve
-    num_samples += seq.num_samples();
+    const auto unit_end = end_of_unit(waiting_, waiting_.begin());
+    for (auto it = waiting_.begin(); it != unit_end; ++it) num_samples += it->second.num_places();
     if (num_samples > limits_.max_running && !alone) return;
     if (num_samples + plan.num_scores > max_draws_) return;
+    if (seq.is_split_beam()) {
+      if (!readmit_beams(alone, plan)) return;
+      continue;
+    }
     seq.lease.scope = scope_of(seq);
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
     int count = next_chunk(plan, seq.num_pending_after(num_findable));
@@ -202,22 +265,107 @@ void Scheduler::admit(StepPlan& plan) {
   }
 }
 
+// The beams that wait first, which were preempted, or none of them.
+bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
+  const auto begin = waiting_.begin(), end = end_of_unit(waiting_, begin);
+  Sequence& first = begin->second;
+  first.lease.scope = scope_of(first);
+  int num_pending = first.num_pending_after(pool_.num_findable(first.lease, first.tokens)) - 1;
+  // The step that fills a found block may fail; then the beams must be a part of the step.
+  if (num_pending == 0) {
+    first.lease.scope = kShareNone;
+    num_pending = first.num_pending() - 1;
+  }
+  if (next_chunk(plan, num_pending) == 0) {
+    if (limits_.batching != Batching::kStatic) return false;
+    first.lease.scope = kShareNone;
+  }
+  auto leases = open_beams(begin, end, alone ? 0 : reserve_, first.lease.scope);
+  CHECK(leases || !alone);  // by refusal()
+  if (!leases) return false;
+
+  const int64_t first_age = first.age;
+  auto lease = leases->begin();
+  for (auto it = begin; it != end;) {
+    it->second.lease = std::move(*lease++);
+    running_.insert(waiting_.extract(it++));
+    ++plan.num_admitted;
+  }
+  const auto back = running_.find(first_age);
+  plan.num_found += back->second.skip_cached();
+  catch_up(back, end_of_unit(running_, back), plan);
+  return true;
+}
+
+// Leases for beams that were preempted, all or none. Each shares the blocks that are full of what
+// it has in common with an older one, as before.
+std::optional<std::vector<KvLease>> Scheduler::open_beams(ByAge::iterator begin,
+                                                          ByAge::iterator end, int reserve,
+                                                          ShareScope scope) {
+  std::vector<KvLease> leases;
+  const auto open = [&](const Sequence& seq, const KvLease* relative) {
+    if (relative == nullptr) {
+      return pool_.open(seq.tokens, reserve, leases.empty() ? scope : kShareNone);
+    }
+    std::optional<KvLease> lease = pool_.fork(*relative, seq.num_shared);
+    if (lease && !pool_.grow(*lease, seq.num_shared, seq.num_known())) {
+      pool_.close(*lease);
+      lease.reset();
+    }
+    return lease;
+  };
+  bool fits = true;
+  for (auto it = begin; it != end && fits; ++it) {
+    Sequence& seq = it->second;
+    const KvLease* relative = nullptr;
+    seq.num_shared = 0;
+    for (auto older = begin; older != it; ++older) {
+      const auto common = std::ranges::mismatch(seq.tokens, older->second.tokens).in1;
+      const auto num_common = static_cast<int>(common - seq.tokens.begin());
+      const int shared = num_common / pool_.block_size() * pool_.block_size();
+      if (shared <= seq.num_shared) continue;
+      seq.num_shared = shared;
+      relative = &leases[static_cast<size_t>(std::distance(begin, older))];
+    }
+    std::optional<KvLease> lease = open(seq, relative);
+    fits = lease.has_value();
+    if (fits) leases.push_back(std::move(*lease));
+    if (fits) leases.back().scope = kShareNone;  // others must not adopt in place of what is shared
+  }
+  const std::optional<int64_t> free = pool_.free_tokens();
+  if (fits && (!free || *free >= reserve)) return leases;
+  for (KvLease& lease : leases) pool_.close(lease);
+  return std::nullopt;
+}
+
 // How much of a prompt fits in what the plan leaves of the step.
 int Scheduler::next_chunk(const StepPlan& plan, int num_pending) const {
   if (plan.num_prefills() == limits_.max_prefill_chunks) return 0;
-  const int budget = limits_.max_step_tokens - plan.num_tokens;
+  // Below 0 where there are more beams than a step has tokens.
+  const int budget = std::max(0, limits_.max_step_tokens - plan.num_tokens);
   if (!limits_.chunked_prefill) return num_pending <= budget ? num_pending : 0;
   return std::min({num_pending, limits_.prefill_chunk_size, budget});
 }
 
-void Scheduler::preempt_youngest() {
-  auto youngest = running_.extract(std::prev(running_.end()));
-  Sequence& seq = youngest.mapped();
+// Returns how many: one, or all beams of a search.
+int Scheduler::preempt_youngest() {
+  const Sequence& youngest = std::prev(running_.end())->second;
+  int count = 0;
+  for (auto it = running_.lower_bound(youngest.is_beam() ? youngest.first_age() : youngest.age);
+       it != running_.end(); ++count) {
+    preempt(it++);
+  }
+  return count;
+}
+
+void Scheduler::preempt(ByAge::iterator it) {
+  auto preempted = running_.extract(it);
+  Sequence& seq = preempted.mapped();
   pool_.close(seq.lease);
   seq.drop_drafts();
   ++seq.num_preemptions;
-  seq.num_computed = 0;
-  waiting_.insert(std::move(youngest));
+  seq.num_computed = seq.num_shared = 0;
+  waiting_.insert(std::move(preempted));
 }
 
 void Scheduler::advance(const StepPlan& plan) {
@@ -276,14 +424,15 @@ void Scheduler::fork_sample(const Sequence& parent, int64_t age, TokenId placeho
 }
 
 Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const DrawnToken> drawn,
-                                       const EndOf& end_of) {
+                                       const EndOf& end_of, const RoleOf& role_of) {
   CHECK(drawn.size() == plan.draws.size());
   must_commit_ = false;
   Committed result;
+  const std::vector<bool> is_done = commit_beams(plan, drawn, end_of, role_of, result);
   int wrong_chunk = -1;  // guessed wrong: its later draws follow tokens that are not the sequence's
   for (size_t row = 0; row < drawn.size(); ++row) {
     const Draw& draw = plan.draws[row];
-    if (draw.scores) continue;
+    if (draw.scores || is_done[row]) continue;
     ByAge* const queue = queue_of(draw.age);
     if (queue == nullptr || draw.chunk == wrong_chunk) {
       ++result.num_surplus;
@@ -302,13 +451,130 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
       it->second.finished = FinishReason::kLength;
       result.finished.push_back(*extract(chunk.age));
     }
-    const auto it = running_.find(chunk.age);
-    if (it == running_.end()) continue;
-    Sequence& seq = it->second;
-    std::vector<PublishedBlock> published;  // filled by a step that has not failed
-    pool_.publish(seq.lease, std::span(seq.tokens).first(seq.num_computed), published);
+    const auto begin = running_.find(chunk.age);
+    if (begin == running_.end() || (begin->second.is_beam() && begin->second.sample > 0)) continue;
+    const auto end = end_of_unit(running_, begin);
+    for (auto it = begin; it != end; ++it) {
+      Sequence& seq = it->second;
+      std::vector<PublishedBlock> published;  // filled by a step that has not failed
+      pool_.publish(seq.lease, std::span(seq.tokens).first(seq.num_computed), published);
+    }
   }
   return result;
+}
+
+// Returns which rows were those of beams. Searches come before other sequences: where forking is
+// copying, what these release must not be the destination of a copy while advance() has it as a
+// source.
+std::vector<bool> Scheduler::commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
+                                          const EndOf& end_of, const RoleOf& role_of,
+                                          Committed& result) {
+  std::vector<bool> is_done(drawn.size(), false);
+  for (size_t row = 0, end = 0; row < drawn.size(); row = end) {
+    end = row + 1;
+    const Sequence* const seq = find(plan.draws[row].age);
+    if (seq == nullptr || !seq->is_beam()) continue;
+    const int64_t first_age = seq->first_age();
+    const int64_t last_age = first_age + seq->request->sampling.beams.width - 1;
+    const auto is_same = [&](int64_t age) { return first_age <= age && age <= last_age; };
+    while (end < drawn.size() && is_same(plan.draws[end].age)) ++end;
+    std::fill(is_done.begin() + static_cast<std::ptrdiff_t>(row),
+              is_done.begin() + static_cast<std::ptrdiff_t>(end), true);
+    commit_search(first_age, drawn.subspan(row, end - row), end_of, role_of, result);
+  }
+  return is_done;
+}
+
+void Scheduler::commit_search(int64_t first_age, std::span<const DrawnToken> drawn,
+                              const EndOf& end_of, const RoleOf& role_of, Committed& result) {
+  std::vector<Sequence> beams = take_beams(first_age);
+  CHECK(beams.size() == drawn.size());
+  bool fails = false;
+  std::vector<BeamSearch::Candidates> candidates;
+  for (size_t i = 0; i < beams.size(); ++i) {
+    Sequence& seq = beams[i];
+    CHECK(std::exchange(seq.tokens.back(), drawn[i].token) < 0);
+    fails = end_of(seq, drawn[i]).has_value() || fails;
+    seq.tokens.pop_back();
+    candidates.push_back(drawn[i].candidates);
+  }
+  const Sequence& first = beams.front();
+  const int max_tokens = first.max_tokens - first.num_prompt();
+  BeamSearch& search =
+      searches_.try_emplace(first_age, first.request->sampling.beams, max_tokens).first->second;
+  if (!fails) search.step(candidates, [&](TokenId token) { return role_of(first, token); });
+  if (!fails && !search.is_done()) return follow(search.running(), std::move(beams));
+
+  std::vector<FinishedBeam> found = fails ? std::vector<FinishedBeam>() : search.finished();
+  Sequence& ended = result.finished.emplace_back(end_search(std::move(beams)));
+  ended.finished = found.empty() ? FinishReason::kError : found.front().reason;
+  ended.found_beams = std::move(found);
+}
+
+// Replaces the beams by those that continue them. One takes over its parent's lease, the others
+// fork it. If they find no room, which only reservations do, all wait until there is room for all.
+void Scheduler::follow(const std::vector<Beam>& next, std::vector<Sequence> beams) {
+  const int64_t first_age = beams.front().first_age();
+  std::vector<const Beam*> heirs(beams.size());
+  for (const Beam& beam : next) {
+    const Beam*& heir = heirs[static_cast<size_t>(beam.parent)];
+    if (heir == nullptr) heir = &beam;
+  }
+  int num_found = 0;  // and computed again, by beams that die
+  int64_t num_recomputed = 0;
+  for (size_t i = 0; i < beams.size(); ++i) {
+    if (heirs[i] != nullptr) continue;
+    pool_.close(beams[i].lease);
+    num_found += beams[i].num_found;
+    num_recomputed += beams[i].num_recomputed;
+  }
+  bool has_room = true;
+  std::vector<Sequence> children;
+  for (const Beam& beam : next) {
+    const Sequence& parent = beams[static_cast<size_t>(beam.parent)];
+    Sequence& child = children.emplace_back(parent);
+    child.sample = static_cast<int>(children.size()) - 1;
+    child.age = first_age + child.sample;
+    child.tokens.push_back(beam.tokens.back());
+    if (heirs[static_cast<size_t>(beam.parent)] == &beam) continue;
+    child.lease = {};
+    child.num_found = 0;
+    child.num_recomputed = 0;
+    std::optional<KvLease> lease;
+    if (has_room) lease = pool_.fork(parent.lease, parent.num_computed);
+    has_room = lease.has_value();
+    if (lease) child.lease = std::move(*lease);
+  }
+  children.front().num_found += num_found;
+  children.front().num_recomputed += num_recomputed;
+  for (Sequence& child : children) {
+    const int64_t age = child.age;
+    const auto at = running_.emplace(age, std::move(child)).first;
+    if (!has_room) preempt(at);
+  }
+}
+
+// Takes all beams of a search out of the scheduler, with their leases.
+std::vector<Sequence> Scheduler::take_beams(int64_t first_age) {
+  ByAge& queue = *queue_of(first_age);
+  const auto begin = queue.find(first_age), end = end_of_unit(queue, begin);
+  std::vector<Sequence> beams;
+  for (auto it = begin; it != end; ++it) beams.push_back(std::move(it->second));
+  queue.erase(begin, end);
+  return beams;
+}
+
+// The first beam stands for the search.
+Sequence Scheduler::end_search(std::vector<Sequence> beams) {
+  Sequence& first = beams.front();
+  for (Sequence& beam : beams) {
+    pool_.close(beam.lease);
+    if (&beam == &first) continue;
+    first.num_found += beam.num_found;
+    first.num_recomputed += beam.num_recomputed;
+  }
+  searches_.erase(first.age);
+  return std::move(first);
 }
 
 // False if another token was guessed.
@@ -383,6 +649,8 @@ const Sequence* Scheduler::find(int64_t age) const {
 std::optional<Sequence> Scheduler::extract(int64_t age) {
   ByAge* const queue = queue_of(age);
   if (queue == nullptr) return std::nullopt;
+  const Sequence& seq = queue->at(age);
+  if (seq.is_beam()) return end_search(take_beams(seq.first_age()));
   auto node = queue->extract(age);
   pool_.close(node.mapped().lease);
   return std::move(node.mapped());
@@ -395,6 +663,7 @@ void Scheduler::clear() {
   running_.clear();
   waiting_.clear();
   leaving_.clear();
+  searches_.clear();
 }
 
 CacheUse Scheduler::cache_use() const {

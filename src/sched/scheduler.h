@@ -47,11 +47,12 @@ class Scheduler {
   Scheduler(KvPool& pool, const SchedulerLimits& limits);
 
   // Why such a request can never run, even with the pool to itself.
-  std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens) const;
+  std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens,
+                                      int beam_width = 1) const;
 
   // Returns the age of its first sample. REQUIRES: refusal() has none, max_tokens (or, where the
-  // prompt is scored, the prompt's length less 1) and num_samples are positive, and the request
-  // outlives its sequences.
+  // prompt is scored, the prompt's length less 1) and num_samples are positive, a beam search has
+  // one sample and does not score its prompt, and the request outlives its sequences.
   int64_t submit(const Request& request);
   void end_input() { input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
@@ -71,9 +72,9 @@ class Scheduler {
   // waits again. What is left of the step goes to prompts in progress, then, unless a sequence was
   // preempted, to new ones. Each skips the tokens that are in the cache, or that this step puts
   // there for a sequence before it: a layer writes all keys and values of a step before it reads
-  // any. Empty only if nothing runs, and nothing waits or a static batch is
-  // still filling. advance() or abort() follows a plan that is not empty. REQUIRES: the plan before
-  // is advanced, and committed unless it may overlap.
+  // any. The beams of a search are decoded, preempted and admitted together. Empty only if nothing
+  // runs, and nothing waits or a static batch is still filling. advance() or abort() follows a plan
+  // that is not empty. REQUIRES: the plan before is advanced, and committed unless it may overlap.
   StepPlan plan();
 
   // To be called when `plan` is launched: its chunks count as computed, and each that completes
@@ -90,8 +91,11 @@ class Scheduler {
   // const. REQUIRES: none has ended.
   std::vector<const Sequence*> sequences_of(const StepPlan& plan) const;
 
-  // Why a sequence ends with its latest token; nullopt if it goes on.
+  // Why a sequence ends with its latest token; nullopt if it goes on. For a beam anything but
+  // nullopt ends the whole search with an error: the token is not the one that it goes on with.
   using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
+  // What a token does as the next one of a beam.
+  using RoleOf = std::function<TokenRole(const Sequence&, TokenId)>;
   struct Committed {
     std::vector<Sequence> finished = {};  // their leases closed
     int num_surplus = 0;                  // tokens that were dropped
@@ -100,8 +104,12 @@ class Scheduler {
   // Replaces the placeholder tokens of an advanced plan by `drawn`, one for each of its draws, and
   // asks `end_of` each sequence that got one. Scores are the caller's to read. A sequence that only
   // scores its prompt is finished with it. Drops the tokens of sequences that have ended, and
-  // those that follow a wrong guess. REQUIRES: a sequence ends at max_tokens, or before.
-  Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of);
+  // those that follow a wrong guess. Beams are replaced by those that the search follows from the
+  // candidates of `drawn`: these fork from their parents, and if there is no room for that the
+  // search is preempted. A search that ends is one sequence, with `found_beams`; so is one that
+  // abort() ends. REQUIRES: a sequence ends at max_tokens, or before.
+  Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of,
+                   const RoleOf& role_of = {});
 
   // Removes the chunks of sequences that have ended since plan(). REQUIRES: the plan is not
   // advanced.
@@ -131,8 +139,21 @@ class Scheduler {
   int cut_scores(const Sequence& seq, int count, int max_scores) const;
   void add_prefill(Sequence& seq, int count, StepPlan& plan);
   ShareScope scope_of(const Sequence& seq) const;
-  void preempt_youngest();
+  int preempt_youngest();
+  void preempt(ByAge::iterator seq);
   void cut_drafts(Sequence& seq, int budget);
+  bool grow(ByAge::iterator begin, ByAge::iterator end);
+  bool readmit_beams(bool alone, StepPlan& plan);
+  std::optional<std::vector<KvLease>> open_beams(ByAge::iterator begin, ByAge::iterator end,
+                                                 int reserve, ShareScope scope);
+  bool catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan);
+  std::vector<bool> commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
+                                 const EndOf& end_of, const RoleOf& role_of, Committed& result);
+  void commit_search(int64_t first_age, std::span<const DrawnToken> drawn, const EndOf& end_of,
+                     const RoleOf& role_of, Committed& result);
+  void follow(const std::vector<Beam>& next, std::vector<Sequence> beams);
+  std::vector<Sequence> take_beams(int64_t first_age);
+  Sequence end_search(std::vector<Sequence> beams);
   void fork_sample(const Sequence& parent, int64_t age, TokenId placeholder);
   void append(ByAge::iterator seq, TokenId placeholder);
   bool take_token(Sequence& seq, const Draw& draw, TokenId token);
@@ -150,6 +171,7 @@ class Scheduler {
   ByAge waiting_;                    // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
   ByAge leaving_;  // hold no lease: their last token is a placeholder
+  std::map<int64_t, BeamSearch> searches_;  // by the age of the first beam, from its first token on
   mutable std::vector<int> tokens_in_block_;  // of cache_use(); all 0 between calls
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/request.h"
 #include "kv/kv_pool.h"
+#include "sched/beam_search.h"
 
 namespace pagedinfer {
 
@@ -18,7 +19,8 @@ inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_m
 // One sample of a request that is being computed. There is no prefill or decode state: a sequence
 // has some known tokens, the first num_computed of which are in the cache, and each step lets it
 // catch up by a few. When it has caught up it gets one more token, which counts as known from then
-// on. Until its first token is drawn, sample 0 stands for all samples of its request.
+// on. Until its first token is drawn, sample 0 stands for all samples of its request. The beams of
+// a search are samples in this sense, but they get their tokens together, from the search.
 struct Sequence {
   // REQUIRES: the request outlives the sequence.
   Sequence(const Request& r, int64_t number, int max_model_len)
@@ -38,6 +40,13 @@ struct Sequence {
   bool draws() const { return max_tokens > num_prompt(); }
   bool scores_prompt() const { return request->num_prompt_candidates() >= 0; }
   int num_samples() const { return num_generated() > 0 ? 1 : request->num_samples; }
+  // Sequences that it is, or will be when its first token is drawn.
+  int num_places() const {
+    return num_generated() > 0 ? 1 : std::max(request->num_samples, request->sampling.beams.width);
+  }
+  int64_t first_age() const { return age - sample; }  // of its request's sequences
+  bool is_beam() const { return request->sampling.beams.width > 1; }
+  bool is_split_beam() const { return is_beam() && num_generated() > 0; }
   bool is_decoding() const { return num_generated() > 0 && num_pending() == 1; }
   std::span<const TokenId> generated() const {
     return std::span(tokens).first(num_known()).subspan(num_prompt());
@@ -91,8 +100,10 @@ struct Sequence {
   std::vector<TokenId> tokens;
   int num_drafted = 0;  // guessed ones
   std::optional<FinishReason> finished = {};
+  std::vector<FinishedBeam> found_beams = {};  // by a beam search that has ended
 
   KvLease lease = {};
+  int num_shared = 0;  // of a beam that was preempted: leading tokens that an older one computes
   int num_computed = 0;
   int num_in_step = 0;         // tokens that the planned step computes, until it is advanced
   int max_computed = 0;        // the maximum of num_computed so far

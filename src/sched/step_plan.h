@@ -16,6 +16,7 @@ struct Chunk {
   int num_logits;   // all rows, of its last tokens; those that draw come last: none, one or, of a
                     // decode, one for each token
   int num_samples;  // tokens drawn from each of the rows that draw
+  bool is_beam = false;  // or the prompt of a beam search
 
   int num_drawing() const { return num_logits - num_scores; }
   bool completes() const { return num_drawing() > 0; }
@@ -41,8 +42,8 @@ struct StepPlan {
   int num_admitted = 0, num_preempted = 0;
   int num_found = 0;  // tokens that are not computed because they are in the cache
   std::vector<PublishedBlock> published = {};  // blocks that this step fills
-  // Whether the next plan may be made before this one is committed. How many guessed tokens hold is
-  // not known earlier.
+  // Whether the next plan may be made before this one is committed. How many guessed tokens hold,
+  // and which beams go on, is not known earlier.
   bool may_overlap = true;
 
   int num_prefills() const { return static_cast<int>(chunks.size()) - num_decodes; }
@@ -55,7 +56,8 @@ struct StepPlan {
          .count = count,
          .num_scores = 0,
          .num_logits = count,
-         .num_samples = 1},
+         .num_samples = 1,
+         .is_beam = seq.is_beam()},
         true);
   }
   void add_prefill(const Sequence& seq, int count) {
@@ -65,7 +67,8 @@ struct StepPlan {
          .count = count,
          .num_scores = scores,
          .num_logits = scores + (count == seq.num_pending() && seq.draws()),
-         .num_samples = seq.num_samples()},
+         .num_samples = seq.num_samples(),
+         .is_beam = seq.is_beam()},
         false);
   }
 
@@ -86,7 +89,7 @@ struct StepPlan {
     num_scores += chunk.num_scores;
     num_decodes += is_decode;
     num_decode_tokens += is_decode ? chunk.count : 0;
-    may_overlap = may_overlap && !chunk.verifies();
+    may_overlap = may_overlap && !chunk.verifies() && !(chunk.is_beam && chunk.completes());
   }
 };
 

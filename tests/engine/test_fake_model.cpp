@@ -25,14 +25,47 @@ TokenId draw(uint64_t hash, int sample) {
   return static_cast<TokenId>((mix(hash, sample) >> 20) % kVocab);
 }
 
+uint64_t hash_of(std::span<const TokenId> tokens) {
+  uint64_t hash = 7;
+  for (const TokenId token : tokens) hash = mix(hash, token);
+  return hash;
+}
+
+// The likeliest tokens, many of them equally likely.
+std::vector<TokenCandidate> candidates(uint64_t hash, const BeamSettings& settings) {
+  std::vector<TokenCandidate> all;
+  for (TokenId token = 0; token < kVocab; ++token) {
+    all.push_back({token, -static_cast<float>((mix(hash, token) >> 20) % 64) / 8});
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &TokenCandidate::log_probability);
+  all.resize(static_cast<size_t>(BeamSearch::num_candidates(settings.width, 1)));
+  return all;
+}
+
+std::vector<FinishedBeam> search_alone(const Request& request, int max_model_len) {
+  const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t most = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len);
+  BeamSearch search(request.sampling.beams, static_cast<int>(most - num_prompt));
+  while (!search.is_done()) {
+    std::vector<BeamSearch::Candidates> offered;
+    for (const Beam& beam : search.running()) {
+      std::vector<TokenId> known = request.prompt;
+      known.insert(known.end(), beam.tokens.begin(), beam.tokens.end());
+      offered.push_back(candidates(hash_of(known), request.sampling.beams));
+    }
+    search.step(offered, [](TokenId token) {
+      return token == kStop ? TokenRole::kEnds : TokenRole::kGoesOn;
+    });
+  }
+  return search.finished();
+}
+
 std::vector<TokenId> alone(const Request& request, int sample, int max_model_len) {
   std::vector<TokenId> known = request.prompt, answer;
   const int64_t num_prompt = static_cast<int64_t>(known.size());
   const int64_t most = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len);
   while (static_cast<int64_t>(known.size()) < most) {
-    uint64_t hash = 7;
-    for (TokenId token : known) hash = mix(hash, token);
-    answer.push_back(draw(hash, sample));
+    answer.push_back(draw(hash_of(known), sample));
     known.push_back(answer.back());
     if (answer.back() == kStop) break;
   }
@@ -52,7 +85,8 @@ class FakeDevice {
   }
 
   // The copies are done.
-  std::vector<TokenId> compute(const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
+  std::vector<DrawnToken> compute(const StepPlan& plan, PlanSequences sequences,
+                                  const Batch& batch) {
     for (int32_t slot : unwritten_slots(plan, sequences, batch.block_size)) {
       cache_.at(slot) = kPoison;
     }
@@ -63,11 +97,15 @@ class FakeDevice {
       REQUIRE(batch.positions[batch.query_starts[s + 1] - 1] == batch.context_lens[s] - 1);
       hash_of(batch, s, batch.context_lens[s]);
     }
-    std::vector<TokenId> drawn;
+    std::vector<DrawnToken> drawn;
     for (const Draw& draw_ : plan.draws) {
       const Sequence& seq = *sequences[draw_.chunk];
       const auto sample = static_cast<int>(seq.sample + draw_.age - seq.age);
-      drawn.push_back(draw(hash_of(batch, draw_.chunk, draw_.position), sample));
+      const uint64_t hash = hash_of(batch, draw_.chunk, draw_.position);
+      drawn.push_back({.token = draw(hash, sample)});
+      if (seq.is_beam()) {
+        drawn.back().candidates = candidates(hash, seq.request->sampling.beams);
+      }
     }
     return drawn;
   }
@@ -93,9 +131,21 @@ class FakeDevice {
 void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrivals,
                      int max_model_len) {
   for (const auto& [step, request] : arrivals) {
+    const auto failed = [&](const SampleId& id) {
+      return outcome.refused.contains(id.first) || outcome.failed.contains(id);
+    };
+    if (request.sampling.beams.width > 1 && !failed({request.head.index, 0})) {
+      const std::vector<FinishedBeam> found = search_alone(request, max_model_len);
+      REQUIRE(static_cast<int>(found.size()) == request.sampling.beams.width);
+      for (int i = 0; i < static_cast<int>(found.size()); ++i) {
+        REQUIRE(outcome.answers.at({request.head.index, i}) ==
+                found[static_cast<size_t>(i)].tokens);
+      }
+      continue;
+    }
     for (int sample = 0; sample < request.num_samples; ++sample) {
       const SampleId id = {request.head.index, sample};
-      if (outcome.refused.contains(id.first) || outcome.failed.contains(id)) {
+      if (failed(id)) {
         REQUIRE(!outcome.answers.contains(id));
       } else {
         REQUIRE(outcome.answers.at(id) == alone(request, sample, max_model_len));
@@ -108,12 +158,12 @@ void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrival
 void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
          int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
   FakeDevice fake(pool.stats().positions_total);
-  std::vector<TokenId> drawn;  // in the step before
+  std::vector<DrawnToken> drawn;  // in the step before
   const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
     const bool fails = fails_in > 0 && random.one_in(fails_in);
     if (fails && random.one_in(2)) throw StepFailed();
     Batch known = batch;
-    for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
+    for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token).token : token;
     fake.copy(batch);
     if (repeats_in > 0 && random.one_in(repeats_in)) {
       if (random.one_in(2)) {
@@ -122,7 +172,7 @@ void run(KvPool& pool, const Workload& work, Counters& counters, Random& random,
         fake.compute(plan, sequences, known);
       }
     }
-    std::vector<TokenId> tokens = fake.compute(plan, sequences, known);
+    std::vector<DrawnToken> tokens = fake.compute(plan, sequences, known);
     if (fails) throw StepFailed();
     return drawn = std::move(tokens);
   };
@@ -130,6 +180,20 @@ void run(KvPool& pool, const Workload& work, Counters& counters, Random& random,
       drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap, drafter);
   REQUIRE((fails_in > 0 || outcome.failed.empty()));
   require_answers(outcome, work.arrivals, work.limits.max_model_len);
+}
+
+// As many blocks as the search that needs the largest number, and hardly more.
+int tight_blocks(const Workload& work) {
+  int64_t most = 1;
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+    const int64_t needed =
+        bound_on_tokens(num_prompt, request.sampling.max_tokens, work.limits.max_model_len) - 1;
+    const int64_t shared = num_prompt / work.block_size;
+    const int64_t each = (needed + work.block_size - 1) / work.block_size - shared;
+    most = std::max(most, shared + request.sampling.beams.width * each);
+  }
+  return static_cast<int>(most);
 }
 
 Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
@@ -244,10 +308,10 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
     work.limits.max_step_tokens += 3;
     PagedPool pool(work.num_blocks, work.block_size);
     FakeDevice fake(pool.stats().positions_total);
-    std::vector<TokenId> drawn;
+    std::vector<DrawnToken> drawn;
     const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
       Batch known = batch;
-      for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token) : token;
+      for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token).token : token;
       fake.copy(batch);
       return drawn = fake.compute(plan, sequences, known);
     };
@@ -270,6 +334,40 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
   std::printf("fake model, scored prompts\n");
   counters.print_and_require(
       {"runs", "scores", "preemptions", "overlapping steps", "resumed chunks", "tokens found"});
+}
+
+TEST_CASE("a beam search finds in any company what it finds alone") {
+  Counters paged, contiguous;
+  for (int trial = 0; trial < scaled(800); ++trial) {
+    INFO("trial " << trial);
+    Random random(60000 + trial);
+    Workload work = random_workload(random, kVocab);
+    for (Arrival& arrival : work.arrivals) {
+      SamplingParams& params = arrival.request.sampling;
+      if (random.one_in(4)) arrival.request.num_samples = random.pick(2, 4);
+      if (random.one_in(2)) continue;
+      arrival.request.num_samples = 1;
+      params.beams = {.width = random.pick(2, 6),
+                      .length_penalty = random.pick(-2, 6) / 3.0,
+                      .early_stopping = static_cast<EarlyStopping>(random.pick(0, 2))};
+    }
+    const int fails_in = random.one_in(3) ? random.pick(10, 40) : 0;
+    if (random.one_in(2)) work.num_blocks = tight_blocks(work);
+    PagedPool blocks(work.num_blocks, work.block_size);
+    scramble(blocks, random);
+    run(blocks, work, paged, random, either(random), fails_in, 3);
+    const int max_model_len = work.limits.max_model_len;
+    ContiguousPool reservations(max_model_len * random.pick(1, 9), max_model_len);
+    run(reservations, work, contiguous, random, either(random), fails_in, 3);
+  }
+  std::printf("fake model, beams, paged\n");
+  const auto common = {"runs",        "searches",        "preempted searches",
+                       "copies",      "refused",         "resumed chunks",
+                       "mixed steps", "failures on top", "readmissions"};
+  paged.print_and_require(common);
+  paged.print_and_require({"preemptions", "blocks published", "tokens found", "evictions"});
+  std::printf("fake model, beams, contiguous\n");
+  contiguous.print_and_require(common);
 }
 
 TEST_CASE("guessed tokens change no token, right or wrong") {

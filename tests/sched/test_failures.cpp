@@ -9,8 +9,8 @@ using namespace pagedinfer;
 
 namespace {
 
-std::vector<TokenId> ones(const StepPlan& plan, PlanSequences, const Batch&) {
-  return std::vector<TokenId>(plan.draws.size(), 1);
+std::vector<DrawnToken> ones(const StepPlan& plan, PlanSequences, const Batch&) {
+  return std::vector<DrawnToken>(plan.draws.size(), {.token = 1});
 }
 
 }  // namespace

@@ -106,7 +106,8 @@ class Run {
     for (; next_ < arrivals.size() && arrivals[next_].step <= time; ++next_) {
       const Request& request = arrivals[next_].request;
       const auto num_prompt = static_cast<int64_t>(request.prompt.size());
-      if (scheduler_.refusal(num_prompt, request.sampling.max_tokens)) {
+      const int width = request.sampling.beams.width;
+      if (scheduler_.refusal(num_prompt, request.sampling.max_tokens, width)) {
         outcome_.refused.insert(request.head.index);
         ++counters_.of["refused"];
         continue;
@@ -114,9 +115,11 @@ class Run {
       if (scheduler_.window_full()) return;
       const int64_t first = scheduler_.submit(request);
       const Sequence& seq = scheduler_.waiting().at(first);
-      may_overtake_ = may_overtake_ || request.num_samples > 1;
+      may_overtake_ = may_overtake_ || request.num_samples > 1 || width > 1;
       for (int64_t age = first; age < first + request.num_samples; ++age) {
         unfinished_[age] = seq.max_tokens - !overlaps_;  // a surplus one at the end
+        // Reservations may be missing when the beams fork.
+        if (width > 1) unfinished_[age] = 2 * width * seq.max_tokens;
       }
       int64_t bound = overlaps_;  // its last token is seen a step later
       for (const auto& [other, tokens] : unfinished_) bound += tokens;
@@ -177,14 +180,14 @@ class Run {
 
   struct Flight {
     StepPlan plan;
-    std::vector<TokenId> tokens;
+    std::vector<DrawnToken> tokens;
   };
 
   void compute(StepPlan plan, PlanSequences sequences) {
     ++step_;
     held_back_.clear();
     const bool on_top = in_flight_.has_value();
-    std::vector<TokenId> tokens;
+    std::vector<DrawnToken> tokens;
     try {
       tokens = device_(plan, sequences, batch_);
     } catch (const StepFailed&) {
@@ -197,7 +200,7 @@ class Run {
     REQUIRE(tokens.size() == plan.draws.size());
     REQUIRE((on_top || std::ranges::all_of(batch_.tokens, [](TokenId t) { return t >= 0; })));
     counters_.of["overlapping steps"] += on_top;
-    computed_ += plan.num_tokens;
+    for (const Chunk& chunk : plan.chunks) computed_ += chunk.is_beam ? 0 : chunk.count;
     retire_in_flight();
     const size_t num_unfinished = scheduler_.running().size() + scheduler_.waiting().size();
     scheduler_.advance(plan);
@@ -209,8 +212,13 @@ class Run {
   }
 
   void abort(const StepPlan& plan) {
+    std::set<std::pair<bool, int64_t>> units;  // all beams of a search are one
+    for (const Chunk& chunk : plan.chunks) {
+      const int64_t age = chunk.is_beam ? scheduler_.find(chunk.age)->first_age() : chunk.age;
+      units.insert({chunk.is_beam, age});
+    }
     const std::vector<Sequence> aborted = scheduler_.abort(plan);
-    REQUIRE(aborted.size() == plan.chunks.size());
+    REQUIRE(aborted.size() == units.size());
     for (const Sequence& seq : aborted) {
       REQUIRE(seq.tokens.back() >= 0);
       for (int i = 0; i < seq.num_samples(); ++i) {
@@ -229,24 +237,32 @@ class Run {
       const Chunk& chunk = flight.plan.chunks[draw.chunk];
       REQUIRE((scheduler_.find(draw.age) != nullptr || chunk.count == 1));
     }
-    std::vector<DrawnToken> drawn;
-    for (const TokenId token : flight.tokens) drawn.push_back({.token = token});
-    for (size_t i = 0; i < drawn.size(); ++i) {
+    for (size_t i = 0; i < flight.tokens.size(); ++i) {
       const Draw& draw = flight.plan.draws[i];
       if (!draw.scores) continue;
       const Request& request = *scheduler_.find(draw.age)->request;
-      REQUIRE(outcome_.scores.emplace(std::pair(request.head.index, draw.position), drawn[i].token)
+      REQUIRE(outcome_.scores
+                  .emplace(std::pair(request.head.index, draw.position), flight.tokens[i].token)
                   .second);  // once, also after a preemption
       ++counters_.of["scores"];
     }
     const Scheduler::Committed committed = scheduler_.commit(
-        flight.plan, drawn,
-        [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); });
+        flight.plan, flight.tokens,
+        [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); },
+        [&](const Sequence&, TokenId token) {
+          return token == stop_ ? TokenRole::kEnds : TokenRole::kGoesOn;
+        });
     num_surplus_ += committed.num_surplus;
     counters_.of["surplus rows"] += committed.num_surplus;
     if (!committed.finished.empty()) held_back_ = ages_of(scheduler_.waiting());
     for (const Sequence& seq : committed.finished) {
       done(seq);
+      for (size_t i = 0; i < seq.found_beams.size(); ++i) {
+        const SampleId id = {seq.request->head.index, static_cast<int>(i)};
+        REQUIRE(outcome_.answers.emplace(id, seq.found_beams[i].tokens).second);
+      }
+      counters_.of["searches"] += seq.is_beam();
+      if (seq.is_beam()) continue;
       const auto generated = seq.generated();
       const SampleId id = {seq.request->head.index, seq.sample};
       REQUIRE(outcome_.answers.emplace(id, std::vector(generated.begin(), generated.end())).second);
@@ -255,6 +271,7 @@ class Run {
 
   std::optional<FinishReason> end_of(const Sequence& seq, TokenId token) {
     REQUIRE(seq.tokens[seq.num_known() - 1] == token);
+    if (seq.is_beam()) return std::nullopt;
     if (token == stop_) {
       counters_.of["ended while waiting"] += scheduler_.waiting().contains(seq.age);
       return FinishReason::kStop;
@@ -269,7 +286,10 @@ class Run {
     REQUIRE(seq.lease.block_table.empty());
     REQUIRE((seq.num_preemptions > 0 || seq.sample > 0 || seq.num_recomputed == 0));
     const int64_t inherited = seq.sample > 0 ? seq.num_prompt() : 0;
-    accounted_ += seq.max_computed - seq.num_found + seq.num_recomputed - inherited;
+    if (!seq.is_beam()) {
+      accounted_ += seq.max_computed - seq.num_found + seq.num_recomputed - inherited;
+    }
+    counters_.of["preempted searches"] += seq.is_beam() && seq.num_preemptions > 0;
     for (int64_t age = seq.age; age < seq.age + seq.num_samples(); ++age) {
       REQUIRE(step_ <= deadline_.at(age));
       REQUIRE(unfinished_.erase(age) == 1);

@@ -28,12 +28,12 @@ struct Arrival {
 // Computes a step, given the sequences of its chunks, and returns a token for each draw, in order.
 // Throws StepFailed when it cannot. A token of the batch may be a placeholder.
 using PlanSequences = std::span<const Sequence* const>;
-using Device = std::function<std::vector<TokenId>(const StepPlan&, PlanSequences, const Batch&)>;
+using Device = std::function<std::vector<DrawnToken>(const StepPlan&, PlanSequences, const Batch&)>;
 // Guesses the tokens that follow those of a decode.
 using Drafter = std::function<std::vector<TokenId>(const Sequence&)>;
 struct StepFailed {};
 
-// A sample of a request: its head.index and the number of the sample.
+// A sample of a request, or what a beam search found: its head.index and the number of the sample.
 using SampleId = std::pair<int64_t, int>;
 
 // The results of a run.

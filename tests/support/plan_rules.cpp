@@ -12,6 +12,13 @@ bool is_new(const Sequence& seq, const PlanContext& context) {
   return !context.ran_before.contains(seq.age);
 }
 
+// Whether there is one sequence, or the beams of one search.
+bool is_one_unit(const Scheduler::ByAge& sequences) {
+  if (sequences.size() <= 1) return true;
+  const auto& [first, last] = std::pair(*sequences.begin(), *sequences.rbegin());
+  return first.second.is_beam() && first.second.first_age() == last.second.first_age();
+}
+
 int reserve(const PlanContext& context) {
   return static_cast<int>(context.limits.admission_reserve *
                           static_cast<double>(context.pool.stats().positions_total));
@@ -22,6 +29,7 @@ int reserve(const PlanContext& context) {
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
   int budget = limits.max_step_tokens, num_drafted = 0;
+  bool has_beam_draws = false;
   std::pair<int, int64_t> last = {0, -1};  // kind and age
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
@@ -35,17 +43,20 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     const bool has_found = !is_decode && seq.lease.num_cached >= chunk.start;
     REQUIRE(is_decode == (seq.is_decoding() && !is_new(seq, context) && !has_found));
     REQUIRE(chunk.start == seq.num_computed);
+    // Beams that come back leave the last token to a step that decodes them all.
+    const int num_pending = seq.num_pending() - (seq.is_split_beam() && !is_decode);
+    has_beam_draws = has_beam_draws || (seq.is_beam() && chunk.num_logits > 0);
     if (is_decode) {
       REQUIRE(chunk.count == 1 + seq.num_drafted);
       REQUIRE(chunk.num_logits == chunk.count);
       num_drafted += seq.num_drafted;
     } else {
       const int most =
-          limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : seq.num_pending();
+          limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : num_pending;
       if (seq.scores_prompt()) {
-        REQUIRE(chunk.count <= std::min(seq.num_pending(), most));
+        REQUIRE(chunk.count <= std::min(num_pending, most));
       } else {
-        REQUIRE(chunk.count == std::min(seq.num_pending(), most));
+        REQUIRE(chunk.count == std::min(num_pending, most));
       }
       REQUIRE(chunk.num_scores == seq.num_scores(chunk.count));
       REQUIRE(chunk.num_drawing() == (chunk.count == seq.num_pending() && seq.draws()));
@@ -54,11 +65,11 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     REQUIRE(chunk.count > 0);
     budget -= chunk.count;
   }
-  REQUIRE(budget >= 0);
+  REQUIRE((budget >= 0 || is_one_unit(context.scheduler.running())));
   // Guessed tokens leave every sequence that may run a token, and a whole prompt its own.
   const int prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
   REQUIRE(num_drafted <= limits.max_step_tokens - limits.max_running - prompt);
-  REQUIRE(plan.may_overlap == (num_drafted == 0));
+  REQUIRE(plan.may_overlap == (num_drafted == 0 && !has_beam_draws));
   REQUIRE(plan.num_tokens == limits.max_step_tokens - budget);
   REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
 }
@@ -75,7 +86,11 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
   const int block_size = context.pool.block_size();
   std::map<int32_t, int> num_holders;  // by block
   for (const auto& [age, seq] : context.scheduler.running()) {
-    for (const int32_t first : seq.lease.block_table) ++num_holders[first / block_size];
+    // What it shares with an older beam is computed by that one.
+    for (size_t i = static_cast<size_t>(seq.num_shared / block_size);
+         i < seq.lease.block_table.size(); ++i) {
+      ++num_holders[seq.lease.block_table[i] / block_size];
+    }
   }
   for (const PublishedBlock& published : plan.published) num_holders[published.block] = 1;
   for (const int32_t slot : slots) REQUIRE(num_holders[slot / block_size] == 1);
@@ -132,6 +147,7 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   const std::set<int64_t> runs = ages_of(scheduler.running());
   for (const auto& [age, seq] : scheduler.waiting()) {
     if (runs.empty() || age > *runs.rbegin()) break;
+    if (seq.is_split_beam()) continue;  // which found no room to fork
     REQUIRE(seq.sample > 0);
     REQUIRE(seq.num_preemptions == 0);
   }
@@ -140,12 +156,13 @@ void check_who_runs(const StepPlan& plan, const PlanContext& context) {
   for (int64_t age : runs) num_joined += !ran_before.contains(age);
   REQUIRE(plan.num_preempted == num_left);
   REQUIRE(plan.num_admitted == num_joined);
-  REQUIRE(static_cast<int>(runs.size()) <= limits.max_running);
+  const bool is_alone = is_one_unit(scheduler.running());
+  REQUIRE((static_cast<int>(runs.size()) <= limits.max_running || is_alone));
   if (num_joined == 0) return;
   REQUIRE(num_left == 0);
   REQUIRE((limits.batching == Batching::kContinuous || ran_before.empty()));
   const auto free = pool.free_tokens();
-  if (runs.size() > 1 && free) REQUIRE(*free >= reserve(context));
+  if (!is_alone && free) REQUIRE(*free >= reserve(context));
 }
 
 // Every sequence that is not in the plan is held back by a limit.
@@ -160,7 +177,7 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   };
   const Sequence* unserved = nullptr;
   for (const auto& [age, seq] : scheduler.running()) {
-    if (planned.contains(age)) continue;
+    if (planned.contains(age) || seq.is_split_beam()) continue;
     REQUIRE(!seq.is_decoding());  // decodes are served in every step
     // A sequence is admitted in the step that computes its first chunk.
     REQUIRE((limits.batching == Batching::kStatic || !is_new(seq, context)));
@@ -169,8 +186,9 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   if (unserved) REQUIRE(no_room_in_step(*unserved));
   if (scheduler.waiting().empty() || limits.batching == Batching::kStatic) return;
   const Sequence& head = scheduler.waiting().begin()->second;
-  int num_samples = head.num_samples();
-  for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_samples();
+  if (head.is_split_beam()) return;
+  int num_samples = head.num_places();
+  for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_places();
   const bool is_full = (num_samples > limits.max_running && !scheduler.running().empty()) ||
                        num_samples + plan.num_scores > std::max(limits.max_running, kMaxSamples);
   if (plan.num_preempted > 0 || is_full) return;

@@ -106,8 +106,8 @@ Tensor Rig::queue_step(const BatchView& view) {
                  [&] { return forward(model.spec, weights, cache, view, ops, ops.arithmetic()); });
 }
 
-std::vector<TokenId> Rig::compute(const StepPlan& plan, PlanSequences sequences,
-                                  const Batch& batch) {
+std::vector<DrawnToken> Rig::compute(const StepPlan& plan, PlanSequences sequences,
+                                     const Batch& batch) {
   const BatchView view = ops.stage(batch);
   if (!view.copies.empty()) ops.copy_kv(view, cache);
   const Tensor logits = queue_step(view);
@@ -132,9 +132,7 @@ std::vector<TokenId> Rig::compute(const StepPlan& plan, PlanSequences sequences,
   }
   std::vector<DrawnToken> drawn(rows.size());
   if (!rows.empty()) ops.collect(ops.sample(logits, rows), drawn);
-  std::vector<TokenId> tokens;
-  for (const DrawnToken& token : drawn) tokens.push_back(token.token);
-  return tokens;
+  return drawn;
 }
 
 Rig::Tokens Rig::alone(const Request& request, int max_model_len,

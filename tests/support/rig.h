@@ -41,7 +41,8 @@ class Rig {
   static constexpr int64_t kNumPositions = 4096;
 
   // A Device for drive(): computes a step and draws.
-  std::vector<TokenId> compute(const StepPlan& plan, PlanSequences sequences, const Batch& batch);
+  std::vector<DrawnToken> compute(const StepPlan& plan, PlanSequences sequences,
+                                  const Batch& batch);
 
   // A sample of a request without a scheduler, a pool or other requests: the whole prompt,
   // then a token at a time, until `is_last` says so of what has been generated. `drawn` gets what
