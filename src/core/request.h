@@ -136,6 +136,7 @@ struct CompletionChoice {
   std::vector<TokenId> tokens = {};
   std::string text = {};
   FinishReason reason = FinishReason::kLength;
+  std::optional<double> score = {};  // by which a beam search ranks it
   // Where asked for: of the tokens that the text shows.
   std::optional<std::vector<TokenLogProbs>> log_probs = {};
 };

@@ -124,12 +124,26 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
     const Sequence* const seq = draw.scores ? scheduler_.find(draw.age) : nullptr;
     if (seq != nullptr) requests_.on_prompt_token(*seq, draw.position, drawn_[i]);
   }
-  Scheduler::Committed committed =
-      scheduler_.commit(step.plan, drawn_, [&](const Sequence& seq, const DrawnToken& token) {
+  force_ends(step.plan);
+  Scheduler::Committed committed = scheduler_.commit(
+      step.plan, drawn_,
+      [&](const Sequence& seq, const DrawnToken& token) {
         return requests_.on_token(seq, token, now);
-      });
+      },
+      [&](const Sequence& seq, TokenId token) { return role_in_beam(parts_.spec, seq, token); });
   step.stats.num_surplus = committed.num_surplus;
   end(step, std::move(committed.finished), failure, now, ports);
+}
+
+// An end that is forced is a beam's only candidate, and costs nothing.
+void Engine::force_ends(const StepPlan& plan) {
+  const ModelSpec& spec = parts_.spec;
+  for (size_t row = 0; row < plan.draws.size() && spec.forced_end; ++row) {
+    const Sequence* const seq = scheduler_.find(plan.draws[row].age);
+    if (seq == nullptr || !seq->is_beam()) continue;
+    if (!ends_by_force(spec, *seq, plan.draws[row].position + 1)) continue;
+    drawn_[row].candidates = {{*spec.forced_end, 0.0f}};
+  }
 }
 
 // Copies what the step drew to drawn_.
@@ -217,6 +231,10 @@ std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor 
                      .position = static_cast<uint32_t>(draw.position),
                      .logits_row = draw.logits_row,
                      .num_log_probs = seq.request->num_candidates()};
+    if (seq.is_beam()) {
+      row.num_log_probs =
+          std::min(num_beam_candidates(parts_.spec, *row.params), parts_.spec.vocab);
+    }
     limit_choice(seq, draw.position, row);
     rows_.push_back(row);
   }

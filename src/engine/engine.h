@@ -79,6 +79,7 @@ class Engine {
   void flatten(const StepPlan& plan);
   std::optional<StepProtocol::Ticket> sample(const StepPlan& plan, Tensor logits);
   void limit_choice(const Sequence& seq, int position, SampleRow& row);
+  void force_ends(const StepPlan& plan);
   void describe(Step& step) const;
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
            const EnginePorts& ports);

@@ -11,6 +11,7 @@
 #include "core/random_key.h"
 #include "core/refusal.h"
 #include "engine/token_bans.h"
+#include "ops/step_protocol.h"
 #include "text/stop_strings.h"
 
 namespace pagedinfer {
@@ -121,6 +122,18 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
           "bad_words_ids) nor ends it before its least length"};
 }
 
+// Refuses a beam search that needs more candidates than a row of logits gives.
+RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& limits) {
+  if (limits.spec == nullptr || sampling.beams.width == 1) return {};
+  const int needed = num_beam_candidates(*limits.spec, sampling);
+  if (needed <= kMaxCandidates) return {};
+  return {"invalid_value",
+          fmt::format("beam_width: found {}, expected at most {}, as {} tokens are banned or may "
+                      "end the completion",
+                      sampling.beams.width, kMaxCandidates - (needed - sampling.beams.width),
+                      needed - sampling.beams.width)};
+}
+
 // The prompt as text: as the line gives it, unless it was truncated or is given as token ids.
 std::string text_of(const RequestDraft& draft, const std::vector<TokenId>& prompt,
                     std::optional<int> max_prompt, const Tokenizer* tokenizer) {
@@ -208,6 +221,9 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   if (converses && chat.end_of_turn && *chat.end_of_turn < limits.vocab &&
       !draft.sampling.ignore_eos) {
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
+  }
+  if (RequestError fault = fault_of_beams(draft.sampling, limits); !fault.code.empty()) {
+    return failed(std::move(fault), prompt.size());
   }
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
   if (RequestError fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);

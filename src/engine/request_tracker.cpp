@@ -106,7 +106,8 @@ void RequestTracker::submit(IntakeItem item, double now, const Done& done) {
 // The error of the first prompt that can never run; nullopt if all can.
 std::optional<RequestError> RequestTracker::find_refusal(const Request& first) const {
   const auto refusal_of = [&](const Request& request) {
-    return scheduler_.refusal(std::ssize(request.prompt), request.sampling.max_tokens);
+    return scheduler_.refusal(std::ssize(request.prompt), request.sampling.max_tokens,
+                              request.sampling.beams.width);
   };
   if (first.more.empty()) return refusal_of(first);
   for (size_t i = 0; i <= first.more.size(); ++i) {
@@ -158,9 +159,13 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   if (token == kNoToken) return FinishReason::kError;
   const SamplingParams& params = seq.request->sampling;
   Prompt& prompt = prompt_of(seq);
-  Sample& sample = prompt.samples[seq.sample];
   double& first_token = prompt.line->timing.first_token;
   if (first_token == 0) first_token = now;
+  if (seq.is_beam()) {
+    if (seq.sample == 0) prompt.samples.front().token_times.push_back(now);
+    return std::nullopt;
+  }
+  Sample& sample = prompt.samples[seq.sample];
   if (sample.token_times.empty() && tokenizer_ != nullptr) {
     sample.text.emplace(
         *tokenizer_, params.stop,
@@ -197,6 +202,8 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
     line.error = {"step_failed", failure};
   } else if (seq.finished == FinishReason::kError) {
     line.error = no_finite_logits();
+  } else if (seq.is_beam()) {
+    keep_beams(seq, prompt);
   } else {
     Sample& sample = prompt.samples[seq.sample];
     sample.choice.tokens.assign(seq.generated().begin(), seq.generated().end());
@@ -211,6 +218,29 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   answer(line, now, done);
   for (const int64_t age : line.ages) prompts_.erase(age);
   lines_.erase(line.ages.front());
+}
+
+// The best beams are the samples. The times are those of the search.
+void RequestTracker::keep_beams(const Sequence& seq, Prompt& prompt) const {
+  const auto num_kept = std::min(seq.found_beams.size(), size_t(prompt.request.num_returned));
+  prompt.samples.resize(num_kept);
+  for (size_t i = 0; i < num_kept; ++i) {
+    prompt.samples[i].choice = choice_of(seq.found_beams[i], prompt.request.sampling);
+  }
+}
+
+CompletionChoice RequestTracker::choice_of(const FinishedBeam& beam,
+                                           const SamplingParams& params) const {
+  CompletionChoice choice = {.tokens = beam.tokens, .reason = beam.reason, .score = beam.score};
+  if (tokenizer_ == nullptr) return choice;
+  TextStream text(*tokenizer_, {}, {.show_special = !params.skip_special});
+  const std::vector<TokenId> ends = end_tokens(spec_, params);
+  for (size_t i = 0; i < beam.tokens.size(); ++i) {
+    const bool stops = i + 1 == beam.tokens.size() && contains(ends, beam.tokens[i]);
+    if (!stops || params.keep_stop) text.push(beam.tokens[i]);
+  }
+  choice.text = text.finish();
+  return choice;
 }
 
 void RequestTracker::answer(Line& line, double now, const Done& done) const {
@@ -232,7 +262,7 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
   stats.cached_tokens = line.num_found;
   for (Prompt& prompt : line.prompts) {
     for (Sample& sample : prompt.samples) {
-      stats.token_times.push_back(std::move(sample.token_times));
+      if (!sample.token_times.empty()) stats.token_times.push_back(std::move(sample.token_times));
       if (completion.failed()) continue;
       stats.completion_tokens += static_cast<int>(sample.choice.tokens.size());
     }
@@ -246,7 +276,8 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
   for (Sample& sample : prompt.samples) {
     if (request.sampling.num_log_probs >= 0) sample.choice.log_probs = std::move(sample.log_probs);
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
-    const int num_times = std::max(1, request.num_returned / request.num_samples);
+    const int num_times =
+        std::max(1, request.num_returned / static_cast<int>(prompt.samples.size()));
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
   for (const size_t sample : order_of_choices(prompt)) {
@@ -263,6 +294,7 @@ std::vector<size_t> RequestTracker::order_of_choices(const Prompt& prompt) {
   const auto num_returned = static_cast<size_t>(prompt.request.num_returned);
   std::vector<size_t> order(prompt.samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  if (prompt.request.sampling.beams.width > 1) return order;
   if (order.size() < num_returned) {
     CHECK(order.size() == 1);
     order.resize(num_returned, 0);

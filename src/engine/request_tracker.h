@@ -40,6 +40,7 @@ class RequestTracker {
   void on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored);
 
   // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
+  // As Scheduler::EndOf.
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
 
   // Takes `seq`, which has left the scheduler, and keeps the result of its sample: its tokens, or
@@ -78,6 +79,8 @@ class RequestTracker {
   std::optional<RequestError> find_refusal(const Request& first) const;
   std::unique_ptr<Line> make_line(Request first) const;
   void answer(Line& line, double now, const Done& done) const;
+  void keep_beams(const Sequence& seq, Prompt& prompt) const;
+  CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
 
   // Adds what the record has of a prompt.
   static void add_results(Prompt& prompt, Completion& completion);

@@ -35,9 +35,10 @@ SchedulerLimits make_limits(const Config& used, int max_model_len) {
           .prefix_cache = used.prefix_cache};
 }
 
-// A prompt may have more samples than run at once: they all draw their first token in one step.
+// A prompt may have more samples than run at once: they all draw their first token in one step. And
+// a search may have more beams: it runs alone, a token of each in a step.
 StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const ModelSpec& spec) {
-  return {.tokens = limits.max_step_tokens,
+  return {.tokens = std::max(limits.max_step_tokens, kMaxSamples),
           .sequences = std::max(limits.max_running, kMaxSamples),
           .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
           .vocab = spec.vocab,

@@ -1,6 +1,7 @@
 #include "engine/token_bans.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace pagedinfer {
 
@@ -12,10 +13,34 @@ std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& 
   };
   if (num_generated == 0) ban(spec.suppressed_first);
   if (num_generated < std::max(params.min_tokens, params.floor.tokens)) {
-    ban(params.stop_token_ids);
-    if (!params.ignore_eos) ban(spec.eos_tokens);
+    ban(end_tokens(spec, params));
   }
   return banned;
+}
+
+std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params) {
+  std::vector<TokenId> ends = params.stop_token_ids;
+  if (!params.ignore_eos) ends.insert(ends.end(), spec.eos_tokens.begin(), spec.eos_tokens.end());
+  return ends;
+}
+
+int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
+  std::vector<TokenId> special = banned_tokens(spec, params, 0);
+  std::ranges::copy(end_tokens(spec, params), std::back_inserter(special));
+  std::ranges::sort(special);
+  const auto num_special = std::ranges::unique(special).begin() - special.begin();
+  return BeamSearch::num_candidates(params.beams.width, static_cast<int>(num_special));
+}
+
+TokenRole role_in_beam(const ModelSpec& spec, const Sequence& beam, TokenId token) {
+  // The end that is forced is the only candidate, and ends it by its length.
+  if (ends_by_force(spec, beam, beam.num_known() + 1)) return TokenRole::kGoesOn;
+  const SamplingParams& params = beam.request->sampling;
+  const auto has = [&](const std::vector<TokenId>& tokens) {
+    return std::ranges::find(tokens, token) != tokens.end();
+  };
+  if (has(banned_tokens(spec, params, beam.num_generated()))) return TokenRole::kBanned;
+  return has(end_tokens(spec, params)) ? TokenRole::kEnds : TokenRole::kGoesOn;
 }
 
 bool ends_by_force(const ModelSpec& spec, const Sequence& seq, int length) {

@@ -14,6 +14,15 @@ namespace pagedinfer {
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
                                    int num_generated);
 
+// The tokens that may end a completion.
+std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params);
+
+// How many candidates a step of a beam search needs of each beam.
+int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params);
+
+// What a token does as the next one of a beam.
+TokenRole role_in_beam(const ModelSpec& spec, const Sequence& beam, TokenId token);
+
 // Whether the token that makes a sequence so long is the model's end, whatever the logits say.
 bool ends_by_force(const ModelSpec& spec, const Sequence& seq, int length);
 

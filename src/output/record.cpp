@@ -41,6 +41,15 @@ void write_token_ids(JsonWriter& json, const std::vector<CompletionChoice>& choi
   if (choices.size() > 1) json.end_array();
 }
 
+// As write_token_ids(), of a beam search.
+void write_scores(JsonWriter& json, const std::vector<CompletionChoice>& choices) {
+  if (!choices.front().score) return;
+  json.key("score");
+  if (choices.size() > 1) json.begin_array();
+  for (const CompletionChoice& choice : choices) json.value(static_cast<float>(*choice.score));
+  if (choices.size() > 1) json.end_array();
+}
+
 // What varies from run to run.
 void write_timing(JsonWriter& json, const Completion& completion) {
   const RequestTiming& timing = completion.timing;
@@ -65,6 +74,7 @@ void write_plain_choices(JsonWriter& json, const Completion& completion,
     if (choice.log_probs) {
       write_log_probs(json.key("logprobs"), *choice.log_probs, options.token_label);
     }
+    if (choice.score) json.field("score", static_cast<float>(*choice.score));
     json.field("finish_reason", name_of(choice.reason));
     if (several) json.end_object();
   }
@@ -155,6 +165,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
     write_openai_body(json, completion, options);
     json.end_object().field("error", nullptr);
     if (options.token_ids) write_token_ids(json, completion.choices);
+    write_scores(json, completion.choices);
     write_prompt_log_probs(json, completion, options);
     if (options.timing) write_timing(json, completion);
   }

@@ -285,6 +285,8 @@ void RequestFields::read_sampling(SamplingParams& sampling, PromptForm form) {
     if (sampling.allowed_token_ids.empty()) refuse(kAllowed, "a list that is not empty");
   }
   read_log_probs(sampling.num_log_probs, form);
+  read_beams(sampling.beams);
+  if (sampling.beams.width > 1) keep_to_beams(sampling);
   const auto name = [&](std::string_view key) { return fmt::format("{}{}", where_, key); };
   const std::string conflict = conflict_in(sampling, name);
   if (!conflict.empty()) refuse("invalid_value", conflict);
@@ -317,6 +319,73 @@ void RequestFields::read_max_completion_tokens(SamplingParams& sampling) {
 
 // A conversation says whether with logprobs, and how many with top_logprobs; other lines say both
 // with logprobs. false asks for nothing everywhere.
+void RequestFields::read_beams(BeamSettings& beams) {
+  constexpr int kWidth = key("beam_width"), kPenalty = key("length_penalty");
+  constexpr int kStopping = key("early_stopping");
+  constexpr double kMaxPenalty = 5;  // so that its powers are normal float32
+  int64_t width = 1;
+  if (asks(kWidth) &&
+      (at(kWidth).get(width) != simdjson::SUCCESS || width < 1 || width > kMaxSamples)) {
+    refuse(kWidth, fmt::format("an integer from 1 to {}", kMaxSamples));
+  }
+  beams.width = static_cast<int>(width);
+  double& penalty = beams.length_penalty;
+  if (asks(kPenalty) &&
+      (at(kPenalty).get(penalty) != simdjson::SUCCESS || std::abs(penalty) > kMaxPenalty)) {
+    refuse(kPenalty, fmt::format("a number from {} to {}", -kMaxPenalty, kMaxPenalty));
+  }
+  bool on = false;
+  if (says(kStopping, "never")) {
+    beams.early_stopping = EarlyStopping::kNever;
+  } else if (asks(kStopping) && at(kStopping).get(on) != simdjson::SUCCESS) {
+    refuse(kStopping, "true, false or \"never\"");
+  } else if (on) {
+    beams.early_stopping = EarlyStopping::kOn;
+  }
+  if (width > 1) return;
+  if (penalty != 1) refuse(kPenalty, "beam_width above 1 beside it");
+  if (beams.early_stopping != EarlyStopping::kOff) {
+    refuse(kStopping, "beam_width above 1 beside it");
+  }
+}
+
+// Nothing is drawn in a beam search. What a line says of draws is refused. What flags and the model
+// say is dropped if it is about draws alone, and else refused too.
+void RequestFields::keep_to_beams(SamplingParams& sampling) {
+  const SamplingParams neutral;
+  const auto refuse_unless = [&](bool neutral_value, int key, std::string_view value) {
+    if (neutral_value || failed()) return;
+    refuse("invalid_value",
+           fmt::format("{}{}: found {}, expected {} beside beam_width", where_, name_of(key),
+                       has(key) ? describe(at(key)) : "another by default", value));
+  };
+  const auto drop = [&](auto SamplingParams::*field, int key, std::string_view value) {
+    if (asks(key)) refuse_unless(sampling.*field == neutral.*field, key, value);
+    sampling.*field = neutral.*field;
+  };
+  drop(&SamplingParams::temperature, key("temperature"), "0");
+  drop(&SamplingParams::top_k, key("top_k"), "0");
+  drop(&SamplingParams::top_p, key("top_p"), "1");
+  drop(&SamplingParams::min_p, key("min_p"), "0");
+  drop(&SamplingParams::best_of, key("best_of"), "none");
+  const auto keep = [&](auto SamplingParams::*field, int key, std::string_view value) {
+    refuse_unless(sampling.*field == neutral.*field, key, value);
+  };
+  keep(&SamplingParams::repetition_penalty, key("repetition_penalty"), "1");
+  keep(&SamplingParams::presence_penalty, key("presence_penalty"), "0");
+  keep(&SamplingParams::frequency_penalty, key("frequency_penalty"), "0");
+  keep(&SamplingParams::stop, key("stop"), "no string");
+  keep(&SamplingParams::num_log_probs, key("logprobs"), "none");
+  keep(&SamplingParams::allowed_token_ids, key("allowed_token_ids"), "none");
+  refuse_unless(sampling.logit_bias.empty(), key("logit_bias"), "none");
+  if (asks(key("prompt_logprobs"))) refuse_unless(false, key("prompt_logprobs"), "none");
+  refuse_unless(sampling.max_tokens > 0, key("max_tokens"), "at least 1");
+  if (sampling.n > sampling.beams.width) {
+    refuse("invalid_value", fmt::format("{}n: found {}, expected at most beam_width, which is {}",
+                                        where_, sampling.n, sampling.beams.width));
+  }
+}
+
 void RequestFields::read_log_probs(int& count, PromptForm form) {
   constexpr int kLogProbs = key("logprobs"), kTop = key("top_logprobs");
   const bool chat = form == PromptForm::kChat;

@@ -78,6 +78,8 @@ class RequestFields {
   void read_truncation(std::optional<int>& result);
   void read_setting(const Setting& setting, int key, SamplingParams& sampling);
   void read_max_completion_tokens(SamplingParams& sampling);
+  void read_beams(BeamSettings& beams);
+  void keep_to_beams(SamplingParams& sampling);
   void read_log_probs(int& count, PromptForm form);
   void read_count(int key, int& count);
   void read_flag(int key, bool& result);

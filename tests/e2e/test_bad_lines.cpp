@@ -177,9 +177,7 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
   };
   const std::vector<Key> keys = {
       {"num_return_sequences", {"2", "0"}, {"1", "1.0", "null"}},
-      {"beam_width", {"4"}, {"1", "null"}},
-      {"length_penalty", {"0.5", "0"}, {"1", "1.0", "null"}},
-      {"early_stopping", {"true", "\"never\""}, {"false", "null"}},
+      {"num_beams", {"4"}, {"1", "null"}},
       {"n_probs", {"5", "true"}, {"0", "null"}},
       {"arrival_s", {"1.5"}, {"0", "null"}},
       {"tools", {R"([{"type": "function"}])"}, {"[]", "null"}},

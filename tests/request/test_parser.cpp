@@ -165,9 +165,13 @@ TEST_CASE("every kind of bad line has its code") {
       {"invalid_value", R"({"prompt":"x","best_of":[1]})"},
       {"invalid_value", R"({"prompt":"x","best_of":65})"},
       {"invalid_value", R"({"prompt":"x","n":3,"best_of":2})"},
-      {"unsupported", R"({"prompt":"x","beam_width":4})"},
-      {"unsupported", R"({"prompt":"x","length_penalty":0.5})"},
-      {"unsupported", R"({"prompt":"x","early_stopping":true})"},
+      {"invalid_value", R"({"prompt":"x","beam_width":65})"},
+      {"invalid_value", R"({"prompt":"x","beam_width":"4"})"},
+      {"invalid_value", R"({"prompt":"x","length_penalty":0.5})"},
+      {"invalid_value", R"({"prompt":"x","early_stopping":true})"},
+      {"invalid_value", R"({"prompt":"x","beam_width":2,"early_stopping":"always"})"},
+      {"invalid_value", R"({"prompt":"x","beam_width":2,"length_penalty":6})"},
+      {"invalid_value", R"({"prompt":"x","beam_width":2,"length_penalty":"long"})"},
       {"invalid_value", R"({"prompt":"x","logprobs":21})"},
       {"invalid_value", R"({"prompt":"x","logprobs":-1})"},
       {"invalid_value", R"({"prompt":"x","logprobs":true})"},
@@ -240,6 +244,44 @@ TEST_CASE("every kind of bad line has its code") {
   CHECK(code_of(std::string("{\"prompt\":\"x\"\0}", 14)) == "invalid_json");
 }
 
+TEST_CASE("a line says how a beam search ranks and ends") {
+  const BeamSettings usual = parse(R"({"prompt":"x","beam_width":4})").request.sampling.beams;
+  CHECK(usual.width == 4);
+  CHECK(usual.length_penalty == 1);
+  CHECK(usual.early_stopping == EarlyStopping::kOff);
+  const BeamSettings given =
+      parse(R"({"prompt":"x","beam_width":2,"length_penalty":-2.5,"early_stopping":"never"})")
+          .request.sampling.beams;
+  CHECK(given.length_penalty == -2.5);
+  CHECK(given.early_stopping == EarlyStopping::kNever);
+  const BeamSettings at_once =
+      parse(R"({"prompt":"x","beam_width":2,"early_stopping":true})").request.sampling.beams;
+  CHECK(at_once.early_stopping == EarlyStopping::kOn);
+}
+
+TEST_CASE("settings of draws are refused beside a beam search unless they are neutral") {
+  const std::string line = R"({"prompt":"x","beam_width":4,)";
+  for (const char* value :
+       {R"("temperature":0.5)", R"("top_k":3)", R"("top_p":0.5)", R"("min_p":0.5)",
+        R"("repetition_penalty":1.1)", R"("presence_penalty":1)", R"("frequency_penalty":-1)",
+        R"("best_of":4)", R"("stop":"a")", R"("logprobs":0)", R"("logit_bias":{"3":1})",
+        R"("allowed_token_ids":[1])", R"("n":5)"}) {
+    INFO(value);
+    CHECK(code_of(line + value + "}") == "invalid_value");
+  }
+  for (const char* value :
+       {R"("temperature":0)", R"("top_k":0)", R"("top_p":1)", R"("min_p":0)",
+        R"("repetition_penalty":1)", R"("best_of":null)", R"("stop":[])", R"("n":4)",
+        R"("stop_token_ids":[3])", R"("min_tokens":2)", R"("seed":3)"}) {
+    INFO(value);
+    CHECK(code_of(line + value + "}") == "");
+  }
+  CHECK(parse(line + R"("top_p":0.5})").error.message ==
+        "top_p: found 0.5, expected 1 beside beam_width");
+  CHECK(parse(line + R"("n":5})").error.message ==
+        "n: found 5, expected at most beam_width, which is 4");
+}
+
 TEST_CASE("values that mean the same as an absent key are accepted") {
   for (const char* value : {R"("n":1)",
                             R"("n":null)",
@@ -283,8 +325,10 @@ TEST_CASE("a message names key, found and expected, and stays short and valid") 
         "max_tokens: found \"many\", expected an integer from 1 to 2147483647");
   CHECK(parse(R"({"prompt":"x","n":65})").error.message ==
         "n: found 65, expected an integer from 1 to 64");
-  CHECK(parse(R"({"prompt":"x","beam_width":2})").error.message ==
-        "beam_width: found 2; this version does not support it");
+  CHECK(parse(R"({"prompt":"x","beam_width":0})").error.message ==
+        "beam_width: found 0, expected an integer from 1 to 64");
+  CHECK(parse(R"({"prompt":"x","num_beams":2})").error.message ==
+        "num_beams: found 2; this version does not support it, use beam_width");
   CHECK(parse(batch(R"({"prompt":"x","seed":[]})")).error.message ==
         "body.seed: found an empty list, expected an integer of 64 bits");
   std::string huge = "x";
