@@ -6,6 +6,8 @@
     scripts/measure_sharing.py nothing   prompts that share nothing, on against off, with the 95 %
                                          confidence interval of the cost
     scripts/measure_sharing.py samples   n = 8 against eight lines, and against those without sharing
+    scripts/measure_sharing.py beams     cache of 2, 4, 8 and 16 beams over that of one sequence, prompt 4
+                                         : output 1; and the time with --kv contiguous over that with paged
     scripts/measure_sharing.py questions --file gsm8k_test.jsonl
                                          questions behind one head of eight solved ones, on and off:
                                          the same bytes, and the seconds of both
@@ -109,6 +111,40 @@ def samples(args):
             same=lambda path: len(choices_of(path)))  # other random numbers: only as many
 
 
+def beams(args):
+    noise = random.Random(4)
+    prompts = [tokens(noise, 512) for _ in range(4)]
+    held = {}
+    for width in (1, 2, 4, 8, 16):
+        beam = {"beam_width": width} if width > 1 else {}
+        lines = [{"id": i, "prompt_token_ids": p, "max_tokens": 128, "ignore_eos": True, **beam}
+                 for i, p in enumerate(prompts)]
+        flags = ["--max-batch-size", str(width), "--max-model-len", "1024"]
+        runs = {"paged": [], "contiguous": []}
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            write_lines(folder / "lines.jsonl", lines)
+            outputs = {}
+            for _ in range(args.repeats):
+                for kv, done in runs.items():
+                    done.append(run(args.program, folder / "lines.jsonl", folder, *flags, "--kv", kv,
+                                    "--num-blocks", "1024")[0])
+                    outputs[kv] = (folder / "run.jsonl").read_bytes()
+        if outputs["paged"] != outputs["contiguous"]:
+            raise SystemExit("beams: paged and contiguous gave different completions")
+        held[width] = runs["paged"][0]["kv_positions_leased_peak"]
+        ratios = [b["duration"] / a["duration"] for a, b in zip(runs["paged"], runs["contiguous"])]
+        line = {"what": "beams, prompts of 512, 128 drawn, one search at a time", "beam_width": width,
+                "positions_leased_peak": held[width],
+                "over_one_sequence": round(held[width] / held[1], 3),
+                "contiguous_positions_leased_peak":
+                    runs["contiguous"][0]["kv_positions_leased_peak"],
+                "contiguous_over_paged_seconds": round(statistics.median(ratios), 3),
+                "seconds": round(statistics.median(s["duration"] for s in runs["paged"]), 4)}
+        print(json.dumps(line))
+        record("sharing", f"scripts/measure_sharing.py beams --repeats {args.repeats}", line)
+
+
 def questions(args):
     with open(args.file, encoding="utf-8") as lines:
         pairs = [json.loads(line) for line in lines]
@@ -121,14 +157,14 @@ def questions(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["head", "nothing", "samples", "questions"])
+    parser.add_argument("what", choices=["head", "nothing", "samples", "beams", "questions"])
     parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--file", help="of questions: one object with question and answer in each line")
     parser.add_argument("--model", help="of questions; by default the bundled one")
     args = parser.parse_args()
-    {"head": head, "nothing": nothing, "samples": samples, "questions": questions}[args.what](args)
+    {"head": head, "nothing": nothing, "samples": samples, "beams": beams, "questions": questions}[args.what](args)
 
 
 if __name__ == "__main__":
