@@ -64,9 +64,10 @@ void repeat_prompt(const Request& request, const std::vector<TokenLogProbs>& pro
                    CompletionChoice& choice) {
   choice.text.insert(0, request.prompt_text);
   if (!choice.log_probs) return;
+  const int num_before = num_characters(request.prompt_text);
   std::vector<TokenLogProbs> all = with_candidates(prompt, request.sampling.num_log_probs);
   for (TokenLogProbs& token : *choice.log_probs) {
-    token.text_offset += num_characters(request.prompt_text);
+    token.text_offset += num_before;
     all.push_back(std::move(token));
   }
   choice.log_probs = std::move(all);

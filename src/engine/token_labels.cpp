@@ -37,6 +37,17 @@ std::vector<int> token_offsets(const Tokenizer& tokenizer, std::span<const Token
     std::string_view bytes = tokenizer.token_bytes(token);
     const bool is_special = bytes.empty();
     if (is_special) bytes = tokenizer.special_text(token);
+    // A normalizer may change the text, and bytes that are no text are shown as another character:
+    // go on where the token's bytes come next, if that is near.
+    constexpr size_t kNear = 16;
+    const bool is_prefixed = at == 0 && bytes.starts_with(' ') && text.starts_with(bytes.substr(1));
+    if (!is_special && !is_prefixed) {
+      const size_t skipped = text.substr(at, kNear + bytes.size()).find(bytes);
+      if (skipped != std::string_view::npos) {
+        num_before += num_characters(text.substr(at, skipped));
+        at += skipped;
+      }
+    }
     std::string_view rest = text.substr(at);
     const bool inside = !rest.empty() && num_characters(rest.substr(0, 1)) == 0;
     offsets.push_back(num_before - inside);

@@ -18,6 +18,23 @@ Scheduler::ByAge::iterator end_of_unit(Scheduler::ByAge& queue, Scheduler::ByAge
   return queue.lower_bound(seq.first_age() + seq.request->sampling.beams.width);
 }
 
+// The draws of a plan beyond one for each sample of its sequences.
+int num_extra_draws(const StepPlan& plan) {
+  if (plan.num_scores == 0) return 0;
+  int num_extra = 0;
+  for (const Chunk& chunk : plan.chunks) {
+    num_extra += std::max(0, chunk.num_scores - (chunk.completes() ? 0 : chunk.num_samples));
+  }
+  return num_extra;
+}
+
+// How many more of them a plan may have beside `num_samples` that run. While others wait, half of
+// the draws are kept for them.
+int free_draws(const StepPlan& plan, int max_draws, int num_samples, bool others_wait) {
+  const int max_extra = std::min(max_draws - num_samples, others_wait ? max_draws / 2 : max_draws);
+  return std::max(0, max_extra - num_extra_draws(plan));
+}
+
 }  // namespace
 
 Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
@@ -156,7 +173,7 @@ void Scheduler::cut_drafts(Sequence& seq, int budget) {
 }
 
 void Scheduler::continue_prompts(StepPlan& plan) {
-  const int max_scores = max_draws_ - num_samples_running();
+  const int num_samples = num_samples_running();
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& seq = it->second;
     const auto begin = std::exchange(it, end_of_unit(running_, it));
@@ -168,7 +185,7 @@ void Scheduler::continue_prompts(StepPlan& plan) {
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
     int count = next_chunk(plan, seq.num_pending_after(num_findable));
     if (count == 0) return;
-    count = cut_scores(seq, count, max_scores - plan.num_scores);
+    count = cut_scores(seq, count, free_draws(plan, max_draws_, num_samples, !waiting_.empty()));
     if (num_findable > seq.num_computed) {
       pool_.adopt(seq.lease, seq.tokens);
       plan.num_found += seq.skip_cached();
@@ -184,10 +201,13 @@ int Scheduler::num_samples_running() const {
   return num_samples;
 }
 
-// The longest chunk of at most `count` tokens that scores at most `max_scores`. A chunk of one
-// token is always allowed: it draws or scores one, and its sequence may draw one in each step.
-int Scheduler::cut_scores(const Sequence& seq, int count, int max_scores) const {
-  while (count > 1 && seq.num_scores(count) > max_scores) --count;
+// The longest chunk of at most `count` tokens with at most `max_extra` draws beyond one for each
+// sample of its sequence. A chunk of one token has none.
+int Scheduler::cut_scores(const Sequence& seq, int count, int max_extra) const {
+  const auto num_extra = [&](int tokens) {
+    return seq.num_scores(tokens) - (tokens < seq.num_pending() ? seq.num_samples() : 0);
+  };
+  while (count > 1 && num_extra(count) > max_extra) --count;
   return count;
 }
 
@@ -240,7 +260,7 @@ void Scheduler::admit(StepPlan& plan) {
     const auto unit_end = end_of_unit(waiting_, waiting_.begin());
     for (auto it = waiting_.begin(); it != unit_end; ++it) num_samples += it->second.num_places();
     if (num_samples > limits_.max_running && !alone) return;
-    if (num_samples + plan.num_scores > max_draws_) return;
+    if (num_samples + num_extra_draws(plan) > max_draws_) return;
     if (seq.is_split_beam()) {
       if (!readmit_beams(alone, plan)) return;
       continue;
@@ -249,7 +269,9 @@ void Scheduler::admit(StepPlan& plan) {
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
     int count = next_chunk(plan, seq.num_pending_after(num_findable));
     if (count == 0 && !is_static) return;
-    count = cut_scores(seq, count, max_draws_ - num_samples - plan.num_scores);
+    const int max_extra = free_draws(plan, max_draws_, num_samples, waiting_.size() > 1);
+    if (seq.scores_prompt() && max_extra == 0 && !alone && !is_static) return;
+    count = cut_scores(seq, count, max_extra);
     // The step that fills a found block may fail; then all that hold it must be a part of the step.
     const ShareScope scope = count > 0 ? seq.lease.scope : kShareNone;
     const auto wanted = std::span(seq.tokens).first(seq.num_wanted());

@@ -52,6 +52,10 @@ TEST_CASE("tokens of a prompt begin where their text does") {
   CHECK(offsets({2, 3, 4, 1}, "b\xC3\xA9\xE2\x82\xAC a") == Offsets{0, 2, 2, 3});
   CHECK(offsets({5, 6}, "\xF0\x9F\x98\x80  c") == Offsets{0, 1});
   CHECK(offsets({1, 2, 2}, " a") == Offsets{0, 2, 2});  // never beyond the text
+  CHECK(offsets({0, 1, 2, 1}, "ab\xC3\xA9 a") == Offsets{0, 0, 1, 3});
+  // Where a normalizer has changed the text, or bytes are shown as U+FFFD, the next token counts.
+  CHECK(offsets({2, 1}, "be\xCC\x81 a") == Offsets{0, 3});
+  CHECK(offsets({3, 1}, "\xEF\xBF\xBD a") == Offsets{0, 1});
 }
 
 TEST_CASE("the bundled tokenizers' tokens begin where their text does") {

@@ -150,3 +150,17 @@ TEST_CASE("a static batch has as many members as may run, also if they do not fi
   CHECK(plan.num_prefills() == 2);
   CHECK(s.step().num_tokens == 2 + 2 * 15);
 }
+
+TEST_CASE("prompts that are scored leave draws to those that wait") {
+  Steps s(large_pool(), {.max_running = 64, .max_model_len = 400});
+  for (int i = 0; i < 12; ++i) {
+    s.requests.push_back(make_request(i, i == 0 ? 300 : 5, 8));
+    if (i == 0) s.requests.back().num_prompt_log_probs = 0;
+    s.scheduler.submit(s.requests.back());
+  }
+  const StepPlan plan = s.plan();
+  CHECK(plan.num_admitted == 12);
+  CHECK(plan.num_scores == 64 / 2 + 1);  // one in place of what it does not draw yet
+  s.finish(plan);
+  CHECK(s.plan().num_scores == 64 - 12 + 1);  // when no request waits
+}
