@@ -191,7 +191,9 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   for (const auto& [age, seq] : scheduler.running()) num_samples += seq.num_places();
   const bool is_full = (num_samples > limits.max_running && !scheduler.running().empty()) ||
                        num_samples + plan.num_scores > std::max(limits.max_running, kMaxSamples);
-  if (plan.num_preempted > 0 || is_full) return;
+  // Others may have taken all draws of the step that scores may have.
+  const bool has_no_draws = head.scores_prompt() && plan.num_scores > 0;
+  if (plan.num_preempted > 0 || is_full || has_no_draws) return;
   const int kept = scheduler.running().empty() ? 0 : reserve(context);
   // Without chunks, what a later prompt of the step publishes can make an earlier one fit.
   const bool has_late_hits = !limits.chunked_prefill && limits.prefix_cache;
