@@ -4,7 +4,8 @@
     scripts/measure_sharing.py head      one head of 1,024 tokens before short questions, the prefix
                                          cache on against off
     scripts/measure_sharing.py nothing   prompts that share nothing, on against off, with the 95 %
-                                         confidence interval of the cost
+                                         confidence interval of the cost; with a cache that is soon
+                                         full, and with the default one
     scripts/measure_sharing.py samples   n = 8 against eight lines, and against those without sharing
     scripts/measure_sharing.py beams     cache of 2, 4, 8 and 16 beams over that of one sequence, prompt 4
                                          : output 1; and the time with --kv contiguous over that with paged
@@ -96,7 +97,11 @@ def nothing(args):
     noise = random.Random(2)
     lines = [{"id": i, "prompt_token_ids": tokens(noise, noise.randrange(64, 257)), "max_tokens": 32,
               "ignore_eos": True} for i in range(args.requests)]
-    compare(args, "nothing shared", {"off": (lines, OFF), "on": (lines, ON)})
+    kinds = {"off": (lines, OFF), "on": (lines, ON)}
+    compare(args, "nothing shared, a cache that is soon full", kinds,
+            flags=["--max-batch-size", "64", "--num-blocks", "2048"])
+    compare(args, "nothing shared, a cache that is never full: its memory is touched for the first time",
+            kinds, flags=["--max-batch-size", "64"])
 
 
 def samples(args):
