@@ -261,7 +261,7 @@ TEST_CASE("a lease finds its own tokens, whatever others share, write and evict"
         }
       }
       for (int i = random.pick(0, 2); i > 0 && !holders.empty(); --i) {
-        const Holder& h = holders[random.pick(0, static_cast<int>(holders.size()) - 1)];
+        const Holder h = holders[random.pick(0, static_cast<int>(holders.size()) - 1)];
         if (auto child = pool.fork(h.lease, h.num_held)) {
           holders.push_back({*child, h.tokens, h.num_held});
           holders.back().tokens.resize(static_cast<size_t>(h.num_held));
