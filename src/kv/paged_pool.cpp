@@ -43,10 +43,7 @@ std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int rese
   const int missing = blocks_for(static_cast<int>(tokens.size())) - num_found;
   const int64_t left = num_available() - num_idle - missing;
   if (left < 0 || left * block_size_ < reserve) return std::nullopt;
-  for (const BlockId id : found) {
-    lease.block_table.push_back(-1);
-    share(lease, std::ssize(lease.block_table) - 1, id);
-  }
+  for (const BlockId id : found) append_shared(lease, id);
   lease.num_published = num_found;
   lease.num_cached = num_found * block_size_;
   for (const BlockId id : take(missing, lease.owner)) append(lease, id);
@@ -76,7 +73,7 @@ int PagedPool::num_findable(const KvLease& lease, std::span<const TokenId> token
 void PagedPool::adopt(KvLease& lease, std::span<const TokenId> tokens) {
   const std::vector<BlockId> found = find_blocks(lease, tokens);
   CHECK(!found.empty());
-  for (const BlockId id : found) share(lease, lease.num_published++, id);
+  for (const BlockId id : found) exchange(lease, lease.num_published++, id);
   lease.num_cached = lease.num_published * block_size_;
 }
 
@@ -87,10 +84,7 @@ std::optional<KvLease> PagedPool::fork(const KvLease& lease, int num_tokens) {
                    .scope = lease.scope,
                    .num_cached = std::min(lease.num_cached, num_tokens),
                    .num_published = std::min(lease.num_published, num_tokens / block_size_)};
-  for (int i = 0; i < num_blocks; ++i) {
-    child.block_table.push_back(-1);
-    share(child, i, block(lease, i));
-  }
+  for (int i = 0; i < num_blocks; ++i) append_shared(child, block(lease, i));
   return child;
 }
 
@@ -134,7 +128,7 @@ void PagedPool::publish(KvLease& lease, std::span<const TokenId> tokens,
     const BlockId parent = i == 0 ? kNoBlock : block(lease, i - 1);
     // Of two blocks with the same content one is enough.
     if (const BlockId same = index_.find(lease.scope, parent, held); same != kNoBlock) {
-      share(lease, i, same);
+      exchange(lease, i, same);
       continue;
     }
     published.push_back({own, index_.insert(lease.scope, parent, own, held)});
@@ -180,20 +174,27 @@ void PagedPool::append(KvLease& lease, BlockId id) {
   ++num_leased_;
 }
 
-// Makes a used block the lease's block i, in place of its own, or of none (-1).
-void PagedPool::share(KvLease& lease, int i, BlockId id) {
-  const int32_t before = lease.block_table[i];
-  if (before == id * block_size_) return;
+// Makes the lease one more holder of a used block.
+void PagedPool::hold(const KvLease& lease, BlockId id) {
   num_leased_ += num_leases(id) == 0;
   if (index_.contains(id) && index_.is_idle(id)) index_.set_busy(id);
   blocks_.share(id, lease.owner);
+}
+
+void PagedPool::append_shared(KvLease& lease, BlockId id) {
+  hold(lease, id);
+  lease.block_table.push_back(id * block_size_);
+  ++num_listed_;
+}
+
+// Puts a used block in the place of the lease's block i.
+void PagedPool::exchange(KvLease& lease, int i, BlockId id) {
+  const int32_t before = lease.block_table[i];
+  if (before == id * block_size_) return;
+  hold(lease, id);
   lease.block_table[i] = id * block_size_;
-  if (before >= 0) {
-    copies_.drop(before);
-    drop(lease, before / block_size_);
-  } else {
-    ++num_listed_;
-  }
+  copies_.drop(before);
+  drop(lease, before / block_size_);
 }
 
 // The lease no longer holds the block.

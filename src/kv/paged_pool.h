@@ -47,7 +47,9 @@ class PagedPool final : public KvPool {
   std::vector<BlockId> find_blocks(const KvLease& lease, std::span<const TokenId> tokens) const;
   std::vector<BlockId> take(int num_blocks, OwnerId owner);
   void append(KvLease& lease, BlockId block);
-  void share(KvLease& lease, int i, BlockId block);
+  void hold(const KvLease& lease, BlockId block);
+  void append_shared(KvLease& lease, BlockId block);
+  void exchange(KvLease& lease, int i, BlockId block);
   void drop(const KvLease& lease, BlockId block);
   void make_reusable(BlockId block);
   std::vector<KvLease> own_leases() const;
