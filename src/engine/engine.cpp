@@ -130,7 +130,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
       [&](const Sequence& seq, const DrawnToken& token) {
         return requests_.on_token(seq, token, now);
       },
-      [&](const Sequence& seq, TokenId token) { return role_in_beam(parts_.spec, seq, token); });
+      [&](const Sequence& beam) { return roles_in_beam(parts_.spec, beam); });
   step.stats.num_surplus = committed.num_surplus;
   end(step, std::move(committed.finished), failure, now, ports);
 }

@@ -32,15 +32,20 @@ int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
   return BeamSearch::num_candidates(params.beams.width, static_cast<int>(num_special));
 }
 
-TokenRole role_in_beam(const ModelSpec& spec, const Sequence& beam, TokenId token) {
+BeamSearch::RoleOf roles_in_beam(const ModelSpec& spec, const Sequence& beam) {
   // The end that is forced is the only candidate, and ends it by its length.
-  if (ends_by_force(spec, beam, beam.num_known() + 1)) return TokenRole::kGoesOn;
+  if (ends_by_force(spec, beam, beam.num_known() + 1)) {
+    return [](TokenId) { return TokenRole::kGoesOn; };
+  }
   const SamplingParams& params = beam.request->sampling;
-  const auto has = [&](const std::vector<TokenId>& tokens) {
-    return std::ranges::find(tokens, token) != tokens.end();
+  return [banned = banned_tokens(spec, params, beam.num_generated()),
+          ends = end_tokens(spec, params)](TokenId token) {
+    const auto is_in = [&](const std::vector<TokenId>& tokens) {
+      return std::ranges::find(tokens, token) != tokens.end();
+    };
+    if (is_in(banned)) return TokenRole::kBanned;
+    return is_in(ends) ? TokenRole::kEnds : TokenRole::kGoesOn;
   };
-  if (has(banned_tokens(spec, params, beam.num_generated()))) return TokenRole::kBanned;
-  return has(end_tokens(spec, params)) ? TokenRole::kEnds : TokenRole::kGoesOn;
 }
 
 bool ends_by_force(const ModelSpec& spec, const Sequence& seq, int length) {

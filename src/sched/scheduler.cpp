@@ -446,11 +446,11 @@ void Scheduler::fork_sample(const Sequence& parent, int64_t age, TokenId placeho
 }
 
 Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const DrawnToken> drawn,
-                                       const EndOf& end_of, const RoleOf& role_of) {
+                                       const EndOf& end_of, const RolesOf& roles_of) {
   CHECK(drawn.size() == plan.draws.size());
   must_commit_ = false;
   Committed result;
-  const std::vector<bool> is_done = commit_beams(plan, drawn, end_of, role_of, result);
+  const std::vector<bool> is_done = commit_beams(plan, drawn, end_of, roles_of, result);
   int wrong_chunk = -1;  // guessed wrong: its later draws follow tokens that are not the sequence's
   for (size_t row = 0; row < drawn.size(); ++row) {
     const Draw& draw = plan.draws[row];
@@ -489,7 +489,7 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
 // copying, what these release must not be the destination of a copy while advance() has it as a
 // source.
 std::vector<bool> Scheduler::commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
-                                          const EndOf& end_of, const RoleOf& role_of,
+                                          const EndOf& end_of, const RolesOf& roles_of,
                                           Committed& result) {
   std::vector<bool> is_done(drawn.size(), false);
   for (size_t row = 0, end = 0; row < drawn.size(); row = end) {
@@ -502,13 +502,13 @@ std::vector<bool> Scheduler::commit_beams(const StepPlan& plan, std::span<const 
     while (end < drawn.size() && is_same(plan.draws[end].age)) ++end;
     std::fill(is_done.begin() + static_cast<std::ptrdiff_t>(row),
               is_done.begin() + static_cast<std::ptrdiff_t>(end), true);
-    commit_search(first_age, drawn.subspan(row, end - row), end_of, role_of, result);
+    commit_search(first_age, drawn.subspan(row, end - row), end_of, roles_of, result);
   }
   return is_done;
 }
 
 void Scheduler::commit_search(int64_t first_age, std::span<const DrawnToken> drawn,
-                              const EndOf& end_of, const RoleOf& role_of, Committed& result) {
+                              const EndOf& end_of, const RolesOf& roles_of, Committed& result) {
   std::vector<Sequence> beams = take_beams(first_age);
   CHECK(beams.size() == drawn.size());
   bool fails = false;
@@ -524,7 +524,7 @@ void Scheduler::commit_search(int64_t first_age, std::span<const DrawnToken> dra
   const int max_tokens = first.max_tokens - first.num_prompt();
   BeamSearch& search =
       searches_.try_emplace(first_age, first.request->sampling.beams, max_tokens).first->second;
-  if (!fails) search.step(candidates, [&](TokenId token) { return role_of(first, token); });
+  if (!fails) search.step(candidates, roles_of(first));
   if (!fails && !search.is_done()) return follow(search.running(), std::move(beams));
 
   std::vector<FinishedBeam> found = fails ? std::vector<FinishedBeam>() : search.finished();

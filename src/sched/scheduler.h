@@ -94,8 +94,8 @@ class Scheduler {
   // Why a sequence ends with its latest token; nullopt if it goes on. For a beam anything but
   // nullopt ends the whole search with an error: the token is not the one that it goes on with.
   using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
-  // What a token does as the next one of a beam.
-  using RoleOf = std::function<TokenRole(const Sequence&, TokenId)>;
+  // What a token does as the next one of a beam: for all beams of the search of the given one.
+  using RolesOf = std::function<BeamSearch::RoleOf(const Sequence&)>;
   struct Committed {
     std::vector<Sequence> finished = {};  // their leases closed
     int num_surplus = 0;                  // tokens that were dropped
@@ -109,7 +109,7 @@ class Scheduler {
   // search is preempted. A search that ends is one sequence, with `found_beams`; so is one that
   // abort() ends. REQUIRES: a sequence ends at max_tokens, or before.
   Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of,
-                   const RoleOf& role_of = {});
+                   const RolesOf& roles_of = {});
 
   // Removes the chunks of sequences that have ended since plan(). REQUIRES: the plan is not
   // advanced.
@@ -148,9 +148,9 @@ class Scheduler {
                                                  int reserve, ShareScope scope);
   bool catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan);
   std::vector<bool> commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
-                                 const EndOf& end_of, const RoleOf& role_of, Committed& result);
+                                 const EndOf& end_of, const RolesOf& roles_of, Committed& result);
   void commit_search(int64_t first_age, std::span<const DrawnToken> drawn, const EndOf& end_of,
-                     const RoleOf& role_of, Committed& result);
+                     const RolesOf& roles_of, Committed& result);
   void follow(const std::vector<Beam>& next, std::vector<Sequence> beams);
   std::vector<Sequence> take_beams(int64_t first_age);
   Sequence end_search(std::vector<Sequence> beams);

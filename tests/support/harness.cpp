@@ -249,8 +249,10 @@ class Run {
     const Scheduler::Committed committed = scheduler_.commit(
         flight.plan, flight.tokens,
         [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); },
-        [&](const Sequence&, TokenId token) {
-          return token == stop_ ? TokenRole::kEnds : TokenRole::kGoesOn;
+        [&](const Sequence&) {
+          return [this](TokenId token) {
+            return token == stop_ ? TokenRole::kEnds : TokenRole::kGoesOn;
+          };
         });
     num_surplus_ += committed.num_surplus;
     counters_.of["surplus rows"] += committed.num_surplus;
