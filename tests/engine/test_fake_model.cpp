@@ -155,8 +155,8 @@ void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrival
 }
 
 // A step in `fails_in` fails, one in `repeats_in` is tried twice; 0 = never.
-void run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
-         int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
+Outcome run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
+            int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
   FakeDevice fake(pool.stats().positions_total);
   std::vector<DrawnToken> drawn;  // in the step before
   const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
@@ -180,6 +180,7 @@ void run(KvPool& pool, const Workload& work, Counters& counters, Random& random,
       drive(pool, work.limits, work.arrivals, kStop, device, counters, overlap, drafter);
   REQUIRE((fails_in > 0 || outcome.failed.empty()));
   require_answers(outcome, work.arrivals, work.limits.max_model_len);
+  return outcome;
 }
 
 // As many blocks as the search that needs the largest number, and hardly more.
@@ -307,17 +308,7 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
     work.limits.max_running = std::max(work.limits.max_running, 3);
     work.limits.max_step_tokens += 3;
     PagedPool pool(work.num_blocks, work.block_size);
-    FakeDevice fake(pool.stats().positions_total);
-    std::vector<DrawnToken> drawn;
-    const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
-      Batch known = batch;
-      for (TokenId& token : known.tokens) token = token < 0 ? drawn.at(-1 - token).token : token;
-      fake.copy(batch);
-      return drawn = fake.compute(plan, sequences, known);
-    };
-    const Outcome outcome =
-        drive(pool, work.limits, work.arrivals, kStop, device, counters, either(random));
-    require_answers(outcome, work.arrivals, work.limits.max_model_len);
+    const Outcome outcome = run(pool, work, counters, random, either(random));
     size_t num_scores = 0;
     for (const auto& [step, request] : work.arrivals) {
       const bool is_refused = outcome.refused.contains(request.head.index);

@@ -15,10 +15,6 @@ using namespace pagedinfer;
 
 namespace {
 
-const std::vector<TokenId> kTokens = Random(5).tokens(2000, 97);
-
-std::span<const TokenId> some(int count) { return std::span(kTokens).first(count); }
-
 int num_blocks(const KvLease& lease) { return static_cast<int>(lease.block_table.size()); }
 
 // Fails unless the leases' first `lengths` positions live in slots of their own.

@@ -15,12 +15,6 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-const Tokens kTokens = Random(9).tokens(3000, 97);
-
-std::span<const TokenId> some(int count, int first = 0) {
-  return std::span(kTokens).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-}
-
 Tokens joined(std::span<const TokenId> a, std::span<const TokenId> b) {
   Tokens all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());

@@ -14,12 +14,6 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-const Tokens kTokens = Random(9).tokens(100, 97);
-
-std::span<const TokenId> some(int count, int first = 0) {
-  return std::span(kTokens).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-}
-
 }  // namespace
 
 TEST_CASE("a block is found by its tokens and all before it, in its scope") {

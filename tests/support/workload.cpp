@@ -13,6 +13,11 @@ Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId voca
   return request;
 }
 
+std::span<const TokenId> some(int count, int first) {
+  static const std::vector<TokenId> tokens = Random(9).tokens(3000, 97);
+  return std::span(tokens).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+}
+
 void scramble(KvPool& pool, Random& random) {
   const TokenId token = 0;
   std::vector<KvLease> leases;

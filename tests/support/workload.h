@@ -28,6 +28,9 @@ class Random {
 // A request of `num_prompt` tokens below `vocab`, which depend on its index only.
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab = 97);
 
+// `count` of 3,000 random tokens, the same in every call, from the `first` one on.
+std::span<const TokenId> some(int count, int first = 0);
+
 // Shuffles the free blocks.
 void scramble(KvPool& pool, Random& random);
 
