@@ -51,13 +51,20 @@ void Engine::run(const EnginePorts& ports) {
   retire_in_flight(nullptr, ports);
 }
 
-// Waits for input only when there is nothing to compute.
+// Waits for input only when there is nothing to compute, and for arrivals only when no batch is
+// filling either.
+Wait Engine::how_to_wait() const {
+  if (in_flight_ || !scheduler_.may_wait_for_input()) return Wait::kNo;
+  return scheduler_.num_waiting() == 0 ? Wait::kForArrival : Wait::kForLine;
+}
+
 bool Engine::fill_window(const EnginePorts& ports) {
   while (!scheduler_.input_ended() && !scheduler_.window_full()) {
     IntakeItem item;
-    switch (ports.next(!in_flight_ && scheduler_.may_wait_for_input(), item)) {
+    switch (ports.next(how_to_wait(), item)) {
       case Pull::kItem: requests_.submit(std::move(item), parts_.clock(), ports.done); break;
       case Pull::kLater: return true;
+      case Pull::kNotArrived: scheduler_.end_batch(); return true;
       case Pull::kEnded: scheduler_.end_input();
     }
   }

@@ -38,8 +38,9 @@ struct EngineParts {
 
 // Where requests come from and where answers go.
 struct EnginePorts {
-  // As Intake::pull().
-  std::function<Pull(bool wait, IntakeItem& item)> next;
+  // The next line's item. Waits for no more than it is asked to, and ends its wait early when the
+  // run is interrupted: then kLater or kNotArrived.
+  std::function<Pull(Wait wait, IntakeItem& item)> next;
   // Called once per line: in order of finishing, and at once for a line that can never run.
   std::function<void(Completion, const RequestStats&)> done;
   // After every step, when all that it finished is done.
@@ -70,6 +71,7 @@ class Engine {
   };
 
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
+  Wait how_to_wait() const;
   void step(const EnginePorts& ports);
   // launch() and collect() return "" or the error.
   std::string launch(Step& step, const EnginePorts& ports);

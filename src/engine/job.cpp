@@ -137,7 +137,7 @@ class Job {
   int report();
 
   // The ports of the engine.
-  Pull next(bool wait, IntakeItem& item);
+  Pull next(Wait wait, IntakeItem& item);
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
 
@@ -225,7 +225,7 @@ void Job::compute() {
   const EngineParts parts = run_->parts(clock_);
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, model_->plans.front().limits);
   try {
-    engine.run({.next = [this](bool wait, IntakeItem& item) { return next(wait, item); },
+    engine.run({.next = [this](Wait wait, IntakeItem& item) { return next(wait, item); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
@@ -243,9 +243,9 @@ void Job::compute() {
 }
 
 // Before it waits, what is finished reaches the system.
-Pull Job::next(bool wait, IntakeItem& item) {
+Pull Job::next(Wait wait, IntakeItem& item) {
   const Pull pulled = intake_->pull(false, item);
-  if (!wait || pulled != Pull::kLater) return pulled;
+  if (wait == Wait::kNo || pulled != Pull::kLater) return pulled;
   outlets_->flush(intake_->mark());
   if (profiler_) profiler_->idle();
   return intake_->pull(true, item);

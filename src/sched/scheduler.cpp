@@ -96,12 +96,17 @@ int64_t Scheduler::submit(const Request& request) {
   const int64_t age = next_age_;
   next_age_ += std::max(request.num_samples, width);
   waiting_.emplace_hint(waiting_.end(), age, Sequence(request, age, limits_.max_model_len));
+  batch_ended_ = false;
   return age;
 }
 
 bool Scheduler::may_wait_for_input() const {
-  const bool batch_is_filling = limits_.batching == Batching::kStatic && !window_full();
-  return running_.empty() && !input_ended_ && (waiting_.empty() || batch_is_filling);
+  return running_.empty() && !input_ended_ && (waiting_.empty() || batch_is_filling());
+}
+
+// Only static batches do.
+bool Scheduler::batch_is_filling() const {
+  return limits_.batching == Batching::kStatic && !window_full() && !batch_ended_;
 }
 
 void Scheduler::draft(int64_t age, std::span<const TokenId> tokens) {
@@ -251,7 +256,7 @@ ShareScope Scheduler::scope_of(const Sequence& seq) const {
 // blocks without using them.
 void Scheduler::admit(StepPlan& plan) {
   const bool is_static = limits_.batching == Batching::kStatic;
-  if (is_static && (!running_.empty() || !(window_full() || input_ended_))) return;
+  if (is_static && (!running_.empty() || batch_is_filling())) return;
 
   int num_samples = num_samples_running();
   while (!waiting_.empty()) {

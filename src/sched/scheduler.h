@@ -27,7 +27,7 @@ struct SchedulerLimits {
   // Sequences: each sample of a request is one. A step draws and scores at most as many tokens, or
   // kMaxSamples.
   int max_running = 256;
-  int max_waiting = 1024;  // the read-ahead window; static batches form when it is full
+  int max_waiting = 1024;  // the read-ahead window; a static batch starts when it is full
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
   bool prefix_cache = false;       // requests share what they have in common; samples always do
@@ -54,7 +54,10 @@ class Scheduler {
   // prompt is scored, the prompt's length less 1) and num_samples are positive, a beam search has
   // one sample and does not score its prompt, and the request outlives its sequences.
   int64_t submit(const Request& request);
-  void end_input() { input_ended_ = true; }
+  // What was submitted is all there is so far: a static batch starts with it. Holds until the next
+  // submit().
+  void end_batch() { batch_ended_ = true; }
+  void end_input() { batch_ended_ = input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
   bool window_full() const { return num_waiting() >= limits_.max_waiting; }
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
@@ -131,6 +134,7 @@ class Scheduler {
   CacheUse cache_use() const;
 
  private:
+  bool batch_is_filling() const;
   void serve_decodes(StepPlan& plan);
   void continue_prompts(StepPlan& plan);
   void admit(StepPlan& plan);
@@ -164,7 +168,7 @@ class Scheduler {
   const SchedulerLimits limits_;
   const int max_draws_;  // of a step, scores included
   const int reserve_;    // in positions
-  bool input_ended_ = false;
+  bool batch_ended_ = false, input_ended_ = false;
   bool must_commit_ = false;  // before the next plan()
   int64_t next_age_ = 0;
   std::vector<KvCopy> fork_copies_;  // for the next plan()

@@ -137,6 +137,30 @@ TEST_CASE("a static batch fills, runs until all of it ended, and admits nothing 
   CHECK(s.scheduler.idle());
 }
 
+TEST_CASE("a static batch starts with what has arrived") {
+  Steps s(std::make_unique<ContiguousPool>(32 * 4, 32), {.batching = Batching::kStatic,
+                                                         .chunked_prefill = false,
+                                                         .max_step_tokens = 36,
+                                                         .max_running = 4,
+                                                         .max_waiting = 4,
+                                                         .max_model_len = 32});
+  s.scheduler.end_batch();  // without one nothing starts
+  CHECK(s.step().chunks.empty());
+  s.submit(5, 2);
+  s.submit(5, 1);
+  CHECK(s.scheduler.may_wait_for_input());
+  s.scheduler.end_batch();
+  CHECK_FALSE(s.scheduler.may_wait_for_input());
+  CHECK(s.step().num_admitted == 2);
+  s.submit(5, 1);
+  s.scheduler.end_batch();
+  CHECK(s.step().num_admitted == 0);  // the batch runs
+  s.submit(5, 1);                     // what arrives later fills the next one again
+  CHECK(s.step().chunks.empty());
+  s.scheduler.end_batch();
+  CHECK(s.step().num_admitted == 2);
+}
+
 TEST_CASE("a static batch has as many members as may run, also if they do not fit one step") {
   Steps s(std::make_unique<ContiguousPool>(32 * 8, 32), {.batching = Batching::kStatic,
                                                          .chunked_prefill = false,

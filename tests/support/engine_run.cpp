@@ -153,8 +153,8 @@ class Caller {
     if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is in flight
   }
 
-  Pull next(bool wait, IntakeItem& item) {
-    REQUIRE((!wait || ops_.unasked.empty()));
+  Pull next(Wait wait, IntakeItem& item) {
+    REQUIRE((wait == Wait::kNo || ops_.unasked.empty()));
     REQUIRE((!owed_ || run.answers.contains(*owed_)));
     owed_.reset();
     REQUIRE(!ended_);
@@ -163,7 +163,11 @@ class Caller {
       return Pull::kEnded;
     }
     const Line& line = lines_[static_cast<size_t>(num_read_)];
-    if (line.step > std::ssize(run.steps) && !wait) return Pull::kLater;
+    if (line.step > std::ssize(run.steps)) {  // every second line is there and has not arrived
+      const bool is_read = num_read_ % 2 == 0;
+      if (wait == Wait::kNo) return is_read ? Pull::kNotArrived : Pull::kLater;
+      if (wait == Wait::kForLine && is_read) return Pull::kNotArrived;
+    }
     item = line.item;
     RecordHead& head = std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
     if (head.read == 0) head.read = clock_();
@@ -317,7 +321,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
       interference.before_answer();
       caller.done(std::move(answer), stats);
     };
-    engine.run({.next = [&](bool wait, IntakeItem& item) { return caller.next(wait, item); },
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return caller.next(wait, item); },
                 .done = done,
                 .stepped = [&](const StepStats& step) { caller.stepped(step); },
                 .interrupted = interference.interrupted});

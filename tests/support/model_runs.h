@@ -32,7 +32,7 @@ inline std::map<int64_t, std::vector<TokenId>> answer_all(
   std::map<int64_t, std::vector<TokenId>> answers;
   size_t num_read = 0;
   engine.run({.next =
-                  [&](bool, IntakeItem& item) {
+                  [&](Wait, IntakeItem& item) {
                     if (num_read == requests.size()) return Pull::kEnded;
                     item = requests[num_read++];
                     return Pull::kItem;
