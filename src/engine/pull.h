@@ -11,8 +11,8 @@ namespace pagedinfer {
 // What one line gives: a request to run, or an answer already (an error).
 using IntakeItem = std::variant<Request, Completion>;
 
-// What asking for the next item gives: an item, none yet, one whose time of arrival has not come, or
-// none any more.
+// What asking for the next item gives: an item, none yet, one whose time of arrival has not come,
+// or none any more.
 enum class Pull : uint8_t { kItem, kLater, kNotArrived, kEnded };
 
 // What the one who asks waits for: nothing, that the next line is read and tokenized, or that it
