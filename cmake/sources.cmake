@@ -94,6 +94,7 @@ set(pagedinfer_core_sources
   src/kv/pending_copies.cpp
   src/kv/prefix_index.cpp
   src/sched/batch_builder.cpp
+  src/sched/beam_group.cpp
   src/sched/beam_search.cpp
   src/sched/scheduler.cpp
   src/model/decoder.cpp

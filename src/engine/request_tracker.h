@@ -40,7 +40,7 @@ class RequestTracker {
   void on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored);
 
   // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
-  // As Scheduler::EndOf.
+  // As EndOf (sched/sequence.h).
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
 
   // Takes `seq`, which has left the scheduler, and keeps the result of its sample: its tokens, or

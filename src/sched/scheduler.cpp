@@ -39,6 +39,7 @@ int free_draws(const StepPlan& plan, int max_draws, int num_samples, bool others
 
 Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
     : pool_(pool),
+      groups_(pool),
       limits_(limits),
       max_draws_(std::max(limits.max_running, kMaxSamples)),
       reserve_(static_cast<int>(limits.admission_reserve *
@@ -307,7 +308,9 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
     if (limits_.batching != Batching::kStatic) return false;
     first.lease.scope = kShareNone;
   }
-  auto leases = open_beams(begin, end, alone ? 0 : reserve_, first.lease.scope);
+  std::vector<Sequence*> beams;
+  for (auto it = begin; it != end; ++it) beams.push_back(&it->second);
+  auto leases = groups_.open(beams, alone ? 0 : reserve_, first.lease.scope);
   CHECK(leases || !alone);  // by refusal()
   if (!leases) return false;
 
@@ -322,47 +325,6 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
   plan.num_found += back->second.skip_cached();
   catch_up(back, end_of_unit(running_, back), plan);
   return true;
-}
-
-// Leases for beams that were preempted, all or none. Each shares the blocks that are full of what
-// it has in common with an older one, as before.
-std::optional<std::vector<KvLease>> Scheduler::open_beams(ByAge::iterator begin,
-                                                          ByAge::iterator end, int reserve,
-                                                          ShareScope scope) {
-  std::vector<KvLease> leases;
-  const auto open = [&](const Sequence& seq, const KvLease* relative) {
-    if (relative == nullptr) {
-      return pool_.open(seq.tokens, reserve, leases.empty() ? scope : kShareNone);
-    }
-    std::optional<KvLease> lease = pool_.fork(*relative, seq.num_shared);
-    if (lease && !pool_.grow(*lease, seq.num_shared, seq.num_known())) {
-      pool_.close(*lease);
-      lease.reset();
-    }
-    return lease;
-  };
-  bool fits = true;
-  for (auto it = begin; it != end && fits; ++it) {
-    Sequence& seq = it->second;
-    const KvLease* relative = nullptr;
-    seq.num_shared = 0;
-    for (auto older = begin; older != it; ++older) {
-      const auto common = std::ranges::mismatch(seq.tokens, older->second.tokens).in1;
-      const auto num_common = static_cast<int>(common - seq.tokens.begin());
-      const int shared = num_common / pool_.block_size() * pool_.block_size();
-      if (shared <= seq.num_shared) continue;
-      seq.num_shared = shared;
-      relative = &leases[static_cast<size_t>(std::distance(begin, older))];
-    }
-    std::optional<KvLease> lease = open(seq, relative);
-    fits = lease.has_value();
-    if (fits) leases.push_back(std::move(*lease));
-    if (fits) leases.back().scope = kShareNone;  // others must not adopt in place of what is shared
-  }
-  const std::optional<int64_t> free = pool_.free_tokens();
-  if (fits && (!free || *free >= reserve)) return leases;
-  for (KvLease& lease : leases) pool_.close(lease);
-  return std::nullopt;
 }
 
 // How much of a prompt fits in what the plan leaves of the step.
@@ -514,94 +476,23 @@ std::vector<bool> Scheduler::commit_beams(const StepPlan& plan, std::span<const 
 
 void Scheduler::commit_search(int64_t first_age, std::span<const DrawnToken> drawn,
                               const EndOf& end_of, const RolesOf& roles_of, Committed& result) {
-  std::vector<Sequence> beams = take_beams(first_age);
-  CHECK(beams.size() == drawn.size());
-  bool fails = false;
-  std::vector<BeamSearch::Candidates> candidates;
-  for (size_t i = 0; i < beams.size(); ++i) {
-    Sequence& seq = beams[i];
-    CHECK(std::exchange(seq.tokens.back(), drawn[i].token) < 0);
-    fails = end_of(seq, drawn[i]).has_value() || fails;
-    seq.tokens.pop_back();
-    candidates.push_back(drawn[i].candidates);
-  }
-  const Sequence& first = beams.front();
-  const int max_tokens = first.max_tokens - first.num_prompt();
-  BeamSearch& search =
-      searches_.try_emplace(first_age, first.request->sampling.beams, max_tokens).first->second;
-  if (!fails) search.step(candidates, roles_of(first));
-  if (!fails && !search.is_done()) return follow(search.running(), std::move(beams));
-
-  std::vector<FinishedBeam> found = fails ? std::vector<FinishedBeam>() : search.finished();
-  Sequence& ended = result.finished.emplace_back(end_search(std::move(beams)));
-  ended.finished = found.empty() ? FinishReason::kError : found.front().reason;
-  ended.found_beams = std::move(found);
-}
-
-// Replaces the beams by those that continue them. One takes over its parent's lease, the others
-// fork it. If they find no room, which only reservations do, all wait until there is room for all.
-void Scheduler::follow(const std::vector<Beam>& next, std::vector<Sequence> beams) {
-  const int64_t first_age = beams.front().first_age();
-  std::vector<const Beam*> heirs(beams.size());
-  for (const Beam& beam : next) {
-    const Beam*& heir = heirs[static_cast<size_t>(beam.parent)];
-    if (heir == nullptr) heir = &beam;
-  }
-  int num_found = 0;  // and computed again, by beams that die
-  int64_t num_recomputed = 0;
-  for (size_t i = 0; i < beams.size(); ++i) {
-    if (heirs[i] != nullptr) continue;
-    pool_.close(beams[i].lease);
-    num_found += beams[i].num_found;
-    num_recomputed += beams[i].num_recomputed;
-  }
-  bool has_room = true;
-  std::vector<Sequence> children;
-  for (const Beam& beam : next) {
-    const Sequence& parent = beams[static_cast<size_t>(beam.parent)];
-    Sequence& child = children.emplace_back(parent);
-    child.sample = static_cast<int>(children.size()) - 1;
-    child.age = first_age + child.sample;
-    child.tokens.push_back(beam.tokens.back());
-    if (heirs[static_cast<size_t>(beam.parent)] == &beam) continue;
-    child.lease = {};
-    child.num_found = 0;
-    child.num_recomputed = 0;
-    std::optional<KvLease> lease;
-    if (has_room) lease = pool_.fork(parent.lease, parent.num_computed);
-    has_room = lease.has_value();
-    if (lease) child.lease = std::move(*lease);
-  }
-  children.front().num_found += num_found;
-  children.front().num_recomputed += num_recomputed;
-  for (Sequence& child : children) {
-    const int64_t age = child.age;
-    const auto at = running_.emplace(age, std::move(child)).first;
-    if (!has_room) preempt(at);
+  BeamGroups::Step next = groups_.step(take_beams(first_age), drawn, end_of, roles_of);
+  if (next.ended) result.finished.push_back(std::move(*next.ended));
+  for (Sequence& beam : next.beams) {
+    const int64_t age = beam.age;
+    const auto at = running_.emplace(age, std::move(beam)).first;
+    if (!next.has_room) preempt(at);
   }
 }
 
 // Takes all beams of a search out of the scheduler, with their leases.
-std::vector<Sequence> Scheduler::take_beams(int64_t first_age) {
+BeamGroup Scheduler::take_beams(int64_t first_age) {
   ByAge& queue = *queue_of(first_age);
   const auto begin = queue.find(first_age), end = end_of_unit(queue, begin);
-  std::vector<Sequence> beams;
+  BeamGroup beams;
   for (auto it = begin; it != end; ++it) beams.push_back(std::move(it->second));
   queue.erase(begin, end);
   return beams;
-}
-
-// The first beam stands for the search.
-Sequence Scheduler::end_search(std::vector<Sequence> beams) {
-  Sequence& first = beams.front();
-  for (Sequence& beam : beams) {
-    pool_.close(beam.lease);
-    if (&beam == &first) continue;
-    first.num_found += beam.num_found;
-    first.num_recomputed += beam.num_recomputed;
-  }
-  searches_.erase(first.age);
-  return std::move(first);
 }
 
 // False if another token was guessed.
@@ -677,7 +568,7 @@ std::optional<Sequence> Scheduler::extract(int64_t age) {
   ByAge* const queue = queue_of(age);
   if (queue == nullptr) return std::nullopt;
   const Sequence& seq = queue->at(age);
-  if (seq.is_beam()) return end_search(take_beams(seq.first_age()));
+  if (seq.is_beam()) return groups_.end(take_beams(seq.first_age()));
   auto node = queue->extract(age);
   pool_.close(node.mapped().lease);
   return std::move(node.mapped());
@@ -690,7 +581,7 @@ void Scheduler::clear() {
   running_.clear();
   waiting_.clear();
   leaving_.clear();
-  searches_.clear();
+  groups_.clear();
 }
 
 CacheUse Scheduler::cache_use() const {

@@ -7,11 +7,11 @@
 // Plan 2 then continues from placeholder tokens of step 1 (core/batch.h).
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <map>
 #include <span>
 
+#include "sched/beam_group.h"
 #include "sched/step_plan.h"
 
 namespace pagedinfer {
@@ -94,11 +94,6 @@ class Scheduler {
   // const. REQUIRES: none has ended.
   std::vector<const Sequence*> sequences_of(const StepPlan& plan) const;
 
-  // Why a sequence ends with its latest token; nullopt if it goes on. For a beam anything but
-  // nullopt ends the whole search with an error: the token is not the one that it goes on with.
-  using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
-  // What a token does as the next one of a beam: for all beams of the search of the given one.
-  using RolesOf = std::function<BeamSearch::RoleOf(const Sequence&)>;
   struct Committed {
     std::vector<Sequence> finished = {};  // their leases closed
     int num_surplus = 0;                  // tokens that were dropped
@@ -148,16 +143,12 @@ class Scheduler {
   void cut_drafts(Sequence& seq, int budget);
   bool grow(ByAge::iterator begin, ByAge::iterator end);
   bool readmit_beams(bool alone, StepPlan& plan);
-  std::optional<std::vector<KvLease>> open_beams(ByAge::iterator begin, ByAge::iterator end,
-                                                 int reserve, ShareScope scope);
   bool catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan);
   std::vector<bool> commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
                                  const EndOf& end_of, const RolesOf& roles_of, Committed& result);
   void commit_search(int64_t first_age, std::span<const DrawnToken> drawn, const EndOf& end_of,
                      const RolesOf& roles_of, Committed& result);
-  void follow(const std::vector<Beam>& next, std::vector<Sequence> beams);
-  std::vector<Sequence> take_beams(int64_t first_age);
-  Sequence end_search(std::vector<Sequence> beams);
+  BeamGroup take_beams(int64_t first_age);
   void fork_sample(const Sequence& parent, int64_t age, TokenId placeholder);
   void append(ByAge::iterator seq, TokenId placeholder);
   bool take_token(Sequence& seq, const Draw& draw, TokenId token);
@@ -165,6 +156,7 @@ class Scheduler {
   std::optional<Sequence> extract(int64_t age);
 
   KvPool& pool_;
+  BeamGroups groups_;
   const SchedulerLimits limits_;
   const int max_draws_;  // of a step, scores included
   const int reserve_;    // in positions
@@ -175,7 +167,6 @@ class Scheduler {
   ByAge waiting_;                    // hold no lease
   ByAge running_;  // hold a lease for all their known tokens but, at most, the last
   ByAge leaving_;  // hold no lease: their last token is a placeholder
-  std::map<int64_t, BeamSearch> searches_;  // by the age of the first beam, from its first token on
   mutable std::vector<int> tokens_in_block_;  // of cache_use(); all 0 between calls
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -112,5 +113,12 @@ struct Sequence {
   int num_scored = 0;          // leading tokens of the prompt whose rows have scored the next one
   int num_preemptions = 0;
 };
+
+// Why a sequence ends with its latest token; nullopt if it goes on. For a beam anything but nullopt
+// ends the whole search with an error: the token is not the one that it goes on with.
+using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
+
+// What a token does as the next one of a beam: for all beams of the search of the given one.
+using RolesOf = std::function<BeamSearch::RoleOf(const Sequence&)>;
 
 }  // namespace pagedinfer
