@@ -117,6 +117,8 @@ set(pagedinfer_core_sources
   src/stats/report.cpp
   src/stats/run_stamp.cpp
   src/stats/table.cpp
+  src/workload/trace.cpp
+  src/workload/workload.cpp
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp

@@ -23,8 +23,9 @@ MAY_INCLUDE = {
     "model": {"core", "settings", "io", "ops"},
     "sched": {"core", "kv"},
     "stats": {"core"},
+    "workload": {"core"},
     "engine": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
-               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
+               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats", "workload"},
     "cli": {"core", "settings", "engine"},
     "": {"core", "cli"},  # src/main.cpp
 }
