@@ -90,7 +90,7 @@ BenchWorkload make_workload(const WorkloadShape& shape, uint64_t seed, int max_m
   CHECK(!shape.from_trace || trace.size() >= count);
   const std::span<const TraceRow> rows = shape.from_trace ? trace.first(count) : trace;
   const double gap = mean_gap(rows);
-  if (shape.from_trace && shape.rate == 0 && gap > 0) workload.shape.rate = 1 / gap;
+  if (shape.rate < 0) workload.shape.rate = gap > 0 ? 1 / gap : 0;
   double now = 0;
   for (int i = 0; i < shape.requests; ++i) {
     WorkloadRequest request;

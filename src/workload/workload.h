@@ -29,6 +29,7 @@ struct WorkloadShape {
   LengthRange prompt = {16, 512};  // beside the head
   LengthRange output = {16, 256};
   // Requests per second, as a Poisson process whose first request arrives at 0; 0: all at once.
+  // Below 0: as fast as the trace.
   double rate = 0;
   // Prompts begin with one of so many heads, each of so many tokens.
   int heads = 0, head_tokens = 512;
@@ -73,6 +74,7 @@ inline constexpr WorkloadShape kWorkloads[] = {
     {.name = "trace",
      .help = "Lengths and arrivals of a CSV file.",
      .requests = 200,
+     .rate = -1,
      .from_trace = true},
     {.name = "random", .help = "Any lengths.", .requests = 64},
 };
@@ -94,8 +96,7 @@ struct BenchWorkload {
 };
 
 // Draws the requests. A prompt that leaves its output too little of `max_model_len` is clipped.
-// `trace`: the rows, where the shape is made of them. The rate of such a shape becomes that of the
-// rows unless it has one. REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as
+// `trace`: the rows, where the shape is made of them. A rate below 0 becomes that of the rows. REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as
 // many rows as the shape has requests.
 BenchWorkload make_workload(const WorkloadShape& shape, uint64_t seed, int max_model_len,
                             std::span<const TraceRow> trace = {});
