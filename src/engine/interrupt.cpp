@@ -71,5 +71,11 @@ void Interrupt::throw_if_happened() const {
 }
 int Interrupt::fd() const { return event_fd; }
 void Interrupt::raise() { wake(); }
+void Interrupt::lower() {
+  uint64_t count = 0;
+  const ssize_t taken = read(event_fd, &count, sizeof count);
+  static_cast<void>(taken);          // nothing is taken where nothing was raised
+  if (signal_happened != 0) wake();  // before, or while it was taken
+}
 
 }  // namespace pagedinfer

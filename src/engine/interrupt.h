@@ -21,9 +21,11 @@ class Interrupt {
   bool happened() const;
   void throw_if_happened() const;  // throws Interrupted
 
-  // A descriptor that becomes readable with the first signal, and when raise() is called.
+  // A descriptor that becomes readable with the first signal, and when raise() is called; lower()
+  // undoes raise(), so that the next run waits for its input.
   int fd() const;
   void raise();
+  void lower();
 };
 
 }  // namespace pagedinfer

@@ -123,18 +123,23 @@ class Job {
         progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
                   columns_of_terminal) {}
 
-  // Once. Returns the exit code.
-  int run(const Load& load) {
-    open(load);
+  // Either of the two, once.
+  JobResult run(const Load& load) {
+    own_model_.emplace(load(config_, clock_));
+    return run(*own_model_, own_model_->plans.front());
+  }
+  JobResult run(LoadedModel& model, const RunPlan& plan) {
+    open(model, plan);
     compute();
     return report();
   }
 
  private:
-  void open(const Load& load);
+  void open(LoadedModel& model, const RunPlan& plan);
   void open_intake();
   void compute();
-  int report();
+  JobResult report();
+  int exit_code_of(const Summary& summary) const;
 
   // The ports of the engine.
   Pull next(Wait wait, IntakeItem& item);
@@ -162,7 +167,9 @@ class Job {
   size_t num_hints_ = 0;  // that were printed
 
   // There after open(), in this order.
-  std::optional<LoadedModel> model_ = {};
+  std::optional<LoadedModel> own_model_ = {};  // else the caller has it
+  LoadedModel* model_ = nullptr;
+  const RunPlan* plan_ = nullptr;
   std::optional<Run> run_ = {};
   double loaded_ = 0;  // when it was
   std::optional<Outlets> outlets_ = {};
@@ -179,10 +186,10 @@ class Job {
   std::exception_ptr fault_ = {};  // of the input
 };
 
-void Job::open(const Load& load) {
-  model_.emplace(load(config_, clock_));
-  const RunPlan& plan = model_->plans.front();
-  run_.emplace(*model_, plan);
+void Job::open(LoadedModel& model, const RunPlan& plan) {
+  model_ = &model;
+  plan_ = &plan;
+  run_.emplace(model, plan);
   interrupt_.throw_if_happened();
   if (!config_.quiet && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
@@ -201,7 +208,7 @@ void Job::open(const Load& load) {
 
 void Job::open_intake() {
   const ModelSpec& spec = model_->opened.spec;
-  const SchedulerLimits& limits = model_->plans.front().limits;
+  const SchedulerLimits& limits = plan_->limits;
   const RecordOutput& records = outlets_->records();
   intake_.emplace(
       IntakeParts{.lines = lines_,
@@ -223,7 +230,7 @@ void Job::open_intake() {
 
 void Job::compute() {
   const EngineParts parts = run_->parts(clock_);
-  Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, model_->plans.front().limits);
+  Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
     engine.run({.next = [this](Wait wait, IntakeItem& item) { return next(wait, item); },
                 .done = [this](const Completion& completion,
@@ -308,7 +315,7 @@ Summary Job::summarize() const {
   return summary;
 }
 
-int Job::report() {
+JobResult Job::report() {
   progress_.clear();
   print_hints();
   const std::string about_keys = note_keys();
@@ -317,6 +324,11 @@ int Job::report() {
   outlets_->close_stats(info_, summary, profile());
   if (!config_.quiet) print_result(summary);
   if (fault_) std::rethrow_exception(fault_);
+  return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
+}
+
+// Prints how many lines failed, with --quiet too.
+int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return kInterruptedCode;
   const int64_t num_failed = summary.failed + outlets_->records().num_failed();
   if (num_failed == 0) return kAllCompleted;
@@ -350,11 +362,17 @@ int run_job(const Config& config, const Load& load) {
   validate(config);
   Interrupt interrupt;
   try {
-    return Job(config, interrupt).run(load);
+    return Job(config, interrupt).run(load).exit_code;
   } catch (const Interrupted&) {
     if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
     return kInterruptedCode;
   }
+}
+
+JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
+                   Interrupt& interrupt) {
+  interrupt.lower();
+  return Job(config, interrupt).run(model, plan);
 }
 
 }  // namespace pagedinfer

@@ -2,8 +2,11 @@
 
 #include <functional>
 
+#include "engine/interrupt.h"
 #include "engine/loaded_model.h"
 #include "settings/config.h"
+#include "stats/lines.h"
+#include "stats/report.h"
 
 namespace pagedinfer {
 
@@ -16,5 +19,17 @@ int run_job(
     const Load& load = [](const Config& config, const std::function<double()>& clock) {
       return load_model({config}, clock);
     });
+
+// What a run over a loaded model gives back.
+struct JobResult {
+  int exit_code = 0;
+  RunInfo info = {};
+  Summary summary = {};
+};
+
+// The same over a model that is loaded, with `plan`, which is its plan for `config`. Its clock
+// begins now. REQUIRES: validate(config) passed; no other run over the model goes on.
+JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
+                   Interrupt& interrupt);
 
 }  // namespace pagedinfer

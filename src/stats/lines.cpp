@@ -198,24 +198,16 @@ void append_profile_line(std::string& out, const RunStamp& run, double now,
   out += '\n';
 }
 
-void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
-                         const Summary& s) {
-  JsonWriter json(out);
-  begin_line(json, "summary", run, s.total);
-  json.field("version", info.version)
-      .field("input", info.input)
-      .field("model", info.model)
-      .field("device", info.device);
-  json.key("config").begin_object();
-  for (const ConfigEntry& setting : info.config) {
+void add_config(JsonWriter& json, const std::vector<ConfigEntry>& config) {
+  json.begin_object();
+  for (const ConfigEntry& setting : config) {
     json.key(setting.name);
     std::visit([&](const auto& value) { json.value(value); }, setting.value);
   }
   json.end_object();
-  json.key("notes").begin_array();
-  for (const std::string& note : info.notes) json.value(note);
-  json.end_array();
+}
 
+void add_measurements(JsonWriter& json, const RunInfo& info, const Summary& s) {
   add_counts(json, s);
   add_spread(json, "queue", s.queue);
   add_spread(json, "ttft", s.ttft);
@@ -235,6 +227,20 @@ void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& i
       .field("time_device_s", rounded(s.device))
       .field("time_host_s", rounded(s.host))
       .field("time_output_s", rounded(s.output));
+}
+
+void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
+                         const Summary& s) {
+  JsonWriter json(out);
+  begin_line(json, "summary", run, s.total);
+  json.field("version", info.version)
+      .field("input", info.input)
+      .field("model", info.model)
+      .field("device", info.device);
+  json.key("config");
+  add_config(json, info.config);
+  json.field("notes", info.notes);
+  add_measurements(json, info, s);
   json.end_object();
   out += '\n';
 }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/json.h"
 #include "core/request.h"
 #include "stats/profile.h"
 #include "stats/report.h"
@@ -42,6 +43,11 @@ void append_step_line(std::string& out, const RunStamp& run, const StepStats& st
 
 // {"kind":"profile",...}; `now` is in seconds on the run's clock.
 void append_profile_line(std::string& out, const RunStamp& run, double now, const Profile& profile);
+
+// The parts of the summary line: its settings as an object, and its measurements as fields of the
+// object that `json` is in.
+void add_config(JsonWriter& json, const std::vector<ConfigEntry>& config);
+void add_measurements(JsonWriter& json, const RunInfo& info, const Summary& summary);
 
 // {"kind":"summary",...}
 void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
