@@ -20,6 +20,7 @@ set(pagedinfer_core_sources
   src/io/open_file.cpp
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
+  src/io/temporary_folder.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp
   src/request/request_fields.cpp
@@ -120,6 +121,9 @@ set(pagedinfer_core_sources
   src/workload/trace.cpp
   src/workload/workload.cpp
   src/engine/backends.cpp
+  src/engine/bench_config.cpp
+  src/engine/bench_job.cpp
+  src/engine/bench_results.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
   src/engine/intake.cpp
@@ -127,9 +131,11 @@ set(pagedinfer_core_sources
   src/engine/interrupt.cpp
   src/engine/job.cpp
   src/engine/loaded_model.cpp
+  src/engine/machine.cpp
   src/engine/memory_plan.cpp
   src/engine/merge_job.cpp
   src/engine/model_path.cpp
+  src/engine/ordinary_tokens.cpp
   src/engine/outlets.cpp
   src/engine/output_paths.cpp
   src/engine/request_tracker.cpp
@@ -188,6 +194,7 @@ set(pagedinfer_kernel_sources
 # The command line.
 set(pagedinfer_cli_sources
   src/main.cpp
+  src/cli/bench_flags.cpp
   src/cli/command_line.cpp
   src/cli/flag_help.cpp
   src/cli/merge_flags.cpp

@@ -107,14 +107,14 @@ def flags_in(text):
 
 def check_flags(pages, program):
     help_of = {command: subprocess.run([program, command, "--help"], capture_output=True, text=True,
-                                       check=True).stdout for command in ("run", "merge")}
-    known = flags_in(help_of["run"] + help_of["merge"])
+                                       check=True).stdout for command in ("run", "merge", "bench")}
+    known = flags_in("".join(help_of.values()))
     for page in pages:
         for flag in sorted(flags_in(page.text) - known - OTHER_FLAGS):
             yield f"{page.name}: {flag} is no flag of pagedinfer"
         if page.name == "docs/flags.md":
             named = flags_in(page.text) | {"--help", "--version"}
-            for flag in sorted(flags_in(help_of["run"]) - named):
+            for flag in sorted(flags_in(help_of["run"] + help_of["bench"]) - named):
                 yield f"{page.name}: {flag} is missing"
 
 

@@ -41,7 +41,7 @@ TESTS_MAY_INCLUDE = {
     "ops": {"model", "ops/cpu"},
     "ops/cuda": {"kv", "model"},
     "request": {"text/files"},
-    "settings": {"io", "model", "request"},
+    "settings": {"engine", "io", "model", "request"},
     "support": ROOMS | {"kernels"},
     "text": {"text/files"},
 }

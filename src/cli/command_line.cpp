@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -9,12 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/bench_flags.h"
 #include "cli/flag_help.h"
 #include "cli/merge_flags.h"
 #include "cli/near_name.h"
 #include "cli/run_flags.h"
 #include "core/error.h"
 #include "core/shortened.h"
+#include "engine/bench_job.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
 #include "engine/output_paths.h"
@@ -94,12 +97,17 @@ void check_open(const char* flag, const std::string& path, const char* stream, b
 int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
   Config config;
   MergeConfig merge_config;
+  BenchConfig bench_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   CLI::App* const run =
       app.add_subcommand("run", "Complete a file of prompts, one record for each line.");
   CLI::App* const merge =
       app.add_subcommand("merge", "Put the outputs of shards together, in the order of the input.");
-  for (CLI::App* command : {&app, run, merge}) {
+  CLI::App* const bench = app.add_subcommand("bench", "Make a workload and measure how it is run.");
+  const std::vector<CLI::App*> subcommands = {run, merge, bench};
+  std::vector<std::string> names;
+  for (const CLI::App* command : subcommands) names.push_back(command->get_name());
+  for (CLI::App* command : {&app, run, merge, bench}) {
     command->allow_extras();
     command->get_formatter()->column_width(kHelpColumn);
     command->set_help_flag("-h,--help", "Print this help and exit.");
@@ -108,43 +116,52 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   }
   add_run_flags(*run, config);
   add_merge_flags(*merge, merge_config);
+  add_bench_flags(*bench, bench_config);
 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
   };
   const std::span<const char* const> words(argv, static_cast<size_t>(argc));
   const std::string first = argc > 1 ? words[1] : "-";
-  if (!first.starts_with("-") && first != "run" && first != "merge") {  // before its --help
-    check_leftovers({first}, {"run", "merge"}, "pagedinfer --help");
+  const auto named = std::ranges::find(names, first);
+  if (!first.starts_with("-") && named == names.end()) {  // before its --help
+    check_leftovers({first}, names, "pagedinfer --help");
   }
-  for (const CLI::App* command : {run, merge}) {
-    if (first == command->get_name()) check_values(*command, words.subspan(2));
-  }
+  CLI::App* const asked =
+      named == names.end() ? nullptr : subcommands[static_cast<size_t>(named - names.begin())];
+  if (asked != nullptr) check_values(*asked, words.subspan(2));
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // help or version
-    return app.exit(asked, std::cout, std::cerr);
+  } catch (const CLI::Success& wanted) {  // help or version
+    return app.exit(wanted, std::cout, std::cerr);
   } catch (const CLI::ParseError&) {
-    const CLI::App& command = merge->parsed() ? *merge : *run;
+    const CLI::App& command = asked != nullptr ? *asked : *run;
     check_repeated(command);
     throw Error(fmt::format("{}: expected flags and their values; see {}",
                             shortened(fmt::format("{}", fmt::join(words.subspan(1), " "))),
                             help_of(command)));
   }
-  if (!run->parsed() && !merge->parsed()) {
+  if (asked == nullptr) {
     check_leftovers(app.remaining(), {}, "pagedinfer --help");
     throw Error(
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
-  const CLI::App& command = merge->parsed() ? *merge : *run;
-  check_leftovers(app.remaining(true), flags_of(command), help_of(command));
-  if (merge->parsed()) {
+  const std::vector<std::string> leftovers = app.remaining(true);
+  if (asked == bench) check_unused_flags(leftovers);
+  check_leftovers(leftovers, flags_of(*asked), help_of(*asked));
+  if (asked == merge) {
     check_open("--output", merge_config.output, "output", standard.output);
-  } else {
-    check_open("--input", config.input, "input", standard.input);
-    check_open("--output", resolve_paths(config).output, "output", standard.output);
+    return run_merge(merge_config);
   }
-  return merge->parsed() ? run_merge(merge_config) : run_job(config);
+  if (asked == bench) {
+    check_workload(bench_config);
+    check_open("--output", bench_config.config.output, "output", standard.output);
+    bench_config.command = command_text(words);
+    return run_bench(bench_config);
+  }
+  check_open("--input", config.input, "input", standard.input);
+  check_open("--output", resolve_paths(config).output, "output", standard.output);
+  return run_job(config);
 }
 
 }  // namespace pagedinfer

@@ -43,10 +43,15 @@ void add_flag(CLI::App& command, const Setting& setting, Config& config) {
 
 }  // namespace
 
-void add_run_flags(CLI::App& command, Config& config) {
+void add_flags(CLI::App& command, Config& config,
+               const std::function<bool(const Setting&)>& takes) {
   for (const Setting& setting : kSettings) {
-    if (setting.is_flag) add_flag(command, setting, config);
+    if (setting.is_flag && takes(setting)) add_flag(command, setting, config);
   }
+}
+
+void add_run_flags(CLI::App& command, Config& config) {
+  add_flags(command, config, [](const Setting&) { return true; });
   command.footer(
       "\nA line may override the sampling flags; they override the model's generation_config.json."
       "\nExit codes: 0 all lines completed, 1 the run could not go on, 2 some lines ended in an"

@@ -33,7 +33,7 @@ void check_refused(const std::string& words, const std::string& expected) {
 TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("", "expected a subcommand");
   check_refused("frob", "frob: unknown");
-  check_refused("bench --help", "bench: unknown");
+  check_refused("launch --help", "launch: unknown");
   check_refused("run", "--input");
   check_refused("run --input", "--input");
   check_refused("run --input x --foo", "--foo: unknown");

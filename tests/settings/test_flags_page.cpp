@@ -1,4 +1,4 @@
-// docs/flags.md is made of the table of settings.
+// docs/flags.md is made of the tables of settings and of the flags of bench.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <regex>
 #include <string>
 
+#include "engine/bench_config.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -17,8 +18,9 @@ namespace {
 
 constexpr const char* kBegin = R"(# Flags
 
-This page lists the flags of `pagedinfer run`: what each does, and when to change it. It is made of the
-table in `src/settings/table.h`; a test (`tests/settings/test_flags_page.cpp`) says where the two differ.
+This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`: what each does, and when
+to change it. It is made of the tables in `src/settings/table.h` and `src/engine/bench_config.cpp`; a test
+(`tests/settings/test_flags_page.cpp`) says where they differ.
 
 - The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
   before the default. "model's" in a default is what that file says.
@@ -36,6 +38,16 @@ that is not allowed gives an error record. [Records](records.md) describes the o
 
 | key | value | what it does |
 |---|---|---|
+)";
+
+constexpr const char* kBench = R"(
+## Flags of bench
+
+[Benchmarks](benchmarks.md#the-command) describes the workloads. `bench` takes the flags of `run` above too,
+except some that have no use there; a message says what to do instead.
+
+| flag | default | what it does | when to change it |
+|---|---|---|---|
 )";
 
 std::string cell(std::string text) { return std::regex_replace(text, std::regex("\\|"), "\\|"); }
@@ -68,6 +80,11 @@ std::string flags_page() {
     if (!setting.in_line) continue;
     page += fmt::format("| `{}` | {} | {} |\n", setting.key, expected_of(setting),
                         cell(std::string(setting.help)));
+  }
+  page += kBench;
+  for (const BenchFlag& flag : bench_flags()) {
+    page += fmt::format("| `{}{}{}` | {} | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
+                        flag.value, flag.unless_given, flag.help, flag.when);
   }
   return page;
 }

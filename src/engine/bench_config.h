@@ -1,0 +1,62 @@
+// What `bench` can be asked to do beside what `run` can.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "settings/config.h"
+#include "workload/workload.h"
+
+namespace pagedinfer {
+
+// Flags of `run`, as the command line gives them.
+struct Variant {
+  std::string flags = {};
+  Config config = {};  // the common flags with these on top
+};
+
+// The command line of `bench`. An optional that is empty has the default of the workload's row.
+struct BenchConfig {
+  std::string workload = {};
+  uint64_t seed = 0;
+  std::optional<int> requests = {};
+  std::optional<LengthRange> prompt = {}, output = {}, long_prompt = {};
+  std::optional<int> heads = {}, head_tokens = {}, long_every = {};
+  std::optional<double> rate = {};        // requests per second
+  std::optional<double> load = {};        // share of the capacity
+  std::optional<double> time_scale = {};  // of a trace
+  std::string trace_csv = {};
+  std::string emit = {}, results = {};  // files; "" = none
+  std::optional<int> pairs = {};
+
+  Config config = {};                 // what all runs have in common
+  std::vector<Variant> compare = {};  // none: one run of `config`
+  std::string command = {};           // the command line, for the results
+};
+
+// A flag of bench alone.
+struct BenchFlag {
+  std::string_view group, flag, value;
+  std::string_view unless_given;  // the default
+  std::string_view help, when;    // sentences, as those of a Setting
+  // Takes what stands behind the flag. Throws Error if that is not allowed.
+  void (*give)(const BenchFlag& flag, std::string_view text, BenchConfig& config);
+};
+
+std::span<const BenchFlag> bench_flags();
+
+// A setting of `run` that bench has no use for, and what to do instead.
+struct UnusedSetting {
+  std::string_view key, instead;
+};
+std::span<const UnusedSetting> unused_in_bench();
+
+// The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
+// those that have no effect on it or contradict each other. REQUIRES: the workload exists.
+WorkloadShape shape_of(const BenchConfig& bench);
+
+}  // namespace pagedinfer
