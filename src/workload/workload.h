@@ -96,8 +96,9 @@ struct BenchWorkload {
 };
 
 // Draws the requests. A prompt that leaves its output too little of `max_model_len` is clipped.
-// `trace`: the rows, where the shape is made of them. A rate below 0 becomes that of the rows. REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as
-// many rows as the shape has requests.
+// `trace`: the rows, where the shape is made of them. A rate below 0 becomes that of the rows.
+// REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as many rows as the shape has
+// requests.
 BenchWorkload make_workload(const WorkloadShape& shape, uint64_t seed, int max_model_len,
                             std::span<const TraceRow> trace = {});
 
