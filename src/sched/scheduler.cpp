@@ -189,7 +189,7 @@ void Scheduler::continue_prompts(StepPlan& plan) {
     }
     if (seq.is_decoding()) continue;
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
-    int count = next_chunk(plan, seq.num_pending_after(num_findable));
+    int count = next_chunk(plan, seq.num_wanted(), seq.num_pending_after(num_findable));
     if (count == 0) return;
     count = cut_scores(seq, count, free_draws(plan, max_draws_, num_samples, !waiting_.empty()));
     if (num_findable > seq.num_computed) {
@@ -226,7 +226,7 @@ bool Scheduler::catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& p
     seq.num_computed = std::max(seq.num_computed, seq.num_shared);
     const int num_pending = seq.num_pending() - 1;
     if (num_pending == 0) continue;
-    const int count = next_chunk(plan, num_pending);
+    const int count = next_chunk(plan, seq.num_wanted() - 1, num_pending);
     if (count == 0) return false;
     add_prefill(seq, count, plan);
     if (count < num_pending) return true;
@@ -273,7 +273,7 @@ void Scheduler::admit(StepPlan& plan) {
     }
     seq.lease.scope = scope_of(seq);
     const int num_findable = pool_.num_findable(seq.lease, seq.tokens);
-    int count = next_chunk(plan, seq.num_pending_after(num_findable));
+    int count = next_chunk(plan, seq.num_wanted(), seq.num_pending_after(num_findable));
     if (count == 0 && !is_static) return;
     const int max_extra = free_draws(plan, max_draws_, num_samples, waiting_.size() > 1);
     if (seq.scores_prompt() && max_extra == 0 && !alone && !is_static) return;
@@ -304,7 +304,7 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
     first.lease.scope = kShareNone;
     num_pending = first.num_pending() - 1;
   }
-  if (next_chunk(plan, num_pending) == 0) {
+  if (next_chunk(plan, first.num_wanted() - 1, num_pending) == 0) {
     if (limits_.batching != Batching::kStatic) return false;
     first.lease.scope = kShareNone;
   }
@@ -327,13 +327,21 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
   return true;
 }
 
-// How much of a prompt fits in what the plan leaves of the step.
-int Scheduler::next_chunk(const StepPlan& plan, int num_pending) const {
+// How many of the tokens before `end`, the last `num_pending` of which are pending, fit in what the
+// plan leaves of the step.
+int Scheduler::next_chunk(const StepPlan& plan, int end, int num_pending) const {
   if (plan.num_prefills() == limits_.max_prefill_chunks) return 0;
   // Below 0 where there are more beams than a step has tokens.
   const int budget = std::max(0, limits_.max_step_tokens - plan.num_tokens);
   if (!limits_.chunked_prefill) return num_pending <= budget ? num_pending : 0;
-  return std::min({num_pending, limits_.prefill_chunk_size, budget});
+  const int count = std::min({num_pending, limits_.prefill_chunk_size, budget});
+  // Full blocks only are found: where requests share, a chunk ends with a block, or another would
+  // compute a part of it again. The first chunk of a step takes what it can get: it goes on.
+  const int size = pool_.block_size();
+  const bool may_split = !limits_.prefix_cache || limits_.prefill_chunk_size < size;
+  if (may_split || count == num_pending) return count;
+  const int aligned = count - (end - num_pending + count) % size;
+  return aligned > 0 ? aligned : plan.num_prefills() == 0 ? count : 0;
 }
 
 // Returns how many: one, or all beams of a search.

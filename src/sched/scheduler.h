@@ -133,7 +133,7 @@ class Scheduler {
   void serve_decodes(StepPlan& plan);
   void continue_prompts(StepPlan& plan);
   void admit(StepPlan& plan);
-  int next_chunk(const StepPlan& plan, int num_pending) const;
+  int next_chunk(const StepPlan& plan, int end, int num_pending) const;
   int num_samples_running() const;
   int cut_scores(const Sequence& seq, int count, int max_scores) const;
   void add_prefill(Sequence& seq, int count, StepPlan& plan);

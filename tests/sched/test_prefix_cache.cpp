@@ -2,6 +2,10 @@
 // request in any case.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
 #include "tests/support/sched_steps.h"
@@ -83,6 +87,38 @@ TEST_CASE("no block is computed twice by requests that run together, and none of
   CHECK(num_tokens == 20 + 1 + 2);  // the last token of the second prompt once more
   s.finish(plan);
   run_all(s);
+}
+
+TEST_CASE("no block is computed twice, wherever limits cut the chunks") {
+  std::mt19937_64 random(5);
+  const auto upto = [&](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<uint64_t>(high - low + 1));
+  };
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    const int max_running = upto(4, 8);
+    Steps s = make_steps({.prefill_chunk_size = upto(4, 19),
+                          .max_prefill_chunks = upto(1, 4),
+                          .max_step_tokens = max_running + upto(8, 30),
+                          .max_running = max_running},
+                         200);
+    const int num_prompt = upto(20, 50), num_alike = upto(2, 3);
+    s.submit(num_prompt, 2);  // the prompts that are alike
+    for (int i = 1; i < num_alike; ++i) submit_like_first(s, num_prompt, num_prompt);
+    std::vector<int> times(static_cast<size_t>(num_prompt), 0);  // that a token was computed
+    while (!s.scheduler.idle()) {
+      const StepPlan plan = s.plan();
+      for (const Chunk& chunk : plan.chunks) {
+        const int end = std::min(chunk.start + chunk.count, num_prompt);
+        for (int i = chunk.start; i < end && chunk.age < num_alike; ++i) ++times[i];
+      }
+      s.finish(plan);
+      if (s.scheduler.idle() || std::ssize(s.requests) == 12) continue;
+      s.submit(upto(1, 6), upto(1, 12));  // others make the room in a step vary
+    }
+    const int full = (num_prompt - 1) / 4 * 4;  // the last token is computed by each prompt
+    CHECK(std::all_of(times.begin(), times.begin() + full, [](int n) { return n == 1; }));
+  }
 }
 
 TEST_CASE("without the prefix cache requests share nothing") {

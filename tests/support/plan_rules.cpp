@@ -24,6 +24,18 @@ int reserve(const PlanContext& context) {
                           static_cast<double>(context.pool.stats().positions_total));
 }
 
+// The largest chunk at `start` that the budget and the limits permit. Where requests share, it ends
+// with a block if it can.
+int largest_chunk(int start, int num_pending, int budget, const PlanContext& context) {
+  const SchedulerLimits& limits = context.limits;
+  const int block_size = context.pool.block_size();
+  if (!limits.chunked_prefill) return num_pending;
+  const int most = std::min({num_pending, limits.prefill_chunk_size, budget});
+  if (!limits.prefix_cache || limits.prefill_chunk_size < block_size) return most;
+  const int end = (start + most) / block_size * block_size;
+  return most == num_pending || end <= start ? most : end - start;
+}
+
 // The order of chunks: decodes, then prompts in progress, then new prompts, each oldest first. Each
 // chunk is as large as the limits permit.
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
@@ -51,12 +63,11 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
       REQUIRE(chunk.num_logits == chunk.count);
       num_drafted += seq.num_drafted;
     } else {
-      const int most =
-          limits.chunked_prefill ? std::min(limits.prefill_chunk_size, budget) : num_pending;
+      const int largest = largest_chunk(chunk.start, num_pending, budget, context);
       if (seq.scores_prompt()) {
-        REQUIRE(chunk.count <= std::min(num_pending, most));
+        REQUIRE(chunk.count <= largest);
       } else {
-        REQUIRE(chunk.count == std::min(num_pending, most));
+        REQUIRE(chunk.count == largest);
       }
       REQUIRE(chunk.num_scores == seq.num_scores(chunk.count));
       REQUIRE(chunk.num_drawing() == (chunk.count == seq.num_pending() && seq.draws()));
@@ -171,9 +182,13 @@ void check_unserved(const StepPlan& plan, const PlanContext& context) {
   std::set<int64_t> planned;
   for (const Chunk& chunk : plan.chunks) planned.insert(chunk.age);
   const int budget = limits.max_step_tokens - plan.num_tokens;
+  const bool ends_with_blocks = limits.prefix_cache && plan.num_prefills() > 0 &&
+                                limits.prefill_chunk_size >= pool.block_size();
   const auto no_room_in_step = [&](const Sequence& seq) {
     return plan.num_prefills() == limits.max_prefill_chunks ||
-           budget < (limits.chunked_prefill ? 1 : seq.num_pending());
+           budget < (!limits.chunked_prefill ? seq.num_pending()
+                     : ends_with_blocks      ? pool.block_size()
+                                             : 1);
   };
   const Sequence* unserved = nullptr;
   for (const auto& [age, seq] : scheduler.running()) {
