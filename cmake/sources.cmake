@@ -23,8 +23,12 @@ set(pagedinfer_core_sources
   src/io/temporary_folder.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp
+  src/request/message_fields.cpp
+  src/request/prompt_fields.cpp
   src/request/request_fields.cpp
   src/request/request_parser.cpp
+  src/request/sampling_fields.cpp
+  src/request/unsupported_keys.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp
   src/output/line_window.cpp

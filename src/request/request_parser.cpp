@@ -8,7 +8,10 @@
 
 #include "core/json.h"
 #include "io/line_reader.h"
+#include "request/prompt_fields.h"
 #include "request/request_fields.h"
+#include "request/sampling_fields.h"
+#include "request/unsupported_keys.h"
 
 namespace pagedinfer {
 
@@ -191,9 +194,9 @@ void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft)
   count_unread(fields,
                [](KeyKind kind) { return kind != KeyKind::kBatch && kind != KeyKind::kIgnored; });
   refuse_unknown(fields);
-  fields.check_supported();
-  fields.read_prompt(draft, PromptForm::kPlain);
-  fields.read_sampling(draft.sampling, PromptForm::kPlain);
+  check_supported(fields);
+  read_prompt(fields, draft, PromptForm::kPlain);
+  read_sampling(fields, draft, PromptForm::kPlain);
   for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
   refuse_unknown(fields);
 }
@@ -221,10 +224,10 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   collect(object, body);
   count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
   refuse_unknown(body);
-  body.check_supported();
+  check_supported(body);
   const PromptForm form = chat ? PromptForm::kChat : PromptForm::kCompletion;
-  body.read_prompt(draft, form);
-  body.read_sampling(draft.sampling, form);
+  read_prompt(body, draft, form);
+  read_sampling(body, draft, form);
   for (const std::string_view name : body.unknown_keys()) count_unknown(name);
   refuse_unknown(body);
   fields.refuse(body.error());

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace pagedinfer {
+
+// A list whose copies share its memory. It is changed as a whole, which leaves its copies as they
+// are. Copies may be read and dropped by several threads at once.
+template <class T>
+class SharedList {
+ public:
+  SharedList() = default;
+  SharedList(std::initializer_list<T> items) : SharedList(std::vector<T>(items)) {}
+  SharedList(std::vector<T> items) {  // implicit: as lists of settings are set
+    if (!items.empty()) items_ = std::make_shared<const std::vector<T>>(std::move(items));
+  }
+
+  const T* data() const { return items_ ? items_->data() : nullptr; }
+  size_t size() const { return items_ ? items_->size() : 0; }
+  bool empty() const { return size() == 0; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+  const T& operator[](size_t i) const { return (*items_)[i]; }
+  std::vector<T> copy() const { return {begin(), end()}; }
+  // Takes time in the length of the list.
+  void push_back(T item) {
+    std::vector<T> items = copy();
+    items.push_back(std::move(item));
+    *this = std::move(items);
+  }
+
+  friend bool operator==(const SharedList& a, const SharedList& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::shared_ptr<const std::vector<T>> items_ = {};  // null where there are none
+};
+
+}  // namespace pagedinfer

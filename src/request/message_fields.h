@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/chat.h"
+#include "request/request_fields.h"
+
+namespace pagedinfer {
+
+// Reads the conversation of an object. REQUIRES: fields.has(key("messages"))
+void read_messages(RequestFields& fields, Chat& chat);
+
+// Reads what a template is told besides messages.
+void read_template_settings(RequestFields& fields, Chat& chat);
+
+}  // namespace pagedinfer
