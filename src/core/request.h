@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/shared_list.h"
+
 namespace pagedinfer {
 
 using TokenId = int32_t;
@@ -43,7 +45,8 @@ struct BeamSettings {
   EarlyStopping early_stopping = EarlyStopping::kOff;
 };
 
-// How a request's tokens are drawn and where it ends. The defaults are greedy.
+// How a request's tokens are drawn and where it ends. The defaults are greedy. The requests of a
+// line share its lists, which may be long.
 struct SamplingParams {
   float temperature = 0.0f;         // 0 = greedy
   int top_k = 0;                    // 0 = off
@@ -53,15 +56,15 @@ struct SamplingParams {
   float presence_penalty = 0.0f;    // of completion tokens; 0 = off
   float frequency_penalty = 0.0f;   // of completion tokens, times their count; 0 = off
   uint64_t seed = 0;
-  std::vector<TokenBias> logit_bias = {};
-  std::vector<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
+  SharedList<TokenBias> logit_bias = {};
+  SharedList<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
 
   int max_tokens = 256;
   int min_tokens = 0;       // before it neither a token nor a stop string ends the completion
   LengthFloor floor = {};   // applies if min_tokens is not given
   bool ignore_eos = false;  // the model's end-of-sequence tokens are ordinary ones
-  std::vector<std::string> stop = {};
-  std::vector<TokenId> stop_token_ids = {};
+  SharedList<std::string> stop = {};
+  SharedList<TokenId> stop_token_ids = {};
   bool keep_stop = false;    // the stop string or token is part of the text
   bool skip_special = true;  // the text leaves out special tokens
 
@@ -96,8 +99,11 @@ struct Request {
   int num_returned = 1;     // the best of them; more than num_samples: the only one, repeated
   // As SamplingParams::num_log_probs, for each token of the prompt but the first, which has none.
   int num_prompt_log_probs = -1;
-  bool echo = false;             // the text begins with the prompt's
-  std::string prompt_text = {};  // where the record shows the prompt or its tokens
+  bool echo = false;  // the text begins with the prompt's
+  // Where the record shows the prompt or its tokens, and their text is known: this text, and how
+  // many of its characters come before each token.
+  std::string prompt_text = {};
+  std::vector<int> prompt_offsets = {};
   // Of the first prompt of a line: those of the others, which have no heads.
   std::vector<Request> more = {};
 

@@ -139,7 +139,7 @@ void Intake::work(RequestParser& parser) {
     --num_active_;
     batch.done = true;
     num_ready_ += std::ssize(batch.items);
-    tokens_ahead_ += batch.tokens - batch.cost;
+    tokens_ahead_ += batch.cost_when_done - batch.cost;
     tokenize_seconds_ += batch.seconds;
     drop_spent();
     wake();
@@ -159,7 +159,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
-      batch.tokens += num_prompt_tokens(batch.items.back());
+      batch.cost_when_done += memory_in_tokens(batch.items.back());
     }
   } catch (...) {
     batch.failure = std::current_exception();
@@ -177,7 +177,7 @@ Pull Intake::pull(bool wait, IntakeItem& item) {
   item = std::move(batch.items[batch.next++]);
   --num_ready_;
   --num_ahead_;
-  tokens_ahead_ -= num_prompt_tokens(item);
+  tokens_ahead_ -= memory_in_tokens(item);
   drop_spent();
   wake();
   return Pull::kItem;

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cfloat>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "core/random_key.h"
 #include "core/refusal.h"
 #include "engine/token_bans.h"
+#include "engine/token_labels.h"
 #include "ops/step_protocol.h"
 #include "text/stop_strings.h"
 
@@ -84,18 +86,18 @@ void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) 
   tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
 }
 
-// Encodes a text and truncates it, but keeps the tokens that the tokenizer puts around it, as the
+// Truncates `all`, the tokens of `text`, but keeps those that the tokenizer puts around it, as the
 // reference does.
-std::vector<TokenId> encode(const Tokenizer& tokenizer, std::string_view text, AddBos add_bos,
-                            std::optional<int> max_prompt) {
-  std::vector<TokenId> all = tokenizer.encode(text, add_bos);
-  if (!max_prompt || std::ssize(all) <= *max_prompt || add_bos == AddBos::kNo) return all;
-  const std::vector<TokenId> inner = tokenizer.encode(text, AddBos::kNo);
-  const int64_t around = std::ssize(all) - std::ssize(inner);
-  if (around < *max_prompt) {
-    keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), *max_prompt);
+void truncate(std::vector<TokenId>& all, std::string_view text, const Tokenizer& tokenizer,
+              AddBos add_bos, int max_prompt) {
+  if (std::ssize(all) > max_prompt && add_bos == AddBos::kYes) {
+    const std::vector<TokenId> inner = tokenizer.encode(text, AddBos::kNo);
+    const int64_t around = std::ssize(all) - std::ssize(inner);
+    if (around < max_prompt) {
+      keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), max_prompt);
+    }
   }
-  return all;
+  keep_last(all, 0, max_prompt);
 }
 
 // Converts a minimum length that includes the prompt to one of the completion alone.
@@ -108,7 +110,7 @@ LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
 // have no more bans.
 RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
-  const std::vector<TokenId>& allowed = sampling.allowed_token_ids;
+  const std::span<const TokenId> allowed = sampling.allowed_token_ids;
   if (limits.spec == nullptr || allowed.empty() || sampling.max_tokens == 0) return {};
   const int64_t max_new = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
   const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && max_new == 1;
@@ -134,15 +136,18 @@ RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& 
                       needed - sampling.beams.width)};
 }
 
-// The prompt as text: as the line gives it, unless it was truncated or is given as token ids.
-std::string text_of(const RequestDraft& draft, const std::vector<TokenId>& prompt,
-                    std::optional<int> max_prompt, const Tokenizer* tokenizer) {
-  const bool is_whole = !max_prompt || std::ssize(prompt) < *max_prompt;
-  if (draft.prompt && is_whole) return *draft.prompt;
-  if (tokenizer == nullptr) return "";
-  TextStream text(*tokenizer, {}, {.show_special = !draft.sampling.skip_special});
-  for (const TokenId token : prompt) text.push(token);
-  return text.finish();
+// Adds the request's prompt as text: `given`, unless there is none.
+void add_text(const std::string* given, const Tokenizer* tokenizer, Request& request) {
+  if (tokenizer == nullptr) return;
+  if (given != nullptr) {
+    request.prompt_text = *given;
+    request.prompt_offsets = token_offsets(*tokenizer, request.prompt, *given);
+    return;
+  }
+  TextStream text(*tokenizer, {}, {.show_special = !request.sampling.skip_special});
+  for (const TokenId token : request.prompt) text.push(token);
+  request.prompt_text = text.finish();
+  request.prompt_offsets = text.offsets();
 }
 
 // Whether the tokens are the same whatever the random numbers are.
@@ -152,12 +157,23 @@ bool is_certain(const SamplingParams& sampling) {
 
 }  // namespace
 
-int64_t num_prompt_tokens(const IntakeItem& item) {
-  const Request* first = std::get_if<Request>(&item);
-  if (first == nullptr) return 0;
-  int64_t num_tokens = std::ssize(first->prompt);
-  for (const Request& request : first->more) num_tokens += std::ssize(request.prompt);
-  return num_tokens;
+int64_t memory_in_tokens(const IntakeItem& item) {
+  const auto tokens_in = [](size_t bytes) {
+    return static_cast<int64_t>((bytes + sizeof(TokenId) - 1) / sizeof(TokenId));
+  };
+  const auto of_list = [&](const auto& list) { return tokens_in(list.size() * sizeof(list[0])); };
+  const auto of_prompt = [&](const Request& request) {
+    return of_list(request.prompt) + of_list(request.prompt_text) + of_list(request.prompt_offsets);
+  };
+  const Request* const first = std::get_if<Request>(&item);
+  if (first == nullptr) return of_list(std::get<Completion>(item).head.id_json);
+  const SamplingParams& sampling = first->sampling;
+  int64_t sum = of_list(first->head.id_json) + of_prompt(*first) + of_list(sampling.logit_bias) +
+                of_list(sampling.allowed_token_ids) + of_list(sampling.stop) +
+                of_list(sampling.stop_token_ids);
+  for (const std::string& stop : sampling.stop) sum += of_list(stop);
+  for (const Request& request : first->more) sum += of_prompt(request);
+  return sum;
 }
 
 int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
@@ -208,47 +224,51 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
                   0);
   }
   std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
+  size_t num_tokens = 0;  // before it is truncated
   try {
-    if (draft.prompt) prompt = encode(*tokenizer, *draft.prompt, add_bos, max_prompt);
+    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
+    num_tokens = prompt.size();
+    if (draft.prompt && max_prompt) {
+      truncate(prompt, *draft.prompt, *tokenizer, add_bos, *max_prompt);
+    }
   } catch (const EncodeError& error) {
     return failed({"tokenization_failed", error.what()}, 0);
   }
   if (max_prompt) keep_last(prompt, 0, *max_prompt);
-  for (RequestError fault : {fault_of(prompt, limits), fault_of(draft.sampling, limits)}) {
-    if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  }
+  RequestError fault = fault_of(prompt, limits);
+  if (fault.code.empty() && number == 0) fault = fault_of(draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   // The tokenizer may know more tokens than the model, which never draws them.
   if (converses && chat.end_of_turn && *chat.end_of_turn < limits.vocab &&
       !draft.sampling.ignore_eos) {
     draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
   }
-  if (RequestError fault = fault_of_beams(draft.sampling, limits); !fault.code.empty()) {
-    return failed(std::move(fault), prompt.size());
-  }
+  fault = fault_of_beams(draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  if (RequestError fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
-      !fault.code.empty()) {
-    return failed(std::move(fault), prompt.size());
-  }
+  fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
   const std::string& id = draft.head.id_json;
   std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
   if (number > 0) origin += fmt::format(" prompt {}", number);
   const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
-  const bool shows_prompt = draft.echo || draft.num_prompt_log_probs >= 0;
-  std::string prompt_text = shows_prompt ? text_of(draft, prompt, max_prompt, tokenizer) : "";
+  const bool is_as_given = draft.prompt && prompt.size() == num_tokens;
   const int num_returned = draft.sampling.n;
   const int num_drawn = draft.sampling.best_of.value_or(num_returned);
   const int num_samples = is_certain(draft.sampling) ? 1 : num_drawn;
-  return Request{.head = std::move(draft.head),
-                 .prompt = std::move(prompt),
-                 .sampling = std::move(draft.sampling),
-                 .random_key = key,
-                 .num_samples = num_samples,
-                 .num_returned = num_returned,
-                 .num_prompt_log_probs = draft.num_prompt_log_probs,
-                 .echo = draft.echo,
-                 .prompt_text = std::move(prompt_text)};
+  Request request = {.head = std::move(draft.head),
+                     .prompt = std::move(prompt),
+                     .sampling = std::move(draft.sampling),
+                     .random_key = key,
+                     .num_samples = num_samples,
+                     .num_returned = num_returned,
+                     .num_prompt_log_probs = draft.num_prompt_log_probs,
+                     .echo = draft.echo};
+  if (request.echo || request.num_prompt_log_probs >= 0) {
+    add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
+  }
+  return request;
 }
 
 // The requests of several prompts: the first one, which has the others.

@@ -12,8 +12,9 @@
 
 namespace pagedinfer {
 
-// The prompt tokens of a request; 0 for an error.
-int64_t num_prompt_tokens(const IntakeItem& item);
+// The memory of an item's prompts, texts and lists, as tokens of a prompt. Lists that its requests
+// share count once.
+int64_t memory_in_tokens(const IntakeItem& item);
 
 struct PromptLimits {
   int vocab = 0;                                // token ids are below it

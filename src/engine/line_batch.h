@@ -39,12 +39,12 @@ struct LineBatch {
 
   std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
   std::vector<Line> lines = {};
-  int64_t cost = 0;  // an upper bound of the lines' tokens
+  int64_t cost = 0;  // in the window, as IntakeLimits counts, until the batch is done
 
   bool done = false;
   std::vector<IntakeItem> items = {};
   size_t next = 0;                  // the first item that was not pulled
-  int64_t tokens = 0;               // of the items' prompts
+  int64_t cost_when_done = 0;       // of all items
   std::exception_ptr failure = {};  // thrown for the line behind the last item
   RequestParser::UnknownKeys unknown_keys = {};
   std::vector<LineHint> hints = {};

@@ -33,7 +33,7 @@ ChatSettings make_chat(const Config& config, const LoadedModel& model) {
   return chat;
 }
 
-void check_stop_tokens(const std::vector<TokenId>& tokens, int vocab) {
+void check_stop_tokens(std::span<const TokenId> tokens, int vocab) {
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab) continue;
     throw Error(refusal_of_token("--stop-token-ids", token, vocab));

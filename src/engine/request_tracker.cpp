@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/check.h"
+#include "core/utf8.h"
 #include "engine/token_bans.h"
-#include "engine/token_labels.h"
 
 namespace pagedinfer {
 namespace {
 
-bool contains(const std::vector<TokenId>& tokens, TokenId token) {
+bool contains(std::span<const TokenId> tokens, TokenId token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
@@ -131,8 +132,8 @@ std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) c
     if (prompt.request.num_prompt_candidates() < 0) return;
     const std::vector<TokenId>& tokens = prompt.request.prompt;
     for (const TokenId token : tokens) prompt.log_probs.push_back({.token = token});
-    if (tokenizer_ == nullptr) return;
-    place(token_offsets(*tokenizer_, tokens, prompt.request.prompt_text), prompt.log_probs);
+    const std::vector<int>& offsets = prompt.request.prompt_offsets;
+    if (!offsets.empty()) place(offsets, prompt.log_probs);
   };
   line->prompts.reserve(1 + more.size());
   add(first);

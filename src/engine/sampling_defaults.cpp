@@ -10,7 +10,7 @@ SamplingParams default_sampling(const GivenSampling& flags, const GenerationDefa
                                 bool has_tokenizer) {
   SamplingParams params;
   apply(model.sampling, params);
-  if (!has_tokenizer) params.stop.clear();
+  if (!has_tokenizer) params.stop = {};
   apply(flags, params);
   if (!flags.has("min_tokens")) params.floor = model.floor;
   return params;

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 namespace pagedinfer {
 
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
                                    int num_generated) {
   std::vector<TokenId> banned = spec.suppressed;
-  const auto ban = [&](const std::vector<TokenId>& tokens) {
+  const auto ban = [&](std::span<const TokenId> tokens) {
     banned.insert(banned.end(), tokens.begin(), tokens.end());
   };
   if (num_generated == 0) ban(spec.suppressed_first);
@@ -19,7 +20,7 @@ std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& 
 }
 
 std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params) {
-  std::vector<TokenId> ends = params.stop_token_ids;
+  std::vector<TokenId> ends = params.stop_token_ids.copy();
   if (!params.ignore_eos) ends.insert(ends.end(), spec.eos_tokens.begin(), spec.eos_tokens.end());
   return ends;
 }

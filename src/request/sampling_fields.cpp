@@ -48,7 +48,7 @@ void read_max_completion_tokens(RequestFields& fields, bool may_draw_nothing,
   }
 }
 
-void read_logit_bias(RequestFields& fields, std::vector<TokenBias>& result) {
+void read_logit_bias(RequestFields& fields, SharedList<TokenBias>& result) {
   constexpr int kBias = key("logit_bias");
   if (!fields.asks(kBias)) return;
   dom::object biases;
@@ -184,8 +184,9 @@ void read_sampling(RequestFields& fields, RequestDraft& draft, PromptForm form) 
   for (const auto& [setting, number] : kLineSettings) {
     if (fields.asks(number)) read_setting(fields, *setting, number, may_draw_nothing, sampling);
   }
-  if (fields.asks(key("max_completion_tokens")))
+  if (fields.asks(key("max_completion_tokens"))) {
     read_max_completion_tokens(fields, may_draw_nothing, sampling);
+  }
   if (fields.asks(key("min_tokens"))) sampling.floor = {};
   read_logit_bias(fields, sampling.logit_bias);
   if (fields.asks(key("allowed_token_ids"))) {

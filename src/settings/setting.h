@@ -99,6 +99,10 @@ template <class T>
 struct Unwrapped<OrDefault<T>> {
   using type = T;
 };
+template <class T>
+struct Unwrapped<SharedList<T>> {
+  using type = std::vector<T>;
+};
 
 template <class T>
 consteval Kind kind_of() {
@@ -129,6 +133,10 @@ template <class T>
 Value to_value(const OrDefault<T>& field) {
   return to_value(field.value);
 }
+template <class T>
+Value to_value(const SharedList<T>& field) {
+  return field.copy();
+}
 
 template <class T>
 void from_value(const Value& value, T& field) {
@@ -150,6 +158,11 @@ template <class T>
 void from_value(const Value& value, OrDefault<T>& field) {
   from_value(value, field.value);
   field.is_given = true;
+}
+
+template <class T>
+void from_value(const Value& value, SharedList<T>& field) {
+  field = std::get<std::vector<T>>(value);
 }
 
 template <class Struct, class T>

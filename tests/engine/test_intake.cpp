@@ -137,13 +137,61 @@ TEST_CASE("the prompts of a line become a request each, with random numbers of i
   CHECK(first.more[1].sampling.max_tokens == 4);
   CHECK(first.random_key == alone);
   CHECK(first.more[1].random_key != alone);
-  CHECK(num_prompt_tokens(item) == 7);
+  CHECK(memory_in_tokens(item) == 7);
 
   line.request.more[1].text = "too long for it";
   const IntakeItem failed = make_request(line, &tokenizer, kNoChat, kLimits);
   CHECK(code_of(failed) == "prompt_too_long");
   CHECK(std::get<Completion>(failed).error.message.starts_with("prompt[2]: "));
   CHECK(std::get<Completion>(failed).head.line == 3);
+}
+
+TEST_CASE("the prompts of a line share its lists, which count once") {
+  const ByteTokenizer tokenizer;
+  ParsedLine line = line_with("ab");
+  line.request.sampling.allowed_token_ids = std::vector<TokenId>(100, 5);
+  line.request.sampling.stop_token_ids = {1, 2};
+  line.request.sampling.logit_bias = {{3, 1.0f}};
+  line.request.sampling.stop = {std::string(400, 'x')};
+  line.request.more = {{.text = "cde"}, {.text = "ab"}};
+  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
+  const auto& first = std::get<Request>(item);
+  for (const Request& request : first.more) {
+    CHECK(request.sampling.allowed_token_ids.data() == first.sampling.allowed_token_ids.data());
+    CHECK(request.sampling.stop_token_ids.data() == first.sampling.stop_token_ids.data());
+    CHECK(request.sampling.logit_bias.data() == first.sampling.logit_bias.data());
+    CHECK(request.sampling.stop.data() == first.sampling.stop.data());
+  }
+  CHECK(memory_in_tokens(item) == 7 + 100 + 2 + 2 + 400 / 4 + sizeof(std::string) / 4);
+}
+
+TEST_CASE("a list that is changed leaves its copies as they are") {
+  SharedList<TokenId> list = {1, 2};
+  const SharedList<TokenId> copy = list;
+  list.push_back(3);
+  CHECK(list == std::vector<TokenId>{1, 2, 3});
+  CHECK(copy == std::vector<TokenId>{1, 2});
+  CHECK(SharedList<TokenId>() == std::vector<TokenId>());
+}
+
+TEST_CASE("the tokens of a prompt that is given as such begin where their text does") {
+  class TextTokenizer final : public ByteTokenizer {
+   public:
+    std::string_view token_bytes(TokenId token) const override {
+      return token == 1 ? "\xC3" : token == 2 ? "\xA9" : "ab";
+    }
+  };
+  const TextTokenizer tokenizer;
+  ParsedLine line;
+  line.request.prompt_token_ids = {1, 1, 3, 1, 2, 3};
+  line.request.num_prompt_log_probs = 0;
+  const IntakeItem item = make_request(line, &tokenizer, kNoChat, kLimits);
+  const auto& request = std::get<Request>(item);
+  CHECK(request.prompt_text ==
+        "\xEF\xBF\xBD\xEF\xBF\xBD"
+        "ab\xC3\xA9"
+        "ab");
+  CHECK(request.prompt_offsets == std::vector<int>{0, 1, 2, 4, 4, 5});
 }
 
 TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
@@ -157,6 +205,8 @@ TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
   line.request.echo = true;
   CHECK(text() == "abc");
   line.request.truncate_prompt_tokens = 5;
+  CHECK(text() == "abc");
+  line.request.truncate_prompt_tokens = 3;
   CHECK(text() == "abc");
   line.request.truncate_prompt_tokens = 2;
   CHECK(text() == "");  // what the tokens that are left say

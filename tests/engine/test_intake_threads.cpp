@@ -222,7 +222,7 @@ TEST_CASE("no more lines and tokens than the window has are ahead of the engine"
     int64_t num_pulled = 0, tokens_pulled = 0;
     while (intake.pull(true, item) == Pull::kItem) {
       ++num_pulled;
-      tokens_pulled += num_prompt_tokens(item);
+      tokens_pulled += memory_in_tokens(item);
       if (random() % 4 == 0) doze(random() % 300);
       const int64_t bound = std::max(limits.max_tokens, static_cast<int64_t>(longest));
       REQUIRE(num_read <= num_pulled + limits.max_items + 1);  // one is in the reader's hand
@@ -230,6 +230,36 @@ TEST_CASE("no more lines and tokens than the window has are ahead of the engine"
     }
     CHECK(num_pulled == 300);
   }
+}
+
+TEST_CASE("the lists of the lines ahead of the engine count too") {
+  const TempDir dir;
+  const std::vector<int> ids(500, 7);
+  std::string input;
+  for (int i = 0; i < 60; ++i) {
+    input +=
+        fmt::format("{{\"prompt\": \"x\", \"allowed_token_ids\": [{}]}}\n", fmt::join(ids, ","));
+  }
+  write_file(dir / "in", input);
+  constexpr int kMaxLines = 8;
+  const SlowTokenizer tokenizer;
+  std::atomic<int64_t> num_read = 0;
+  InputLines lines(dir / "in", {});
+  Intake intake({.lines = lines,
+                 .tokenizer = &tokenizer,
+                 .chat = chatml(),
+                 .clock = no_clock,
+                 .thread_clock = no_clock,
+                 .is_done = [&](int64_t) { return ++num_read < 0; }},
+                {.prompt = kPrompts, .max_tokens = kMaxLines * 500, .num_workers = 2});
+  IntakeItem item;
+  int64_t num_pulled = 0;
+  while (intake.pull(true, item) == Pull::kItem) {
+    ++num_pulled;
+    doze(2000);
+    REQUIRE(num_read <= num_pulled + kMaxLines + 1);
+  }
+  CHECK(num_pulled == 60);
 }
 
 TEST_CASE("what a worker throws ends the lines behind those before it") {

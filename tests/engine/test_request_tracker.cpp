@@ -252,6 +252,7 @@ TEST_CASE("scored tokens of a prompt are shown with it, the first score of each"
   Scene scene;
   Request request = asking(1, 1);
   request.prompt_text = "a b\xC3\xA9";
+  request.prompt_offsets = {0, 1, 3};
   request.echo = true;
   request.num_prompt_log_probs = 2;
   scene.score = [](int position, int time) {

@@ -25,7 +25,7 @@ const std::vector<std::string> kStops = {"bb", "abc", "c a", "aaa", "c c", "bab"
 
 // The position at which the text is cut by a stop string that ends after its first `before` bytes.
 std::optional<size_t> find_stop(const std::string& text, size_t before,
-                                const std::vector<std::string>& stops) {
+                                std::span<const std::string> stops) {
   std::optional<size_t> cut;
   for (const std::string& stop : stops) {
     for (size_t at = text.find(stop); at != text.npos; at = text.find(stop, at + 1)) {
@@ -63,7 +63,7 @@ SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_m
   const auto num_prompt = static_cast<int>(request.prompt.size());
   CompletionChoice answer;
   std::vector<size_t> begins;  // in the text, of the tokens that belong to it
-  std::vector<TokenId> ends = params.stop_token_ids;
+  std::vector<TokenId> ends = params.stop_token_ids.copy();
   if (!params.ignore_eos) ends.push_back(kTinyStop);
   const ModelSpec& spec = rig.model.spec;
   const auto most = static_cast<size_t>(std::min(params.max_tokens, max_model_len - num_prompt));
