@@ -27,9 +27,15 @@ Expected one_at_a_time(Rig& rig, const Workload& work) {
   for (const auto& [step, request] : work.arrivals) {
     const auto num_prompt = static_cast<int>(request.prompt.size());
     if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
-    for (int sample = 0; sample < request.num_samples; ++sample) {
+    const bool searches = request.sampling.beams.width > 1;
+    for (int sample = 0; sample < (searches ? 0 : request.num_samples); ++sample) {
       expected.answers[{request.head.index, sample}] =
           rig.alone(request, work.limits.max_model_len, stops, {}, sample);
+    }
+    if (!searches) continue;
+    int beam = 0;
+    for (FinishedBeam& found : rig.search_alone(request, work.limits.max_model_len, kTinyStop)) {
+      expected.answers[{request.head.index, beam++}] = std::move(found.tokens);
     }
   }
   REQUIRE(rig.num_bad_rows() == 0);
@@ -49,39 +55,26 @@ void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
       drive(pool, work.limits, work.arrivals, kTinyStop, device, counters, overlap);
   REQUIRE(rig.num_bad_rows() == 0);
   size_t num_answers = 0;
-  for (const auto& [step, request] : work.arrivals) {
-    if (!outcome.refused.contains(request.head.index)) num_answers += request.num_samples;
+  for (const auto& [id, tokens] : expected.answers) {
+    if (outcome.refused.contains(id.first)) continue;
+    INFO("request " << id.first << ", sample " << id.second);
+    REQUIRE(outcome.answers.at(id) == tokens);
+    ++num_answers;
   }
   REQUIRE(outcome.answers.size() == num_answers);
-  size_t num_tokens = 0;
-  for (const auto& [id, tokens] : outcome.answers) {
-    INFO("request " << id.first << ", sample " << id.second);
-    REQUIRE(tokens == expected.answers.at(id));
-    num_tokens += tokens.size();
+  std::set<uint64_t> refused;  // by random key
+  for (const auto& [step, request] : work.arrivals) {
+    if (outcome.refused.contains(request.head.index)) refused.insert(request.random_key);
   }
   const LogitRows& rows = rig.logit_rows();
-  REQUIRE(rows.size() == num_tokens + counters.of["surplus rows"] - surplus_before);
-  size_t num_equal = 0;
-  for (const auto& [place, hash] : rows) {
+  size_t num_rows = 0;
+  for (const auto& [place, hash] : expected.logit_rows) {
+    if (refused.contains(place.key)) continue;
     INFO("position " << place.position);
-    const auto it = expected.logit_rows.find(place);
-    if (it == expected.logit_rows.end()) continue;  // surplus
-    REQUIRE(hash == it->second);
-    ++num_equal;
+    REQUIRE(rows.at(place) == hash);
+    ++num_rows;
   }
-  REQUIRE(num_equal == num_tokens);
-}
-
-// As many blocks as the longest request needs, and hardly more.
-int tight_blocks(const Workload& work) {
-  int64_t longest = 1;
-  for (const auto& [step, request] : work.arrivals) {
-    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
-    if (num_prompt >= work.limits.max_model_len) continue;
-    longest = std::max(longest, bound_on_tokens(num_prompt, request.sampling.max_tokens,
-                                                work.limits.max_model_len));
-  }
-  return static_cast<int>(longest / work.block_size + 1);
+  REQUIRE(rows.size() == num_rows + counters.of["surplus rows"] - surplus_before);
 }
 
 // Models on one instruction set, or on a GPU, made when they are first asked for.
@@ -152,6 +145,9 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
     vary_sampling(work.arrivals, random);
     for (Arrival& arrival : work.arrivals) {
       if (random.one_in(6)) arrival.request.num_samples = random.pick(2, 4);
+      if (!random.one_in(9)) continue;
+      arrival.request.num_samples = 1;
+      arrival.request.sampling.beams = random_beams(random, 4);
     }
     if (random.one_in(8)) lengthen_one(work, random);
     const bool large = has_large && trial % 10 == 0;
@@ -178,7 +174,7 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
   counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
                               "readmissions", "resumed chunks", "same-step admissions",
                               "mixed steps", "partly filled blocks", "overlapping steps",
-                              "surplus rows", "forks", "copies"});
+                              "surplus rows", "forks", "copies", "searches"});
 }
 
 void compare(CpuIsa isa, DType compute, int num_trials) {

@@ -183,20 +183,6 @@ Outcome run(KvPool& pool, const Workload& work, Counters& counters, Random& rand
   return outcome;
 }
 
-// As many blocks as the search that needs the largest number, and hardly more.
-int tight_blocks(const Workload& work) {
-  int64_t most = 1;
-  for (const auto& [step, request] : work.arrivals) {
-    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
-    const int64_t needed =
-        bound_on_tokens(num_prompt, request.sampling.max_tokens, work.limits.max_model_len) - 1;
-    const int64_t shared = num_prompt / work.block_size;
-    const int64_t each = (needed + work.block_size - 1) / work.block_size - shared;
-    most = std::max(most, shared + request.sampling.beams.width * each);
-  }
-  return static_cast<int>(most);
-}
-
 Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
 
 }  // namespace
@@ -338,9 +324,7 @@ TEST_CASE("a beam search finds in any company what it finds alone") {
       if (random.one_in(4)) arrival.request.num_samples = random.pick(2, 4);
       if (random.one_in(2)) continue;
       arrival.request.num_samples = 1;
-      params.beams = {.width = random.pick(2, 6),
-                      .length_penalty = random.pick(-2, 6) / 3.0,
-                      .early_stopping = static_cast<EarlyStopping>(random.pick(0, 2))};
+      params.beams = random_beams(random, 6);
     }
     const int fails_in = random.one_in(3) ? random.pick(10, 40) : 0;
     if (random.one_in(2)) work.num_blocks = tight_blocks(work);

@@ -129,10 +129,59 @@ std::vector<DrawnToken> Rig::compute(const StepPlan& plan, PlanSequences sequenc
                     .sample = static_cast<uint32_t>(seq.sample + draw.age - seq.age),
                     .position = static_cast<uint32_t>(draw.position),
                     .logits_row = draw.logits_row});
+    const int width = seq.request->sampling.beams.width;
+    if (width > 1) rows.back().num_log_probs = BeamSearch::num_candidates(width, 1);
   }
   std::vector<DrawnToken> drawn(rows.size());
   if (!rows.empty()) ops.collect(ops.sample(logits, rows), drawn);
   return drawn;
+}
+
+// The row of logits behind `tokens`, the last ones of a sequence of `end` tokens, which has the
+// cache to itself.
+Tensor Rig::compute_alone(const Tokens& tokens, int end) {
+  const auto count = static_cast<int>(tokens.size());
+  Batch batch = {.tokens = tokens,
+                 .positions = tokens,
+                 .query_starts = {0, count},
+                 .context_lens = {end},
+                 .block_table = {0},
+                 .logit_tokens = {count - 1},
+                 .max_blocks = 1,
+                 .block_size = static_cast<int>(kNumPositions)};
+  std::iota(batch.positions.begin(), batch.positions.end(), end - count);
+  batch.slot_mapping = batch.positions;
+  return queue_step(ops.stage(batch));
+}
+
+std::vector<FinishedBeam> Rig::search_alone(const Request& request, int max_model_len,
+                                            TokenId stop) {
+  const auto num_prompt = static_cast<int>(request.prompt.size());
+  const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
+  const BeamSettings& settings = request.sampling.beams;
+  BeamSearch search(settings, most - num_prompt);
+  for (int end = num_prompt; !search.is_done(); ++end) {
+    std::vector<BeamSearch::Candidates> offered;
+    for (const Beam& beam : search.running()) {
+      Tokens known = request.prompt;
+      known.insert(known.end(), beam.tokens.begin(), beam.tokens.end());
+      const Tensor logits = compute_alone(known, end);
+      const SampleRow row = {.params = &request.sampling,
+                             .prompt = request.prompt,
+                             .generated = beam.tokens,
+                             .key = request.random_key,
+                             .sample = static_cast<uint32_t>(offered.size()),
+                             .position = static_cast<uint32_t>(end),
+                             .num_log_probs = BeamSearch::num_candidates(settings.width, 1)};
+      DrawnToken drawn;
+      ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
+      offered.push_back(drawn.candidates);
+    }
+    search.step(offered, [&](TokenId token) {
+      return token == stop ? TokenRole::kEnds : TokenRole::kGoesOn;
+    });
+  }
+  return search.finished();
 }
 
 Rig::Tokens Rig::alone(const Request& request, int max_model_len,
@@ -143,19 +192,7 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
   const int most = std::min(max_model_len, num_prompt + request.sampling.max_tokens);
   Tokens pending = request.prompt, generated;
   for (int end = num_prompt; end < most; ++end) {
-    const auto count = static_cast<int>(pending.size());
-    Batch batch = {.tokens = pending,
-                   .positions = pending,
-                   .query_starts = {0, count},
-                   .context_lens = {end},
-                   .block_table = {0},
-                   .logit_tokens = {count - 1},
-                   .max_blocks = 1,
-                   .block_size = static_cast<int>(kNumPositions)};
-    std::iota(batch.positions.begin(), batch.positions.end(), end - count);
-    batch.slot_mapping = batch.positions;
-    const BatchView view = ops.stage(batch);
-    const Tensor logits = queue_step(view);
+    const Tensor logits = compute_alone(pending, end);
     const auto& forced = model.spec.forced_end;
     const bool is_forced = forced && !request.sampling.ignore_eos && end + 1 == most;
     const Tokens these = is_forced ? Tokens{*forced} : Tokens{};

@@ -53,6 +53,10 @@ class Rig {
                const std::function<Tokens(const Tokens& generated)>& banned = {}, int sample = 0,
                std::vector<DrawnToken>* drawn = nullptr);
 
+  // A beam search in the same way: each beam's prompt and tokens are computed anew in each step.
+  // Completions end with `stop`.
+  std::vector<FinishedBeam> search_alone(const Request& request, int max_model_len, TokenId stop);
+
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }
   int num_bad_rows() const { return num_bad_rows_; }  // rows with a logit that is not finite
@@ -77,6 +81,7 @@ class Rig {
 
  private:
   Tensor queue_step(const BatchView& view);
+  Tensor compute_alone(const Tokens& tokens, int end);
   void poison(int64_t slot);
   void poison_unwritten(const Batch& batch);
   void note(Tensor logits, std::span<const SampleRow> rows);

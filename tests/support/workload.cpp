@@ -86,4 +86,23 @@ Workload random_workload(Random& random, TokenId vocab) {
   return work;
 }
 
+BeamSettings random_beams(Random& random, int max_width) {
+  return {.width = random.pick(2, max_width),
+          .length_penalty = random.pick(-2, 6) / 3.0,
+          .early_stopping = static_cast<EarlyStopping>(random.pick(0, 2))};
+}
+
+int tight_blocks(const Workload& work) {
+  int64_t most = 1;
+  for (const auto& [step, request] : work.arrivals) {
+    const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+    const int64_t needed =
+        bound_on_tokens(num_prompt, request.sampling.max_tokens, work.limits.max_model_len) - 1;
+    const int64_t shared = num_prompt / work.block_size;
+    const int64_t each = (needed + work.block_size - 1) / work.block_size - shared;
+    most = std::max(most, shared + request.sampling.beams.width * each);
+  }
+  return static_cast<int>(most);
+}
+
 }  // namespace pagedinfer

@@ -44,4 +44,10 @@ struct Workload {
 
 Workload random_workload(Random& random, TokenId vocab);
 
+// Settings of a beam search of at most `max_width` beams.
+BeamSettings random_beams(Random& random, int max_width);
+
+// As many blocks as the request that needs the largest number, and no more.
+int tight_blocks(const Workload& work);
+
 }  // namespace pagedinfer
