@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the build and the tests need on Debian 12 or later or Ubuntu 24.04 or later.
 # Does nothing where everything is there already. Packages given as arguments are installed too,
-# where the distribution still has them.
+# where the distribution still has them. Plots of scripts/report.py need python3-matplotlib too, which
+# brings some 50 packages, so it is not among them: its tests are skipped where it is missing.
 set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config python3 libfmt-dev libsimdjson-dev libcli11-dev
           libsentencepiece-dev libpcre2-dev libutf8proc-dev zlib1g-dev doctest-dev)
