@@ -114,8 +114,10 @@ set(pagedinfer_core_sources
   src/model/qwen3.cpp
   src/model/rope_scaling.cpp
   src/model/weights.cpp
+  src/stats/comparison.cpp
   src/stats/histogram.cpp
   src/stats/lines.cpp
+  src/stats/paired_ratio.cpp
   src/stats/profile.cpp
   src/stats/profile_table.cpp
   src/stats/progress.cpp
@@ -148,6 +150,7 @@ set(pagedinfer_core_sources
   src/engine/run_info.cpp
   src/engine/run_input.cpp
   src/engine/run_plan.cpp
+  src/engine/same_completions.cpp
   src/engine/sampling_defaults.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
@@ -200,9 +203,11 @@ set(pagedinfer_cli_sources
   src/main.cpp
   src/cli/bench_flags.cpp
   src/cli/command_line.cpp
+  src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
   src/cli/merge_flags.cpp
   src/cli/near_name.cpp
   src/cli/run_flags.cpp
+  src/cli/split_words.cpp
   src/cli/standard_files.cpp
 )

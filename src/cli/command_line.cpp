@@ -7,13 +7,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cli/bench_flags.h"
+#include "cli/flag_checks.h"
 #include "cli/flag_help.h"
 #include "cli/merge_flags.h"
-#include "cli/near_name.h"
 #include "cli/run_flags.h"
 #include "core/error.h"
 #include "core/shortened.h"
@@ -25,66 +24,6 @@
 
 namespace pagedinfer {
 namespace {
-
-void check_leftovers(const std::vector<std::string>& leftovers,
-                     const std::vector<std::string>& known, const std::string& help) {
-  if (leftovers.empty()) return;
-  const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
-  if (const std::optional<std::string> meant = near_name(name, known)) {
-    throw Error(fmt::format("{}: unknown; did you mean {}? See {}", shortened(name), *meant, help));
-  }
-  throw Error(fmt::format("{}: unknown; see {}", shortened(name), help));
-}
-
-std::vector<std::string> flags_of(const CLI::App& command) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
-// Checks that flags have values, before CLI11 parses: it takes any following word for a value and
-// has messages of its own style.
-void check_values(const CLI::App& command, std::span<const char* const> words) {
-  const auto option_of = [&](std::string_view word) -> const CLI::Option* {
-    return word.starts_with("-") ? command.get_option_no_throw(std::string(word)) : nullptr;
-  };
-  for (size_t i = 0; i < words.size() && std::string_view(words[i]) != "--"; ++i) {
-    const std::string_view word = words[i];
-    const size_t equals = word.find('=');
-    const CLI::Option* const option = option_of(word.substr(0, equals));
-    if (option == nullptr) continue;
-    if (equals == 2) {  // "-o=X": CLI11 would make "=X" the value
-      throw Error(fmt::format("{}: expected a space between {} and its value", shortened(word),
-                              word.substr(0, 2)));
-    }
-    const bool takes_value = option->get_items_expected_max() > 0;
-    if (!takes_value && equals != std::string_view::npos) {
-      throw Error(fmt::format("{}: {} takes no value", shortened(word), word.substr(0, equals)));
-    }
-    if (!takes_value) continue;
-    if (equals != std::string_view::npos ? equals + 1 == word.size() : i + 1 == words.size()) {
-      throw Error(fmt::format("{}: expected a value", word));
-    }
-    if (equals != std::string_view::npos) continue;
-    if (const std::string_view value = words[++i]; option_of(value) != nullptr) {
-      throw Error(fmt::format(
-          "{0}: expected a value, found the flag {1}; {0}={1} makes it the value", word, value));
-    }
-  }
-}
-
-// Reports a flag that is given twice in our own words.
-void check_repeated(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    const bool takes_one = option->get_items_expected_max() == 1;
-    if (takes_one && option->count() > 1) {
-      throw Error(
-          fmt::format("{}: given {} times, expected once", option->get_name(), option->count()));
-    }
-  }
-}
 
 void check_open(const char* flag, const std::string& path, const char* stream, bool is_open) {
   if (path != "-" || is_open) return;
@@ -121,7 +60,8 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
   };
-  const std::span<const char* const> words(argv, static_cast<size_t>(argc));
+  std::vector<const char*> words(argv, argv + argc);
+  bench_config.command = command_text(words);
   const std::string first = argc > 1 ? words[1] : "-";
   const auto named = std::ranges::find(names, first);
   if (!first.starts_with("-") && named == names.end()) {  // before its --help
@@ -129,16 +69,19 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   }
   CLI::App* const asked =
       named == names.end() ? nullptr : subcommands[static_cast<size_t>(named - names.begin())];
-  if (asked != nullptr) check_values(*asked, words.subspan(2));
+  std::optional<std::vector<std::string>> configurations;
+  if (asked == bench) configurations = take_configurations(words);
+  const std::span<const char* const> rest(words);
+  if (asked != nullptr) check_values(*asked, rest.subspan(2));
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& wanted) {  // help or version
     return app.exit(wanted, std::cout, std::cerr);
   } catch (const CLI::ParseError&) {
     const CLI::App& command = asked != nullptr ? *asked : *run;
     check_repeated(command);
     throw Error(fmt::format("{}: expected flags and their values; see {}",
-                            shortened(fmt::format("{}", fmt::join(words.subspan(1), " "))),
+                            shortened(fmt::format("{}", fmt::join(rest.subspan(1), " "))),
                             help_of(command)));
   }
   if (asked == nullptr) {
@@ -156,7 +99,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   if (asked == bench) {
     check_workload(bench_config);
     check_open("--output", bench_config.config.output, "output", standard.output);
-    bench_config.command = command_text(words);
+    if (configurations) bench_config.compare = read_variants(*configurations, bench_config.config);
     return run_bench(bench_config);
   }
   check_open("--input", config.input, "input", standard.input);

@@ -128,6 +128,15 @@ constexpr BenchFlag kFlags[] = {
     {kMeasurement, "--results", "FILE", "",
      "Append a line with commit, machine, command, settings and summary.",
      "Give it to keep what was measured.", give_path<&Bench::results>},
+    {kMeasurement, "--compare", "\"FLAGS\" \"FLAGS\" ...", "",
+     "Run configurations in turn and compare them with the first. Each is a text with flags of the "
+     "cache and of scheduling, or --max-model-len, on top of the others.",
+     "Give it to learn what a flag does, as in --compare \"--kv contiguous\" \"--kv paged\".",
+     [](const BenchFlag& flag, std::string_view text, BenchConfig&) {
+       throw refused(flag, text, "texts with flags");  // the caller takes them out before
+     }},
+    {kMeasurement, "--pairs", "N", "3", "Rounds of --compare, behind one that is not measured.",
+     "Raise it to 7 or more where a difference is below 5 %.", give_count<&Bench::pairs, 1, 1000>},
 };
 
 constexpr std::string_view kIds = "the lines of a workload are token ids; leave it out";
@@ -168,9 +177,30 @@ void check_trace(const BenchConfig& bench) {
   }
 }
 
+void check_comparison(const BenchConfig& bench) {
+  if (bench.compare.empty()) {
+    if (bench.pairs) throw Error("--pairs: there is nothing to pair without --compare");
+    return;
+  }
+  if (bench.compare.size() == 1) {
+    throw Error("--compare: found one configuration, expected two or more, each in quotes");
+  }
+  for (const Variant& variant : bench.compare) {
+    if (variant.config.output.empty() && !variant.config.profile) continue;
+    throw Error(fmt::format("{}: --compare runs several times; leave it out",
+                            variant.config.profile ? "--profile" : "--output"));
+  }
+}
+
 }  // namespace
 
 std::span<const BenchFlag> bench_flags() { return kFlags; }
+
+bool may_differ(const Setting& setting) {
+  return setting.group == Group::kCache || setting.group == Group::kScheduling ||
+         setting.key == "max_model_len";
+}
+
 std::span<const UnusedSetting> unused_in_bench() { return kUnused; }
 
 WorkloadShape shape_of(const BenchConfig& bench) {
@@ -178,6 +208,7 @@ WorkloadShape shape_of(const BenchConfig& bench) {
   if (bench.rate && bench.load) {
     throw Error("--rate and --load both set how fast requests arrive: give one");
   }
+  check_comparison(bench);
   if (shape.from_trace) {
     check_trace(bench);
   } else if (!bench.trace_csv.empty() || bench.time_scale) {

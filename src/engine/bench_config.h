@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "settings/config.h"
+#include "settings/setting.h"
 #include "workload/workload.h"
 
 namespace pagedinfer {
 
-// Flags of `run`, as the command line gives them.
+// A configuration of a comparison.
 struct Variant {
-  std::string flags = {};
-  Config config = {};  // the common flags with these on top
+  std::string flags = {};  // as the command line gives them
+  Config config = {};      // the common flags with these on top
 };
 
 // The command line of `bench`. An optional that is empty has the default of the workload's row.
@@ -54,6 +55,10 @@ struct UnusedSetting {
   std::string_view key, instead;
 };
 std::span<const UnusedSetting> unused_in_bench();
+
+// Whether the configurations of a comparison may differ in a setting: they run over one loaded
+// model on one device.
+bool may_differ(const Setting& setting);
 
 // The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
 // those that have no effect on it or contradict each other. REQUIRES: the workload exists.

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <limits>
+#include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "engine/bench_results.h"
@@ -14,10 +16,12 @@
 #include "engine/loaded_model.h"
 #include "engine/model_path.h"
 #include "engine/ordinary_tokens.h"
+#include "engine/same_completions.h"
 #include "engine/system_memory.h"
 #include "engine/validate.h"
 #include "io/temporary_folder.h"
 #include "output/output_file.h"
+#include "stats/comparison.h"
 #include "stats/table.h"
 #include "text/files/make_tokenizer.h"
 
@@ -25,6 +29,7 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kMinRequestsOfP99 = 200;
+constexpr int kDefaultPairs = 3;
 
 void print_row(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:<13}{}\n", name, text);
@@ -40,23 +45,32 @@ class Bench {
   int run();
 
  private:
-  bool only_emits() const { return !bench_.emit.empty() && bench_.results.empty(); }
+  bool only_emits() const {
+    return !bench_.emit.empty() && bench_.results.empty() && bench_.compare.empty();
+  }
+  std::vector<Config> all_configs() const;
   // A run of this file, whose outputs are temporary unless they were given.
   Config run_of(const Config& config, const std::string& input) const;
-  void draw(int max_model_len);
+  void draw();
   void write(OutputFile& file, double rate);
   void emit(double rate);
   void measure_capacity();
   double rate() const { return bench_.load ? *bench_.load * capacity_ : workload_.shape.rate; }
   void print_workload(const Summary& summary) const;
-  void keep(const JobResult& result);
+  int measure();
+  int compare();
+  JobResult run_in_turn(size_t i, bool is_measured);
+  bool promises_same_completions() const;
+  void keep(const std::string& line);
+  MeasuredWorkload measured() const { return {bench_, workload_, rate(), capacity_}; }
 
   const BenchConfig& bench_;
   Interrupt& interrupt_;
   const WorkloadShape shape_;
   const TemporaryFolder folder_ = {};
   const std::string input_ = bench_.emit.empty() ? folder_.file("workload.jsonl") : bench_.emit;
-  const Config config_ = run_of(bench_.config, input_);
+  const std::vector<Config> configs_ = all_configs();  // of which the first one is the measure
+  const Config& config_ = configs_.front();
   std::optional<OutputFile> results_ = {};
   std::vector<TokenId> ordinary_ = {};
   BenchWorkload workload_ = {};
@@ -78,8 +92,15 @@ Config Bench::run_of(const Config& config, const std::string& input) const {
   return run;
 }
 
+std::vector<Config> Bench::all_configs() const {
+  if (bench_.compare.empty()) return {run_of(bench_.config, input_)};
+  std::vector<Config> configs;
+  for (const Variant& variant : bench_.compare) configs.push_back(run_of(variant.config, input_));
+  return configs;
+}
+
 // Reads what the workload needs of the model, and no weights.
-void Bench::draw(int max_model_len) {
+void Bench::draw() {
   const std::string dir = find_model(config_.model, program_path());
   const auto source =
       config_.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
@@ -88,8 +109,11 @@ void Bench::draw(int max_model_len) {
   if (ordinary_.empty()) throw Error(fmt::format("{}: the tokenizer has no token of text", dir));
   std::vector<TraceRow> trace;
   if (shape_.from_trace) trace = read_trace(bench_.trace_csv, shape_.requests);
-  workload_ =
-      make_workload(shape_, bench_.seed, std::min(max_model_len, spec.max_positions), trace);
+  int max_model_len = spec.max_positions;
+  for (const Config& config : configs_) {
+    max_model_len = std::min(max_model_len, config.max_model_len.value_or(max_model_len));
+  }
+  workload_ = make_workload(shape_, bench_.seed, max_model_len, trace);
   if (bench_.time_scale) workload_.shape.rate /= *bench_.time_scale;
 }
 
@@ -113,7 +137,8 @@ void Bench::emit(double rate) {
 
 // Runs the workload with all requests there at once.
 void Bench::measure_capacity() {
-  Config config = run_of(bench_.config, folder_.file("at_once.jsonl"));
+  Config config = config_;
+  config.input = folder_.file("at_once.jsonl");
   config.output = folder_.file("at_once.completions.jsonl");
   config.stats = folder_.file("at_once.stats.jsonl");
   config.trace.clear();
@@ -145,35 +170,111 @@ void Bench::print_workload(const Summary& summary) const {
   }
 }
 
-void Bench::keep(const JobResult& result) {
+void Bench::keep(const std::string& line) {
   if (!results_) return;
-  std::string line;
-  append_result_line(line, {bench_, workload_, rate(), capacity_}, result);
   results_->append(line);
   results_->close();
 }
 
+// One run of `config_`, told as `run` tells it.
+int Bench::measure() {
+  const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
+  if (!config_.quiet) print_workload(result.summary);
+  if (result.exit_code == kInterruptedCode) return result.exit_code;
+  std::string line;
+  append_result_line(line, measured(), result);
+  keep(line);
+  return result.exit_code;
+}
+
+// The model, the requests and their settings are the same.
+bool Bench::promises_same_completions() const {
+  const bool is_deterministic = model_->backend->info.always_deterministic || config_.deterministic;
+  return is_deterministic && config_.order == Config::Order::kInput && !config_.record_timing;
+}
+
+// A run that tells nothing by itself. Only measured ones leave statistics and a trace.
+JobResult Bench::run_in_turn(size_t i, bool is_measured) {
+  Config config = configs_[i];
+  config.quiet = true;
+  if (!is_measured) {
+    config.stats = folder_.file("unmeasured.stats.jsonl");
+    config.trace.clear();
+  }
+  JobResult result = run_over(config, *model_, model_->plans[i], interrupt_);
+  if (result.exit_code == kInterruptedCode) throw Interrupted();
+  if (result.exit_code != 0) {
+    throw Error(fmt::format("--compare: configuration {} ({}): {} requests failed, expected none",
+                            i + 1, bench_.compare[i].flags, result.summary.failed));
+  }
+  return result;
+}
+
+// Rounds of all configurations; the one before the first is not measured.
+int Bench::compare() {
+  const int num_rounds = bench_.pairs.value_or(kDefaultPairs);
+  const std::string expected = folder_.file("expected.jsonl");
+  Comparison comparison;
+  std::optional<std::string> difference;
+  if (promises_same_completions()) comparison.same_completions = true;
+  for (int round = 0; round <= num_rounds; ++round) {
+    for (size_t i = 0; i < configs_.size(); ++i) {
+      const JobResult result = run_in_turn(i, round > 0);
+      if (round == 0) {
+        comparison.infos.push_back(result.info);
+        comparison.runs.push_back({.flags = bench_.compare[i].flags});
+        if (i == 0) std::filesystem::copy_file(configs_[i].output, expected);
+      } else {
+        comparison.runs[i].runs.push_back(result.summary);
+      }
+      if (!config_.quiet && config_.progress != Config::Progress::kOff) {
+        fmt::print(stderr, "round {} of {}, configuration {}: {}\n", round, num_rounds, i + 1,
+                   human_seconds(result.summary.duration));
+      }
+      if (!comparison.same_completions || difference) continue;
+      const auto line = first_difference(expected, configs_[i].output);
+      if (!line) continue;
+      comparison.same_completions = false;
+      difference = fmt::format("those of configuration {} in round {} differ from line {} on",
+                               i + 1, round, *line);
+    }
+  }
+  if (!config_.quiet) {
+    for (size_t i = 0; i < configs_.size(); ++i) {
+      for (const std::string& note : comparison.infos[i].notes) {
+        fmt::print(stderr, "note: configuration {}: {}\n", i + 1, note);
+      }
+    }
+    std::fputs(comparison_table(comparison.runs).c_str(), stderr);
+    print_row("completions", difference                    ? *difference
+                             : comparison.same_completions ? "same completions in all runs"
+                                                           : "may differ; not compared");
+    print_workload(comparison.runs.front().runs.front());
+  }
+  std::string line;
+  append_comparison_line(line, measured(), comparison);
+  keep(line);
+  if (difference) throw Error(fmt::format("--compare: completions: {}", *difference));
+  return 0;
+}
+
 int Bench::run() {
-  validate(config_);
-  draw(config_.max_model_len.value_or(std::numeric_limits<int>::max()));
+  for (const Config& config : configs_) validate(config);
+  draw();
   if (!bench_.results.empty()) results_.emplace(bench_.results, OutputFile::Existing::kAppend);
-  const bool needs_model = bench_.load || !only_emits();
-  // Two plans: the memory is touched before the first run.
-  if (needs_model) model_.emplace(load_model({config_, config_}, no_clock));
+  // At least two plans: the memory is touched before the first run.
+  std::vector<Config> planned = configs_;
+  if (planned.size() == 1) planned.push_back(config_);
+  if (bench_.load || !only_emits()) model_.emplace(load_model(planned, no_clock));
   interrupt_.throw_if_happened();
   if (bench_.load) measure_capacity();
   emit(rate());
-  if (only_emits()) {
-    if (!config_.quiet) {
-      print_workload({});
-      print_row("", fmt::format("is in {}", bench_.emit));
-    }
-    return 0;
+  if (!only_emits()) return bench_.compare.empty() ? measure() : compare();
+  if (!config_.quiet) {
+    print_workload({});
+    print_row("", fmt::format("is in {}", bench_.emit));
   }
-  const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
-  if (!config_.quiet) print_workload(result.summary);
-  if (result.exit_code != kInterruptedCode) keep(result);
-  return result.exit_code;
+  return 0;
 }
 
 }  // namespace

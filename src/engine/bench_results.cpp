@@ -63,11 +63,23 @@ void add_used_config(JsonWriter& json, const Config& given, std::vector<ConfigEn
   add_config(json, config);
 }
 
-void add_summary(JsonWriter& json, const JobResult& result) {
+void add_summary(JsonWriter& json, const RunInfo& info, const Summary& summary) {
   json.key("summary").begin_object();
-  json.field("notes", result.info.notes);
-  add_measurements(json, result.info, result.summary);
+  json.field("notes", info.notes);
+  add_measurements(json, info, summary);
   json.end_object();
+}
+
+void add_ratio(JsonWriter& json, const RatioToFirst& ratio) {
+  const auto add = [&](std::optional<double> number) {
+    number ? json.value(six_digits(*number)) : json.value(nullptr);
+  };
+  json.begin_object().field("of", ratio.of).field("to", 0).field("figure", ratio.figure->key);
+  json.field("median", six_digits(ratio.ratio.median)).key("mean_95").begin_array();
+  add(ratio.ratio.low);
+  add(ratio.ratio.mean);
+  add(ratio.ratio.high);
+  json.end_array().end_object();
 }
 
 void begin_line(JsonWriter& json, const MeasuredWorkload& measured, const RunInfo& info) {
@@ -84,7 +96,28 @@ void append_result_line(std::string& out, const MeasuredWorkload& measured,
   JsonWriter json(out);
   begin_line(json, measured, result.info);
   add_used_config(json, measured.bench.config, result.info.config);
-  add_summary(json, result);
+  add_summary(json, result.info, result.summary);
+  json.end_object();
+  out += '\n';
+}
+
+void append_comparison_line(std::string& out, const MeasuredWorkload& measured,
+                            const Comparison& comparison) {
+  JsonWriter json(out);
+  begin_line(json, measured, comparison.infos.front());
+  json.field("pairs", comparison.runs.front().runs.size());
+  json.key("configurations").begin_array();
+  for (size_t i = 0; i < comparison.runs.size(); ++i) {
+    const ComparedRuns& runs = comparison.runs[i];
+    json.begin_object().field("flags", runs.flags);
+    add_used_config(json, measured.bench.config, comparison.infos[i].config);
+    add_summary(json, comparison.infos[i], runs.runs[median_run(runs)]);
+    json.end_object();
+  }
+  json.end_array().key("ratios").begin_array();
+  for (const RatioToFirst& ratio : ratios_to_first(comparison.runs)) add_ratio(json, ratio);
+  json.end_array().key("same_completions");
+  comparison.same_completions ? json.value(*comparison.same_completions) : json.value(nullptr);
   json.end_object();
   out += '\n';
 }

@@ -1,10 +1,13 @@
 // The lines that `bench --results` appends.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/bench_config.h"
 #include "engine/job.h"
+#include "stats/comparison.h"
 
 namespace pagedinfer {
 
@@ -19,5 +22,17 @@ struct MeasuredWorkload {
 // {"commit","machine","command","version","workload","config","summary"}
 void append_result_line(std::string& out, const MeasuredWorkload& measured,
                         const JobResult& result);
+
+// What configurations have measured in turn.
+struct Comparison {
+  std::vector<RunInfo> infos = {};  // of each configuration
+  std::vector<ComparedRuns> runs = {};
+  std::optional<bool> same_completions = {};  // none: they need not be the same
+};
+
+// {"commit","machine","command","version","workload","pairs","configurations","ratios",
+// "same_completions"}
+void append_comparison_line(std::string& out, const MeasuredWorkload& measured,
+                            const Comparison& comparison);
 
 }  // namespace pagedinfer

@@ -157,6 +157,80 @@ TEST_CASE("a trace is clipped to the model's length") {
   }
 }
 
+TEST_CASE("configurations that are compared have the same completions") {
+  const TempDir dir;
+  const std::string results = dir / "r.jsonl", steps = dir / "steps.jsonl";
+  const Words compare = {"--num-blocks",     "24",
+                         "--compare",        "--kv contiguous --max-model-len 64",
+                         "--kv 'paged'",     "--block-size=1 --num-blocks 100",
+                         "--pairs",          "2",
+                         "--max-batch-size", "4",
+                         "--results",        results,
+                         "--trace",          steps};
+  const Ended ended = bench("random", kTiny + compare);
+  CAPTURE(ended.err);
+  CHECK(ended.exit_code == 0);
+  for (const char* row :
+       {"1            --kv contiguous --max-model-len 64\n",
+        "medians of 2            1           2",
+        "2 over 1           median        mean  95 % interval\n", "3 over 1 ",
+        "completions  same completions in all runs\n", "round 2 of 2, configuration 3: "}) {
+    CHECK_MESSAGE(ended.err.find(row) != std::string::npos, row);
+  }
+  const Json result = result_of(results);
+  CHECK(result["/same_completions"] == "true");
+  CHECK(result.integer("/pairs") == 2);
+  CHECK(result.integer("/workload/requests") == 5);
+  CHECK(result.text("/configurations/0/flags") == "--kv contiguous --max-model-len 64");
+  CHECK(result.text("/configurations/0/config/kv") == "contiguous");
+  CHECK(result.text("/configurations/1/config/kv") == "paged");
+  CHECK(result.integer("/configurations/1/config/block_size") == 16);
+  CHECK(result.integer("/configurations/2/config/block_size") == 1);
+  CHECK(result.integer("/configurations/2/config/max_batch_size") == 4);
+  CHECK(result.integer("/configurations/2/summary/completed") == 5);
+  CHECK(!result.has("/configurations/3"));
+  CHECK(result.integer("/ratios/0/of") == 1);
+  CHECK(result.text("/ratios/0/figure") == "duration");
+  CHECK(result.number("/ratios/0/mean_95/0") <= result.number("/ratios/0/mean_95/1"));
+  CHECK(result.number("/ratios/0/mean_95/1") <= result.number("/ratios/0/mean_95/2"));
+  std::set<std::string> runs;  // the measured ones
+  for (const Json& step : json_file(steps)) runs.insert(step.text("/run_id"));
+  CHECK(runs.size() == 6);
+}
+
+TEST_CASE("completions that need not be the same are not compared") {
+  const Ended ended = bench("random", kTiny + Words{"--record-timing", "--pairs", "1", "--compare",
+                                                    "--kv paged", "--kv contiguous"});
+  CAPTURE(ended.err);
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.find("completions  may differ; not compared\n") != std::string::npos);
+}
+
+TEST_CASE("a comparison in which requests fail is none") {
+  const Ended ended =
+      bench("random", kTiny + Words{"--compare", "--kv paged", "--block-size 1 --num-blocks 2"});
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.err.find("configuration 2 (--block-size 1 --num-blocks 2): ") != std::string::npos);
+  CHECK(ended.err.find("expected none") != std::string::npos);
+}
+
+TEST_CASE("a comparison of what cannot be compared is refused") {
+  const Words random = {"--workload", "random"};
+  refuses(random + Words{"--compare"}, {"--compare: found no configuration"});
+  refuses(random + Words{"--compare", "--kv paged"}, {"--compare: found one configuration"});
+  refuses(random + Words{"--compare", "--kv", "paged"}, {"--kv: expected a value; ", "quotes"});
+  refuses(random + Words{"--compare", "--kv pages", ""}, {"'--kv pages': --kv: found pages, "});
+  refuses(random + Words{"--compare", "--kw paged", ""}, {"did you mean --kv?"});
+  refuses(random + Words{"--compare", "--kv 'paged", ""}, {"the quote ' does not end"});
+  refuses(random + Words{"--compare", "--dtype float32", ""}, {"--dtype: ", "before --compare"});
+  refuses(random + Words{"--compare", "--kv paged --kv paged", ""}, {"given 2 times"});
+  refuses(random + Words{"--output", "x", "--compare", "", ""}, {"--output: --compare runs"});
+  refuses(random + Words{"--profile", "--compare", "", ""}, {"--profile: --compare runs"});
+  refuses(random + Words{"--pairs", "5"}, {"--pairs: ", "--compare"});
+  refuses(random + Words{"--compare", "--kv paged", "--batching static --kv paged"},
+          {"--kv paged: static batching"});
+}
+
 TEST_CASE("bench refuses what it cannot do, and says what to do instead") {
   refuses({}, {"--workload: expected one of baseline, continuous_batching"});
   refuses({"--workload", "paged_atention"}, {"did you mean paged_attention?"});
