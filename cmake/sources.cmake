@@ -23,6 +23,7 @@ set(pagedinfer_core_sources
   src/io/temporary_folder.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp
+  src/request/line_arrivals.cpp
   src/request/message_fields.cpp
   src/request/prompt_fields.cpp
   src/request/request_fields.cpp

@@ -81,10 +81,13 @@ enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion, kOpenAiChat };
 
 // Where a record came from, carried unchanged from the input line to the output record.
 struct RecordHead {
-  int64_t index = 0;         // of the record, from 0; blank lines do not count
-  int64_t turn = 0;          // of the record among those that this run writes, from 0
-  int64_t line = 0;          // of the input file, from 1
-  double read = 0;           // when its line was, in seconds on the run's clock
+  int64_t index = 0;  // of the record, from 0; blank lines do not count
+  int64_t turn = 0;   // of the record among those that this run writes, from 0
+  int64_t line = 0;   // of the input file, from 1
+  // When its line arrived, in seconds on the run's clock: when it was read, or when its arrival was
+  // due. And this arrival, as the file says it.
+  double arrived = 0;
+  std::optional<double> arrival = {};
   std::string id_json = {};  // the line's id as JSON text, or "" if it has none
   RecordForm form = RecordForm::kPlain;
 };

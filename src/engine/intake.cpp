@@ -74,6 +74,7 @@ void Intake::read_all() {
 
 void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
   int64_t max_cost = 0;  // of the batch
+  LineArrivals arrivals;
   for (;;) {
     std::optional<InputLine> line = parts_.lines.next_ready();
     if (!line) {
@@ -83,6 +84,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
     if (!line) return;
     const double read = parts_.clock();
     mark.add(line->text);
+    LineArrival arrival = arrivals.add(line->text, line->number);  // of lines not taken too
     if (!line->taken || parts_.is_done(line->index)) continue;
     const int64_t cost = std::ssize(line->text) + line_cost_;
     if (batch && (std::ssize(batch->lines) == batch_lines_ || batch->cost + cost > max_cost)) {
@@ -94,7 +96,7 @@ void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
       max_cost = std::min(*room, kBatchCost);
       batch = std::make_unique<LineBatch>();
     }
-    batch->add(*line, read, cost);
+    batch->add(*line, read, std::move(arrival), cost);
   }
 }
 
@@ -155,7 +157,11 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       if (stopped_) break;
       ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
       parsed.request.head.turn = line.turn;
-      parsed.request.head.read = line.read;
+      parsed.request.head.arrived = line.read;
+      parsed.request.head.arrival = line.arrival.time;
+      if (!parsed.failed() && !line.arrival.fault.empty()) {
+        parsed.error = {"invalid_value", line.arrival.fault};
+      }
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));

@@ -11,6 +11,7 @@
 #include "engine/intake_item.h"
 #include "io/line_reader.h"
 #include "request/input_lines.h"
+#include "request/line_arrivals.h"
 #include "request/request_parser.h"
 
 namespace pagedinfer {
@@ -34,7 +35,8 @@ struct LineBatch {
   struct Line {
     size_t begin, size;  // in `text`
     int64_t index, turn, number;
-    double read;  // as in RecordHead
+    double read;  // when it was, in seconds on the run's clock
+    LineArrival arrival;
   };
 
   std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
@@ -50,8 +52,9 @@ struct LineBatch {
   std::vector<LineHint> hints = {};
   double seconds = 0;
 
-  void add(const InputLine& line, double read, int64_t line_cost) {
-    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number, read});
+  void add(const InputLine& line, double read, LineArrival arrival, int64_t line_cost) {
+    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number, read,
+                     std::move(arrival)});
     text += line.text;
     cost += line_cost;
   }

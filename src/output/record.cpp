@@ -54,7 +54,9 @@ void write_scores(JsonWriter& json, const std::vector<CompletionChoice>& choices
 void write_timing(JsonWriter& json, const Completion& completion) {
   const RequestTiming& timing = completion.timing;
   // To microseconds, as in the statistics.
-  const auto ms = [&](double end) { return std::round((end - completion.head.read) * 1e6) / 1e3; };
+  const auto ms = [&](double end) {
+    return std::round((end - completion.head.arrived) * 1e6) / 1e3;
+  };
   json.key("timing").begin_object();
   json.field("queue_ms", ms(timing.admitted)).field("ttft_ms", ms(timing.first_token));
   json.field("e2e_ms", ms(timing.finished));

@@ -15,6 +15,7 @@ namespace pagedinfer {
 // How the parser treats a key.
 enum class KeyKind : uint8_t {
   kRequest,   // read
+  kLine,      // read on the outer level of a line of any form
   kBatch,     // read on the outer level of a line of the OpenAI form
   kIgnored,   // part of the OpenAI form, ignored; in other lines an unknown key
   kNoEffect,  // ignored, as no value of it changes a completion
@@ -44,7 +45,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"add_generation_prompt", KeyKind::kRequest},
     {"add_special_tokens", KeyKind::kRequest},
     {"allowed_token_ids", KeyKind::kRequest},
-    {"arrival_s", KeyKind::kUnsupportedButZero},
+    {"arrival_s", KeyKind::kLine},
     {"bad_words", KeyKind::kUnsupported},
     {"bad_words_ids", KeyKind::kUnsupported},
     {"beam_width", KeyKind::kRequest},
@@ -267,7 +268,8 @@ constexpr bool is_near_key(std::string_view name, std::string_view known) {
 constexpr std::string_view find_similar_key(std::string_view name) {
   std::string_view found;
   for (const KeyInfo& known : kKeys) {
-    if (known.kind != KeyKind::kRequest || !is_near_key(name, known.name)) continue;
+    if (known.kind != KeyKind::kRequest && known.kind != KeyKind::kLine) continue;
+    if (!is_near_key(name, known.name)) continue;
     if (is_other_spelling(name, known.name)) return known.name;
     if (found.empty()) found = known.name;
   }

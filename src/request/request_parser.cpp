@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "io/line_reader.h"
+#include "request/line_arrivals.h"
 #include "request/prompt_fields.h"
 #include "request/request_fields.h"
 #include "request/sampling_fields.h"
@@ -117,7 +118,7 @@ bool may_name_prompt(std::string_view name) {
   if (name.empty()) return false;
   if (known < 0 || known == key("prompt")) return true;
   const KeyKind kind = kKeys[static_cast<size_t>(known)].kind;
-  return kind != KeyKind::kRequest && kind != KeyKind::kBatch;
+  return kind != KeyKind::kRequest && kind != KeyKind::kLine && kind != KeyKind::kBatch;
 }
 
 RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field, bool strict)
@@ -164,6 +165,9 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     first_unknown_.clear();
     RequestFields fields("", prompt_field_);
     collect(object, fields);
+    if (fields.has(key("arrival_s")) && !read_arrival(fields.at(key("arrival_s")))) {
+      fields.refuse(key("arrival_s"), "a number of seconds from 0");
+    }
     if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
       read_batch(fields, draft);
     } else {
@@ -205,8 +209,9 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   const bool chat = fields.says(key("url"), "/v1/chat/completions");
   draft.head.form = chat ? RecordForm::kOpenAiChat : RecordForm::kOpenAiCompletion;
   draft.head.id_json = fields.read_id(key("custom_id"));
-  count_unread(fields,
-               [](KeyKind kind) { return kind == KeyKind::kBatch || kind == KeyKind::kNoEffect; });
+  count_unread(fields, [](KeyKind kind) {
+    return kind == KeyKind::kLine || kind == KeyKind::kBatch || kind == KeyKind::kNoEffect;
+  });
   refuse_unknown(fields);
   if (fields.has(key("method")) && !fields.says(key("method"), "POST")) {
     fields.refuse(key("method"), "\"POST\"");
@@ -224,6 +229,7 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   collect(object, body);
   count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
   refuse_unknown(body);
+  if (body.has(key("arrival_s"))) body.refuse(key("arrival_s"), "it beside custom_id instead");
   check_supported(body);
   const PromptForm form = chat ? PromptForm::kChat : PromptForm::kCompletion;
   read_prompt(body, draft, form);

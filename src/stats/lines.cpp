@@ -114,6 +114,7 @@ void append_request_line(std::string& out, const RunStamp& run, const RequestSta
   JsonWriter json(out);
   begin_line(json, "request", run, request.finished);
   json.key("id").raw(request.head.id_json.empty() ? "null" : request.head.id_json);
+  if (request.head.arrival) json.field("arrival_s", *request.head.arrival);
   json.field("index", request.head.index)
       .field("prompt_tokens", request.prompt_tokens)
       .field("completion_tokens", request.completion_tokens)

@@ -14,14 +14,14 @@ Spread spread_of(const Histogram& histogram) {
           .max = histogram.max()};
 }
 
-double queue_time(const RequestStats& request) { return request.admitted - request.head.read; }
+double queue_time(const RequestStats& request) { return request.admitted - request.head.arrived; }
 
 double time_to_first_token(const RequestStats& request) {
-  return request.first_token - request.head.read;
+  return request.first_token - request.head.arrived;
 }
 
 double end_to_end_latency(const RequestStats& request) {
-  return request.finished - request.head.read;
+  return request.finished - request.head.arrived;
 }
 
 std::vector<double> inter_token_latencies(const RequestStats& request) {
@@ -87,7 +87,7 @@ void Report::add(const RequestStats& request) {
     ++t.failed_by_code[request.error_code];
     return;
   }
-  span(request.head.read, request.finished);
+  span(request.head.arrived, request.finished);
   ++t.completed;
   t.input_tokens += request.prompt_tokens;
   t.cached_tokens += request.cached_tokens;

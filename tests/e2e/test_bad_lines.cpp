@@ -179,7 +179,6 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
       {"num_return_sequences", {"2", "0"}, {"1", "1.0", "null"}},
       {"num_beams", {"4"}, {"1", "null"}},
       {"n_probs", {"5", "true"}, {"0", "null"}},
-      {"arrival_s", {"1.5"}, {"0", "null"}},
       {"tools", {R"([{"type": "function"}])"}, {"[]", "null"}},
       {"tool_choice", {"\"auto\""}, {"\"none\"", "null"}},
       {"response_format",

@@ -146,7 +146,7 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
   std::vector<Line> lines;
   for (int i = 0; i < 80; ++i) {
     Request request = make_request(i, 3, 2);
-    request.head = {.index = i, .line = i + 1, .read = kRead};
+    request.head = {.index = i, .line = i + 1, .arrived = kRead};
     request.sampling.ignore_eos = true;
     lines.push_back({0, std::move(request)});
   }

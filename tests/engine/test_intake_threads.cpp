@@ -60,8 +60,8 @@ const ChatSettings& chatml() {
 
 std::string describe(const IntakeItem& item) {
   const auto head = [](const RecordHead& h) {
-    return fmt::format("{} {} {} {} {}", h.index, h.turn, h.line, h.id_json,
-                       static_cast<int>(h.form));
+    return fmt::format("{} {} {} {} {} {}", h.index, h.turn, h.line, h.id_json,
+                       static_cast<int>(h.form), h.arrival.value_or(-1));
   };
   if (const auto* answer = std::get_if<Completion>(&item)) {
     return fmt::format("{} {} {}: {}", head(answer->head), answer->num_prompt_tokens,
@@ -76,8 +76,8 @@ std::string describe(const IntakeItem& item) {
 std::string random_line(std::mt19937& random) {
   const size_t size = random() % 50 == 0 ? random() % 60000 : random() % 40;
   std::string text;
-  while (text.size() < size) text += static_cast<char>('a' + random() % 26);
-  switch (random() % 12) {
+  while (text.size() < size) text += static_cast<char>('a' + random() % 8);  // no "fatal"
+  switch (random() % 14) {
     case 0: return "";
     case 1: return "{\"prompt\": \"" + text;
     case 2: return "\xFF" + text;
@@ -86,6 +86,8 @@ std::string random_line(std::mt19937& random) {
     case 5:
     case 6: return R"({"messages": [{"role": "user", "content": ")" + text + "\"}]}";
     case 7: return fmt::format(R"({{"prompt": "{}", "odd{}": 1}})", text, random() % 8);
+    case 8:
+    case 9: return fmt::format(R"({{"prompt": "{}", "arrival_s": {}}})", text, random() % 1000);
     default:
       return fmt::format(R"({{"id": {}, "prompt": "{}", "max_tokens": {}, "stop": ["x"]}})",
                          random() % 100, text, 1 + random() % 9);
@@ -109,14 +111,18 @@ Outcome one_by_one(const std::string& path, const LineChoice& choice,
   const SlowTokenizer tokenizer;
   InputLines lines(path, choice);
   RequestParser parser({});
+  LineArrivals arrivals;
   Outcome outcome;
   PromptLimits limits = kPrompts;
   limits.max_prompt_bytes = max_prompt_bytes(tokenizer, limits.max_model_len);
   while (const auto line = lines.next()) {
     outcome.mark.add(line->text);
+    const LineArrival arrival = arrivals.add(line->text, line->number);
     if (!line->taken || is_done(line->index)) continue;
     ParsedLine parsed = parser.parse(line->text, line->index, line->number);
     parsed.request.head.turn = line->turn;
+    parsed.request.head.arrival = arrival.time;
+    if (!arrival.fault.empty()) parsed.error = {"invalid_value", arrival.fault};
     outcome.items.push_back(
         describe(make_request(std::move(parsed), &tokenizer, chatml(), limits)));
   }

@@ -8,7 +8,7 @@ namespace {
 
 Completion example() {
   Completion completion;
-  completion.head = {.index = 4, .line = 9, .read = 1.0, .id_json = "\"a\\n\""};
+  completion.head = {.index = 4, .line = 9, .arrived = 1.0, .id_json = "\"a\\n\""};
   completion.num_prompt_tokens = 3;
   completion.num_completion_tokens = 2;
   completion.choices = {{.tokens = {5, 6}, .text = "two \"words\"\n\xC3\xA9"}};

@@ -182,7 +182,7 @@ TEST_CASE("every kind of bad line has its code") {
       {"invalid_value", R"({"prompt":"x","prompt_logprobs":21})"},
       {"invalid_value", R"({"prompt":"x","prompt_logprobs":true})"},
       {"invalid_value", R"({"prompt":"x","echo":1})"},
-      {"unsupported", R"({"prompt":"x","arrival_s":0.5})"},
+      {"invalid_value", R"({"prompt":"x","arrival_s":-0.5})"},
       {"unsupported", R"({"prompt":"x","tools":[{}]})"},
       {"unsupported", R"({"prompt":"x","tool_choice":"auto"})"},
       {"unsupported", R"({"prompt":"x","response_format":{"type":"json_object"}})"},

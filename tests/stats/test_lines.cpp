@@ -46,7 +46,7 @@ RequestStats completed_request() {
   RequestStats request;
   request.head.index = 5;
   request.head.id_json = "\"a \\\"quoted\\\" id\"";
-  request.head.read = 1, request.admitted = 1.25, request.first_token = 2;
+  request.head.arrived = 1, request.admitted = 1.25, request.first_token = 2;
   request.token_times = {{2, 2.5, 2.75, 3.75}};
   request.finished = 4;
   request.prompt_tokens = 11, request.completion_tokens = 4, request.preemptions = 1;

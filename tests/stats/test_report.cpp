@@ -11,7 +11,7 @@ namespace {
 
 RequestStats request_at(double read, double admitted, std::vector<double> token_times) {
   RequestStats request;
-  request.head.read = read;
+  request.head.arrived = read;
   request.admitted = admitted;
   request.first_token = token_times.front();
   request.finished = token_times.back();

@@ -170,7 +170,7 @@ class Caller {
     }
     item = line.item;
     RecordHead& head = std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
-    if (head.read == 0) head.read = clock_();
+    if (head.arrived == 0) head.arrived = clock_();
     ++num_read_;
     if (const auto* error = std::get_if<Completion>(&item)) owed_ = error->head.index;
     REQUIRE(num_read_ - std::ssize(run.answers) <= window_);
@@ -205,18 +205,18 @@ class Caller {
 void check_request(const Completion& answer, const RequestStats& stats) {
   REQUIRE(stats.error_code == answer.error.code);
   REQUIRE(stats.prompt_tokens == answer.num_prompt_tokens);
-  REQUIRE(answer.head.read == stats.head.read);
+  REQUIRE(answer.head.arrived == stats.head.arrived);
   REQUIRE(answer.timing.admitted == stats.admitted);
   REQUIRE(answer.timing.first_token == stats.first_token);
   REQUIRE(answer.timing.finished == stats.finished);
-  REQUIRE(stats.head.read > 0);
+  REQUIRE(stats.head.arrived > 0);
   if (stats.failed()) {  // before anything was computed
-    REQUIRE(stats.finished > stats.head.read);
+    REQUIRE(stats.finished > stats.head.arrived);
     REQUIRE(stats.admitted == 0);
     REQUIRE(stats.first_token == 0);
     return;
   }
-  REQUIRE(stats.head.read < stats.admitted);
+  REQUIRE(stats.head.arrived < stats.admitted);
   REQUIRE(stats.admitted < stats.first_token);
   REQUIRE(stats.token_times.size() >= answer.choices.size());
   const bool are_all = stats.token_times.size() == answer.choices.size();

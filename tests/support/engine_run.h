@@ -12,7 +12,7 @@ namespace pagedinfer {
 
 struct Line {
   int step;         // step of the engine at which the line arrives
-  IntakeItem item;  // head.read = 0: it is read when the engine pulls it
+  IntakeItem item;  // head.arrived = 0: it is read when the engine pulls it
 };
 
 // The requests of a workload as lines. Some get stop strings, stop ids, minimum lengths, log

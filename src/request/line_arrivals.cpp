@@ -1,0 +1,64 @@
+#include "request/line_arrivals.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/refusal.h"
+#include "io/line_reader.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+constexpr std::string_view kKey = "arrival_s";
+constexpr size_t kKeptLineBytes = 256 << 10;  // the parser's memory is freed after a longer line
+
+// Whether the key may be in the line: few lines have to be parsed to find out.
+bool may_have_key(std::string_view text) {
+  constexpr std::string_view kQuoted = "\"arrival_s\"";
+  return memmem(text.data(), text.size(), kQuoted.data(), kQuoted.size()) != nullptr;
+}
+
+}  // namespace
+
+std::optional<double> read_arrival(dom::element value) {
+  double time = -1;
+  if (value.get(time) != simdjson::SUCCESS || !std::isfinite(time) || time < 0) return {};
+  return time;
+}
+
+LineArrival LineArrivals::add(std::string_view text, int64_t number) {
+  const std::optional<double> own = may_have_key(text) ? find(text) : std::nullopt;
+  if (own && latest_ && *own < *latest_) {
+    const auto expected = fmt::format("at least {}, which line {} says", *latest_, latest_line_);
+    return {.time = latest_,
+            .fault = refusal(fmt::format("line {}: {}", number, kKey), fmt::format("{}", *own),
+                             expected)};
+  }
+  if (own) {
+    latest_ = own;
+    latest_line_ = number;
+  }
+  return {.time = latest_};
+}
+
+// The time that the line says at its top level. As everywhere, of a repeated key the last value
+// counts.
+std::optional<double> LineArrivals::find(std::string_view text) {
+  if (static_cast<int64_t>(text.size()) > kMaxLineBytes) return {};
+  std::optional<double> found;
+  dom::object object;
+  if (json_->parse(text.data(), text.size(), false).get(object) == simdjson::SUCCESS) {
+    for (const auto [name, value] : object) {
+      if (name == kKey) found = read_arrival(value);
+    }
+  }
+  if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
+  return found;
+}
+
+}  // namespace pagedinfer
