@@ -127,6 +127,7 @@ set(pagedinfer_core_sources
   src/stats/table.cpp
   src/workload/trace.cpp
   src/workload/workload.cpp
+  src/engine/arrivals.cpp
   src/engine/backends.cpp
   src/engine/bench_config.cpp
   src/engine/bench_job.cpp

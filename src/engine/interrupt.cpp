@@ -1,12 +1,16 @@
 #include "engine/interrupt.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include "core/check.h"
@@ -76,6 +80,17 @@ void Interrupt::lower() {
   const ssize_t taken = read(event_fd, &count, sizeof count);
   static_cast<void>(taken);          // nothing is taken where nothing was raised
   if (signal_happened != 0) wake();  // before, or while it was taken
+}
+
+void Interrupt::sleep(double seconds) const {
+  constexpr double kMax = 86400;  // longer waits fit into no timespec
+  const double bounded = std::clamp(seconds, 0.0, kMax);
+  const double whole = std::floor(bounded);
+  const timespec time = {.tv_sec = static_cast<time_t>(whole),
+                         .tv_nsec = static_cast<long>((bounded - whole) * 1e9)};
+  pollfd event = {.fd = event_fd, .events = POLLIN, .revents = 0};
+  const int ready = ppoll(&event, 1, &time, nullptr);
+  static_cast<void>(ready);  // the caller looks at the clock, and whether a signal came
 }
 
 }  // namespace pagedinfer

@@ -26,6 +26,8 @@ class Interrupt {
   int fd() const;
   void raise();
   void lower();
+  // Waits so long, or until fd() is readable.
+  void sleep(double seconds) const;
 };
 
 }  // namespace pagedinfer

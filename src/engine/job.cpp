@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "engine/arrivals.h"
 #include "engine/engine.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
@@ -142,7 +143,7 @@ class Job {
   int exit_code_of(const Summary& summary) const;
 
   // The ports of the engine.
-  Pull next(Wait wait, IntakeItem& item);
+  void before_wait();
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
 
@@ -230,9 +231,15 @@ void Job::open_intake() {
 
 void Job::compute() {
   const EngineParts parts = run_->parts(clock_);
+  ArrivalGate arrivals(
+      {.pull = [this](bool wait, IntakeItem& item) { return intake_->pull(wait, item); },
+       .clock = clock_,
+       .sleep = [this](double seconds) { interrupt_.sleep(seconds); },
+       .before_wait = [this] { before_wait(); },
+       .skips_to_first = outlets_->records().num_done() > 0});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
-    engine.run({.next = [this](Wait wait, IntakeItem& item) { return next(wait, item); },
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return arrivals.next(wait, item); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
@@ -249,13 +256,10 @@ void Job::compute() {
   }
 }
 
-// Before it waits, what is finished reaches the system.
-Pull Job::next(Wait wait, IntakeItem& item) {
-  const Pull pulled = intake_->pull(false, item);
-  if (wait == Wait::kNo || pulled != Pull::kLater) return pulled;
+// What is finished reaches the system.
+void Job::before_wait() {
   outlets_->flush(intake_->mark());
   if (profiler_) profiler_->idle();
-  return intake_->pull(true, item);
 }
 
 void Job::done(const Completion& completion, const RequestStats& stats) {
