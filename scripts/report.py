@@ -50,7 +50,7 @@ def main():
         print(fault, file=sys.stderr)
     if not (lines.results or lines.comparisons or lines.runs):
         raise SystemExit("nothing to report")
-    experiments = groups.experiments(lines.results)
+    experiments = groups.experiments(lines.results + groups.configurations(lines.comparisons))
     names = groups.names_of(list(lines.runs.values())) if lines.runs else []
     made = tables.make(lines, experiments, names)
     text = "\n".join(table.markdown() for table in made)

@@ -33,6 +33,13 @@ def ratio_text(value):
     return f"{value:.3f}" if 0.9 < value < 1.1 else number(value)
 
 
+def ratio_with_interval(middle, low, high):
+    """The interval is left out where one pair gave none."""
+    if low is None or high is None:
+        return ratio_text(middle)
+    return f"{ratio_text(middle)} ({ratio_text(low)} to {ratio_text(high)})"
+
+
 FIGURES = {
     "output_throughput": Figure("output throughput", "tokens/s"),
     "total_throughput": Figure("throughput of all tokens", "tokens/s"),

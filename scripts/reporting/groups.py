@@ -183,3 +183,12 @@ def compared(results):
             rows.append((ratio["figure"], what, words_of_flags(flags[ratio["of"]], flags),
                          words_of_flags(flags[ratio["to"]], flags), ratio["median"], ratio["mean_95"]))
     return rows
+
+
+def configurations(comparisons):
+    """The configurations of comparisons as results of their own: each is the run of the median duration."""
+    return [dataclasses.replace(result, line={
+                **{key: result.line[key] for key in ("run", "commit", "machine", "workload") if key in result.line},
+                "command": f"pagedinfer bench {configuration['flags']}",
+                "config": configuration.get("config", {}), "summary": configuration["summary"]})
+            for result in comparisons for configuration in result.line["configurations"]]

@@ -10,7 +10,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from matplotlib import ticker
 
-from reporting.figures import figure, number, ratio_text
+from reporting.figures import figure, number, ratio_with_interval
 from reporting.groups import compared, extent, flags_of, median, setting
 
 # Paul Tol's bright colours: told apart by eyes of every kind, on white and on black.
@@ -337,24 +337,27 @@ def ratios(source, results, name):
     if not rows:
         return None
     what = figure(name)
-    bounds = [bound for *_, mean in rows for bound in mean] + [row[3] for row in rows]
+    bounds = [bound for *_, mean in rows for bound in mean if bound is not None] + [row[3] for row in rows]
     is_close = 0.9 < min(bounds) and max(bounds) < 1.1
     better = "more" if what.more_is_better else "less"
     title = f"{what.words[0].upper()}{what.words[1:]}: ratios, {better} is better"
     drawn, ((axis,),) = start(title, height=0.95 + 0.47 * len(rows))
     places = range(len(rows))[::-1]
-    for place, (_, _, _, median_ratio, (low, mean, high)) in zip(places, rows):
+    for place, (_, _, _, middle, (low, _, high)) in zip(places, rows):
+        text = ratio_with_interval(middle, low, high)
+        if low is None or high is None:
+            low = high = middle
         if is_close:
-            middle, low, high = (100 * (v - 1) for v in (median_ratio, low, high))
+            middle, low, high = (100 * (v - 1) for v in (middle, low, high))
             axis.plot([low, high], [place, place], color=COLOURS[0], linewidth=2)
             axis.plot([middle], [place], "o", color=COLOURS[0], markersize=6)
-            text = f"{middle:+.1f} %  ({low:+.1f} to {high:+.1f})"
+            text = f"{middle:+.1f} %" + (f"  ({low:+.1f} to {high:+.1f})" if high > low else "")
         else:
-            axis.barh([place], [median_ratio], color=COLOURS[0], height=0.55)
+            axis.barh([place], [middle], color=COLOURS[0], height=0.55)
             axis.plot([low, high], [place, place], color=INK, linewidth=1.3)
-            axis.plot([low, high], [place, place], "|", color=INK, markersize=7)
-            text = f"{ratio_text(median_ratio)}  ({ratio_text(low)} to {ratio_text(high)})"
-        axis.annotate(text, (max(high, middle if is_close else median_ratio), place), xytext=(7, 0),
+            if high > low:
+                axis.plot([low, high], [place, place], "|", color=INK, markersize=7)
+        axis.annotate(text, (max(high, middle), place), xytext=(7, 0),
                       textcoords="offset points", va="center", fontsize=8.5, annotation_clip=False,
                       bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1})
     axis.axvline(0 if is_close else 1, color=INK, linewidth=1)
@@ -369,8 +372,7 @@ def ratios(source, results, name):
                 "Medians of the ratios of pairs of runs that took turns, with the 95 % interval of their mean.", drawn)
 
 
-HEADLINES = ("output_throughput", "request_throughput", "p99_ttft_ms", "median_ttft_ms", "p99_itl_ms",
-             "median_itl_ms", "p99_e2el_ms")
+HEADLINES = ("output_throughput", "p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p99_itl_ms")
 
 
 def draw(lines, experiments, run_names):

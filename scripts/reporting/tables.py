@@ -2,11 +2,11 @@
 import dataclasses
 import statistics
 
-from reporting.figures import figure, number, ratio_text
+from reporting.figures import figure, number, ratio_text, ratio_with_interval
 from reporting.groups import compared, median, model_of, words_of
 
 RESULT_COLUMNS = ("request_throughput", "output_throughput", "p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms",
-                  "p99_itl_ms", "p99_e2el_ms", "running_mean", "kv_use_peak", "hit_rate", "preemptions")
+                  "p99_itl_ms", "p99_e2el_ms", "running_mean", "running_peak", "kv_use_peak", "hit_rate", "preemptions")
 RUN_COLUMNS = RESULT_COLUMNS[:-2] + ("preemptions",)
 
 
@@ -48,7 +48,7 @@ def comparison_table(source, results):
     figures = list(dict.fromkeys(row[0] for row in compared(results)))
     rows = {}
     for name, what, of, to, middle, (low, _, high) in compared(results):
-        rows.setdefault((what, f"{of} over {to}"), {})[name] = f"{ratio_text(middle)} ({ratio_text(low)} to {ratio_text(high)})"
+        rows.setdefault((what, f"{of} over {to}"), {})[name] = ratio_with_interval(middle, low, high)
     table = [[f"{what}: {which}", *(cells.get(name, "-") for name in figures)] for (what, which), cells in rows.items()]
     pairs = sorted({str(result.line.get("pairs", "?")) for result in results})
     same = [result.line.get("same_completions") for result in results]

@@ -69,6 +69,11 @@ END
   has "$dir/notes" "bad.jsonl:8: found no configuration of ratios[0], expected 0 to 1"
   has "$dir/notes" "absent.jsonl: "
   [ "$(wc -l < "$dir/notes")" -eq 7 ] || fail "$(cat "$dir/notes")"
+  # One pair has no interval; the configurations of a comparison have figures of their own too.
+  grep '"run":"rate-0.7"' "$sample/bench_results.jsonl" | sed 's/"mean_95":\[[^,]*,\([^,]*\),[^]]*\]/"mean_95":[null,\1,null]/g' > "$dir/one_pair.jsonl"
+  ends_with 0 "$python" "$report" "$dir/one_pair.jsonl" > "$dir/one_pair"
+  grep -qE 'over --batching static \| +1.010 \| +0.0900 \|' "$dir/one_pair" || fail "$(cat "$dir/one_pair")"
+  has "$dir/one_pair" '| --batching continuous |'
   has "$dir/text" 'has no summary, so it did not end; its figures are of 1 requests'
   echo '[1]' > "$dir/worse.jsonl"
   ends_with 1 "$python" "$report" "$dir/worse.jsonl" 2> "$dir/notes"
