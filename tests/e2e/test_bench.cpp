@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <csignal>
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "tests/support/e2e.h"
@@ -154,6 +157,30 @@ TEST_CASE("a trace is clipped to the model's length") {
   for (size_t i = 0; i < 3; ++i) {
     CHECK(lines[i].integers("/prompt_token_ids").size() == lengths[i]);
     CHECK(lines[i].number("/arrival_s") == doctest::Approx(static_cast<double>(i)));
+  }
+}
+
+TEST_CASE("bench leaves no temporary file behind, interrupted or not") {
+  const TempDir dir;
+  const Words in_dir = Words{"/usr/bin/env", "TMPDIR=" + dir.path()} +
+                       command({"bench", "--workload", "random", "--num-blocks", "512"});
+  CHECK(run_program(in_dir + kTiny).exit_code == 0);
+  CHECK(names_in(dir.path()).empty());
+  const auto is_running = [&] {
+    for (const std::string& name : names_in(dir.path())) {
+      if (std::filesystem::exists(dir / (name + "/completions.jsonl.part"))) return true;
+    }
+    return false;
+  };
+  for (const Words& more : {Words{}, Words{"--compare", "--kv paged", "--kv contiguous"}}) {
+    Process process(in_dir + Words{"--requests", "20000"} + more, Process::Stderr::kPipe,
+                    std::chrono::seconds(60));
+    REQUIRE(process.wait_until(is_running));
+    process.send(SIGINT);
+    const Ended ended = process.wait();
+    CAPTURE(ended.err);
+    CHECK(ended.exit_code == 130);
+    CHECK(names_in(dir.path()).empty());
   }
 }
 
