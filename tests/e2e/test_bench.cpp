@@ -141,6 +141,39 @@ TEST_CASE("a load is a rate: the share of what the same workload does at once") 
   CHECK(lines[4].number("/arrival_s") < 60);
 }
 
+TEST_CASE("requests arrive by the rate, and are answered as if they were all there at once") {
+  const TempDir dir;
+  const Words flags = kTiny + Words{"--emit", dir / "w", "--results", dir / "r", "--quiet"};
+  CHECK(bench("continuous_batching", flags + Words{"--rate", "20", "--output", dir / "a"})
+            .exit_code == 0);
+  const double last = json_file(dir / "w").back().number("/arrival_s");
+  CHECK(last > 0.02);
+  const Json result = result_of(dir / "r");
+  CHECK(result.number("/summary/duration") > 0.99 * last);
+  CHECK(result.number("/workload/rate") == 20);
+  CHECK(
+      bench("continuous_batching", kTiny + Words{"--rate", "0", "--output", dir / "b"}).exit_code ==
+      0);
+  CHECK(read_file(dir / "a") == read_file(dir / "b"));
+}
+
+TEST_CASE("a load is a share of the first configuration's capacity, for all that are compared") {
+  const TempDir dir;
+  const Words flags = {"--load",  "0.5", "--emit",    dir / "w",    "--results",        dir / "r",
+                       "--pairs", "1",   "--compare", "--kv paged", "--batching static"};
+  const Ended ended = bench("random", kTiny + flags);
+  CAPTURE(ended.err);
+  CHECK(ended.exit_code == 0);
+  const Json result = result_of(dir / "r");
+  const double rate = result.number("/workload/rate");
+  CHECK(rate == doctest::Approx(0.5 * result.number("/workload/capacity")).epsilon(1e-4));
+  const double last = json_file(dir / "w").back().number("/arrival_s");
+  for (const char* i : {"0", "1"}) {
+    const std::string key = fmt::format("/configurations/{}/summary/duration", i);
+    CHECK(result.number(key) > 0.99 * last);
+  }
+}
+
 TEST_CASE("a trace is clipped to the model's length") {
   const TempDir dir;
   write_file(dir / "t.csv",
