@@ -29,7 +29,12 @@ void measure(const Tokenizer& tokenizer, const std::string& path, int num_worker
       {.prompt = {.vocab = 1 << 30, .max_model_len = 1 << 30}, .num_workers = num_workers});
   IntakeItem item;
   int64_t num_tokens = 0;
-  while (intake.pull(true, item) == Pull::kItem) num_tokens += num_prompt_tokens(item);
+  while (intake.pull(true, item) == Pull::kItem) {
+    if (const Request* const first = std::get_if<Request>(&item)) {
+      num_tokens += std::ssize(first->prompt);
+      for (const Request& request : first->more) num_tokens += std::ssize(request.prompt);
+    }
+  }
   intake.rethrow_failure();
   const double wall = now(Clock::kWall) - begin, work = intake.tokenize_seconds();
   const double megabytes = 1e-6 * static_cast<double>(std::filesystem::file_size(path));
