@@ -31,7 +31,7 @@ RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
                           draft.prompt ? "prompt" : "messages")};
     }
   } else if (draft.prompt_token_ids.empty()) {
-    return {"empty_prompt", "prompt_token_ids is an empty list"};
+    return {"empty_prompt", "the prompt is an empty list"};
   }
   if (!can_tokenize && !draft.sampling.stop.empty()) {
     return {
@@ -129,11 +129,11 @@ RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& 
   if (limits.spec == nullptr || sampling.beams.width == 1) return {};
   const int needed = num_beam_candidates(*limits.spec, sampling);
   if (needed <= kMaxCandidates) return {};
+  const int num_special = needed - sampling.beams.width;
   return {"invalid_value",
-          fmt::format("beam_width: found {}, expected at most {}, as {} tokens are banned or may "
-                      "end the completion",
-                      sampling.beams.width, kMaxCandidates - (needed - sampling.beams.width),
-                      needed - sampling.beams.width)};
+          fmt::format("beam_width: found {}, and {} tokens that are banned or may end the "
+                      "completion, expected at most {} together",
+                      sampling.beams.width, num_special, kMaxCandidates)};
 }
 
 // Adds the request's prompt as text: `given`, unless there is none.

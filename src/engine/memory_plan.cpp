@@ -40,7 +40,7 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
         d.rules.name, gib(d.available_bytes), d.rules.limit, gib(d.weight_bytes),
         gib(d.activation_bytes), d.rules.way_out));
   }
-  return std::min({longest * d.max_batch_size, fit, kMaxPositions / d.block_size});
+  return std::min({longest * d.max_sequences, fit, kMaxPositions / d.block_size});
 }
 
 }  // namespace

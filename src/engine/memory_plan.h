@@ -15,7 +15,7 @@ struct MemoryDemand {
   int64_t activation_bytes = 0;    // scratch of the largest step, its logits included
   int64_t kv_bytes_per_token = 0;  // in all layers
   int block_size = 16;             // positions in a block; a reservation's share is whole blocks
-  int max_batch_size = 256;
+  int64_t max_sequences = 256;     // at once
   int max_model_len = 0;
   std::optional<int64_t> num_blocks = {};  // --num-blocks
   std::optional<int64_t> kv_memory = {};   // --kv-memory, bytes
@@ -35,7 +35,7 @@ struct MemoryPlan {
 // a share of 1.
 int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double share);
 
-// Blocks for max_batch_size sequences of max_model_len, or as many as the usual share of the
+// Blocks for max_sequences of max_model_len, or as many as the usual share of the
 // available memory holds beside weights and activations, up to the maximum share for the first few
 // thousand positions; with --num-blocks or --kv-memory exactly that. Throws Error, naming the flag,
 // when there is not one block or not enough memory.

@@ -75,7 +75,7 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
                       .block_size = plan.bounds.block_size,
-                      .max_batch_size = plan.limits.max_running,
+                      .max_sequences = plan.bounds.sequences,
                       .max_model_len = plan.limits.max_model_len,
                       .num_blocks = config.num_blocks,
                       .kv_memory = config.kv_memory});

@@ -156,7 +156,10 @@ void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   drop(&SamplingParams::top_k, key("top_k"), "0");
   drop(&SamplingParams::top_p, key("top_p"), "1");
   drop(&SamplingParams::min_p, key("min_p"), "0");
-  drop(&SamplingParams::best_of, key("best_of"), "none");
+  if (fields.asks(key("best_of"))) {
+    refuse_unless(sampling.best_of.value_or(1) == 1, key("best_of"), "1 or none");
+  }
+  sampling.best_of.reset();
   const auto keep = [&](auto SamplingParams::*field, int key, std::string_view value) {
     refuse_unless(sampling.*field == neutral.*field, key, value);
   };

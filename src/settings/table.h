@@ -184,7 +184,7 @@ inline constexpr auto kSettings = [] {
           {.range = kLongAtLeastOne, .absent = "by memory"}),
       row(kCache, "kv_memory", field_of<&Config::kv_memory, Kind::kBytes>(), kKeepsRecords,
           "Bytes for the cache, as in 500MB, 1.5GB or 2GiB, instead of --num-blocks; by default "
-          "what max-batch-size sequences need, at most half of what is free.",
+          "what max-batch-size sequences need, or 64, at most half of what is free.",
           "Give it to leave memory to others.", {.range = kLongAtLeastOne, .absent = "by memory"}),
       row(kCache, "prefix_cache", field_of<&Config::prefix_cache, Kind::kOnOff>(), kKeepsRecords,
           "Compute what prompts have in common once, and keep it while there is room.",

@@ -72,6 +72,32 @@ TEST_CASE("what a beam search finds does not depend on the cache, the batch or i
   }
 }
 
+TEST_CASE("a search wider than the batch is answered, with either cache") {
+  const std::string line = R"({"prompt":"Zoe saw a","beam_width":64,"n":2,"max_tokens":40})"
+                           "\n";
+  const std::string expected = answer(line).out;
+  CHECK(expected.find("score") != std::string::npos);
+  CHECK(answer(line, {"--max-batch-size", "1"}).out == expected);
+  CHECK(answer(line, {"--max-batch-size", "2", "--kv", "contiguous"}).out == expected);
+}
+
+TEST_CASE("what asks for nothing is accepted beside a beam search, and its bound is told") {
+  std::string ends;
+  for (int i = 10; i < 310; ++i) ends += (i == 10 ? "" : ",") + std::to_string(i);
+  const Answers found =
+      answer(R"({"prompt":"Zoe","beam_width":2,"best_of":1,"temperature":0,"max_tokens":2})"
+             "\n"
+             R"({"prompt":"Zoe","beam_width":2,"best_of":2,"max_tokens":2})"
+             "\n"
+             R"({"prompt":"Zoe","beam_width":2,"max_tokens":2,"stop_token_ids":[)" +
+             ends + "]}\n");
+  REQUIRE(found.records.size() == 3);
+  CHECK_FALSE(found.records[0].has("/error"));
+  CHECK(found.records[1].text("/error/code") == "invalid_value");
+  CHECK(found.records[2].text("/error/message").find("expected at most 256 together") !=
+        std::string::npos);
+}
+
 TEST_CASE("a record has as many beams as asked for, with their scores, best first") {
   const Answers found = answer(
       R"({"prompt":"Zoe saw a","max_tokens":6,"beam_width":4,"n":3})"

@@ -43,7 +43,7 @@ MemoryDemand demand() {
           .activation_bytes = kGiB / 2,
           .kv_bytes_per_token = 1024,
           .block_size = 16,
-          .max_batch_size = 4,
+          .max_sequences = 4,
           .max_model_len = 100};
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("by default there are blocks for a full batch of the longest sequences
 
 TEST_CASE("by default the cache stays within half of the available memory") {
   MemoryDemand d = demand();
-  d.max_batch_size = 1 << 20;
+  d.max_sequences = 1 << 20;
   d.max_model_len = 1 << 20;
   const MemoryPlan plan = plan_memory(d);
   CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes <= 4 * kGiB);
@@ -153,7 +153,7 @@ TEST_CASE("on a GPU the cache takes all that the run may use, less what others u
   CHECK(available_on_device(100 * kGiB, kGiB / 4, 1.0) == 0);
   MemoryDemand d = demand();
   d.rules = kCudaInfo.memory;
-  d.max_batch_size = 1 << 20;
+  d.max_sequences = 1 << 20;
   d.max_model_len = 1 << 20;
   const MemoryPlan plan = plan_memory(d);
   CHECK(plan.kv_bytes + plan.weight_bytes + plan.activation_bytes <= 8 * kGiB);
@@ -174,7 +174,7 @@ TEST_CASE("a given number of blocks or bytes is what the run gets") {
 TEST_CASE("a cache has no more positions than a slot can name") {
   MemoryDemand d = demand();
   d.available_bytes = int64_t{1} << 60;
-  d.max_batch_size = 1 << 20;
+  d.max_sequences = 1 << 20;
   d.max_model_len = 1 << 20;
   CHECK(plan_memory(d).num_positions() == (int64_t{1} << 31) - 16);
   d.num_blocks = int64_t{1} << 27;
