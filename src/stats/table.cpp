@@ -52,19 +52,20 @@ std::string steps_rows(const Summary& s) {
   if (const std::string times = three_digits(s.contiguous_ratio); times != three_digits(1)) {
     out += row("", fmt::format("contiguous would reserve {} times as much", times));
   }
-  std::string preempted = grouped(s.preemptions);
+  out += row("preemptions", grouped(s.preemptions));
   if (s.recomputed_tokens > 0) {
-    preempted += fmt::format(" ({} tokens computed again)", grouped(s.recomputed_tokens));
+    out += row("again", fmt::format("{} tokens were computed again", grouped(s.recomputed_tokens)));
   }
-  out += row("preemptions", preempted);
   if (s.found_tokens > 0) {
-    std::string found = fmt::format(
-        "{} tokens found, {} of the prompts'", grouped(s.found_tokens),
-        percent(ratio(static_cast<double>(s.cached_tokens), static_cast<double>(s.input_tokens))));
+    std::string found = fmt::format("{} tokens", grouped(s.found_tokens));
+    if (s.cached_tokens > 0) {
+      found += fmt::format(", {} of the prompts'", percent(static_cast<double>(s.cached_tokens) /
+                                                           static_cast<double>(s.input_tokens)));
+    }
     if (s.evicted_blocks > 0) {
       found += fmt::format("; {} blocks evicted", grouped(s.evicted_blocks));
     }
-    out += row("prefix cache", found);
+    out += row("cache hits", found);
   }
   const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);
   return out + row("steps", fmt::format("{} of {} tokens on average; at most {} running",

@@ -154,7 +154,7 @@ TEST_CASE("what the prefix cache saves is told, of each request and in all") {
   const auto told = [&](const char* on) {
     std::filesystem::remove(dir / "stats");
     const Answers found = answer(two, {"--stats", dir / "stats", "--prefix-cache", on});
-    CHECK((found.err.find("prefix cache") != std::string::npos) == (on == std::string("on")));
+    CHECK((found.err.find("cache hits") != std::string::npos) == (on == std::string("on")));
     int64_t in_requests = 0, in_summary = -1;
     for (const Json& line : json_file(dir / "stats")) {
       if (line.text("/kind") == "summary") {
