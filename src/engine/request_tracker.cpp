@@ -275,11 +275,13 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
 
 void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
   const Request& request = prompt.request;
+  const SamplingParams& params = request.sampling;
+  // Of completions that are certain one is computed for all.
+  const bool repeats = prompt.samples.size() == 1 && params.beams.width == 1;
+  const int num_times = repeats ? std::max(request.num_returned, params.best_of.value_or(1)) : 1;
   for (Sample& sample : prompt.samples) {
-    if (request.sampling.num_log_probs >= 0) sample.choice.log_probs = std::move(sample.log_probs);
+    if (params.num_log_probs >= 0) sample.choice.log_probs = std::move(sample.log_probs);
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
-    const int num_times =
-        std::max(1, request.num_returned / static_cast<int>(prompt.samples.size()));
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
   for (const size_t sample : order_of_choices(prompt)) {

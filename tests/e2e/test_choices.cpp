@@ -76,16 +76,18 @@ TEST_CASE("several greedy completions are the one, repeated, and computed once")
   const TempDir dir;
   const std::string stats = dir / "stats";
   const std::string ask = R"({"prompt":"Once upon a time","max_tokens":9,"n":)";
-  const Answers found = answer(ask + "3}\n" + ask + "1}\n", {"--stats", stats});
-  REQUIRE(found.records.size() == 2);
+  const Answers found =
+      answer(ask + "3}\n" + ask + "1}\n" + ask + "2,\"best_of\":5}\n", {"--stats", stats});
+  REQUIRE(found.records.size() == 3);
   const Json &several = found.records[0], &alone = found.records[1];
   for (int i = 0; i < 3; ++i) {
     CHECK(several[fmt::format("/choices/{}/text", i)] == alone["/text"]);
   }
   CHECK_FALSE(several.has("/choices/3"));
   CHECK(several.integer("/completion_tokens") == 3 * alone.integer("/completion_tokens"));
+  CHECK(found.records[2].integer("/completion_tokens") == 5 * alone.integer("/completion_tokens"));
   const std::vector<Json> computed = of_kind(json_file(stats), "request");
-  REQUIRE(computed.size() == 2);
+  REQUIRE(computed.size() == 3);
   CHECK(computed[0].integer("/completion_tokens") == alone.integer("/completion_tokens"));
 }
 

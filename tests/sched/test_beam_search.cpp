@@ -182,9 +182,12 @@ TEST_CASE("a beam search finds what a search by masks over all continuations fin
                                    .length_penalty = random.pick(-4, 8) / 4.0,
                                    .early_stopping = kEarly[random.pick(0, 2)]};
     const int max_tokens = random.pick(1, 12);
-    const bool is_coarse = random.one_in(3);
+    // Many rows are peaked: then beams that go on beat those that ended.
+    const bool is_coarse = random.one_in(3), is_peaked = random.one_in(2);
     const Model model = [&](const Tokens& tokens) {
-      return random_row(round, tokens, vocab, is_coarse);
+      Row row = random_row(round, tokens, vocab, is_coarse);
+      for (float& x : row) x *= is_peaked ? x * x / 64 : 1;
+      return row;
     };
     const Found found = search(settings, max_tokens, ends, model);
     const Found expected = search_by_masks(settings, max_tokens, ends, model);
@@ -194,6 +197,22 @@ TEST_CASE("a beam search finds what a search by masks over all continuations fin
       REQUIRE(found[i].second == doctest::Approx(expected[i].second).epsilon(1e-12));
     }
   }
+}
+
+TEST_CASE("a search that never stops early counts on length only where length pays") {
+  const BeamSettings settings = {
+      .width = 2, .length_penalty = -1, .early_stopping = EarlyStopping::kNever};
+  const Model model = [](const Tokens& tokens) -> Row {  // of an end and two other tokens
+    if (tokens.empty()) return {-2, -1, -3};
+    if (tokens == Tokens{1}) return {-1.5f, -0.1f, -9};
+    if (tokens == Tokens{1, 1}) return {-0.05f, -4, -9};
+    return {-9, -9, -9};
+  };
+  const Found found = search(settings, 6, {0}, model);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].first == Tokens{0});
+  CHECK(found[1].first == Tokens{1, 1, 0});  // at six tokens it would be worse than {1, 0}
+  CHECK(search_by_masks(settings, 6, {0}, model)[1].first == found[1].first);
 }
 
 TEST_CASE("banned tokens and logits that are no numbers are no candidates of a beam search") {
