@@ -7,22 +7,26 @@ trap 'rm -rf "$dir"' EXIT
 fail() { echo "$1" >&2; exit 1; }
 
 "$scripts/sweep.sh" tiny --program "$program" --results "$dir/tiny.jsonl" 2> "$dir/notes"
-# Two rounds of seven combinations, one behind the other.
+# Two rounds of nine combinations, one behind the other; the comparison is run in the first one only.
 python3 - "$dir/tiny.jsonl" << 'END'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
-assert [line["run"] for line in lines] == 2 * (["batch"] * 2 + ["chunks"] * 3 + ["heads"] * 2), lines
+comparison = lines.pop(9)
+assert (comparison["run"], comparison["pairs"]) == ("compare", 2) and comparison["ratios"]
+assert [line["run"] for line in lines] == 2 * (["batch"] * 2 + ["chunks"] * 3 + ["heads"] * 2 + ["rate"] * 2), lines
 assert {line["grid"] for line in lines} == {"tiny"}
-first, second = lines[:7], lines[7:]
+first, second = lines[:9], lines[9:]
 assert [l["command"] for l in first] == [l["command"] for l in second]
 configs = [line["config"] for line in first]
 assert [c["max_batch_size"] for c in configs[:2]] == [1, 4]
 assert [(c["chunked_prefill"], c["max_prefill_chunks"]) for c in configs[2:5]] == [(False, None), (True, 1), (True, None)]
-assert [c["prefix_cache"] for c in configs[5:]] == [True, False]
+assert [c["prefix_cache"] for c in configs[5:7]] == [True, False]
+assert [line["workload"]["rate"] for line in first[7:]] == [200, 400]
 assert all(l["summary"]["completed"] == 8 and l["commit"] and l["machine"] for l in lines)
 END
 python3 "$scripts/report.py" "$dir/tiny.jsonl" > "$dir/tables"
 grep -q '^| --max-batch-size 4 *| *2 |' "$dir/tables" || fail "$(cat "$dir/tables")"
+grep -q '^| compare, story-llama: --kv paged over --kv contiguous *|' "$dir/tables" || fail "$(cat "$dir/tables")"
 
 # Quotes hold words together, also behind --compare, which takes turns by itself.
 cat > "$dir/some.grid" << 'END'
