@@ -161,8 +161,7 @@ void Bench::print_workload(const Summary& summary) const {
                               three_digits(capacity_)));
   }
   if (workload_.num_clipped > 0) {
-    print_row("",
-              fmt::format("{} prompts were clipped to fit --max-model-len", workload_.num_clipped));
+    print_row("", fmt::format("prompts clipped to fit --max-model-len: {}", workload_.num_clipped));
   }
   if (summary.completed > 0 && summary.completed < kMinRequestsOfP99) {
     print_row("", fmt::format("p99 rests on {} requests; take {} where it counts",

@@ -183,7 +183,7 @@ TEST_CASE("a trace is clipped to the model's length") {
                        "--time-scale", "0.5",         "--max-model-len", "64"};
   const Ended ended = bench("trace", flags);
   CAPTURE(ended.err);
-  CHECK(ended.err.find("1 prompts were clipped") != std::string::npos);
+  CHECK(ended.err.find("prompts clipped to fit --max-model-len: 1\n") != std::string::npos);
   const std::vector<Json> lines = json_file(dir / "w");
   REQUIRE(lines.size() == 3);
   const std::vector<size_t> lengths = {40, 56, 7};
