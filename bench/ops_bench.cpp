@@ -18,13 +18,16 @@ struct Shape {
   int heads, kv_heads, dim;
 };
 
-// A step of `count` tokens of each sequence, the last ones of `context`; blocks in random order.
-Batch make_batch(int num_seqs, int context, int count, int block_size) {
+enum class Blocks : bool { kInOrder, kScattered };
+
+// A step of `count` tokens of each sequence, the last ones of `context`.
+Batch make_batch(int num_seqs, int context, int count, int block_size,
+                 Blocks order = Blocks::kScattered) {
   const int blocks = context / block_size;
   std::vector<int> firsts(static_cast<size_t>(num_seqs) * blocks);
   for (size_t i = 0; i < firsts.size(); ++i) firsts[i] = static_cast<int>(i) * block_size;
   uint32_t random = 1;
-  for (size_t i = firsts.size() - 1; i > 0; --i) {
+  for (size_t i = firsts.size() - 1; i > 0 && order == Blocks::kScattered; --i) {
     random = random * 1664525 + 1013904223;
     std::swap(firsts[i], firsts[(random >> 8) % (i + 1)]);
   }
@@ -56,16 +59,8 @@ class Bench {
   void decode(int batch_size, int context, Shape shape, int block_size = 16) {
     const auto ops = make_cpu_ops(options_);
     const Batch batch = make_batch(batch_size, context, 1, block_size);
-    const int64_t positions = int64_t{batch_size} * context;
-    const int64_t layer_bytes =
-        positions * ops->kv_bytes_per_position(DType::kBF16, shape.kv_heads, shape.dim);
-    const int layers = static_cast<int>(std::max<int64_t>(1, (int64_t{192} << 20) / layer_bytes));
-    std::vector<KvLayer> caches;
-    for (int i = 0; i < layers; ++i) {
-      caches.push_back(ops->allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, positions));
-      fill(caches.back().k, 0x3c);
-      fill(caches.back().v, 0x3c);
-    }
+    const std::vector<KvLayer> caches = make_caches(*ops, int64_t{batch_size} * context, shape);
+    const int64_t layer_bytes = caches[0].k.bytes() + caches[0].v.bytes();
     const BatchView staged = ops->stage(batch);
     const Tensor q = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
     const Tensor out = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
@@ -82,12 +77,37 @@ class Bench {
       }
     };
     const Pair t = medians(clock_, 9, work, read);
-    const double gigabytes = 1e-9 * static_cast<double>(layers * layer_bytes);
+    const double gigabytes = 1e-9 * static_cast<double>(std::ssize(caches) * layer_bytes);
     fmt::print(
         "decode   {:2} x {}, {} kv heads of {:3}, group {}, blocks of {:2}: {:6.2f} GB/s, "
         "{:.2f} of reading ({:.2f} GB/s)\n",
         batch_size, context, shape.kv_heads, shape.dim, shape.heads / shape.kv_heads, block_size,
         gigabytes / t.work, t.bound / t.work, gigabytes / t.bound);
+  }
+
+  // What block tables cost the last `count` tokens of each sequence.
+  void paging(int num_seqs, int context, int count, Shape shape) {
+    const auto ops = make_cpu_ops(options_);
+    const std::vector<KvLayer> caches = make_caches(*ops, int64_t{num_seqs} * context, shape);
+    const Batch whole = make_batch(num_seqs, context, count, context);
+    const Batch in_order = make_batch(num_seqs, context, count, 16, Blocks::kInOrder);
+    const Batch scattered = make_batch(num_seqs, context, count, 16, Blocks::kScattered);
+    const auto attend = [&](const Batch& batch) {
+      return [&] {
+        const BatchView staged = ops->stage(batch);
+        const Tensor q = ops->scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
+        const Tensor out = ops->scratch(DType::kF32, num_seqs * count, shape.heads * shape.dim);
+        fill(q, 0x3c);
+        for (const KvLayer& cache : caches) ops->attention(q, cache, staged, args(shape), out);
+      };
+    };
+    const Pair look_ups = medians(clock_, 9, attend(in_order), attend(whole));
+    const Pair order = medians(clock_, 9, attend(scattered), attend(in_order));
+    fmt::print(
+        "paging   {} x {} of {}, {} kv heads of {:3}, group {}: blocks of 16 over reservations "
+        "{:.3f}, scattered over in order {:.3f}\n",
+        num_seqs, count, context, shape.kv_heads, shape.dim, shape.heads / shape.kv_heads,
+        look_ups.work / look_ups.bound, order.work / order.bound);
   }
 
   void prefill(int context, int chunk, Shape shape) {
@@ -152,6 +172,19 @@ class Bench {
   }
 
  private:
+  // 192 MiB of them, or one.
+  static std::vector<KvLayer> make_caches(Ops& ops, int64_t positions, Shape shape) {
+    const int64_t bytes =
+        positions * ops.kv_bytes_per_position(DType::kBF16, shape.kv_heads, shape.dim);
+    std::vector<KvLayer> caches;
+    for (int64_t i = 0; i < std::max<int64_t>(1, (int64_t{192} << 20) / bytes); ++i) {
+      caches.push_back(ops.allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, positions));
+      fill(caches.back().k, 0x3c);
+      fill(caches.back().v, 0x3c);
+    }
+    return caches;
+  }
+
   static AttentionArgs args(Shape shape) {
     return {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.dim, .scale = 0.1f};
   }
@@ -171,6 +204,10 @@ void run(int threads, CpuIsa isa) {
     }
   }
   for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);
+  for (const Shape shape : {Shape{32, 8, 64}, Shape{4, 2, 32}}) {
+    for (const int context : {128, 512, 2048, 8192}) bench.paging(8, context, 1, shape);
+    bench.paging(1, 2048, 512, shape);
+  }
   for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 64}, Shape{4, 2, 32}}) {
     bench.prefill(2048, 2048, shape);
     bench.prefill(2048, 512, shape);
