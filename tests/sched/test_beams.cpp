@@ -44,9 +44,11 @@ struct BeamSteps : Steps {
   StepPlan beam_step() {
     StepPlan planned = plan();
     advance(planned);
-    commit_beams(planned);
+    for (Sequence& seq : commit_beams(planned).finished) finished.push_back(std::move(seq));
     return planned;
   }
+
+  std::vector<Sequence> finished = {};  // by beam_step()
 };
 
 }  // namespace
@@ -84,11 +86,14 @@ TEST_CASE("beams are preempted together and come back to what they shared") {
   BeamSteps s(std::make_unique<PagedPool>(14, 4), {.max_model_len = 64, .admission_reserve = 0.0});
   s.submit(4, 16);
   const int64_t search = s.submit_beams(10, 10, 4);
-  int num_preempted = 0, num_readmitted = 0;
+  int num_preempted = 0, num_readmitted = 0, num_prefilled = 0;
   for (int i = 0; i < 60 && !s.scheduler.idle(); ++i) {
     const int num_before = static_cast<int>(s.scheduler.waiting().size());
     const StepPlan plan = s.beam_step();
     num_preempted += plan.num_preempted;
+    for (int chunk = plan.num_decodes; chunk < std::ssize(plan.chunks); ++chunk) {
+      if (plan.chunks[chunk].is_beam) num_prefilled += plan.chunks[chunk].count;
+    }
     if (num_before == 4 && plan.num_admitted > 0) {
       CHECK(plan.num_admitted == 4);
       ++num_readmitted;
@@ -101,8 +106,33 @@ TEST_CASE("beams are preempted together and come back to what they shared") {
   }
   CHECK(num_preempted == 4);
   CHECK(num_readmitted == 1);
+  for (const Sequence& seq : s.finished) {
+    if (seq.is_beam()) CHECK(seq.num_recomputed == num_prefilled - 10);  // by all four
+  }
+  CHECK(s.finished.size() == 2);
   CHECK(s.scheduler.idle());
   CHECK(s.pool->stats().positions_leased == 0);
+}
+
+TEST_CASE("what each beam has computed can be found") {
+  BeamSteps s(std::make_unique<PagedPool>(64, 4), {.max_model_len = 64, .prefix_cache = true});
+  const int64_t search = s.submit_beams(6, 12, 3);
+  for (int i = 0; i < 4; ++i) s.beam_step();
+  std::vector<std::vector<TokenId>> prompts;
+  for (int64_t age = search; age < search + 3; ++age) {
+    const Sequence& beam = s.scheduler.running().at(age);
+    REQUIRE(beam.num_computed >= 8);
+    prompts.emplace_back(beam.tokens.begin(), beam.tokens.begin() + 9);
+  }
+  CHECK(prompts[0] != prompts[1]);
+  for (const std::vector<TokenId>& prompt : prompts) {
+    s.requests.push_back(make_request(std::ssize(s.requests), 9, 2));
+    s.requests.back().prompt = prompt;
+    s.scheduler.submit(s.requests.back());
+  }
+  const StepPlan plan = s.plan();
+  REQUIRE(plan.num_prefills() == 3);
+  for (int i = 0; i < 3; ++i) CHECK(plan.chunks[plan.num_decodes + i].start == 8);
 }
 
 TEST_CASE("a search that the pool can never hold is refused, one that just fits is not") {
