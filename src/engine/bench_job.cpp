@@ -16,6 +16,7 @@
 #include "engine/loaded_model.h"
 #include "engine/model_path.h"
 #include "engine/ordinary_tokens.h"
+#include "engine/run_clock.h"
 #include "engine/same_completions.h"
 #include "engine/system_memory.h"
 #include "engine/validate.h"
@@ -34,8 +35,6 @@ constexpr int kDefaultPairs = 3;
 void print_row(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:<13}{}\n", name, text);
 }
-
-double no_clock() { return 0; }
 
 class Bench {
  public:
@@ -264,7 +263,7 @@ int Bench::run() {
   // At least two plans: the memory is touched before the first run.
   std::vector<Config> planned = configs_;
   if (planned.size() == 1) planned.push_back(config_);
-  if (bench_.load || !only_emits()) model_.emplace(load_model(planned, no_clock));
+  if (bench_.load || !only_emits()) model_.emplace(load_model(planned, clock_from_now()));
   interrupt_.throw_if_happened();
   if (bench_.load) measure_capacity();
   emit(rate());

@@ -26,6 +26,7 @@
 #include "engine/output_paths.h"
 #include "engine/profiler.h"
 #include "engine/run.h"
+#include "engine/run_clock.h"
 #include "engine/run_fingerprint.h"
 #include "engine/run_info.h"
 #include "engine/run_input.h"
@@ -46,13 +47,6 @@ namespace {
 enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
 
 constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
-
-std::function<double()> clock_from_now() {
-  using Clock = std::chrono::steady_clock;
-  return [begin = Clock::now()] {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-}
 
 // The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
 // same time.

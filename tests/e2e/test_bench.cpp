@@ -92,6 +92,16 @@ TEST_CASE("bench runs the file that it emits") {
   }
 }
 
+TEST_CASE("bench times operations as run does") {
+  const TempDir dir;
+  const std::string stats = dir / "stats";
+  const Ended ended = bench("random", kTiny + Words{"--profile", "--stats", stats});
+  CHECK(ended.exit_code == 0);
+  const std::vector<Json> profiles = of_kind(json_file(stats), "profile");
+  REQUIRE(profiles.size() == 1);
+  CHECK(profiles[0].line().find("matmul") != std::string::npos);
+}
+
 TEST_CASE("bench replaces no file that is there") {
   const TempDir dir;
   const std::string file = dir / "w.jsonl", output = dir / "out";
