@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
 
 #include "core/error.h"
 #include "core/range.h"
+#include "core/read_number.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
 #include "settings/values.h"
@@ -16,14 +16,6 @@ namespace {
 
 constexpr int kMaxRequests = 10'000'000;
 constexpr int kMaxTokens = 10'000'000;
-
-template <class T>
-std::optional<T> read_number(std::string_view text) {
-  T number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
 
 Error refused(const BenchFlag& flag, std::string_view text, std::string_view expected) {
   return Error(refusal(flag.flag, shortened(text), expected));

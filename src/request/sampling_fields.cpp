@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/read_number.h"
 #include "settings/json_value.h"
 #include "settings/rules.h"
 #include "settings/values.h"
@@ -57,10 +57,9 @@ void read_logit_bias(RequestFields& fields, SharedList<TokenBias>& result) {
   }
   std::vector<TokenBias> all;
   for (const auto [name, value] : biases) {
-    TokenId token = -1;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
+    const auto token = read_number<TokenId>(name);
     double bias = 0;
-    if (error != std::errc() || end != name.data() + name.size() || token < 0) {
+    if (!token || *token < 0) {
       return fields.refuse("invalid_value",
                            fmt::format("{}logit_bias: found the key {}, expected a token "
                                        "id from 0 to {}",
@@ -70,9 +69,9 @@ void read_logit_bias(RequestFields& fields, SharedList<TokenBias>& result) {
       return fields.refuse("invalid_value",
                            fmt::format("{}logit_bias: found {} for token {}, expected a "
                                        "number from -100 to 100",
-                                       fields.where(), describe(value), token));
+                                       fields.where(), describe(value), *token));
     }
-    all.push_back({token, static_cast<float>(bias)});
+    all.push_back({*token, static_cast<float>(bias)});
   }
   // Keeps one bias for each token, the last one given, sorted by token.
   std::reverse(all.begin(), all.end());

@@ -10,19 +10,12 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "core/read_number.h"
 #include "core/shortened.h"
 #include "settings/table.h"
 
 namespace pagedinfer {
 namespace {
-
-template <class T>
-std::optional<T> read_number(std::string_view text) {
-  T number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
 
 template <class T>
 std::optional<Value> as_value(std::optional<T> read) {

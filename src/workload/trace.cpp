@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/read_number.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
 
@@ -25,13 +25,11 @@ constexpr std::string_view kTokens = "a number of tokens, at least 1";
 
 // Takes digits from the front of `text`.
 std::optional<int> take_number(std::string_view& text, size_t digits) {
-  int number = 0;
   if (text.size() < digits) return std::nullopt;
-  const char* const end = text.data() + digits;
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
+  const auto number = read_number<unsigned>(text.substr(0, digits));
+  if (!number) return std::nullopt;
   text.remove_prefix(digits);
-  return number;
+  return static_cast<int>(*number);
 }
 
 bool take(std::string_view& text, char c) {
@@ -80,11 +78,8 @@ std::optional<Moment> read_time(std::string_view text) {
 }
 
 std::optional<int> read_tokens(std::string_view text) {
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  const bool is_good = error == std::errc() && stop == end && number >= 1;
-  return is_good ? std::optional(number) : std::nullopt;
+  const auto number = read_number<int>(text);
+  return number && *number >= 1 ? number : std::nullopt;
 }
 
 bool get_line(std::istream& from, std::string& line) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -12,6 +11,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/read_number.h"
 #include "core/shortened.h"
 #include "io/json_file.h"
 #include "io/open_file.h"
@@ -32,10 +32,8 @@ void read_list(const JsonObject& list, TokenizerConfig& config) {
     const JsonObject entry = list.within(field.key, object);
     AddedToken token = read_added_token(entry, names(config.named, entry.string("content")));
     if (token.content.empty()) entry.fail("content", "is empty");
-    const auto [end, error] =
-        std::from_chars(field.key.data(), field.key.data() + field.key.size(), token.id);
-    if (error != std::errc() || end != field.key.data() + field.key.size() || token.id < 0 ||
-        token.id >= Vocabulary::kMaxIds) {
+    token.id = read_number<TokenId>(field.key).value_or(-1);
+    if (token.id < 0 || token.id >= Vocabulary::kMaxIds) {
       entry.fail("content", fmt::format("has the id '{}'", shortened(field.key)));
     }
     config.added.push_back(std::move(token));
