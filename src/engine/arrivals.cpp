@@ -1,16 +1,8 @@
 #include "engine/arrivals.h"
 
 #include <utility>
-#include <variant>
 
 namespace pagedinfer {
-namespace {
-
-RecordHead& head_of(IntakeItem& item) {
-  return std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
-}
-
-}  // namespace
 
 Pull ArrivalGate::next(Wait wait, IntakeItem& item) {
   if (!asked_) asked_ = parts_.clock();

@@ -11,6 +11,10 @@ namespace pagedinfer {
 // What one line gives: a request to run, or an answer already (an error).
 using IntakeItem = std::variant<Request, Completion>;
 
+inline RecordHead& head_of(IntakeItem& item) {
+  return std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
+}
+
 // What asking for the next item gives: an item, none yet, one whose time of arrival has not come,
 // or none any more.
 enum class Pull : uint8_t { kItem, kLater, kNotArrived, kEnded };

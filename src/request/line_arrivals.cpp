@@ -15,7 +15,6 @@ namespace dom = simdjson::dom;
 namespace {
 
 constexpr std::string_view kKey = "arrival_s";
-constexpr size_t kKeptLineBytes = 256 << 10;  // the parser's memory is freed after a longer line
 
 // Whether the key may be in the line: few lines have to be parsed to find out.
 bool may_have_key(std::string_view text) {
@@ -52,12 +51,12 @@ std::optional<double> LineArrivals::find(std::string_view text) {
   if (static_cast<int64_t>(text.size()) > kMaxLineBytes) return {};
   std::optional<double> found;
   dom::object object;
-  if (json_->parse(text.data(), text.size(), false).get(object) == simdjson::SUCCESS) {
+  if (json_.parse(text).get(object) == simdjson::SUCCESS) {
     for (const auto [name, value] : object) {
       if (name == kKey) found = read_arrival(value);
     }
   }
-  if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
+  json_.done(text);
   return found;
 }
 

@@ -3,10 +3,11 @@
 #include <simdjson.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "request/line_json.h"
 
 namespace pagedinfer {
 
@@ -31,7 +32,7 @@ class LineArrivals {
  private:
   std::optional<double> find(std::string_view text);
 
-  std::unique_ptr<simdjson::dom::parser> json_ = std::make_unique<simdjson::dom::parser>();
+  LineJson json_ = {};
   std::optional<double> latest_ = {};
   int64_t latest_line_ = 0;  // that says it
 };

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "io/line_reader.h"
 #include "request/line_arrivals.h"
+#include "request/line_json.h"
 #include "request/prompt_fields.h"
 #include "request/request_fields.h"
 #include "request/sampling_fields.h"
@@ -22,7 +23,6 @@ namespace {
 
 static_assert(kLinePadding >= static_cast<int64_t>(simdjson::SIMDJSON_PADDING));
 
-constexpr size_t kKeptLineBytes = 256 << 10;  // the parser's memory is freed after a longer line
 constexpr size_t kMaxUnknownKeys = 100;
 
 RequestError utf8_error(std::string_view text) {
@@ -85,10 +85,7 @@ void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t co
 class RequestParser::Impl {
  public:
   Impl(SamplingParams defaults, std::string prompt_field, bool strict)
-      : defaults_(std::move(defaults)),
-        prompt_field_(std::move(prompt_field)),
-        strict_(strict),
-        json_(std::make_unique<dom::parser>()) {}
+      : defaults_(std::move(defaults)), prompt_field_(std::move(prompt_field)), strict_(strict) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
   UnknownKeys& unknown_keys() { return unknown_keys_; }
@@ -106,7 +103,7 @@ class RequestParser::Impl {
   const SamplingParams defaults_;
   const std::string prompt_field_;
   const bool strict_;
-  std::unique_ptr<dom::parser> json_;
+  LineJson json_;
   UnknownKeys unknown_keys_;
   // Of the current line.
   std::vector<KeyHint> hints_;
@@ -155,7 +152,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
 
   dom::element root;
   dom::object object;
-  const auto error = json_->parse(text.data(), text.size(), false).get(root);
+  const auto error = json_.parse(text).get(root);
   if (error != simdjson::SUCCESS) {
     result.error = json_error(text);
   } else if (root.get(object) != simdjson::SUCCESS) {
@@ -176,7 +173,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     result.error = fields.error();
     result.hints = std::exchange(hints_, {});
   }
-  if (text.size() > kKeptLineBytes) json_ = std::make_unique<dom::parser>();
+  json_.done(text);
   return result;
 }
 

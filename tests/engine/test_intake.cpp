@@ -304,7 +304,7 @@ TEST_CASE("a line's time is that of its reading, however long it waits") {
   const auto read_of = [](Intake& intake) {
     IntakeItem item;
     REQUIRE(intake.pull(true, item) == Pull::kItem);
-    return std::visit([](const auto& content) { return content.head.arrived; }, item);
+    return head_of(item).arrived;
   };
   Pipe pipe;
   Interrupt interrupt;

@@ -169,7 +169,7 @@ class Caller {
       if (wait == Wait::kForLine && is_read) return Pull::kNotArrived;
     }
     item = line.item;
-    RecordHead& head = std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
+    RecordHead& head = head_of(item);
     if (head.arrived == 0) head.arrived = clock_();
     ++num_read_;
     if (const auto* error = std::get_if<Completion>(&item)) owed_ = error->head.index;

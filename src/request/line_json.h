@@ -1,0 +1,28 @@
+#pragma once
+
+#include <simdjson.h>
+
+#include <memory>
+#include <string_view>
+
+namespace pagedinfer {
+
+// A parser for lines, one after the other, that keeps little memory between them.
+class LineJson {
+ public:
+  // The result is valid until done(). REQUIRES: kLinePadding readable bytes follow `text`.
+  simdjson::simdjson_result<simdjson::dom::element> parse(std::string_view text) {
+    return parser_->parse(text.data(), text.size(), false);
+  }
+  // Frees what a line takes if it is long.
+  void done(std::string_view text) {
+    if (text.size() > kKeptLineBytes) parser_ = std::make_unique<simdjson::dom::parser>();
+  }
+
+ private:
+  static constexpr size_t kKeptLineBytes = 256 << 10;
+
+  std::unique_ptr<simdjson::dom::parser> parser_ = std::make_unique<simdjson::dom::parser>();
+};
+
+}  // namespace pagedinfer
