@@ -152,6 +152,25 @@ struct SilentPipe {
   int fds[2];
 };
 
+// An intake that counts the lines that it has read.
+struct CountedIntake {
+  CountedIntake(const std::string& path, const IntakeLimits& limits, unsigned slowness = 0)
+      : tokenizer(slowness),
+        lines(path, {}),
+        intake({.lines = lines,
+                .tokenizer = &tokenizer,
+                .chat = chatml(),
+                .clock = no_clock,
+                .thread_clock = no_clock,
+                .is_done = [this](int64_t) { return ++num_read < 0; }},
+               limits) {}
+
+  const SlowTokenizer tokenizer;
+  std::atomic<int64_t> num_read = 0;
+  InputLines lines;
+  Intake intake;
+};
+
 }  // namespace
 
 TEST_CASE("any number of threads makes of the lines what a loop makes of them") {
@@ -214,25 +233,17 @@ TEST_CASE("no more lines and tokens than the window has are ahead of the engine"
                                  .max_items = 1 + static_cast<int>(random() % 100),
                                  .max_tokens = 1 + static_cast<int>(random() % 10000),
                                  .num_workers = 3};
-    const SlowTokenizer tokenizer(50);
-    std::atomic<int64_t> num_read = 0;
-    InputLines lines(dir / "in", {});
-    Intake intake({.lines = lines,
-                   .tokenizer = &tokenizer,
-                   .chat = chatml(),
-                   .clock = no_clock,
-                   .thread_clock = no_clock,
-                   .is_done = [&](int64_t) { return ++num_read < 0; }},
-                  limits);
+    CountedIntake counted(dir / "in", limits, 50);
     IntakeItem item;
     int64_t num_pulled = 0, tokens_pulled = 0;
-    while (intake.pull(true, item) == Pull::kItem) {
+    while (counted.intake.pull(true, item) == Pull::kItem) {
       ++num_pulled;
       tokens_pulled += memory_in_tokens(item);
       if (random() % 4 == 0) doze(random() % 300);
       const int64_t bound = std::max(limits.max_tokens, static_cast<int64_t>(longest));
-      REQUIRE(num_read <= num_pulled + limits.max_items + 1);  // one is in the reader's hand
-      REQUIRE(tokenizer.num_encoded <= tokens_pulled + bound);
+      REQUIRE(counted.num_read <=
+              num_pulled + limits.max_items + 1);  // one is in the reader's hand
+      REQUIRE(counted.tokenizer.num_encoded <= tokens_pulled + bound);
     }
     CHECK(num_pulled == 300);
   }
@@ -248,22 +259,14 @@ TEST_CASE("the lists of the lines ahead of the engine count too") {
   }
   write_file(dir / "in", input);
   constexpr int kMaxLines = 8;
-  const SlowTokenizer tokenizer;
-  std::atomic<int64_t> num_read = 0;
-  InputLines lines(dir / "in", {});
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = chatml(),
-                 .clock = no_clock,
-                 .thread_clock = no_clock,
-                 .is_done = [&](int64_t) { return ++num_read < 0; }},
-                {.prompt = kPrompts, .max_tokens = kMaxLines * 500, .num_workers = 2});
+  CountedIntake counted(dir / "in",
+                        {.prompt = kPrompts, .max_tokens = kMaxLines * 500, .num_workers = 2});
   IntakeItem item;
   int64_t num_pulled = 0;
-  while (intake.pull(true, item) == Pull::kItem) {
+  while (counted.intake.pull(true, item) == Pull::kItem) {
     ++num_pulled;
     doze(2000);
-    REQUIRE(num_read <= num_pulled + kMaxLines + 1);
+    REQUIRE(counted.num_read <= num_pulled + kMaxLines + 1);
   }
   CHECK(num_pulled == 60);
 }

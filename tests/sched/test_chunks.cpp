@@ -1,7 +1,6 @@
 // Prompts in pieces: chunk sizes, budgets, and batches that gather.
 #include <doctest/doctest.h>
 
-#include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
 #include "tests/support/sched_steps.h"
 
@@ -119,12 +118,7 @@ TEST_CASE("an answer is cut off at the model's length") {
 }
 
 TEST_CASE("a static batch fills, runs until all of it ended, and admits nothing meanwhile") {
-  Steps s(std::make_unique<ContiguousPool>(32 * 4, 32), {.batching = Batching::kStatic,
-                                                         .chunked_prefill = false,
-                                                         .max_step_tokens = 36,
-                                                         .max_running = 4,
-                                                         .max_waiting = 3,
-                                                         .max_model_len = 32});
+  Steps s = static_steps(3);
   s.submit(5, 3);
   s.submit(5, 1);
   CHECK(s.step().chunks.empty());  // the window isn't full
@@ -138,12 +132,7 @@ TEST_CASE("a static batch fills, runs until all of it ended, and admits nothing 
 }
 
 TEST_CASE("a static batch starts with what has arrived") {
-  Steps s(std::make_unique<ContiguousPool>(32 * 4, 32), {.batching = Batching::kStatic,
-                                                         .chunked_prefill = false,
-                                                         .max_step_tokens = 36,
-                                                         .max_running = 4,
-                                                         .max_waiting = 4,
-                                                         .max_model_len = 32});
+  Steps s = static_steps(4);
   s.scheduler.end_batch();  // without one nothing starts
   CHECK(s.step().chunks.empty());
   s.submit(5, 2);
@@ -162,12 +151,7 @@ TEST_CASE("a static batch starts with what has arrived") {
 }
 
 TEST_CASE("a static batch has as many members as may run, also if they do not fit one step") {
-  Steps s(std::make_unique<ContiguousPool>(32 * 8, 32), {.batching = Batching::kStatic,
-                                                         .chunked_prefill = false,
-                                                         .max_step_tokens = 36,
-                                                         .max_running = 4,
-                                                         .max_waiting = 5,
-                                                         .max_model_len = 32});
+  Steps s = static_steps(5);
   for (int i = 0; i < 5; ++i) s.submit(15, 4);
   const StepPlan plan = s.step();
   CHECK(plan.num_admitted == 4);

@@ -38,12 +38,7 @@ TEST_CASE("aborting a step closes the leases of its sequences and leaves the oth
 }
 
 TEST_CASE("a running sequence outside the aborted step continues") {
-  Steps s(std::make_unique<ContiguousPool>(4 * 32, 32), {.batching = Batching::kStatic,
-                                                         .chunked_prefill = false,
-                                                         .max_step_tokens = 36,
-                                                         .max_running = 4,
-                                                         .max_waiting = 4,
-                                                         .max_model_len = 32});
+  Steps s = static_steps(4);
   for (int i = 0; i < 4; ++i) s.submit(15, 2);
   CHECK(s.scheduler.abort(s.plan()).size() == 2);
   check_books(*s.pool, s.scheduler);

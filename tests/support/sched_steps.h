@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "kv/contiguous_pool.h"
 #include "tests/support/harness.h"
 #include "tests/support/plan_rules.h"
 #include "tests/support/workload.h"
@@ -74,5 +75,17 @@ struct Steps {
   Batch batch = {};
   std::deque<Request> requests = {};
 };
+
+// Static batches of up to 4 requests, in a pool of 8 reservations of 32 positions. Prompts are
+// computed whole, 36 tokens in a step.
+inline Steps static_steps(int max_waiting) {
+  return {std::make_unique<ContiguousPool>(32 * 8, 32),
+          {.batching = Batching::kStatic,
+           .chunked_prefill = false,
+           .max_step_tokens = 36,
+           .max_running = 4,
+           .max_waiting = max_waiting,
+           .max_model_len = 32}};
+}
 
 }  // namespace pagedinfer
