@@ -47,6 +47,12 @@ def choices_of(path):
             for choice in json.loads(line).get("choices", [json.loads(line)])]
 
 
+def student_t(degrees):
+    """The 97.5 % quantile of Student's distribution."""
+    table = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
+    return table[min(degrees, len(table)) - 1]
+
+
 def compare(args, name, kinds, flags=(), same=lambda path: path.read_bytes()):
     """kinds: name to (prompts, flags); the first is compared with each of the others."""
     runs, outputs = {kind: [] for kind in kinds}, {}
@@ -70,7 +76,7 @@ def compare(args, name, kinds, flags=(), same=lambda path: path.read_bytes()):
             raise SystemExit(f"{name}: {first} and {other} gave different completions")
         ratios = [b["duration"] / a["duration"] for a, b in zip(runs[first], runs[other])]
         logs = [math.log(ratio) for ratio in ratios]
-        error = 1.96 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
+        error = student_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
         mean = statistics.mean(logs)
         line[f"{other}_over_{first}"] = round(statistics.median(ratios), 4)
         line[f"{other}_over_{first}_mean_95"] = [round(math.exp(mean + d), 4) for d in (-error, 0, error)]

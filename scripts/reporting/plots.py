@@ -6,9 +6,9 @@ import dataclasses
 import re
 
 import matplotlib
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
 from matplotlib import ticker
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from reporting.figures import figure, number, ratio_with_interval
 from reporting.groups import compared, extent, flags_of, median, setting
@@ -58,7 +58,8 @@ class Plot:
 
 
 def start(title, rows=1, columns=1, height=2.7, **more):
-    drawn, axes = plt.subplots(rows, columns, figsize=(WIDTH, height), squeeze=False, **more)
+    drawn = Figure(figsize=(WIDTH, height))
+    axes = drawn.subplots(rows, columns, squeeze=False, **more)
     drawn.suptitle(title, x=0.008, ha="left", fontsize=10.5, fontweight="bold")
     return drawn, axes
 
@@ -156,7 +157,7 @@ def over_setting(experiment, key):
         from_zero(axis, highest)
         grid_of(axis)
     if len(lines) + len(rest) > 1:
-        drawn.legend(handles=[plt.Line2D([], [], color=colours[words], linestyle="-" if words in lines else "--",
+        drawn.legend(handles=[Line2D([], [], color=colours[words], linestyle="-" if words in lines else "--",
                                          label=words or "as it is by default") for words in list(colours)],
                      loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
     return Plot(slug(f"{experiment.name}-by-{flag}"), title,
@@ -378,7 +379,7 @@ HEADLINES = ("output_throughput", "p50_ttft_ms", "p99_ttft_ms", "p50_itl_ms", "p
 def draw(lines, experiments, run_names):
     """All plots that the lines have something for."""
     plots = []
-    with plt.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE):
         for experiment in experiments:
             plots += [over_setting(experiment, key) for key in AXES]
             plots.append(over_rate(experiment))
@@ -404,11 +405,10 @@ def draw(lines, experiments, run_names):
 def save(plots, folder):
     """Writes NAME.png and NAME.svg of each plot; returns the text of the SVG files."""
     texts = []
-    with plt.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE):
         for plot in plots:
             path = folder / plot.name
             plot.drawn.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
             plot.drawn.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
-            plt.close(plot.drawn)
             texts.append(path.with_suffix(".svg").read_text(encoding="utf-8"))
     return texts
