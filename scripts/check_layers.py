@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "text/bpe": {"core", "text", "text/unicode"},
     "text/files": {"core", "io", "text", "text/bpe", "text/unicode"},
     "text/chat": {"core", "io", "text", "text/files"},
+    "text/jinja": {"core", "text/unicode"},
     "ops": {"core"},
     "ops/cpu": {"core", "ops"},
     "ops/cuda": {"core", "ops", "kernels"},
