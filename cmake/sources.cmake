@@ -71,8 +71,10 @@ set(pagedinfer_core_sources
   src/text/files/tokenizer_steps.cpp
   src/text/jinja/characters.cpp
   src/text/jinja/from_json.cpp
+  src/text/jinja/lexer.cpp
   src/text/jinja/marked_text.cpp
   src/text/jinja/numbers.cpp
+  src/text/jinja/parser.cpp
   src/text/jinja/python_text.cpp
   src/text/jinja/text_operations.cpp
   src/text/jinja/value.cpp
