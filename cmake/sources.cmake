@@ -70,17 +70,23 @@ set(pagedinfer_core_sources
   src/text/files/tokenizer_json.cpp
   src/text/files/tokenizer_steps.cpp
   src/text/jinja/characters.cpp
+  src/text/jinja/filters.cpp
   src/text/jinja/from_json.cpp
   src/text/jinja/globals.cpp
   src/text/jinja/lexer.cpp
   src/text/jinja/marked_text.cpp
   src/text/jinja/methods.cpp
+  src/text/jinja/number_filters.cpp
   src/text/jinja/numbers.cpp
+  src/text/jinja/order_filters.cpp
   src/text/jinja/parser.cpp
   src/text/jinja/python_format.cpp
   src/text/jinja/python_text.cpp
   src/text/jinja/runtime.cpp
+  src/text/jinja/sequence_filters.cpp
   src/text/jinja/string_methods.cpp
+  src/text/jinja/tests.cpp
+  src/text/jinja/text_filters.cpp
   src/text/jinja/text_operations.cpp
   src/text/jinja/value.cpp
   src/text/stop_strings.cpp
