@@ -70,12 +70,15 @@ set(pagedinfer_core_sources
   src/text/files/tokenizer_json.cpp
   src/text/files/tokenizer_steps.cpp
   src/text/jinja/characters.cpp
+  src/text/jinja/evaluator.cpp
   src/text/jinja/filters.cpp
   src/text/jinja/from_json.cpp
   src/text/jinja/globals.cpp
   src/text/jinja/lexer.cpp
+  src/text/jinja/loop_object.cpp
   src/text/jinja/marked_text.cpp
   src/text/jinja/methods.cpp
+  src/text/jinja/names.cpp
   src/text/jinja/number_filters.cpp
   src/text/jinja/numbers.cpp
   src/text/jinja/order_filters.cpp
@@ -85,6 +88,7 @@ set(pagedinfer_core_sources
   src/text/jinja/runtime.cpp
   src/text/jinja/sequence_filters.cpp
   src/text/jinja/string_methods.cpp
+  src/text/jinja/template.cpp
   src/text/jinja/tests.cpp
   src/text/jinja/text_filters.cpp
   src/text/jinja/text_operations.cpp

@@ -1,0 +1,26 @@
+#include "text/jinja/template.h"
+
+#include <utility>
+
+#include "text/jinja/evaluator.h"
+#include "text/jinja/names.h"
+#include "text/jinja/parser.h"
+
+namespace pagedinfer::jinja {
+
+Template Template::parse(std::string_view source) {
+  Template result;
+  result.source_ = source;
+  result.tree_ = jinja::parse(source);
+  resolve_names(result.tree_);
+  return result;
+}
+
+Rendered Template::render(const Dict& variables, const DateTime& now, const Limits& limits) const {
+  Budget budget(limits);
+  Runtime runtime(budget, now);
+  MarkedText out = evaluate(tree_, variables, runtime);
+  return {std::move(out.text), std::move(out.marks)};
+}
+
+}  // namespace pagedinfer::jinja
