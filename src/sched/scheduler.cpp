@@ -101,6 +101,16 @@ int64_t Scheduler::submit(const Request& request) {
   return age;
 }
 
+// Counts tokens only where they could be too many.
+bool Scheduler::window_full() const {
+  if (num_waiting() >= limits_.max_waiting) return true;
+  const int64_t max_tokens = limits_.max_waiting_tokens;
+  if (int64_t{num_waiting()} * limits_.max_model_len < max_tokens) return false;
+  int64_t num_tokens = 0;
+  for (const auto& [age, seq] : waiting_) num_tokens += std::ssize(seq.tokens);
+  return num_tokens >= max_tokens;
+}
+
 bool Scheduler::may_wait_for_input() const {
   return running_.empty() && !input_ended_ && (waiting_.empty() || batch_is_filling());
 }

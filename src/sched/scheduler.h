@@ -28,6 +28,7 @@ struct SchedulerLimits {
   // kMaxSamples.
   int max_running = 256;
   int max_waiting = 1024;  // the read-ahead window; a static batch starts when it is full
+  int64_t max_waiting_tokens = int64_t{4} << 20;  // it is full with so many tokens too
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
   bool prefix_cache = false;       // requests share what they have in common; samples always do
@@ -59,7 +60,7 @@ class Scheduler {
   void end_batch() { batch_ended_ = true; }
   void end_input() { batch_ended_ = input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
-  bool window_full() const { return num_waiting() >= limits_.max_waiting; }
+  bool window_full() const;
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
   // Whether plan() has nothing to compute before more input comes: nothing runs, and what waits, if
   // anything, is a static batch that is still filling.

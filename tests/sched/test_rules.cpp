@@ -43,6 +43,25 @@ TEST_CASE("the window is full at its limit and opens as requests are admitted") 
   CHECK_FALSE(s.scheduler.window_full());
 }
 
+TEST_CASE("the window is full with many tokens too, a static batch begins with it") {
+  for (const Batching batching : {Batching::kContinuous, Batching::kStatic}) {
+    Steps s(std::make_unique<PagedPool>(64, 4), {.batching = batching,
+                                                 .max_running = 8,
+                                                 .max_waiting = 8,
+                                                 .max_waiting_tokens = 40,
+                                                 .max_model_len = 32});
+    s.submit(20, 4);
+    s.submit(19, 4);
+    CHECK_FALSE(s.scheduler.window_full());
+    CHECK(s.scheduler.may_wait_for_input() == (batching == Batching::kStatic));
+    s.submit(1, 4);
+    CHECK(s.scheduler.window_full());
+    CHECK_FALSE(s.scheduler.may_wait_for_input());
+    s.step();
+    CHECK_FALSE(s.scheduler.window_full());
+  }
+}
+
 TEST_CASE("memory freed by finished sequences serves waiting ones in the next plan") {
   const auto check = [](std::unique_ptr<KvPool> pool) {
     Steps s(std::move(pool), {.max_model_len = 32});
