@@ -158,6 +158,7 @@ set(pagedinfer_core_sources
   src/engine/bench_results.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
+  src/engine/host_share.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
   src/engine/interrupt.cpp

@@ -29,6 +29,8 @@ inline int num_tokenizers(int num_threads) {
   return std::min(num_threads, kMaxWorkers);
 }
 
+constexpr int kReadAhead = 256;  // lines of a run's window beyond the scheduler's own
+
 struct IntakeLimits {
   PromptLimits prompt = {};
   // Bounds of the window, the lines that were read and not yet pulled: their number and their

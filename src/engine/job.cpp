@@ -46,8 +46,6 @@ namespace {
 
 enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
 
-constexpr int kReadAhead = 256;  // lines beyond the scheduler's own window
-
 // The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
 // same time.
 RunStamp stamp_from_now() {

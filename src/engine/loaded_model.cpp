@@ -48,7 +48,9 @@ LoadedModel open(const Config& config) {
   LoadedModel model{.dir = dir, .opened = open_model(dir, source)};
   model.name = config.served_model_name.value_or(name_of_model(dir));
   const int vocab = model.opened.spec.vocab;
+  const int64_t allocated = allocated_bytes();
   model.tokenizer = make_tokenizer(dir);
+  model.tokenizer_bytes = std::max<int64_t>(allocated_bytes() - allocated, 0);
   if (model.tokenizer && model.tokenizer->vocab_size() > vocab) {
     throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
                             dir, model.tokenizer->vocab_size(), vocab));
@@ -93,36 +95,44 @@ int64_t available_to(const Config& config, const LoadedModel& model) {
   return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
 }
 
-void reserve_memory(int64_t weight_bytes, LoadedModel& model) {
-  const ModelSpec& spec = model.opened.spec;
+void reserve_memory(LoadedModel& model) {
+  const PlannedModel planned = model.planned();
   int64_t kv_bytes = 0;
-  for (const RunPlan& plan : model.plans) {
-    const int64_t per_layer = model.ops->kv_bytes(model.options.compute, spec.kv_heads,
-                                                  spec.head_dim, plan.memory.num_positions());
-    kv_bytes = std::max(kv_bytes, per_layer * static_cast<int64_t>(spec.layers.size()));
-  }
-  model.ops->reserve_weights(weight_bytes);
+  for (const RunPlan& plan : model.plans) kv_bytes = std::max(kv_bytes, plan.memory.kv_bytes);
+  model.ops->reserve_weights(planned.weight_bytes);
   model.ops->reserve_kv(kv_bytes);
   model.ops->reserve_steps(bounds_of_all(model.plans), model.plans.front().memory.activation_bytes);
 }
 
 }  // namespace
 
-LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
+PlannedModel LoadedModel::planned() const {
+  return {.spec = opened.spec,
+          .backend = backend->info,
+          .ops = *ops,
+          .compute = options.compute,
+          .weight_bytes = weight_bytes(opened, options.compute, *ops),
+          .tokenizer_bytes = tokenizer_bytes};
+}
+
+LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
   const Config& config = configs.front();
   LoadedModel model = open(config);
   make_device(config, clock, model);
-  const DType compute = model.options.compute;
-  const PlannedModel planned = {.spec = model.opened.spec,
-                                .backend = model.backend->info,
-                                .ops = *model.ops,
-                                .compute = compute,
-                                .weight_bytes = weight_bytes(model.opened, compute, *model.ops)};
   model.plans =
-      plan_runs(configs, planned, [&](const Config& c) { return available_to(c, model); });
-  reserve_memory(planned.weight_bytes, model);
-  model.weights = load_weights(model.opened, compute, *model.ops);
-  if (configs.size() > 1) model.ops->make_present();
+      plan_runs(configs, model.planned(), [&](const Config& c) { return available_to(c, model); });
+  return model;
+}
+
+void load_weights(LoadedModel& model) {
+  reserve_memory(model);
+  model.weights = load_weights(model.opened, model.options.compute, *model.ops);
+  if (model.plans.size() > 1) model.ops->make_present();
+}
+
+LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
+  LoadedModel model = plan_model(configs, clock);
+  load_weights(model);
   return model;
 }
 

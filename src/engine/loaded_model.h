@@ -24,6 +24,7 @@ struct LoadedModel {
   std::string name = {};  // as records call it
   OpenedModel opened;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
+  int64_t tokenizer_bytes = 0;                // that making it has allocated
   ChatSettings chat = {};
   SamplingParams defaults = {};         // for lines that do not say otherwise
   std::vector<std::string> notes = {};  // about settings of the model that are not followed
@@ -35,8 +36,9 @@ struct LoadedModel {
   std::unique_ptr<Ops> ops = {};
   Weights weights = {};
 
-  // One plan for each configuration that was passed to load_model(), in the same order.
+  // One plan for each configuration that was passed to plan_model(), in the same order.
   std::vector<RunPlan> plans = {};
+  PlannedModel planned() const;
 
   // In front of those of `ops`; null: nothing is.
   std::unique_ptr<StepProtocol> steps_in_front = {};
@@ -45,10 +47,17 @@ struct LoadedModel {
   Arithmetic& arithmetic() { return arithmetic_in_front ? *arithmetic_in_front : *ops; }
 };
 
-// Loads what the configurations name, which differ in nothing but what RunPlan holds, and reserves
-// one cache and one step memory that are large enough for each of their runs. Where there are
-// several the memory is touched too: no run pays for being the first. They were validated; `clock`
-// gives seconds. Throws Error.
+// Opens what the configurations name, which differ in nothing but what RunPlan holds, and plans
+// their runs. Reads no weights and takes no memory of the plans. They were validated; `clock` gives
+// seconds. Throws Error, also for a run that does not fit.
+LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock);
+
+// Reserves one cache and one step memory that are large enough for each of the planned runs, and
+// loads the weights. Where there are several runs the memory is touched too: no run pays for being
+// the first. REQUIRES: the model is of plan_model(), and was not loaded. Throws Error.
+void load_weights(LoadedModel& model);
+
+// Both.
 LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock);
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "core/error.h"
 
@@ -15,8 +16,51 @@ constexpr int64_t kFewPositions = 2048;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
+int64_t block_bytes_of(const MemoryDemand& d) { return d.kv_bytes_per_token * d.block_size; }
+
+int64_t kv_bytes_of(const MemoryDemand& d, int64_t num_blocks) {
+  const int64_t num_positions = num_blocks * d.block_size;
+  return d.kv_bytes ? d.kv_bytes(num_positions) : num_positions * d.kv_bytes_per_token;
+}
+
+int64_t beside_bytes_of(const MemoryDemand& d, int64_t num_blocks) {
+  return d.beside_bytes + num_blocks * d.block_size * d.beside_bytes_per_token;
+}
+
+// Of all that is not the weights and the activations.
+int64_t bytes_with(const MemoryDemand& d, int64_t num_blocks) {
+  return kv_bytes_of(d, num_blocks) + beside_bytes_of(d, num_blocks);
+}
+
+// The maximum number of blocks with which the run takes no more than this share of the memory.
+int64_t blocks_within(const MemoryDemand& d, double share) {
+  const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
+  const int64_t room = usable - d.weight_bytes - d.activation_bytes;
+  const int64_t each = block_bytes_of(d) + d.block_size * d.beside_bytes_per_token;
+  int64_t num_blocks = std::max<int64_t>(room - d.beside_bytes, 0) / each;
+  num_blocks = std::min(num_blocks, kMaxPositions / d.block_size);
+  while (num_blocks > 0 && bytes_with(d, num_blocks) > room) {  // by what rounding adds
+    const int64_t excess = bytes_with(d, num_blocks) - room;
+    num_blocks -= std::clamp<int64_t>(excess / each, 1, num_blocks);
+  }
+  return num_blocks;
+}
+
+// What the run takes beside the cache, for a message.
+std::string text_of_others(const MemoryDemand& d) {
+  std::string text = fmt::format("the weights take {:.2f} GiB", gib(d.weight_bytes));
+  const bool has_beside = d.beside_bytes > 0;
+  text += fmt::format("{} the activations {:.2f} GiB", has_beside ? "," : " and",
+                      gib(d.activation_bytes));
+  if (has_beside) {
+    text += fmt::format(" and what is read ahead and written {:.2f} GiB", gib(d.beside_bytes));
+  }
+  return text;
+}
+
+int64_t blocks_asked_for(const MemoryDemand& d) {
   if (d.num_blocks) return *d.num_blocks;
+  const int64_t block_bytes = block_bytes_of(d);
   if (d.kv_memory) {
     if (*d.kv_memory < block_bytes) {
       throw Error(fmt::format("--kv-memory {}: one block of --block-size {} takes {} bytes",
@@ -25,20 +69,14 @@ int64_t blocks_asked_for(const MemoryDemand& d, int64_t block_bytes) {
     return *d.kv_memory / block_bytes;
   }
   const int64_t longest = (d.max_model_len + d.block_size - 1) / d.block_size;
-  const auto fitting = [&](double share) {
-    const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
-    return std::max<int64_t>(usable - d.weight_bytes - d.activation_bytes, 0) / block_bytes;
-  };
-  int64_t fit = fitting(d.rules.usual_share);
+  int64_t fit = blocks_within(d, d.rules.usual_share);
   const int64_t few = std::min(longest, std::max<int64_t>(kFewPositions / d.block_size, 1));
-  if (fit < few) fit = std::min(few, fitting(d.rules.max_share));
+  if (fit < few) fit = std::min(few, blocks_within(d, d.rules.max_share));
   if (fit == 0) {
     throw Error(fmt::format(
-        "not enough {}: {:.2f} GiB are available{}; the weights take {:.2f} GiB and the "
-        "activations {:.2f} GiB, which leaves no room for the KV cache (a smaller --max-batch-size "
-        "and --max-step-tokens, or a {}, may help)",
-        d.rules.name, gib(d.available_bytes), d.rules.limit, gib(d.weight_bytes),
-        gib(d.activation_bytes), d.rules.way_out));
+        "not enough {}: {:.2f} GiB are available{}; {}, which leaves no room for the KV cache (a "
+        "smaller --max-batch-size and --max-step-tokens, or a {}, may help)",
+        d.rules.name, gib(d.available_bytes), d.rules.limit, text_of_others(d), d.rules.way_out));
   }
   return std::min({longest * d.max_sequences, fit, kMaxPositions / d.block_size});
 }
@@ -52,29 +90,27 @@ int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double shar
 }
 
 MemoryPlan plan_memory(const MemoryDemand& d) {
-  const int64_t block_bytes = d.kv_bytes_per_token * d.block_size;
-  const int64_t max_blocks =
-      (d.available_bytes - d.weight_bytes - d.activation_bytes) / block_bytes;
-  const int64_t num_blocks = blocks_asked_for(d, block_bytes);
+  const int64_t num_blocks = blocks_asked_for(d);
+  const char* const flag = d.num_blocks ? "--num-blocks" : "--kv-memory";
   if (num_blocks > kMaxPositions / d.block_size) {
-    throw Error(fmt::format("{}: {} blocks of {} positions; a cache has at most {} positions",
-                            d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
-                            kMaxPositions));
+    throw Error(fmt::format("{}: {} blocks of {} positions; a cache has at most {} positions", flag,
+                            num_blocks, d.block_size, kMaxPositions));
   }
-  if (num_blocks > max_blocks) {
+  const MemoryPlan plan = {.available_bytes = d.available_bytes,
+                           .weight_bytes = d.weight_bytes,
+                           .activation_bytes = d.activation_bytes,
+                           .kv_bytes = kv_bytes_of(d, num_blocks),
+                           .kv_bytes_per_token = d.kv_bytes_per_token,
+                           .beside_bytes = beside_bytes_of(d, num_blocks),
+                           .num_blocks = num_blocks,
+                           .block_size = d.block_size};
+  if (plan.total_bytes() > d.available_bytes) {
     throw Error(fmt::format(
-        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which the "
-        "weights take {:.2f} GiB and the activations {:.2f} GiB",
-        d.num_blocks ? "--num-blocks" : "--kv-memory", num_blocks, d.block_size,
-        static_cast<double>(num_blocks) * gib(block_bytes), gib(d.available_bytes), d.rules.place,
-        gib(d.weight_bytes), gib(d.activation_bytes)));
+        "{}: {} blocks of {} positions take {:.2f} GiB; {:.2f} GiB are available{}, of which {}",
+        flag, num_blocks, d.block_size, gib(plan.kv_bytes), gib(d.available_bytes), d.rules.place,
+        text_of_others(d)));
   }
-  return {.weight_bytes = d.weight_bytes,
-          .activation_bytes = d.activation_bytes,
-          .kv_bytes = num_blocks * block_bytes,
-          .kv_bytes_per_token = d.kv_bytes_per_token,
-          .num_blocks = num_blocks,
-          .block_size = d.block_size};
+  return plan;
 }
 
 }  // namespace pagedinfer

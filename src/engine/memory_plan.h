@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "ops/backend_info.h"
@@ -14,8 +15,13 @@ struct MemoryDemand {
   int64_t weight_bytes = 0;        // of the model, mapped or copied
   int64_t activation_bytes = 0;    // scratch of the largest step, its logits included
   int64_t kv_bytes_per_token = 0;  // in all layers
-  int block_size = 16;             // positions in a block; a reservation's share is whole blocks
-  int64_t max_sequences = 256;     // at once
+  // Of a cache of so many positions in all layers, with what rounding adds. Empty: nothing is
+  // added.
+  std::function<int64_t(int64_t num_positions)> kv_bytes = {};
+  // What the run takes of the same memory beside these, and that for each position of the cache.
+  int64_t beside_bytes = 0, beside_bytes_per_token = 0;
+  int block_size = 16;          // positions in a block; a reservation's share is whole blocks
+  int64_t max_sequences = 256;  // at once
   int max_model_len = 0;
   std::optional<int64_t> num_blocks = {};  // --num-blocks
   std::optional<int64_t> kv_memory = {};   // --kv-memory, bytes
@@ -23,9 +29,13 @@ struct MemoryDemand {
 
 // The numbers a run uses, in bytes but for the blocks.
 struct MemoryPlan {
+  int64_t available_bytes = 0;
   int64_t weight_bytes = 0, activation_bytes = 0, kv_bytes = 0, kv_bytes_per_token = 0;
+  int64_t beside_bytes = 0;  // those for each position included
   int64_t num_blocks = 0;
   int block_size = 0;
+
+  int64_t total_bytes() const { return weight_bytes + activation_bytes + kv_bytes + beside_bytes; }
 
   int64_t num_positions() const { return num_blocks * block_size; }
 };

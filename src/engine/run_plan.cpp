@@ -55,13 +55,8 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
   RunPlan plan = {.limits = make_limits(used, max_model_len), .kv = used.kv};
   plan.bounds = make_bounds(plan.limits, used.block_size, model.spec);
+  plan.host = plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes);
   return plan;
-}
-
-int64_t step_bytes(const RunPlan& plan, const PlannedModel& model) {
-  return scratch_bytes(model.spec, model.ops.activation_type(), plan.bounds.tokens,
-                       plan.bounds.sequences) +
-         model.ops.workspace_bytes(plan.bounds);
 }
 
 MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const PlannedModel& model,
@@ -69,11 +64,15 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
   const ModelSpec& spec = model.spec;
   const int64_t per_layer =
       model.ops.kv_bytes_per_position(model.compute, spec.kv_heads, spec.head_dim);
+  const bool is_of_host = !model.ops.capacity();
   return plan_memory({.rules = model.backend.memory,
                       .available_bytes = available_bytes,
                       .weight_bytes = model.weight_bytes,
                       .activation_bytes = activation_bytes,
                       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+                      .kv_bytes = [&](int64_t num) { return kv_bytes_of(model, num); },
+                      .beside_bytes = is_of_host ? plan.host.to_come() : 0,
+                      .beside_bytes_per_token = is_of_host ? plan.host.per_token : 0,
                       .block_size = plan.bounds.block_size,
                       .max_sequences = plan.bounds.sequences,
                       .max_model_len = plan.limits.max_model_len,
@@ -82,6 +81,21 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
 }
 
 }  // namespace
+
+int64_t kv_bytes_of(const PlannedModel& model, int64_t num_positions) {
+  const ModelSpec& spec = model.spec;
+  return model.ops.kv_bytes(model.compute, spec.kv_heads, spec.head_dim, num_positions) *
+         static_cast<int64_t>(spec.layers.size());
+}
+
+StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds) {
+  const DType type = model.ops.activation_type();
+  const int64_t scratch = scratch_bytes(model.spec, type, bounds.tokens, bounds.sequences);
+  const int64_t activations = scratch_bytes(model.spec, type, bounds.tokens, 0);
+  return {.activations = activations,
+          .logits = scratch - activations,
+          .workspace = model.ops.workspace_bytes(bounds)};
+}
 
 StepBounds bounds_of_all(const std::vector<RunPlan>& plans) {
   StepBounds all = plans.front().bounds;
@@ -98,7 +112,7 @@ std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const Planned
                                const std::function<int64_t(const Config&)>& available_bytes) {
   std::vector<RunPlan> plans;
   for (const Config& config : configs) plans.push_back(plan_steps(config, model));
-  const int64_t activation_bytes = step_bytes({.bounds = bounds_of_all(plans)}, model);
+  const int64_t activation_bytes = step_bytes(model, bounds_of_all(plans)).total();
   for (size_t i = 0; i < plans.size(); ++i) {
     plans[i].memory = make_memory_plan(configs[i], plans[i], model, activation_bytes,
                                        available_bytes(configs[i]));

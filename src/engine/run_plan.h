@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "engine/host_share.h"
 #include "engine/memory_plan.h"
 #include "model/spec.h"
 #include "ops/backend_info.h"
@@ -17,6 +18,7 @@ struct RunPlan {
   SchedulerLimits limits = {};
   Config::Kv kv = Config::Kv::kPaged;
   StepBounds bounds = {};
+  HostShare host = {};
   MemoryPlan memory = {};
 };
 
@@ -27,7 +29,20 @@ struct PlannedModel {
   const Ops& ops;
   DType compute = DType::kBF16;
   int64_t weight_bytes = 0;
+  int64_t tokenizer_bytes = 0;
 };
+
+// Bytes of a cache of so many positions, in all layers.
+int64_t kv_bytes_of(const PlannedModel& model, int64_t num_positions);
+
+// What a step's memory is for. The rest is workspace.
+struct StepBytes {
+  int64_t activations = 0;  // without the logits
+  int64_t logits = 0;
+  int64_t workspace = 0;
+  int64_t total() const { return activations + logits + workspace; }
+};
+StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds);
 
 // Plans one run for each configuration. The runs use the same model one after the other. Each plan
 // has its own cache size, but all have the same step memory, enough for the steps of every run.

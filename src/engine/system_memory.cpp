@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kHeapAddresses = int64_t{64} << 20;  // of a malloc heap, on 64-bit systems
-constexpr int64_t kBesidePlan = int64_t{32} << 20;     // buffers for the input and the output
 
 // The number that `file` begins with; nullopt for "max" and if there is no such file.
 std::optional<int64_t> number_in(const fs::path& file) {
@@ -96,7 +95,7 @@ int64_t left_of(const ProcessLimits& limits, const fs::path& root, int num_threa
   if (!(in >> addresses >> unused >> unused >> unused >> unused >> data)) return INT64_MAX;
   const int64_t page = sysconf(_SC_PAGESIZE);
   const int64_t heaps = std::min<int64_t>(num_threads, num_more_heaps(limits)) * kHeapAddresses;
-  const int64_t beside = num_threads > 0 ? num_threads * stack_bytes() + kBesidePlan : 0;
+  const int64_t beside = num_threads * stack_bytes();
   return std::max<int64_t>(
       0, std::min(limits.addresses - addresses * page - heaps, limits.data - data * page) - beside);
 }
@@ -116,6 +115,11 @@ ProcessLimits process_limits() {
 void limit_heaps(const ProcessLimits& limits) {
   if (limits.addresses == INT64_MAX) return;
   mallopt(M_ARENA_MAX, static_cast<int>(num_more_heaps(limits)) + 1);
+}
+
+int64_t allocated_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
 int64_t available_memory(const fs::path& root, const ProcessLimits& limits, int num_more_threads) {

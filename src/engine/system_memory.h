@@ -17,10 +17,13 @@ ProcessLimits process_limits();
 // thread. REQUIRES: no other thread has been started.
 void limit_heaps(const ProcessLimits& limits = process_limits());
 
+// Bytes that malloc has given out so far.
+int64_t allocated_bytes();
+
 // Bytes that this process can still allocate: the minimum of what the kernel calls available,
 // memory control groups (version 1 or 2), the limits of the process and strict overcommit allow.
-// Under the limits of the process it subtracts `num_more_threads` threads and what a run allocates
-// beside its plan. `root` is "/" except in tests. Throws Error if proc/meminfo cannot be read.
+// Under the limits of the process it subtracts `num_more_threads` threads. `root` is "/" except in
+// tests. Throws Error if proc/meminfo cannot be read.
 int64_t available_memory(const std::filesystem::path& root,
                          const ProcessLimits& limits = process_limits(), int num_more_threads = 0);
 

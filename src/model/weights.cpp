@@ -114,6 +114,15 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   return all;
 }
 
+int64_t checkpoint_bytes(const OpenedModel& model) {
+  Weights unused;
+  int64_t total = 0;
+  for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
+    total += model.checkpoint.tensor(needed.name, needed.rows, needed.cols).bytes();
+  });
+  return total;
+}
+
 int64_t weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory) {
   Weights unused;
   int64_t total = 0;

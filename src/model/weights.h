@@ -17,6 +17,9 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
 
+// Bytes of the checkpoint's tensors that load_weights() reads. Throws Error as load_weights() does.
+int64_t checkpoint_bytes(const OpenedModel& model);
+
 // Bytes of device memory that load_weights() takes. Throws Error as load_weights() does.
 int64_t weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory);
 

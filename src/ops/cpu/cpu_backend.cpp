@@ -55,6 +55,14 @@ void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t 
   for (int64_t c = 0; c < cols; c += table.cols) kernels.rope(x + c, cos, cos + half, half);
 }
 
+// What stage() takes of the scratch memory, and the gaps between all pieces of a step.
+int64_t staged_bytes(const StepBounds& bounds) {
+  constexpr int64_t kGaps = 64 << 10;
+  const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
+  const int64_t numbers = 3 * bounds.tokens + bounds.sequences * (3 + blocks);
+  return numbers * int64_t{sizeof(int32_t)} + kGaps;
+}
+
 // Writes the keys and values of one token to a slot, for every head. Slot -1: to none.
 void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
                int64_t slot) {
@@ -159,12 +167,13 @@ int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_di
 void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);
-  packed_ = HostMemory(workspace_bytes(bounds), "the input of a product");
-  constexpr int64_t kGaps = 64 << 10;  // between the pieces of a step
-  const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
-  const int64_t numbers = 3 * bounds.tokens + bounds.sequences * (3 + blocks);
-  scratch_.reserve(std::max<int64_t>(bytes - workspace_bytes(bounds), 0) +
-                   numbers * int64_t{sizeof(int32_t)} + kGaps);
+  const int64_t packed = packed_input_bytes(bounds);
+  packed_ = HostMemory(packed, "the input of a product");
+  scratch_.reserve(std::max(bytes - packed, staged_bytes(bounds)));
+}
+
+int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
+  return packed_input_bytes(bounds) + staged_bytes(bounds);
 }
 
 void CpuBackend::make_present() {

@@ -60,6 +60,7 @@ class CpuBackend final : public Ops {
   // floats are touched.
   template <class F>
   void for_rows(int64_t rows, int64_t floats, const F& f);
+  int64_t packed_input_bytes(const StepBounds& bounds) const;
 
   const CpuOptions options_;
   const Kernels& kernels_;

@@ -49,7 +49,7 @@ TaskSize task_size(int num_threads, int64_t outputs, int num_rows) {
 
 }  // namespace
 
-int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
+int64_t CpuBackend::packed_input_bytes(const StepBounds& bounds) const {
   return packed_bytes(bounds.tokens, bounds.widest_input);
 }
 
