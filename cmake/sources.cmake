@@ -161,6 +161,7 @@ set(pagedinfer_core_sources
   src/engine/host_share.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
+  src/engine/input_survey.cpp
   src/engine/interrupt.cpp
   src/engine/job.cpp
   src/engine/loaded_model.cpp
@@ -171,6 +172,8 @@ set(pagedinfer_core_sources
   src/engine/ordinary_tokens.cpp
   src/engine/outlets.cpp
   src/engine/output_paths.cpp
+  src/engine/rehearsal.cpp
+  src/engine/request_sample.cpp
   src/engine/request_tracker.cpp
   src/engine/run.cpp
   src/engine/run_fingerprint.cpp
@@ -179,6 +182,7 @@ set(pagedinfer_core_sources
   src/engine/run_plan.cpp
   src/engine/same_completions.cpp
   src/engine/sampling_defaults.cpp
+  src/engine/step_costs.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
   src/engine/token_labels.cpp

@@ -6,7 +6,6 @@
 #include "kv/paged_pool.h"
 
 namespace pagedinfer {
-namespace {
 
 std::unique_ptr<KvPool> make_pool(const RunPlan& plan) {
   if (plan.kv == Config::Kv::kContiguous) {
@@ -14,8 +13,6 @@ std::unique_ptr<KvPool> make_pool(const RunPlan& plan) {
   }
   return std::make_unique<PagedPool>(plan.memory.num_blocks, plan.memory.block_size);
 }
-
-}  // namespace
 
 Run::Run(LoadedModel& model, const RunPlan& plan) : model_(model), pool_(make_pool(plan)) {
   const ModelSpec& spec = model.opened.spec;

@@ -10,6 +10,9 @@
 
 namespace pagedinfer {
 
+// The bookkeeping of the plan's cache. Throws Error if it has no room for one sequence.
+std::unique_ptr<KvPool> make_pool(const RunPlan& plan);
+
 // The pool and the cache of one run over a loaded model.
 class Run {
  public:
