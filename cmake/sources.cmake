@@ -172,6 +172,10 @@ set(pagedinfer_core_sources
   src/engine/ordinary_tokens.cpp
   src/engine/outlets.cpp
   src/engine/output_paths.cpp
+  src/engine/plan_advice.cpp
+  src/engine/plan_config.cpp
+  src/engine/plan_job.cpp
+  src/engine/plan_report.cpp
   src/engine/rehearsal.cpp
   src/engine/request_sample.cpp
   src/engine/request_tracker.cpp
@@ -183,6 +187,7 @@ set(pagedinfer_core_sources
   src/engine/same_completions.cpp
   src/engine/sampling_defaults.cpp
   src/engine/step_costs.cpp
+  src/engine/step_probe.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
   src/engine/token_labels.cpp
@@ -237,6 +242,7 @@ set(pagedinfer_cli_sources
   src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
   src/cli/merge_flags.cpp
+  src/cli/plan_flags.cpp
   src/cli/near_name.cpp
   src/cli/run_flags.cpp
   src/cli/split_words.cpp

@@ -13,8 +13,10 @@
 
                <!-- printed -->
                  standard output, byte for byte
-               <!-- printed on standard error, numbers differ -->
+               <!-- printed, numbers differ -->
                  numbers and their units are not compared
+               <!-- printed on standard error, numbers differ -->
+                 the same of standard error
 
              --update writes what was printed into the pages.
   links      Relative links and their anchors lead somewhere.
@@ -54,7 +56,7 @@ CODE_FOLDERS = ("request", "engine", "sched")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
-NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB)(?![\w/]))?")
+NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB|KiB)(?![\w/]))?")
 
 
 class Page:
@@ -107,14 +109,14 @@ def flags_in(text):
 
 def check_flags(pages, program):
     help_of = {command: subprocess.run([program, command, "--help"], capture_output=True, text=True,
-                                       check=True).stdout for command in ("run", "merge", "bench")}
+                                       check=True).stdout for command in ("run", "merge", "bench", "plan")}
     known = flags_in("".join(help_of.values()))
     for page in pages:
         for flag in sorted(flags_in(page.text) - known - OTHER_FLAGS):
             yield f"{page.name}: {flag} is no flag of pagedinfer"
         if page.name == "docs/flags.md":
             named = flags_in(page.text) | {"--help", "--version"}
-            for flag in sorted(flags_in(help_of["run"] + help_of["bench"]) - named):
+            for flag in sorted(flags_in(help_of["run"] + help_of["bench"] + help_of["plan"]) - named):
                 yield f"{page.name}: {flag} is missing"
 
 
@@ -250,7 +252,7 @@ class Commands:
         if self.output is None:
             return self.fault(block.start(), "shows what a block prints that was not run")
         exact = comment == "<!-- printed -->"
-        printed = self.output if exact else self.errors
+        printed = self.errors if "standard error" in comment else self.output
         same = printed == block[2] if exact else shape_of(printed) == shape_of(block[2])
         if not same:
             self.updates.append((block.start(2), block.end(2), printed))

@@ -13,6 +13,7 @@
 #include "cli/flag_checks.h"
 #include "cli/flag_help.h"
 #include "cli/merge_flags.h"
+#include "cli/plan_flags.h"
 #include "cli/run_flags.h"
 #include "core/error.h"
 #include "core/shortened.h"
@@ -20,6 +21,7 @@
 #include "engine/job.h"
 #include "engine/merge_job.h"
 #include "engine/output_paths.h"
+#include "engine/plan_job.h"
 #include "settings/config.h"
 
 namespace pagedinfer {
@@ -37,16 +39,19 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   Config config;
   MergeConfig merge_config;
   BenchConfig bench_config;
+  PlanConfig plan_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   CLI::App* const run =
       app.add_subcommand("run", "Complete a file of prompts, one record for each line.");
   CLI::App* const merge =
       app.add_subcommand("merge", "Put the outputs of shards together, in the order of the input.");
   CLI::App* const bench = app.add_subcommand("bench", "Make a workload and measure how it is run.");
-  const std::vector<CLI::App*> subcommands = {run, merge, bench};
+  CLI::App* const plan =
+      app.add_subcommand("plan", "Say what a run would take: memory, sequences at once, time.");
+  const std::vector<CLI::App*> subcommands = {run, merge, bench, plan};
   std::vector<std::string> names;
   for (const CLI::App* command : subcommands) names.push_back(command->get_name());
-  for (CLI::App* command : {&app, run, merge, bench}) {
+  for (CLI::App* command : {&app, run, merge, bench, plan}) {
     command->allow_extras();
     command->get_formatter()->column_width(kHelpColumn);
     command->set_help_flag("-h,--help", "Print this help and exit.");
@@ -56,6 +61,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   add_run_flags(*run, config);
   add_merge_flags(*merge, merge_config);
   add_bench_flags(*bench, bench_config);
+  add_plan_flags(*plan, plan_config);
 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
@@ -101,6 +107,10 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
     check_open("--output", bench_config.config.output, "output", standard.output);
     if (configurations) bench_config.compare = read_variants(*configurations, bench_config.config);
     return run_bench(bench_config);
+  }
+  if (asked == plan) {
+    check_open("--input", plan_config.config.input, "input", standard.input);
+    return run_plan_job(plan_config);
   }
   check_open("--input", config.input, "input", standard.input);
   check_open("--output", resolve_paths(config).output, "output", standard.output);

@@ -1,4 +1,4 @@
-// docs/flags.md is made of the tables of settings and of the flags of bench.
+// docs/flags.md is made of the tables of settings and of the flags of bench and plan.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/bench_config.h"
+#include "engine/plan_config.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -18,9 +19,10 @@ namespace {
 
 constexpr const char* kBegin = R"(# Flags
 
-This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`: what each does, and when
-to change it. It is made of the tables in `src/settings/table.h` and `src/engine/bench_config.cpp`; a test
-(`tests/settings/test_flags_page.cpp`) says where they differ.
+This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench` and `pagedinfer plan`:
+what each does, and when to change it. It is made of the tables in `src/settings/table.h`,
+`src/engine/bench_config.cpp` and `src/engine/plan_config.cpp`; a test (`tests/settings/test_flags_page.cpp`)
+says where they differ.
 
 - The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
   before the default. "model's" in a default is what that file says.
@@ -48,6 +50,15 @@ except some that have no use there; a message says what to do instead.
 
 | flag | default | what it does | when to change it |
 |---|---|---|---|
+)";
+
+constexpr const char* kPlan = R"(
+## Flags of plan
+
+[Usage](usage.md#size-a-job-before-it-runs) shows what it prints. `plan` takes all flags of `run` above too.
+
+| flag | what it does | when to change it |
+|---|---|---|
 )";
 
 std::string cell(std::string text) { return std::regex_replace(text, std::regex("\\|"), "\\|"); }
@@ -85,6 +96,11 @@ std::string flags_page() {
   for (const BenchFlag& flag : bench_flags()) {
     page += fmt::format("| `{}{}{}` | {} | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
                         flag.value, flag.unless_given, flag.help, flag.when);
+  }
+  page += kPlan;
+  for (const PlanFlag& flag : plan_flags()) {
+    page += fmt::format("| `{}{}{}` | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
+                        flag.value, flag.help, flag.when);
   }
   return page;
 }

@@ -150,10 +150,12 @@ void Process::pump() {
 void Process::look_at_memory() {
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
+    const bool is_peak = word == "VmHWM:";
+    if (!is_peak && word != "RssAnon:") continue;
     int64_t kib = 0;
     status >> kib;
-    peak_memory_ = std::max(peak_memory_, kib << 10);
+    int64_t& peak = is_peak ? peak_memory_ : peak_anonymous_;
+    peak = std::max(peak, kib << 10);
   }
 }
 
@@ -163,7 +165,7 @@ Ended Process::wait() {
   const pid_t ended = waitpid(std::exchange(pid_, -1), &status, 0);
   require(ended > 0, "waitpid");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, std::move(out_), std::move(err_), peak_memory_, timed_out_};
+  return {code, std::move(out_), std::move(err_), peak_memory_, peak_anonymous_, timed_out_};
 }
 
 Ended run_program(const std::vector<std::string>& command, std::string_view input) {

@@ -16,8 +16,9 @@ namespace pagedinfer {
 struct Ended {
   int exit_code = -1;  // 128 + signal if a signal ended it
   std::string out = {}, err = {};
-  int64_t peak_memory = 0;  // maximum resident bytes among the samples taken
-  bool timed_out = false;   // it was killed at the time limit
+  int64_t peak_memory = 0;     // maximum resident bytes among the samples taken
+  int64_t peak_anonymous = 0;  // the same without mapped files
+  bool timed_out = false;      // it was killed at the time limit
 };
 
 // A running program. While a function waits, it keeps reading and writing the streams, so that the
@@ -66,7 +67,7 @@ class Process {
   Handle stdin_, stdout_, stderr_;
   std::string to_write_, out_, err_;
   bool input_complete_ = false, held_ = false, timed_out_ = false;
-  int64_t peak_memory_ = 0;
+  int64_t peak_memory_ = 0, peak_anonymous_ = 0;
   std::chrono::steady_clock::time_point deadline_;
 };
 

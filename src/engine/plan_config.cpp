@@ -1,0 +1,39 @@
+#include "engine/plan_config.h"
+
+#include "core/error.h"
+#include "core/range.h"
+#include "core/read_number.h"
+#include "core/refusal.h"
+#include "core/shortened.h"
+#include "settings/setting.h"
+
+namespace pagedinfer {
+namespace {
+
+void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfig& config) {
+  constexpr IntegerRange kRange = {1, kMaxCount};
+  const auto number = read_number<int64_t>(text);
+  if (!number || !kRange.contains(*number)) {
+    throw Error(refusal(flag.flag, shortened(text), text_of(kRange)));
+  }
+  config.expected_tokens = static_cast<int>(*number);
+}
+
+constexpr PlanFlag kFlags[] = {
+    {"--expected-tokens", "N",
+     "Tokens of a completion for the estimated duration; without it each is as long as it may be.",
+     "Give it where completions end by themselves.", give_expected_tokens},
+    {"--no-calibration", "", "Load no weights and estimate no duration.",
+     "Give it to size a job in a moment.",
+     [](const PlanFlag&, std::string_view, PlanConfig& config) {
+       config.estimates_duration = false;
+     }},
+    {"--json", "", "Print one JSON object in place of the table.", "Give it in scripts.",
+     [](const PlanFlag&, std::string_view, PlanConfig& config) { config.json = true; }},
+};
+
+}  // namespace
+
+std::span<const PlanFlag> plan_flags() { return kFlags; }
+
+}  // namespace pagedinfer
