@@ -129,6 +129,9 @@ void Bench::write(OutputFile& file, double rate) {
 // Writes the file that is run.
 void Bench::emit(double rate) {
   const bool replaces = bench_.emit.empty() || bench_.config.overwrite;
+  if (!replaces && std::filesystem::is_regular_file(input_)) {
+    throw Error(fmt::format("{}: the file exists; --overwrite replaces it", input_));
+  }
   OutputFile file(input_,
                   replaces ? OutputFile::Existing::kReplace : OutputFile::Existing::kRefuse);
   write(file, rate);
@@ -160,7 +163,8 @@ void Bench::print_workload(const Summary& summary) const {
                               three_digits(capacity_)));
   }
   if (workload_.num_clipped > 0) {
-    print_row("", fmt::format("prompts clipped to fit --max-model-len: {}", workload_.num_clipped));
+    print_row("",
+              fmt::format("requests clipped to fit --max-model-len: {}", workload_.num_clipped));
   }
   if (summary.completed > 0 && summary.completed < kMinRequestsOfP99) {
     print_row("", fmt::format("p99 rests on {} requests; take {} where it counts",
@@ -270,7 +274,8 @@ int Bench::run() {
   if (!only_emits()) return bench_.compare.empty() ? measure() : compare();
   if (!config_.quiet) {
     print_workload({});
-    print_row("", fmt::format("is in {}", bench_.emit));
+    print_row("", fmt::format("is {}", bench_.emit == "-" ? "on standard output"
+                                                          : fmt::format("in {}", bench_.emit)));
   }
   return 0;
 }

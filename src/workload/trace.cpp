@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -82,8 +83,13 @@ std::optional<int> read_tokens(std::string_view text) {
   return number && *number >= 1 ? number : std::nullopt;
 }
 
+// A longer line is cut off, which makes it wrong.
 bool get_line(std::istream& from, std::string& line) {
-  if (!std::getline(from, line)) return false;
+  constexpr size_t kMaxLine = 256;
+  line.clear();
+  char c = 0;
+  while (line.size() < kMaxLine && from.get(c) && c != '\n') line += c;
+  if (line.empty() && !from) return false;
   if (line.ends_with('\r')) line.pop_back();
   return true;
 }
@@ -135,6 +141,9 @@ std::vector<TraceRow> read_trace(std::istream& from, const std::string& name, in
 }
 
 std::vector<TraceRow> read_trace(const std::string& path, int count) {
+  if (std::filesystem::is_directory(path)) {
+    throw Error(fmt::format("{}: found a folder, expected a CSV file", path));
+  }
   std::ifstream file(path);
   if (!file) throw Error(fmt::format("{}: {}", path, std::strerror(errno)));
   return read_trace(file, path, count);

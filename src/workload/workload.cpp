@@ -64,11 +64,11 @@ WorkloadRequest draw_request(const WorkloadShape& shape, uint64_t seed, int requ
 }
 
 bool clip(WorkloadRequest& request, int max_model_len) {
+  const WorkloadRequest wanted = request;
   request.output_tokens = std::min(request.output_tokens, max_model_len - 1);
-  const int room = max_model_len - request.output_tokens;
-  const bool is_longer = request.prompt_tokens > room;
-  if (is_longer) request.prompt_tokens = room;
-  return is_longer;
+  request.prompt_tokens = std::min(request.prompt_tokens, max_model_len - request.output_tokens);
+  return request.prompt_tokens < wanted.prompt_tokens ||
+         request.output_tokens < wanted.output_tokens;
 }
 
 double mean_gap(std::span<const TraceRow> rows) {

@@ -92,10 +92,11 @@ struct BenchWorkload {
   WorkloadShape shape = {};
   uint64_t seed = 0;
   std::vector<WorkloadRequest> requests = {};
-  int num_clipped = 0;  // requests whose prompts were shortened to fit
+  int num_clipped = 0;  // requests whose prompts or outputs were shortened to fit
 };
 
-// Draws the requests. A prompt that leaves its output too little of `max_model_len` is clipped.
+// Draws the requests. An output is clipped to leave a prompt one token of `max_model_len`, then a
+// prompt to leave its output what it needs.
 // `trace`: the rows, where the shape is made of them. A rate below 0 becomes that of the rows.
 // REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as many rows as the shape has
 // requests.

@@ -107,7 +107,9 @@ TEST_CASE("bench replaces no file that is there") {
   const std::string file = dir / "w.jsonl", output = dir / "out";
   write_file(file, "old\n");
   write_file(output, "old\n");
-  CHECK(bench("random", kTiny + Words{"--emit", file}).exit_code == 1);
+  const Ended refused = bench("random", kTiny + Words{"--emit", file});
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find(file + ": the file exists; --overwrite replaces it") != std::string::npos);
   CHECK(bench("random", kTiny + Words{"--output", output}).exit_code == 1);
   CHECK(read_file(file) == "old\n");
   CHECK(read_file(output) == "old\n");
@@ -193,7 +195,7 @@ TEST_CASE("a trace is clipped to the model's length") {
                        "--time-scale", "0.5",         "--max-model-len", "64"};
   const Ended ended = bench("trace", flags);
   CAPTURE(ended.err);
-  CHECK(ended.err.find("prompts clipped to fit --max-model-len: 1\n") != std::string::npos);
+  CHECK(ended.err.find("requests clipped to fit --max-model-len: 1\n") != std::string::npos);
   const std::vector<Json> lines = json_file(dir / "w");
   REQUIRE(lines.size() == 3);
   const std::vector<size_t> lengths = {40, 56, 7};
@@ -223,6 +225,7 @@ TEST_CASE("bench leaves no temporary file behind, interrupted or not") {
     const Ended ended = process.wait();
     CAPTURE(ended.err);
     CHECK(ended.exit_code == 130);
+    CHECK(ended.err.find("--resume") == std::string::npos);  // there is nothing to go on with
     CHECK(names_in(dir.path()).empty());
   }
 }

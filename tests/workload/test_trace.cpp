@@ -69,6 +69,13 @@ TEST_CASE("a bad row of a trace is refused with its file, its line and what was 
   CHECK(refusal_of(kHeader + good, 2) == "a.csv: found 1 rows, expected at least 2 (--requests)");
   CHECK_THROWS_WITH_AS(read_trace("/nowhere.csv", 1), "/nowhere.csv: No such file or directory",
                        Error);
+  CHECK_THROWS_WITH_AS(read_trace("/usr", 1), "/usr: found a folder, expected a CSV file", Error);
+}
+
+TEST_CASE("a line without an end is not read for ever") {
+  CHECK_THROWS_AS(read_trace("/dev/zero", 1), Error);
+  CHECK(refusal_of(std::string(1 << 20, 'x'), 1).starts_with("a.csv: line 1: found xxx"));
+  CHECK(refusal_of(kHeader + std::string(1 << 20, '1'), 1).starts_with("a.csv: line 2: found 111"));
 }
 
 TEST_CASE("the public traces are read to their last row") {

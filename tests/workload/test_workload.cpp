@@ -192,10 +192,13 @@ TEST_CASE("what does not fit the model's length is clipped and counted") {
   CHECK(num_long > 20);
   CHECK(workload.num_clipped == num_long);
   shape.output = {500, 500};
-  for (const WorkloadRequest& request : make_workload(shape, 23, 110).requests) {
+  shape.prompt = {1, 1};
+  const BenchWorkload short_outputs = make_workload(shape, 23, 110);
+  for (const WorkloadRequest& request : short_outputs.requests) {
     CHECK(request.prompt_tokens == 1);
     CHECK(request.output_tokens == 109);
   }
+  CHECK(short_outputs.num_clipped == 100);
 }
 
 TEST_CASE("a trace gives lengths, arrivals and their rate") {
