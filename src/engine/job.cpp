@@ -250,7 +250,7 @@ void Job::compute() {
 
 // What is finished reaches the system.
 void Job::before_wait() {
-  outlets_->flush(intake_->mark());
+  outlets_->flush_all(intake_->mark());
   if (profiler_) profiler_->idle();
 }
 
@@ -345,8 +345,9 @@ void Job::print_result(const Summary& summary) const {
   if (complete_ && intake_->failed()) print_resume_hint("failed");
 }
 
+// For a run of its own only: the outputs of others belong to who compares or measures them.
 void Job::print_resume_hint(std::string_view what_happened) const {
-  if (!outlets_->records().can_be_resumed()) return;
+  if (!own_model_ || !outlets_->records().can_be_resumed()) return;
   print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
                     what_happened, paths_.output));
 }

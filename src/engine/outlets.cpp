@@ -96,6 +96,12 @@ void Outlets::flush(const RunMark& mark) {
   seconds_ += clock_() - begin;
 }
 
+void Outlets::flush_all(const RunMark& mark) {
+  flush(mark);
+  stats_.flush();
+  trace_.flush();
+}
+
 void Outlets::step(const StepStats& stats, const RunMark& mark) {
   flush(mark);
   const double begin = clock_();

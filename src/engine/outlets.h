@@ -50,8 +50,8 @@ class Outlets {
 
   void answer(const Completion& completion, const RequestStats& stats,
               const RecordOptions& options);
-  // Hands all finished records to the system. To be called before the run waits for input.
-  void flush(const RunMark& mark);
+  // Hands all that is finished to the system. To be called before the run waits for input.
+  void flush_all(const RunMark& mark);
   void step(const StepStats& stats, const RunMark& mark);
   // For a run that cannot go on: writes what can be written. Does not report the error.
   void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
@@ -65,6 +65,8 @@ class Outlets {
   double seconds() const { return seconds_; }  // spent here
 
  private:
+  void flush(const RunMark& mark);  // the records
+
   std::function<double()> clock_;
   const RunStamp run_;
   RecordOutput records_;

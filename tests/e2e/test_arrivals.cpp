@@ -151,14 +151,14 @@ TEST_CASE("a run that waits for an arrival is interrupted at once, and goes on t
 {"prompt": "Nora", "max_tokens": 3, "arrival_s": 100}
 {"prompt": "Nora", "max_tokens": 4, "arrival_s": 100.2}
 )");
-  const Words flags = {"--input", dir / "in", "--output", dir / "out"};
+  const Words flags = {"--input", dir / "in", "--output", dir / "out", "--stats", dir / "stats"};
   for (const int signal : {SIGINT, SIGTERM}) {
     const auto begin = std::chrono::steady_clock::now();
-    fs::remove(dir / "out");
-    fs::remove(dir / "out.part");
+    for (const char* name : {"out", "out.part", "stats"}) fs::remove(dir / name);
     Process process(command(Words{"run"} + flags));
     // What is finished is there while the run waits.
     CHECK(process.wait_until([&] { return read_file(dir / "out").ends_with('\n'); }));
+    CHECK(process.wait_until([&] { return read_file(dir / "stats").ends_with('\n'); }));
     process.send(signal);
     CHECK(process.wait().exit_code == 130);
     CHECK(run(flags + Words{"--resume"}).exit_code == 0);
