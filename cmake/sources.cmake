@@ -132,9 +132,11 @@ set(pagedinfer_core_sources
   src/model/families.cpp
   src/model/gemma3.cpp
   src/model/generation_config.cpp
+  src/model/inspect.cpp
   src/model/llama.cpp
   src/model/mistral.cpp
   src/model/model.cpp
+  src/model/model_files.cpp
   src/model/qwen2.cpp
   src/model/qwen3.cpp
   src/model/rope_scaling.cpp

@@ -64,8 +64,19 @@ std::optional<element> JsonObject::find(std::string_view key) const {
   return found;
 }
 
+void JsonObject::complain(std::string_view key, std::string_view message) const {
+  if (problems_ == nullptr) fail(key, message);
+  problems_->keep([&] { fail(key, message); });
+}
+
+void JsonObject::complain(std::string_view key, std::string_view found,
+                          std::string_view expected) const {
+  if (problems_ == nullptr) refuse(key, found, expected);
+  problems_->keep([&] { refuse(key, found, expected); });
+}
+
 JsonObject JsonObject::within(std::string_view key, simdjson::dom::object object) const {
-  return {file_, fmt::format("{}{}.", prefix_, key), object};
+  return {file_, fmt::format("{}{}.", prefix_, key), object, problems_};
 }
 
 int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
@@ -155,7 +166,7 @@ std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
     if (item.get(object) != simdjson::SUCCESS) {
       refuse(key, item, "a list of objects");
     }
-    all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object);
+    all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object, problems_);
   }
   return all;
 }
@@ -197,7 +208,9 @@ std::string JsonObject::string(std::string_view key) const {
   return *value;
 }
 
-JsonFile::JsonFile(const std::string& path) : path_(path) { parse(load(path)); }
+JsonFile::JsonFile(const std::string& path, Problems* problems) : path_(path), problems_(problems) {
+  parse(load(path));
+}
 
 JsonFile::JsonFile(std::string path, std::string_view bytes) : path_(std::move(path)) {
   parse(simdjson::padded_string(bytes));

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/problems.h"
+
 namespace pagedinfer {
 
 // One object of a JSON file, read field by field. Unknown fields are ignored, a null field counts
@@ -16,9 +18,11 @@ namespace pagedinfer {
 // field, for a value of another type or out of range.
 class JsonObject {
  public:
-  // Messages put `prefix` before the names of fields: "rope_scaling.".
-  JsonObject(std::string file, std::string prefix, simdjson::dom::object object)
-      : file_(std::move(file)), prefix_(std::move(prefix)), object_(object) {}
+  // Messages put `prefix` before the names of fields: "rope_scaling.". What complain() says goes
+  // into `problems`, unless that is null.
+  JsonObject(std::string file, std::string prefix, simdjson::dom::object object,
+             Problems* problems = nullptr)
+      : file_(std::move(file)), prefix_(std::move(prefix)), object_(object), problems_(problems) {}
 
   bool has(std::string_view key) const { return find(key).has_value(); }
   std::optional<int64_t> find_integer(std::string_view key, int64_t min, int64_t max) const;
@@ -52,6 +56,9 @@ class JsonObject {
                            std::string_view expected) const;
   [[noreturn]] void refuse(std::string_view key, std::string_view found,
                            std::string_view expected) const;
+  // As fail() and refuse(), for what need not end the reading: returns where problems are kept.
+  void complain(std::string_view key, std::string_view message) const;
+  void complain(std::string_view key, std::string_view found, std::string_view expected) const;
 
  private:
   int64_t as_integer(std::string_view key, simdjson::dom::element value, int64_t min,
@@ -59,22 +66,24 @@ class JsonObject {
 
   std::string file_, prefix_;
   simdjson::dom::object object_;
+  Problems* problems_;
 };
 
 // A JSON file in memory, whose root must be an object. Throws Error if it is not, or cannot be
 // read. REQUIRES: it outlives the objects that it returns.
 class JsonFile {
  public:
-  explicit JsonFile(const std::string& path);
+  explicit JsonFile(const std::string& path, Problems* problems = nullptr);
   // Parses `bytes`; `path` is for messages.
   JsonFile(std::string path, std::string_view bytes);
 
-  JsonObject root() const { return {path_, "", root_}; }
+  JsonObject root() const { return {path_, "", root_, problems_}; }
 
  private:
   void parse(const simdjson::padded_string& text);
 
   std::string path_;
+  Problems* problems_ = nullptr;
   simdjson::dom::parser parser_;
   simdjson::dom::object root_;
 };

@@ -138,9 +138,9 @@ DType Checkpoint::dtype(std::string_view name) const {
   return *type;
 }
 
-Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) const {
+void Checkpoint::check(std::string_view name, int64_t rows, int64_t cols) const {
   const StoredTensor& tensor = stored(name);
-  const DType type = dtype(name);
+  static_cast<void>(dtype(name));
   const bool vector = rows == 1 && tensor.shape == std::vector<int64_t>{cols};
   if (!vector && tensor.shape != std::vector<int64_t>{rows, cols}) {
     throw Error(
@@ -148,9 +148,14 @@ Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) con
                     shortened(fmt::format("{}", fmt::join(tensor.shape, ", "))),
                     rows == 1 ? fmt::format("{}", cols) : fmt::format("{}, {}", rows, cols)));
   }
+}
+
+Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) const {
+  check(name, rows, cols);
+  const StoredTensor& tensor = stored(name);
   MappedFile::read_ahead(tensor.bytes);
   // Read-only memory behind a pointer that is not const: an Ops does not write to weights.
-  return {const_cast<std::byte*>(tensor.bytes.data()), type, rows, cols, cols};
+  return {const_cast<std::byte*>(tensor.bytes.data()), dtype(name), rows, cols, cols};
 }
 
 }  // namespace pagedinfer

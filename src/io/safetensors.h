@@ -32,14 +32,18 @@ class Checkpoint {
 
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;
+  const StoredTensors& tensors() const { return tensors_; }
   // The files that hold the tensors, ascending.
   const std::vector<std::string>& paths() const { return paths_; }
   // Whether two tensors have the same type, shape and bytes. REQUIRES: both exist.
   bool same(std::string_view a, std::string_view b) const;
   // Throws Error if the tensor is absent or its type is not F32, F16 or BF16.
   DType dtype(std::string_view name) const;
-  // A view of the mapping, valid while the checkpoint lives. A vector is one row. Throws Error if
-  // the tensor is absent, its type cannot be used or its shape is not (rows, cols).
+  // Throws Error if the tensor is absent, its type cannot be used or its shape is not (rows, cols).
+  // A vector is one row.
+  void check(std::string_view name, int64_t rows, int64_t cols) const;
+  // A view of the mapping, valid while the checkpoint lives; its bytes are read ahead. Throws Error
+  // as check() does.
   Tensor tensor(std::string_view name, int64_t rows, int64_t cols) const;
 
  private:

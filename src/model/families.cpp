@@ -107,11 +107,13 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
 
 void expect(const JsonObject& config, std::string_view key, std::string_view value) {
   const std::string found = config.find_string(key).value_or(std::string(value));
-  if (found != value) config.refuse(key, shortened(found), value);
+  if (found != value) config.complain(key, shortened(found), value);
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
-  if (config.find_bool(key).value_or(false)) config.fail(key, "is true, which is not supported");
+  if (config.find_bool(key).value_or(false)) {
+    config.complain(key, "is true, which is not supported");
+  }
 }
 
 int read_window(const JsonObject& config, int absent) {
@@ -121,7 +123,7 @@ int read_window(const JsonObject& config, int absent) {
 
 void refuse_unless_causal(const JsonObject& config) {
   if (!config.find_bool("is_causal").value_or(true)) {
-    config.fail("is_causal", "is not true, which is not supported");
+    config.complain("is_causal", "is not true, which is not supported");
   }
 }
 
@@ -130,9 +132,9 @@ std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) 
   for (const std::string& type : config.strings("layer_types")) {
     const bool is_full = type == "full_attention" || type == "attention";  // an older name
     if (!is_full && type != "sliding_attention") {
-      config.refuse("layer_types", shortened(type), "full_attention or sliding_attention");
+      config.complain("layer_types", shortened(type), "full_attention or sliding_attention");
     }
-    slides.push_back(!is_full);
+    slides.push_back(type == "sliding_attention");
   }
   if (config.has("layer_types") && slides.size() != num_layers) {
     config.refuse("layer_types", fmt::format("{} entries", slides.size()),

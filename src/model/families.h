@@ -8,8 +8,8 @@
 namespace pagedinfer {
 
 // Fills in `spec` and `names` from config.json. `names` gets the alternatives for the tensors'
-// names; the first that the checkpoint has is used. Throws Error for settings that this
-// implementation of the family does not support.
+// names; the first that the checkpoint has is used. Complains of settings that this implementation
+// of the family does not support. Throws Error where it cannot go on.
 using ReadFamily = void (*)(const JsonObject& config, ModelSpec& spec,
                             std::vector<TensorNames>& names);
 
@@ -34,13 +34,13 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
 // Replaces the end-of-sequence tokens with "eos_token_id", a number or a list, if it is there.
 void read_eos_tokens(const JsonObject& from, ModelSpec& spec);
 
-// Throws Error if the field is there and has another value.
+// Complains if the field is there and has another value.
 void expect(const JsonObject& config, std::string_view key, std::string_view value);
 
-// Throws Error if the field is true.
+// Complains if the field is true.
 void refuse(const JsonObject& config, std::string_view key);
 
-// Throws Error if "is_causal" is false.
+// Complains if "is_causal" is false.
 void refuse_unless_causal(const JsonObject& config);
 
 // "sliding_window" in positions: 0 if it is null, `absent` if there is none.

@@ -13,7 +13,7 @@ enum Rope { kFull, kSliding };
 
 void refuse_number(const JsonObject& config, std::string_view key) {
   if (const auto number = config.find_number(key, -1e30, 1e30)) {
-    config.fail(key, fmt::format("is {}, which is not supported", *number));
+    config.complain(key, fmt::format("is {}, which is not supported", *number));
   }
 }
 
@@ -69,7 +69,7 @@ void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
   if (!text) config.refuse("text_config", "", "an object");
   refuse_unless_causal(*text);
   if (text->has("quantization_config")) {
-    text->fail("quantization_config", "is there, and quantized checkpoints are not supported");
+    text->complain("quantization_config", "is there, and quantized checkpoints are not supported");
   }
   read_text(*text, spec);
   spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true);

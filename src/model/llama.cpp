@@ -11,7 +11,7 @@ void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   refuse(config, "attention_bias");
   refuse(config, "mlp_bias");
   for (const bool slides : read_layer_types(config, spec.layers.size())) {
-    if (slides) config.fail("layer_types", "has 'sliding_attention', which is not supported");
+    if (slides) config.complain("layer_types", "has 'sliding_attention', which is not supported");
   }
   spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
   names = {usual_names("model.", "lm_head.weight", spec)};

@@ -54,7 +54,7 @@ std::vector<float> frequencies_of(const JsonObject& config, const std::optional<
                                   const LayerRope& layers, int head_dim) {
   for (const JsonObject* where : {&config, rope ? &*rope : &config}) {
     if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) != 1.0) {
-      where->fail("partial_rotary_factor", "is not 1, which is not supported");
+      where->complain("partial_rotary_factor", "is not 1, which is not supported");
     }
   }
   constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
@@ -72,7 +72,7 @@ std::vector<float> frequencies_of(const JsonObject& config, const std::optional<
     const auto factor = static_cast<float>(rope->number("factor", 1e-6, kMaxFactor));
     for (float& frequency : frequencies) frequency /= factor;
   } else if (type != "default") {
-    rope->refuse(key, shortened(type), "default, linear or llama3");
+    rope->complain(key, shortened(type), "default, linear or llama3");
   }
   return frequencies;
 }
@@ -93,7 +93,7 @@ std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
   const auto parameters = config.find_object("rope_parameters");
   for (const std::string_view layer_type : {kFullLayers, kSlidingLayers}) {
     if (parameters && parameters->has(layer_type)) {
-      parameters->fail(layer_type, "is there, expected one kind of rope for all layers");
+      parameters->complain(layer_type, "is there, expected one kind of rope for all layers");
     }
   }
   const auto scaling = config.find_object("rope_scaling");

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace pagedinfer {
+
+// Why something cannot be used: every reason once, in the order in which they were found.
+class Problems {
+ public:
+  void add(std::string problem) {
+    if (std::ranges::find(all_, problem) == all_.end()) all_.push_back(std::move(problem));
+  }
+  // Calls `step`. An Error that ends it is a problem, and the result false.
+  template <class Step>
+  bool keep(const Step& step) {
+    try {
+      step();
+      return true;
+    } catch (const Error& error) {
+      add(error.what());
+      return false;
+    }
+  }
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_ = {};
+};
+
+}  // namespace pagedinfer

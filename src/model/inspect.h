@@ -1,0 +1,39 @@
+// What the files of a model directory say, whether the model is supported or not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/problems.h"
+#include "model/generation_config.h"
+#include "model/model.h"
+#include "model/spec.h"
+
+namespace pagedinfer {
+
+// The tensors of one type.
+struct TensorTotal {
+  std::string type = {};  // as safetensors calls it: "BF16"
+  int64_t num_tensors = 0, parameters = 0, bytes = 0;
+};
+
+struct InspectedModel {
+  std::string architecture = {}, model_type = {};  // of config.json; "" = it does not say
+  // As far as they could be read. Where the family is not known, sizes that config.json does not
+  // give are 0 or Llama's.
+  ModelSpec spec = {};
+  GenerationDefaults generation = {};
+
+  // Of the tensors that the model needs; 0 if that is not known.
+  int64_t parameters = 0;
+  // Of the checkpoint, or of the weights that would be made up.
+  std::vector<TensorTotal> stored = {};  // the largest first
+  int num_files = 0;
+};
+
+// Reads what open_model() reads. Why it would refuse goes into `problems`, all of it; nothing is
+// thrown but for lack of memory.
+InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems);
+
+}  // namespace pagedinfer

@@ -1,0 +1,34 @@
+// The steps in which a model directory is opened, each of which may fail on its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/json_file.h"
+#include "io/safetensors.h"
+#include "model/generation_config.h"
+#include "model/model.h"
+#include "model/spec.h"
+
+namespace pagedinfer {
+
+// Complains if config.json asks for what no family supports: quantized weights, experts, attention
+// that is not causal.
+void check_supported(const JsonObject& config);
+
+// Reads generation_config.json, if there is one, into the defaults and the spec. REQUIRES: the
+// vocabulary and the ends of config.json are set in the spec. Throws Error.
+GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec);
+
+// The first of the candidates whose embedding or output the checkpoint has.
+TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files);
+
+// Decides as transformers does which tensors a model with tied embeddings uses: a stored output
+// that differs from the embedding is used as it is, and an output without an embedding serves as
+// both.
+void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec);
+
+// The type of made-up weights: the one that config.json names, else bfloat16.
+DType dummy_type(const JsonObject& config);
+
+}  // namespace pagedinfer
