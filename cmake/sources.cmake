@@ -68,6 +68,7 @@ set(pagedinfer_core_sources
   src/text/files/spm.cpp
   src/text/files/tokenizer_config.cpp
   src/text/files/tokenizer_json.cpp
+  src/text/files/tokenizer_kind.cpp
   src/text/files/tokenizer_steps.cpp
   src/text/jinja/characters.cpp
   src/text/jinja/evaluator.cpp
@@ -161,6 +162,8 @@ set(pagedinfer_core_sources
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
   src/engine/host_share.cpp
+  src/engine/info_job.cpp
+  src/engine/info_text.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
   src/engine/input_survey.cpp
@@ -170,6 +173,7 @@ set(pagedinfer_core_sources
   src/engine/machine.cpp
   src/engine/memory_plan.cpp
   src/engine/merge_job.cpp
+  src/engine/model_info.cpp
   src/engine/model_path.cpp
   src/engine/ordinary_tokens.cpp
   src/engine/outlets.cpp
@@ -180,6 +184,7 @@ set(pagedinfer_core_sources
   src/engine/plan_report.cpp
   src/engine/rehearsal.cpp
   src/engine/request_sample.cpp
+  src/engine/render_job.cpp
   src/engine/request_tracker.cpp
   src/engine/run.cpp
   src/engine/run_fingerprint.cpp
@@ -243,6 +248,7 @@ set(pagedinfer_cli_sources
   src/cli/command_line.cpp
   src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
+  src/cli/info_flags.cpp
   src/cli/merge_flags.cpp
   src/cli/plan_flags.cpp
   src/cli/near_name.cpp

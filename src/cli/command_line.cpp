@@ -12,12 +12,14 @@
 #include "cli/bench_flags.h"
 #include "cli/flag_checks.h"
 #include "cli/flag_help.h"
+#include "cli/info_flags.h"
 #include "cli/merge_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/run_flags.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "engine/bench_job.h"
+#include "engine/info_job.h"
 #include "engine/job.h"
 #include "engine/merge_job.h"
 #include "engine/output_paths.h"
@@ -40,6 +42,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   MergeConfig merge_config;
   BenchConfig bench_config;
   PlanConfig plan_config;
+  InfoConfig info_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   CLI::App* const run =
       app.add_subcommand("run", "Complete a file of prompts, one record for each line.");
@@ -48,10 +51,12 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   CLI::App* const bench = app.add_subcommand("bench", "Make a workload and measure how it is run.");
   CLI::App* const plan =
       app.add_subcommand("plan", "Say what a run would take: memory, sequences at once, time.");
-  const std::vector<CLI::App*> subcommands = {run, merge, bench, plan};
+  CLI::App* const info =
+      app.add_subcommand("info", "Say what a model is and what of it is supported.");
+  const std::vector<CLI::App*> subcommands = {run, merge, bench, plan, info};
   std::vector<std::string> names;
   for (const CLI::App* command : subcommands) names.push_back(command->get_name());
-  for (CLI::App* command : {&app, run, merge, bench, plan}) {
+  for (CLI::App* command : {&app, run, merge, bench, plan, info}) {
     command->allow_extras();
     command->get_formatter()->column_width(kHelpColumn);
     command->set_help_flag("-h,--help", "Print this help and exit.");
@@ -62,6 +67,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   add_merge_flags(*merge, merge_config);
   add_bench_flags(*bench, bench_config);
   add_plan_flags(*plan, plan_config);
+  add_info_flags(*info, info_config);
 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
@@ -101,6 +107,11 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   if (asked == merge) {
     check_open("--output", merge_config.output, "output", standard.output);
     return run_merge(merge_config);
+  }
+  if (asked == info) {
+    check_open("--render", info_config.render, "input", standard.input);
+    check_open("--output", "-", "output", standard.output);
+    return run_info(info_config);
   }
   if (asked == bench) {
     check_workload(bench_config);

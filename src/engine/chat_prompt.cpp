@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/error.h"
 
 namespace pagedinfer {
 namespace {
@@ -26,6 +27,25 @@ Chat complete(const RequestDraft& draft, const ChatSettings& settings) {
 }
 
 }  // namespace
+
+ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
+                                const Tokenizer* tokenizer) {
+  ChatSettings chat = {
+      .format = read_chat_format(model_dir, config.chat_template, config.chat_date),
+      .wrap_prompts = config.chat,
+      .system = config.system};
+  chat.end_of_turn = find_end_of_turn(chat.format, tokenizer);
+  return chat;
+}
+
+void check_chat(const ChatSettings& settings, const std::string& model_dir,
+                const Tokenizer* tokenizer) {
+  if (!settings.wrap_prompts) return;
+  if (settings.format.known == nullptr) {
+    throw Error(fmt::format("--chat: {}: {}", model_dir, settings.format.problem));
+  }
+  if (tokenizer == nullptr) throw Error(fmt::format("--chat: {} has no tokenizer", model_dir));
+}
 
 std::optional<TokenId> find_end_of_turn(const ChatFormat& format, const Tokenizer* tokenizer) {
   if (format.known == nullptr || tokenizer == nullptr) return std::nullopt;

@@ -6,6 +6,7 @@
 
 #include "core/request.h"
 #include "request/request_parser.h"
+#include "settings/config.h"
 #include "text/chat/chat_format.h"
 #include "text/tokenizer.h"
 
@@ -20,6 +21,14 @@ struct ChatSettings {
   // the model's files do not count it among the ends. Nothing: the vocabulary has none.
   std::optional<TokenId> end_of_turn = {};
 };
+
+// The settings of a run. The tokenizer may be null. Throws Error if a file cannot be read.
+ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
+                                const Tokenizer* tokenizer);
+
+// Throws Error if all prompts are to be conversations, and there is no template or no tokenizer.
+void check_chat(const ChatSettings& settings, const std::string& model_dir,
+                const Tokenizer* tokenizer);
 
 // The token that ends a turn; nothing if there is no template or the tokenizer, which may be
 // null, has no such token.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
+#include "core/shortened.h"
 #include "engine/intake.h"
 #include "engine/model_path.h"
 #include "engine/sampling_defaults.h"
@@ -18,25 +19,21 @@
 namespace pagedinfer {
 namespace {
 
-ChatSettings make_chat(const Config& config, const LoadedModel& model) {
-  ChatSettings chat = {
-      .format = read_chat_format(model.dir, config.chat_template, config.chat_date),
-      .wrap_prompts = config.chat,
-      .system = config.system};
-  if (config.chat && chat.format.known == nullptr) {
-    throw Error(fmt::format("--chat: {}: {}", model.dir, chat.format.problem));
-  }
-  if (config.chat && model.tokenizer == nullptr) {
-    throw Error(fmt::format("--chat: {} has no tokenizer", model.dir));
-  }
-  chat.end_of_turn = find_end_of_turn(chat.format, model.tokenizer.get());
-  return chat;
-}
-
 void check_stop_tokens(std::span<const TokenId> tokens, int vocab) {
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab) continue;
     throw Error(refusal_of_token("--stop-token-ids", token, vocab));
+  }
+}
+
+// Calls `read`. An Error about the model's files says where to read all about them.
+template <class Read>
+auto about_model(const Config& config, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; pagedinfer info --model {} says what is supported", error.what(),
+                            shortened(config.model)));
   }
 }
 
@@ -45,17 +42,19 @@ LoadedModel open(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  LoadedModel model{.dir = dir, .opened = open_model(dir, source)};
+  LoadedModel model{.dir = dir,
+                    .opened = about_model(config, [&] { return open_model(dir, source); })};
   model.name = config.served_model_name.value_or(name_of_model(dir));
   const int vocab = model.opened.spec.vocab;
   const int64_t allocated = allocated_bytes();
-  model.tokenizer = make_tokenizer(dir);
+  model.tokenizer = about_model(config, [&] {
+    auto tokenizer = make_tokenizer(dir);
+    if (tokenizer) check_vocabulary(dir, *tokenizer, vocab);
+    return tokenizer;
+  });
   model.tokenizer_bytes = std::max<int64_t>(allocated_bytes() - allocated, 0);
-  if (model.tokenizer && model.tokenizer->vocab_size() > vocab) {
-    throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
-                            dir, model.tokenizer->vocab_size(), vocab));
-  }
-  model.chat = make_chat(config, model);
+  model.chat = make_chat_settings(config, dir, model.tokenizer.get());
+  check_chat(model.chat, dir, model.tokenizer.get());
   const GenerationDefaults& generation = model.opened.generation;
   const bool has_tokenizer = model.tokenizer != nullptr;
   model.defaults = default_sampling(config.sampling, generation, has_tokenizer);
@@ -119,8 +118,9 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
   const Config& config = configs.front();
   LoadedModel model = open(config);
   make_device(config, clock, model);
+  const PlannedModel planned = about_model(config, [&] { return model.planned(); });
   model.plans =
-      plan_runs(configs, model.planned(), [&](const Config& c) { return available_to(c, model); });
+      plan_runs(configs, planned, [&](const Config& c) { return available_to(c, model); });
   return model;
 }
 

@@ -1,5 +1,8 @@
 #include "text/files/make_tokenizer.h"
 
+#include <fmt/format.h>
+
+#include "core/error.h"
 #include "io/json_file.h"
 #include "io/open_file.h"
 #include "text/files/spm.h"
@@ -18,6 +21,12 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir) {
   }
   if (!file_exists(sentencepiece)) return nullptr;
   return make_sentencepiece_tokenizer(sentencepiece, read_tokenizer_config(model_dir));
+}
+
+void check_vocabulary(const std::string& model_dir, const Tokenizer& tokenizer, int vocab) {
+  if (tokenizer.vocab_size() <= vocab) return;
+  throw Error(fmt::format("{}: the tokenizer has {} tokens, config.json only {} (vocab_size)",
+                          model_dir, tokenizer.vocab_size(), vocab));
 }
 
 }  // namespace pagedinfer

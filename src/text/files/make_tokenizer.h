@@ -12,4 +12,8 @@ namespace pagedinfer {
 // unknown feature.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 
+// Throws Error if the tokenizer has more tokens than the model, of which config.json says that it
+// has `vocab`.
+void check_vocabulary(const std::string& model_dir, const Tokenizer& tokenizer, int vocab);
+
 }  // namespace pagedinfer

@@ -149,7 +149,7 @@ bool SpecialTokens::is_special(std::string_view content) const {
          (list_ && std::ranges::find(*list_, content, &AddedToken::content) != list_->end());
 }
 
-std::vector<AddedToken> SpecialTokens::named() const {
+std::vector<SpecialTokens::Name> SpecialTokens::all_names() const {
   std::vector<Name> all;
   for (size_t i = 0; i < kRoles.size(); ++i) {
     all.emplace_back(kRoles[i], roles_[i].value_or(AddedToken{}));
@@ -157,9 +157,21 @@ std::vector<AddedToken> SpecialTokens::named() const {
   for (const auto* names : {&weak_, &strong_}) {
     for (const auto& [name, token] : *names) set(all, name, token);
   }
+  return all;
+}
+
+std::vector<AddedToken> SpecialTokens::named() const {
   std::vector<AddedToken> tokens;
-  for (const auto& entry : all) append(tokens, entry.second);
+  for (const auto& entry : all_names()) append(tokens, entry.second);
   return tokens;
+}
+
+std::vector<std::pair<std::string, std::string>> SpecialTokens::spellings() const {
+  std::vector<std::pair<std::string, std::string>> spellings;
+  for (const auto& [name, token] : all_names()) {
+    if (!token.content.empty()) spellings.emplace_back(name, token.content);
+  }
+  return spellings;
 }
 
 std::string SpecialTokens::spelling(std::string_view role) const {

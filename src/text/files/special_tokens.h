@@ -27,6 +27,8 @@ class SpecialTokens {
   // a list, in the order in which new ones get ids. Without ids.
   std::vector<AddedToken> named() const;
   std::vector<AddedToken> listed() const;
+  // The names of tokens and their spellings: the roles first.
+  std::vector<std::pair<std::string, std::string>> spellings() const;
   // The spelling of the token with a role; empty if there is none.
   std::string spelling(std::string_view role) const;
   // Whether a token of added_tokens.json is special. The list does not count by its older name.
@@ -37,6 +39,7 @@ class SpecialTokens {
   static constexpr std::array<std::string_view, 7> kRoles = {
       "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
+  std::vector<Name> all_names() const;
   void append_object(const JsonObject& root, std::string_view key, simdjson::dom::object names);
 
   std::array<std::optional<AddedToken>, kRoles.size()> roles_ = {};

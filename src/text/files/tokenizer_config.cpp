@@ -133,6 +133,7 @@ TokenizerConfig read_tokenizer_config(const std::string& model_dir) {
   config.extra = special.listed();
   config.bos = special.spelling("bos_token");
   config.eos = special.spelling("eos_token");
+  config.spellings = special.spellings();
   if (list) {
     read_list(*list, config);
   } else if (const std::string path = path_of("added_tokens.json"); file_exists(path)) {

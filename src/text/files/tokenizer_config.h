@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/json_file.h"
@@ -26,6 +27,8 @@ struct TokenizerConfig {
   bool lists_added = false;
   std::string added_from = {};     // the file with `added`, for messages
   std::string bos = {}, eos = {};  // as chat templates spell them; empty if absent
+  // Every special token that has a name ("bos_token"), in the order of transformers.
+  std::vector<std::pair<std::string, std::string>> spellings = {};
   // Special tokens with negative ids, see SpecialTokens.
   std::vector<AddedToken> named = {}, extra = {};
 };

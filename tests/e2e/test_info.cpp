@@ -1,0 +1,105 @@
+// `pagedinfer info`: what a model is, and the prompts of a file.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/support/e2e.h"
+#include "tests/support/tiny_model.h"
+
+namespace pagedinfer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string qwen() { return source_dir() + "/datasets/story-qwen3"; }
+
+Ended info(const Words& flags) { return run_program(command(Words{"info"} + flags)); }
+
+}  // namespace
+
+TEST_CASE("info describes a model as its files do, for people and for scripts") {
+  const Ended text = info({"--model", qwen()});
+  CHECK(text.exit_code == 0);
+  CHECK(text.err == "");
+  for (const char* words : {"supported       yes\n", "Qwen3ForCausalLM (qwen3)", "parameters",
+                            "byte-level BPE of tokenizer.json", "\nWhat is 3 + 4?"}) {
+    CHECK_MESSAGE(text.out.find(words) != std::string::npos, words);
+  }
+  const Ended ended = info({"--model", qwen(), "--json"});
+  CHECK(ended.exit_code == 0);
+  const Json json(ended.out.substr(0, ended.out.size() - 1));
+  CHECK(json["/supported"] == "true");
+  CHECK(json["/problems"] == "[]");
+  CHECK(json["/layers"] == Json(read_file(qwen() + "/config.json"))["/num_hidden_layers"]);
+  CHECK(json.text("/weights/0/type") != "");
+  CHECK(json.integer("/weights/0/parameters") == json.integer("/parameters"));
+  CHECK(json.text("/example").find("What is 3 + 4?") != std::string::npos);
+}
+
+TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {
+  const TinyModel files(
+      {.family = {.architecture = "MixtralForCausalLM", .fields = R"(, "num_local_experts": 8,
+                                               "quantization_config": {"a": 1})"}});
+  write_file(files.dir() + "/tokenizer.json", R"({"model": {"type": "Unigram"}})");
+  const Ended ended = info({"--model", files.dir()});
+  CHECK(ended.exit_code == 1);
+  for (const char* words : {"no, for 4 reasons", "MixtralForCausalLM", "num_local_experts",
+                            "quantization_config", "Unigram"}) {
+    CHECK_MESSAGE(ended.out.find(words) != std::string::npos, words);
+  }
+  const Answers refused = answer("{\"prompt\": \"x\"}\n", {"--model", files.dir()});
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find("pagedinfer info --model " + files.dir()) != std::string::npos);
+}
+
+TEST_CASE("info without a model, or with a flag it has no use for, is refused") {
+  for (const Words& flags :
+       {Words{"--model", "no/such/model"}, Words{"--ids"}, Words{"--output", "x"}}) {
+    const Ended ended = info(flags);
+    CHECK(ended.exit_code == 1);
+    CHECK(ended.out == "");
+    CHECK(ended.err.starts_with("pagedinfer: "));
+  }
+}
+
+TEST_CASE("rendered prompts are those that a run computes") {
+  const TempDir dir;
+  const std::string lines =
+      "{\"id\": \"a\", \"messages\": [{\"role\": \"user\", \"content\": \"What is 3 + 4?\"}], "
+      "\"max_tokens\": 1}\n"
+      "{\"prompt\": \"Nora\", \"max_tokens\": 1, \"prompt_logprobs\": 0}\n"
+      "{\"prompt\": 7}\n";
+  write_file(dir / "in.jsonl", lines);
+  const Words flags = {"--model", qwen()};
+  const Ended text = info(flags + Words{"--render", dir / "in.jsonl"});
+  CHECK(text.exit_code == 2);
+  CHECK(text.out.starts_with("line 1, "));
+  CHECK(text.out.find("What is 3 + 4?<|im_end|>\n") != std::string::npos);
+  CHECK(text.out.find("line 3: invalid_value: ") != std::string::npos);
+  const Ended ids = info(flags + Words{"--render", dir / "in.jsonl", "--ids"});
+  CHECK(ids.out.find("line 2, ") != std::string::npos);
+
+  const std::vector<Json> shown =
+      json_lines(info(flags + Words{"--render", dir / "in.jsonl", "--json"}).out);
+  const Answers answers = answer(lines, flags + Words{"--token-ids"});
+  REQUIRE(shown.size() == 3);
+  REQUIRE(answers.records.size() == 3);
+  CHECK(shown[0].text("/id") == "a");
+  CHECK(static_cast<int64_t>(shown[0].integers("/prompts/0/token_ids").size()) ==
+        answers.records[0].integer("/prompt_tokens"));
+  CHECK(shown[1].text("/prompts/0/text") == "Nora");
+  CHECK(shown[2]["/error"] == answers.records[2]["/error"]);
+}
+
+TEST_CASE("prompts are rendered without weights, with a model that no run takes") {
+  const TempDir dir;
+  fs::copy(qwen(), dir / "m");
+  fs::remove(dir / "m/model.safetensors");
+  write_file(dir / "in.jsonl", "{\"prompt\": \"Nora\"}\n");
+  const Ended ended = info({"--model", dir / "m", "--render", dir / "in.jsonl"});
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.out.find("tokens:\nNora\n") != std::string::npos);
+}
+
+}  // namespace pagedinfer
