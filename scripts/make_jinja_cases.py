@@ -9,6 +9,7 @@ Needs transformers 5.23.0. The first line has the variables. Another one is a ca
 """
 
 import argparse
+import copy
 import datetime
 import json
 import pathlib
@@ -214,6 +215,13 @@ x
 {% set x = [] %}{% set _ = x.append(1) %}
 {{ x.append is defined }}{{ [].append is defined }}{{ nums.append }}
 """.strip("\n")
+SPACES = ["x\n  {%+ if yes %}a{% endif %}", "\n\n  {%- if yes +%}\n b{% endif %}\n\n",
+          "  {# c #}\n  x", " x {#+ c +#}\n y", "x \n {{- i -}} \n y", "{% raw -%}\n a {%+ endraw +%}\n",
+          "a\r\nb\rc\n", "{% if yes %}\r\n  x{% endif %}\r\n\r\n", "  {% raw %}\n x\n  {% endraw %}\n y",
+          "a\n\t{% if yes -%}\n\n  b\n  {%- endif %}\nc", "{{ i }}\n{{ i }}\n", "{%if yes%}{{i}}{%endif%}\n\n",
+          " {%- set x = 1 %} a", "\u00a0\u2003{% if yes %}a{% endif %}", "a\n {#- c\n#}\n b", "{{ 'a\n\tb' }}",
+          "{% set x %}\n  a\n  {% endset %}[{{ x }}]", "{{- ' a ' -}}\n\n {{+ i }}", "{%- for x in nums -%}\n"
+          "  {{ x }}\n  {%- if not loop.last %}, {% endif %}\n{%- endfor +%}\n.", "{", "{ {", "{%", "a }} b %}"]
 
 
 def statements():
@@ -284,6 +292,8 @@ class Cases:
             self.add("{{ " + value + " }}")
         for time in TIMES:
             self.add("{{ strftime_now('" + time + "') }}")
+        for template in SPACES:
+            self.add(template)
         for template in statements():
             for _ in range(self.count if "@" in template else 1):
                 self.add(self.filled(template))
@@ -299,7 +309,9 @@ class FixedTime(datetime.datetime):
 def result(template):
     chat_template_utils.datetime = FixedTime
     try:
-        text = chat_template_utils._compile_jinja_template(template).render(**VARIABLES)
+        # `indent` of a list changes the list.
+        variables = copy.deepcopy(VARIABLES)
+        text = chat_template_utils._compile_jinja_template(template).render(**variables)
     except Exception:
         return {"refused": True}
     # Where a value is in memory is of no interest.
@@ -316,8 +328,10 @@ def main():
     lines = [{"variables": VARIABLES}]
     for template in Cases(args.seed, args.count).make():
         case = {"template": template, **result(template)}
-        # Integers beyond 64 bits are refused by pagedinfer alone.
-        if not re.search(r"(?<![.\d])\d{20,}(?![.\d])", case.get("text", "")):
+        # Integers beyond 64 bits, complex numbers and sets are refused by pagedinfer alone; jinja2
+        # compiles the power of a negative number to the negative of a power.
+        if not (re.search(r"(?<![.\d])\d{20,}(?![.\d])|\dj\)", case.get("text", ""))
+                or re.search(r"keys\(\) - |-7 \*\*", template)):
             lines.append(case)
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
