@@ -28,7 +28,17 @@ TEST_CASE("JSON text becomes the value that Python reads") {
   CHECK(again(" [ 1 ,\n2 ] ") == "[1, 2]");
   CHECK(again("1E5") == "100000.0");
   CHECK(again("\"\\u00e9\\ud83d\\ude00\\/\"") == "\"é😀/\"");
+}
+
+TEST_CASE("a key that comes twice has its last value at its first place") {
   CHECK(again(R"({"a": 1, "b": 2, "a": 3})") == R"({"a": 3, "b": 2})");
+  std::string twice = "{", once = "{";
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "\"k" + std::to_string(i % 100) + "\": ";
+    twice += (i > 0 ? ", " : "") + key + std::to_string(i);
+    if (i < 100) once += (i > 0 ? ", " : "") + key + std::to_string(i + 100);
+  }
+  CHECK(again(twice + "}") == once + "}");
 }
 
 TEST_CASE("what is no JSON text is refused") {

@@ -55,6 +55,24 @@ TEST_CASE("what is not supported is refused by its name when it is reached") {
         "integers beyond 64 bits are not supported");
 }
 
+TEST_CASE("a variable that a loop's body assigns to begins each time as the outer one") {
+  CHECK(Template::parse("{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = x + i %}{{ x }},"
+                        "{% endfor %}{{ x }}")
+            .render({}, {})
+            .text == "12,13,1");
+  CHECK(Template::parse("{% for i in [1, 2] %}{% if i == 2 %}{{ y }}{% else %}{% set y = i %}"
+                        "{{ y }}{% endif %},{% endfor %}{{ y is defined }}")
+            .render({}, {})
+            .text == "1,,False");
+}
+
+TEST_CASE("a macro sees what variables outside of it are when it is called") {
+  CHECK(Template::parse("{% macro m() %}{{ x }}{% endmacro %}{{ m() }}{% set x = 1 %}{{ m() }}"
+                        "{% set x = 2 %}{{ m() }}")
+            .render({}, {})
+            .text == "12");
+}
+
 TEST_CASE("strftime_now tells the time that it is given") {
   const Template clock = Template::parse("{{ strftime_now('%d %B %Y %H:%M:%S, %A, %j') }}");
   CHECK(clock.render({}, {}).text == "26 July 2024 00:00:00, Friday, 208");
