@@ -119,6 +119,8 @@ ProbedRun PlanJob::probed_run(const Rehearsal& rehearsal) const {
   const InputSurvey& input = survey_->input;
   const SchedulerLimits& limits = plan().limits;
   const double prompt = input.prompts().mean();
+  const double found = static_cast<double>(rehearsal.num_found) /
+                       static_cast<double>(std::max<int64_t>(rehearsal.num_requests, 1));
   const double completion = std::min<double>(input.completions().mean(),
                                              asked_.expected_tokens.value_or(limits.max_model_len));
   const int max_prompt =
@@ -127,7 +129,8 @@ ProbedRun PlanJob::probed_run(const Rehearsal& rehearsal) const {
   return {.max_decodes = std::max(1, rehearsal.running.max()),
           .max_sequences = static_cast<int>(plan().bounds.sequences),
           .max_tokens = static_cast<int>(std::max<int64_t>(1, max_tokens)),
-          .prompt = std::clamp(static_cast<int>(std::lround(prompt)), 1, max_prompt),
+          .prompt = std::clamp(static_cast<int>(std::lround(prompt - found)), 1, max_prompt),
+          .found = static_cast<int>(found),
           .context = static_cast<int>(std::lround(prompt + completion / 2)),
           .max_model_len = limits.max_model_len};
 }
@@ -139,8 +142,9 @@ void PlanJob::measure() {
   load_weights(model_);
   const double load = clock_() - begin;
   interrupt_.throw_if_happened();
-  StepProbe probe(model_, plan(), input.sampling(), clock_);
-  const StepCosts costs = calibrate(probed_run(rehearsal_), keys_, [&](const ProbedStep& step) {
+  const ProbedRun probed = probed_run(rehearsal_);
+  StepProbe probe(model_, plan(), input.sampling(), probed.found, clock_);
+  const StepCosts costs = calibrate(probed, keys_, [&](const ProbedStep& step) {
     interrupt_.throw_if_happened();
     return probe(step);
   });

@@ -90,7 +90,9 @@ double Calibration::key_cost(ProbedStep step) {
 ProbedStep Calibration::prompts_of(int tokens) const {
   const int least = (tokens + run_.max_sequences - 1) / run_.max_sequences;
   const int count = std::min({std::max(run_.prompt, least), tokens, run_.max_model_len - 1});
-  return {.sequences = std::clamp(tokens / count, 1, run_.max_sequences), .count = count};
+  return {.sequences = std::clamp(tokens / count, 1, run_.max_sequences),
+          .count = count,
+          .context = std::min(run_.found, run_.max_model_len - count)};
 }
 
 // Steps of ascending sizes, until `until` seconds are spent.
@@ -115,11 +117,11 @@ std::vector<StepCosts::Point> Calibration::points(const std::vector<int>& sizes,
 }
 
 StepCosts Calibration::measure() {
-  constexpr int kSequences = 8, kMinPrompt = 64;
+  constexpr int kSequences = 8, kMinPrompt = 64, kMaxChunk = 128;
   probe_({});  // reads the weights
   const int few = std::min(kSequences, run_.max_decodes);
   const double per_decode_key = key_cost({.sequences = few});
-  const int chunk = std::clamp(run_.max_model_len / 2, 1, std::min(kMinPrompt, run_.max_tokens));
+  const int chunk = std::clamp(run_.prompt, 1, std::min(kMaxChunk, run_.max_tokens));
   const double per_prefill_key = key_cost({.count = chunk});
 
   std::vector<int> batches, steps;

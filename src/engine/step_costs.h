@@ -66,7 +66,8 @@ struct ProbedStep {
 // The steps of the run that is to be foretold.
 struct ProbedRun {
   int max_decodes = 1, max_sequences = 1, max_tokens = 1;  // in a step
-  int prompt = 1;   // a usual one, or the most of it that a step computes
+  int prompt = 1;   // of a usual one, the tokens that a step computes
+  int found = 0;    // of a usual one, the tokens that are in the cache
   int context = 1;  // of a usual decode
   int max_model_len = 2;
   double max_seconds = 4;  // that measuring may take, more or less

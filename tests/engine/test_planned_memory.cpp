@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "engine/step_probe.h"
 #include "tests/support/model_runs.h"
 #include "tests/support/tiny_model.h"
 
@@ -73,6 +74,29 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
     CHECK(model.ops->held_bytes() == planned);  // whatever the run does
   }
   CHECK(num_copied > 10);
+}
+
+TEST_CASE("measured steps take no more memory than planned, whatever their size") {
+  Random random(191);
+  for (int number = 0; number < 15; ++number) {
+    CAPTURE(number);
+    const TinyModel files(random_model(random, number));
+    LoadedModel model = load_model({random_config(random, files.dir())}, no_clock);
+    const RunPlan& plan = model.plans.front();
+    const int64_t held = model.ops->held_bytes();
+    double now = 0;
+    StepProbe probe(model, plan, {}, random.pick(0, 100), [&] { return now += 1; });
+    const int longest = plan.limits.max_model_len - 1;
+    const int sequences = plan.limits.max_running;
+    const int chunk = std::min(longest, plan.limits.max_step_tokens);
+    for (const ProbedStep& step :
+         {ProbedStep{}, ProbedStep{.sequences = sequences, .context = longest},
+          ProbedStep{.sequences = plan.limits.max_step_tokens / chunk, .count = chunk},
+          ProbedStep{.count = chunk, .context = plan.limits.max_model_len - chunk}}) {
+      CHECK(probe(step) == 1);
+    }
+    CHECK(model.ops->held_bytes() == held);
+  }
 }
 
 TEST_CASE("a run that does not fit is refused before its memory is taken") {
