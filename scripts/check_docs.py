@@ -109,7 +109,7 @@ def flags_in(text):
 
 def check_flags(pages, program):
     help_of = {command: subprocess.run([program, command, "--help"], capture_output=True, text=True,
-                                       check=True).stdout for command in ("run", "merge", "bench", "plan")}
+                                       check=True).stdout for command in ("run", "merge", "bench", "plan", "info")}
     known = flags_in("".join(help_of.values()))
     for page in pages:
         for flag in sorted(flags_in(page.text) - known - OTHER_FLAGS):
