@@ -47,7 +47,8 @@ std::string memory_rows(const PlanReport& r) {
     while (out.back() == ' ') out.pop_back();
     out += '\n';
   };
-  const char* const kind = r.is_dummy ? "made up in memory" : "files, mapped";
+  const char* const on_host = r.is_dummy ? "made up in memory" : "files, mapped";
+  const char* const kind = r.file_bytes == 0 ? "copied to the device" : on_host;
   const int64_t copies = m.weight_bytes - r.file_bytes;
   add("weights", m.weight_bytes,
       copies > 0 && r.file_bytes > 0
