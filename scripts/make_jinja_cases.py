@@ -300,6 +300,56 @@ class Cases:
         return self.templates
 
 
+class Programs:
+    """Random templates of nested loops, conditions and macros that set and print three names."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.num_macros = 0
+
+    def name(self):
+        return self.random.choice(["a", "b", "i"])  # only `i` is a variable
+
+    def expr(self):
+        name = self.name()
+        return self.random.choice([name, f"{name}|default('-')", "loop is defined", f"{name} ~ 'x'", "7",
+                                   f"({name} or 3)", f"{name} is defined"])
+
+    def block(self, depth):
+        return "".join(self.statement(depth) for _ in range(self.random.randint(1, 4)))
+
+    def statement(self, depth):
+        kind = self.random.randint(0, 3 if depth == 0 else 11)
+        inside = self.block(depth - 1) if kind > 3 else ""
+        if kind < 2:
+            return "{{ " + self.expr() + " }},"
+        if kind < 4:
+            return "{% set " + self.name() + " = " + self.expr() + " %}"
+        if kind == 4:
+            return "{% if " + self.expr() + " %}" + inside + "{% endif %}"
+        if kind == 5:
+            return ("{% if " + self.expr() + " %}" + inside + "{% else %}" + self.block(depth - 1)
+                    + "{% endif %}")
+        if kind < 8:
+            test = self.random.choice(["", "", f" if {self.expr()}"])
+            end = self.random.choice(["", "{% else %}" + self.block(depth - 1)])
+            leave = self.random.choice(["", "", "{% if " + self.expr() + " %}{% break %}{% endif %}"])
+            return ("{% for " + self.name() + " in [1, 0, 2]" + test + " %}" + inside + leave + end
+                    + "{% endfor %}")
+        if kind == 8:
+            return "{% with " + self.name() + " = " + self.expr() + " %}" + inside + "{% endwith %}"
+        if kind == 9:
+            return "{% set " + self.name() + " %}" + inside + "{% endset %}"
+        self.num_macros += 1
+        macro = f"m{self.num_macros}"
+        call = "{{ " + macro + "(" + self.random.choice(["", self.expr(), "b=" + self.expr()]) + ") }}"
+        body = "{% macro " + macro + "(b=" + self.expr() + ") %}" + inside + "{% endmacro %}"
+        return body + self.random.choice([call, self.block(0) + call, call + self.block(0) + call])
+
+    def make(self, count):
+        return [self.block(3) for _ in range(count)]
+
+
 class FixedTime(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
@@ -326,7 +376,8 @@ def main():
     parser.add_argument("--count", type=int, default=3)
     args = parser.parse_args()
     lines = [{"variables": VARIABLES}]
-    for template in Cases(args.seed, args.count).make():
+    programs = Programs(args.seed).make(30 * args.count)
+    for template in Cases(args.seed, args.count).make() + programs:
         case = {"template": template, **result(template)}
         # Integers beyond 64 bits, complex numbers and sets are refused by pagedinfer alone; jinja2
         # compiles the power of a negative number to the negative of a power.
