@@ -26,8 +26,7 @@ void LoopObject::clear() {
   read_all_ = true;
 }
 
-const Value& LoopObject::peek() {
-  static const Value kEnd;
+Value LoopObject::peek() {
   if (ahead_.empty() && !read_all_) {
     Value item = next_();
     if (item.is_missing()) {
@@ -36,7 +35,7 @@ const Value& LoopObject::peek() {
       ahead_.push_back(std::move(item));
     }
   }
-  return ahead_.empty() ? kEnd : ahead_.front();
+  return ahead_.empty() ? Value() : ahead_.front();
 }
 
 Value LoopObject::advance() {
@@ -108,7 +107,7 @@ Value LoopObject::attribute_of(std::string_view which) {
     return before_.is_missing() ? Value::undefined("there is no previous item") : before_;
   }
   if (which == "nextitem") {
-    const Value& next = peek();
+    const Value next = peek();
     return next.is_missing() ? Value::undefined("there is no next item") : next;
   }
   if (which == "cycle" || which == "changed") return method(which);

@@ -31,7 +31,7 @@ struct LoopObject : FunctionObject {
 
  private:
   void clear();
-  const Value& peek();
+  Value peek();  // the next item; missing at the end
   int64_t length();
   Value attribute_of(std::string_view which);
   Value cycle(const Arguments& arguments) const;
