@@ -39,7 +39,14 @@ struct ClearAtEnd {
 }  // namespace
 
 void Engine::run(const EnginePorts& ports) {
-  const ClearAtEnd clear{scheduler_};
+  {
+    const ClearAtEnd clear{scheduler_};
+    run_steps(ports);
+  }
+  audit(ports);
+}
+
+void Engine::run_steps(const EnginePorts& ports) {
   while (!ports.interrupted()) {
     const bool input_open = fill_window(ports);
     if (!scheduler_.idle() || in_flight_) {
@@ -268,6 +275,16 @@ void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& 
   step.stats.end = parts_.clock();
   step.stats.times.commit = step.stats.end - now;
   ports.stepped(step.stats);
+  if (step.stats.failures > 0) audit(ports);
+}
+
+// Blocks that leak would be lost until the end of the run.
+void Engine::audit(const EnginePorts& ports) {
+  const std::vector<const KvLease*> leases = scheduler_.leases();
+  const int num_leaked = parts_.pool.num_leaked(leases);
+  if (num_leaked == 0) return;
+  parts_.pool.reclaim(leases);
+  ports.leaked(num_leaked);
 }
 
 }  // namespace pagedinfer

@@ -45,6 +45,9 @@ struct EnginePorts {
   std::function<void(Completion, const RequestStats&)> done;
   // After every step, when all that it finished is done.
   std::function<void(const StepStats&)> stepped;
+  // An audit has found that many blocks of the pool that no sequence accounts for, and has freed
+  // them.
+  std::function<void(int num_blocks)> leaked = [](int) {};
   // Asked before every step; true ends the run after the step in flight and drops unfinished
   // requests.
   std::function<bool()> interrupted;
@@ -59,8 +62,9 @@ class Engine {
 
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered
-  // with an error and the run continues. Throws DeviceLost at once, and what the ports throw.
-  // However it ends, no cache position stays leased.
+  // with an error and the run continues. After a failed step and at the end the pool is audited.
+  // Throws DeviceLost at once, and what the ports throw. However it ends, no cache position stays
+  // leased.
   void run(const EnginePorts& ports);
 
  private:
@@ -70,6 +74,7 @@ class Engine {
     std::optional<StepProtocol::Ticket> ticket = {};  // none: it draws nothing
   };
 
+  void run_steps(const EnginePorts& ports);
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
   Wait how_to_wait() const;
   void step(const EnginePorts& ports);
@@ -85,6 +90,7 @@ class Engine {
   void describe(Step& step) const;
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
            const EnginePorts& ports);
+  void audit(const EnginePorts& ports);
 
   EngineParts parts_;
   Scheduler scheduler_;

@@ -44,7 +44,7 @@
 namespace pagedinfer {
 namespace {
 
-enum ExitCode { kAllCompleted = 0, kSomeFailed = 2 };
+enum ExitCode { kAllCompleted = 0, kLeaked = 1, kSomeFailed = 2 };
 
 // The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
 // same time.
@@ -138,6 +138,7 @@ class Job {
   void before_wait();
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
+  void leaked(int num_blocks);
 
   void show_progress(const StepStats& stats);
   void print_hints();
@@ -176,6 +177,7 @@ class Job {
 
   // Set by compute().
   bool complete_ = false;
+  int64_t num_leaked_ = 0;          // blocks
   std::exception_ptr fault_ = {};  // of the input
 };
 
@@ -235,6 +237,7 @@ void Job::compute() {
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
+                .leaked = [this](int num_blocks) { leaked(num_blocks); },
                 .interrupted = [this] { return interrupt_.happened(); }});
     fault_ = fault_of_input(*intake_, lines_, config_, interrupt_);
     complete_ = !interrupt_.happened();
@@ -269,6 +272,13 @@ void Job::stepped(const StepStats& stats) {
   print_hints();
   const bool shows_progress = !config_.quiet && config_.progress != Config::Progress::kOff;
   if (shows_progress && progress_.due(stats.end)) show_progress(stats);
+}
+
+void Job::leaked(int num_blocks) {
+  num_leaked_ += num_blocks;
+  progress_.clear();
+  print_note(
+      fmt::format("{} blocks of the cache belonged to no sequence and were freed", num_blocks));
 }
 
 void Job::show_progress(const StepStats& stats) {
@@ -308,6 +318,7 @@ Summary Job::summarize() const {
                                                 .output = outlets_->seconds(),
                                                 .total = clock_()});
   summary.resumed = outlets_->records().num_done();
+  summary.leaked_blocks = num_leaked_;
   return summary;
 }
 
@@ -327,9 +338,14 @@ JobResult Job::report() {
 int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return kInterruptedCode;
   const int64_t num_failed = summary.failed + outlets_->records().num_failed();
-  if (num_failed == 0) return kAllCompleted;
-  print(fmt::format("lines that ended in an error record: {}\n", num_failed));
-  return kSomeFailed;
+  if (num_failed > 0) {
+    print(fmt::format("lines that ended in an error record: {}\n", num_failed));
+  }
+  if (num_leaked_ > 0) {
+    print("the program lost count of its cache; the records are complete, please report it\n");
+    return kLeaked;
+  }
+  return num_failed == 0 ? kAllCompleted : kSomeFailed;
 }
 
 void Job::print_result(const Summary& summary) const {

@@ -10,6 +10,7 @@
 #include "engine/backends.h"
 #include "engine/chat_prompt.h"
 #include "engine/run_plan.h"
+#include "kv/kv_pool.h"
 #include "model/model.h"
 #include "model/weights.h"
 #include "ops/ops.h"
@@ -45,6 +46,8 @@ struct LoadedModel {
   std::unique_ptr<Arithmetic> arithmetic_in_front = {};
   StepProtocol& steps() { return steps_in_front ? *steps_in_front : *ops; }
   Arithmetic& arithmetic() { return arithmetic_in_front ? *arithmetic_in_front : *ops; }
+  // Makes the pool of each run out of the one that its plan asks for; empty: that one is used.
+  std::function<std::unique_ptr<KvPool>(std::unique_ptr<KvPool>)> pool_in_front = {};
 };
 
 // Opens what the configurations name, which differ in nothing but what RunPlan holds, and plans

@@ -15,6 +15,7 @@ std::unique_ptr<KvPool> make_pool(const RunPlan& plan) {
 }
 
 Run::Run(LoadedModel& model, const RunPlan& plan) : model_(model), pool_(make_pool(plan)) {
+  if (model.pool_in_front) pool_ = model.pool_in_front(std::move(pool_));
   const ModelSpec& spec = model.opened.spec;
   model.ops->clear_kv();
   for (size_t i = 0; i < spec.layers.size(); ++i) {

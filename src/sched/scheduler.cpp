@@ -602,6 +602,12 @@ void Scheduler::clear() {
   groups_.clear();
 }
 
+std::vector<const KvLease*> Scheduler::leases() const {
+  std::vector<const KvLease*> leases;
+  for (const auto& [age, seq] : running_) leases.push_back(&seq.lease);
+  return leases;
+}
+
 CacheUse Scheduler::cache_use() const {
   const KvStats stats = pool_.stats();
   CacheUse use = {.positions_leased = stats.positions_leased,

@@ -122,6 +122,9 @@ class Scheduler {
   // Removes all sequences and closes their leases.
   void clear();
 
+  // The leases of all sequences, between two calls that change them: what the pool is audited by.
+  std::vector<const KvLease*> leases() const;
+
   using ByAge = std::map<int64_t, Sequence>;  // oldest first
   const ByAge& running() const { return running_; }
   const ByAge& waiting() const { return waiting_; }

@@ -77,6 +77,7 @@ void add_counts(JsonWriter& json, const Summary& s) {
       .field("cached_tokens", s.cached_tokens)
       .field("found_tokens", s.found_tokens)
       .field("evicted_blocks", s.evicted_blocks)
+      .field("leaked_blocks", s.leaked_blocks)
       .field("duration", rounded(s.duration))
       .field("request_throughput", rounded(s.request_throughput))
       .field("input_throughput", rounded(s.input_throughput))

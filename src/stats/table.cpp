@@ -67,6 +67,9 @@ std::string steps_rows(const Summary& s) {
     }
     out += row("cache hits", found);
   }
+  if (s.leaked_blocks > 0) {
+    out += row("leaked", fmt::format("{} blocks, which were freed", grouped(s.leaked_blocks)));
+  }
   const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);
   return out + row("steps", fmt::format("{} of {} tokens on average; at most {} running",
                                         grouped(s.steps), three_digits(per_step), s.peak_running));

@@ -1,0 +1,79 @@
+// Devices that pass every call on: base classes of test doubles that change one of them.
+#pragma once
+
+#include <span>
+
+#include "ops/arithmetic.h"
+#include "ops/step_protocol.h"
+
+namespace pagedinfer {
+
+class PassedOnSteps : public StepProtocol {
+ public:
+  explicit PassedOnSteps(StepProtocol& inner) : inner_(inner) {}
+
+  BatchView stage(const Batch& batch) override { return inner_.stage(batch); }
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override {
+    inner_.copy_kv(batch, cache);
+  }
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
+    return inner_.scratch(dtype, rows, cols);
+  }
+  DType activation_type() const override { return inner_.activation_type(); }
+  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override {
+    return inner_.run(batch, queue);
+  }
+  bool may_replay() const override { return inner_.may_replay(); }
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
+    return inner_.sample(logits, rows);
+  }
+  void collect(Ticket ticket, std::span<DrawnToken> out) override { inner_.collect(ticket, out); }
+
+ private:
+  StepProtocol& inner_;
+};
+
+class PassedOnArithmetic : public Arithmetic {
+ public:
+  explicit PassedOnArithmetic(Arithmetic& inner) : inner_(inner) {}
+
+  void embed(Tensor table, Tensor tokens, float scale, Tensor out) override {
+    inner_.embed(table, tokens, scale, out);
+  }
+  void rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) override {
+    inner_.rms_norm(x, weight, offset, eps, out);
+  }
+  void add(Tensor x, Tensor y) override { inner_.add(x, y); }
+  void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
+                    Tensor out) override {
+    inner_.add_rms_norm(x, y, weight, offset, eps, out);
+  }
+  void add_bias(Tensor x, Tensor bias) override { inner_.add_bias(x, bias); }
+  void matmul(Tensor x, std::span<const Product> products) override { inner_.matmul(x, products); }
+  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override {
+    inner_.rope_table(positions, inv_freq, out);
+  }
+  void rope(Tensor x, Tensor table) override { inner_.rope(x, table); }
+  void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
+    inner_.gate(gate, up, activation, out);
+  }
+  void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
+    inner_.write_kv(k, v, slot_mapping, cache);
+  }
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
+                           Tensor slot_mapping, KvLayer cache) override {
+    inner_.rotate_and_write_kv(q, k, v, norms, rope_table, slot_mapping, cache);
+  }
+  void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
+                 Tensor out) override {
+    inner_.attention(q, cache, batch, args, out);
+  }
+  void gather_rows(Tensor x, Tensor indices, Tensor out) override {
+    inner_.gather_rows(x, indices, out);
+  }
+
+ private:
+  Arithmetic& inner_;
+};
+
+}  // namespace pagedinfer
