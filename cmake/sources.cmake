@@ -114,6 +114,7 @@ set(pagedinfer_core_sources
   src/ops/device_memory.cpp
   src/ops/device_timer.cpp
   src/ops/intercept.cpp
+  src/ops/logit_reader.cpp
   src/ops/op_work.cpp
   src/ops/peaks.cpp
   src/ops/timed_ops.cpp
@@ -154,6 +155,8 @@ set(pagedinfer_core_sources
   src/stats/table.cpp
   src/workload/trace.cpp
   src/workload/workload.cpp
+  src/engine/answer_comparison.cpp
+  src/engine/answer_file.cpp
   src/engine/arrivals.cpp
   src/engine/backends.cpp
   src/engine/bench_config.cpp

@@ -18,19 +18,6 @@ namespace pagedinfer {
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.
 
-// What a row of StepProtocol::sample() drew. The rest is filled where the row asks for it. Log
-// probabilities are those of the logits as the model gives them: before bias, allowed and banned
-// tokens, penalties and temperature.
-struct DrawnToken {
-  TokenId token = kNoToken;
-  // Of the token or, where none can be drawn and only one is allowed, of the allowed one. nullopt:
-  // its logit is NaN or infinity, or none of the row is finite.
-  std::optional<float> log_probability = {};
-  // The most likely tokens, by descending logit, then id. Only tokens with a finite logit.
-  std::vector<TokenCandidate> candidates = {};
-  bool operator==(const DrawnToken&) const = default;
-};
-
 // `count` cache positions to copy, in every layer.
 struct KvCopy {
   int32_t source, destination, count;

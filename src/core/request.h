@@ -20,6 +20,20 @@ struct TokenCandidate {
   bool operator==(const TokenCandidate&) const = default;
 };
 
+// What a row of StepProtocol::sample() drew. The rest is filled where the row asks for it. Log
+// probabilities are those of the logits as the model gives them: before bias, allowed and banned
+// tokens, penalties and temperature.
+struct DrawnToken {
+  TokenId token = kNoToken;
+  // Of the token or, where none can be drawn and only one is allowed, of the allowed one. nullopt:
+  // its logit is NaN or infinity, or none of the row is finite.
+  std::optional<float> log_probability = {};
+  // The most likely tokens, by descending logit, then id. Only tokens with a finite logit.
+  std::vector<TokenCandidate> candidates = {};
+  uint64_t logits_hash = 0;  // of the bits of the row of logits, where they are hashed
+  bool operator==(const DrawnToken&) const = default;
+};
+
 struct TokenBias {
   TokenId token;
   float bias;  // added to the logit
@@ -107,12 +121,15 @@ struct Request {
   // many of its characters come before each token.
   std::string prompt_text = {};
   std::vector<int> prompt_offsets = {};
+  // How many candidates of each draw the completion keeps; -1: it keeps no draws.
+  int num_kept_candidates = -1;
   // Of the first prompt of a line: those of the others, which have no heads.
   std::vector<Request> more = {};
 
   // SampleRow::num_log_probs of its draws: choosing the best takes the log probabilities.
   int num_candidates() const {
-    return std::max(sampling.num_log_probs, num_returned < num_samples ? 0 : -1);
+    return std::max(
+        {sampling.num_log_probs, num_returned < num_samples ? 0 : -1, num_kept_candidates});
   }
   // The same for each token of the prompt but the first; -1: they are not scored.
   int num_prompt_candidates() const {
@@ -148,6 +165,8 @@ struct CompletionChoice {
   std::optional<double> score = {};  // by which a beam search ranks it
   // Where asked for: of the tokens that the text shows.
   std::optional<std::vector<TokenLogProbs>> log_probs = {};
+  // Where they are kept: how each of `tokens` was drawn. A beam search has none.
+  std::vector<DrawnToken> draws = {};
 };
 
 // The answer to one line: its completions, or the reason why there are none.
@@ -159,7 +178,8 @@ struct Completion {
   std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
   // Where asked for: of the tokens of each prompt.
   std::vector<std::vector<TokenLogProbs>> prompt_log_probs = {};
-  RequestError error = {};  // set if it failed
+  std::vector<std::vector<TokenId>> prompts = {};  // where draws are kept: the line's
+  RequestError error = {};                         // set if it failed
   RequestTiming timing = {};
 
   bool failed() const { return !error.code.empty(); }

@@ -109,9 +109,10 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
 // One run, from file in to file out.
 class Job {
  public:
-  Job(const Config& config, Interrupt& interrupt)
+  Job(const Config& config, Interrupt& interrupt, const JobWatcher& watcher = {})
       : config_(config),
         interrupt_(interrupt),
+        watcher_(watcher),
         lines_(config.input, choice_of(config), interrupt.fd()),
         progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
                   columns_of_terminal) {}
@@ -135,6 +136,7 @@ class Job {
   int exit_code_of(const Summary& summary) const;
 
   // The ports of the engine.
+  Pull next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const;
   void before_wait();
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
@@ -152,6 +154,8 @@ class Job {
 
   const Config& config_;
   Interrupt& interrupt_;
+  const JobWatcher watcher_;
+  const bool tells_ = watcher_.tells && !config_.quiet;
   const std::function<double()> clock_ = clock_from_now();
   RunStamp stamp_ = stamp_from_now();
   const Paths paths_ = resolve_paths(config_);
@@ -177,7 +181,7 @@ class Job {
 
   // Set by compute().
   bool complete_ = false;
-  int64_t num_leaked_ = 0;          // blocks
+  int64_t num_leaked_ = 0;         // blocks
   std::exception_ptr fault_ = {};  // of the input
 };
 
@@ -186,7 +190,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   plan_ = &plan;
   run_.emplace(model, plan);
   interrupt_.throw_if_happened();
-  if (!config_.quiet && !model_->backend_note.empty()) print_note(model_->backend_note);
+  if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
   // Only now: a run that fails before leaves all files as they are.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
@@ -197,7 +201,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
     profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);
   }
   info_ = describe_run(config_, *model_, plan);
-  if (config_.quiet) return;
+  if (!tells_) return;
   for (const std::string& note : info_.notes) print_note(note);
 }
 
@@ -233,7 +237,7 @@ void Job::compute() {
        .skips_to_first = outlets_->records().num_done() > 0});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
-    engine.run({.next = [&](Wait wait, IntakeItem& item) { return arrivals.next(wait, item); },
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return next(arrivals, wait, item); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
@@ -246,9 +250,19 @@ void Job::compute() {
     progress_.clear();
     note_keys();
     outlets_->rescue(intake_->mark(), info_, summarize(), profile());
-    if (!config_.quiet) print_resume_hint("failed");
+    if (tells_) print_resume_hint("failed");
     throw;
   }
+}
+
+Pull Job::next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const {
+  const Pull pull = arrivals.next(wait, item);
+  if (pull != Pull::kItem) return pull;
+  if (auto* const request = std::get_if<Request>(&item)) {
+    request->num_kept_candidates = watcher_.num_candidates;
+    for (Request& other : request->more) other.num_kept_candidates = watcher_.num_candidates;
+  }
+  return pull;
 }
 
 // What is finished reaches the system.
@@ -263,6 +277,7 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
                     .timing = config_.record_timing,
                     .model_name = model_->name,
                     .token_label = token_label_});
+  watcher_.answered(completion);
   ++state_.done;
   state_.output_tokens += stats.completion_tokens;
 }
@@ -296,7 +311,7 @@ void Job::show_progress(const StepStats& stats) {
 }
 
 void Job::print_hints() {
-  if (config_.quiet) return;
+  if (!tells_) return;
   const std::vector<LineHint> hints = intake_->hints(num_hints_);
   if (!hints.empty()) progress_.clear();
   for (const LineHint& hint : hints) print_note(text_of(hint));
@@ -326,10 +341,10 @@ JobResult Job::report() {
   progress_.clear();
   print_hints();
   const std::string about_keys = note_keys();
-  if (!config_.quiet && complete_ && !about_keys.empty()) print_note(about_keys);
+  if (tells_ && complete_ && !about_keys.empty()) print_note(about_keys);
   const Summary summary = summarize();
   outlets_->close_stats(info_, summary, profile());
-  if (!config_.quiet) print_result(summary);
+  if (tells_) print_result(summary);
   if (fault_) std::rethrow_exception(fault_);
   return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
 }
@@ -338,7 +353,7 @@ JobResult Job::report() {
 int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return kInterruptedCode;
   const int64_t num_failed = summary.failed + outlets_->records().num_failed();
-  if (num_failed > 0) {
+  if (num_failed > 0 && watcher_.tells) {
     print(fmt::format("lines that ended in an error record: {}\n", num_failed));
   }
   if (num_leaked_ > 0) {
@@ -383,9 +398,9 @@ int run_job(const Config& config, const Load& load) {
 }
 
 JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
-                   Interrupt& interrupt) {
+                   Interrupt& interrupt, const JobWatcher& watcher) {
   interrupt.lower();
-  return Job(config, interrupt).run(model, plan);
+  return Job(config, interrupt, watcher).run(model, plan);
 }
 
 }  // namespace pagedinfer

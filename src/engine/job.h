@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "core/request.h"
 #include "engine/interrupt.h"
 #include "engine/loaded_model.h"
 #include "settings/config.h"
@@ -27,9 +28,16 @@ struct JobResult {
   Summary summary = {};
 };
 
+// For who wants more of a run than its records.
+struct JobWatcher {
+  int num_candidates = -1;  // that completions keep of each draw; -1: they keep no draws
+  std::function<void(const Completion&)> answered = [](const Completion&) {};  // each one, once
+  bool tells = true;  // else nothing is printed but progress and faults of the program
+};
+
 // The same over a model that is loaded, with `plan`, which is its plan for `config`. Its clock
 // begins now. REQUIRES: validate(config) passed; no other run over the model goes on.
 JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
-                   Interrupt& interrupt);
+                   Interrupt& interrupt, const JobWatcher& watcher = {});
 
 }  // namespace pagedinfer

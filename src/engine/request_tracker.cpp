@@ -52,10 +52,16 @@ void place(const std::vector<int>& offsets, std::vector<TokenLogProbs>& tokens) 
   for (size_t i = 0; i < offsets.size(); ++i) tokens[i].text_offset = offsets[i];
 }
 
+// The first `count` candidates, fewer if there are fewer.
+std::vector<TokenCandidate> first_of(std::vector<TokenCandidate> candidates, int count) {
+  if (std::ssize(candidates) > count) candidates.resize(static_cast<size_t>(count));
+  return candidates;
+}
+
 // The tokens with their first `count` candidates.
 std::vector<TokenLogProbs> with_candidates(std::vector<TokenLogProbs> tokens, int count) {
   for (TokenLogProbs& token : tokens) {
-    if (std::ssize(token.candidates) > count) token.candidates.resize(static_cast<size_t>(count));
+    token.candidates = first_of(std::move(token.candidates), count);
   }
   return tokens;
 }
@@ -175,11 +181,16 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   }
   sample.token_times.push_back(now);
   sample.sum_log_probs += drawn.log_probability.value_or(0);
+  if (const int num_kept = seq.request->num_kept_candidates; num_kept >= 0) {
+    DrawnToken& kept = sample.choice.draws.emplace_back(drawn);
+    kept.candidates = first_of(std::move(kept.candidates), num_kept);
+  }
   const bool is_end = !params.ignore_eos && contains(spec_.eos_tokens, token);
   const bool stops = is_end || contains(params.stop_token_ids, token);
   if (params.num_log_probs >= 0 && (!stops || params.keep_stop)) {
-    sample.log_probs.push_back(
-        {.token = token, .log_probability = drawn.log_probability, .candidates = drawn.candidates});
+    sample.log_probs.push_back({.token = token,
+                                .log_probability = drawn.log_probability,
+                                .candidates = first_of(drawn.candidates, params.num_log_probs)});
   }
   if (stops && params.keep_stop && sample.text) sample.text->push(token, false);
   if (is_end) {
@@ -284,6 +295,7 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
+  if (request.num_kept_candidates >= 0) completion.prompts.push_back(request.prompt);
   for (const size_t sample : order_of_choices(prompt)) {
     completion.choices.push_back(prompt.samples[sample].choice);
   }

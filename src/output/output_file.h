@@ -49,7 +49,8 @@ class OutputFile {
   void flush();
   // Reads bytes that were flushed. REQUIRES: the file is regular and was not opened with kAppend.
   void read_at(int64_t offset, char* data, int64_t size) const;
-  // Overwrites bytes that were flushed, at once.
+  // Writes bytes at once, over those that were flushed or, in a file that nothing is appended to,
+  // anywhere.
   void write_at(int64_t offset, std::string_view bytes);
   // Drops the buffer and truncates the file to `size` bytes if it is longer.
   void cut(int64_t size);
