@@ -248,6 +248,7 @@ set(pagedinfer_kernel_sources
 set(pagedinfer_cli_sources
   src/main.cpp
   src/cli/bench_flags.cpp
+  src/cli/command_flags.cpp
   src/cli/command_line.cpp
   src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
@@ -258,4 +259,5 @@ set(pagedinfer_cli_sources
   src/cli/run_flags.cpp
   src/cli/split_words.cpp
   src/cli/standard_files.cpp
+  src/cli/variant_flags.cpp
 )

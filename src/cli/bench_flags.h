@@ -16,10 +16,6 @@ namespace pagedinfer {
 // Gives `command` the flags of `pagedinfer bench`; parsing fills `bench`, which must stay.
 void add_bench_flags(CLI::App& command, BenchConfig& bench);
 
-// Refuses flags of `run` that bench has no use for, and says what to do instead. `leftovers` are
-// the words that are no flags of bench.
-void check_unused_flags(const std::vector<std::string>& leftovers);
-
 // Refuses a workload that does not exist.
 void check_workload(const BenchConfig& bench);
 

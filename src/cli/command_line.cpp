@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/bench_flags.h"
+#include "cli/command_flags.h"
 #include "cli/flag_checks.h"
 #include "cli/flag_help.h"
 #include "cli/info_flags.h"
@@ -102,7 +103,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
         "expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
   }
   const std::vector<std::string> leftovers = app.remaining(true);
-  if (asked == bench) check_unused_flags(leftovers);
+  if (asked == bench) check_unused_flags(leftovers, unused_in_bench());
   check_leftovers(leftovers, flags_of(*asked), help_of(*asked));
   if (asked == merge) {
     check_open("--output", merge_config.output, "output", standard.output);

@@ -8,17 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/command_flag.h"
 #include "settings/config.h"
 #include "settings/setting.h"
 #include "workload/workload.h"
 
 namespace pagedinfer {
-
-// A configuration of a comparison.
-struct Variant {
-  std::string flags = {};  // as the command line gives them
-  Config config = {};      // the common flags with these on top
-};
 
 // The command line of `bench`. An optional that is empty has the default of the workload's row.
 struct BenchConfig {
@@ -39,21 +34,9 @@ struct BenchConfig {
   std::string command = {};           // the command line, for the results
 };
 
-// A flag of bench alone.
-struct BenchFlag {
-  std::string_view group, flag, value;
-  std::string_view unless_given;  // the default
-  std::string_view help, when;    // sentences, as those of a Setting
-  // Takes what stands behind the flag. Throws Error if that is not allowed.
-  void (*give)(const BenchFlag& flag, std::string_view text, BenchConfig& config);
-};
-
+using BenchFlag = CommandFlag<BenchConfig>;
 std::span<const BenchFlag> bench_flags();
 
-// A setting of `run` that bench has no use for, and what to do instead.
-struct UnusedSetting {
-  std::string_view key, instead;
-};
 std::span<const UnusedSetting> unused_in_bench();
 
 // Whether the configurations of a comparison may differ in a setting: they run over one loaded

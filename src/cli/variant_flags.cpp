@@ -1,0 +1,76 @@
+#include "cli/variant_flags.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <vector>
+
+#include "cli/flag_checks.h"
+#include "cli/run_flags.h"
+#include "cli/split_words.h"
+#include "core/error.h"
+#include "core/shortened.h"
+#include "settings/table.h"
+#include "settings/values.h"
+
+namespace pagedinfer {
+namespace {
+
+// Refuses flags that all configurations have in common.
+void check_may_differ(const std::vector<std::string>& words, const VariantRules& rules) {
+  for (const std::string& word : words) {
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    for (const Setting& setting : kSettings) {
+      if (!setting.is_flag || rules.may_differ(setting)) continue;
+      const bool is_letter = setting.letter != 0 && name == std::string{'-', setting.letter};
+      if (name != flag_of(setting) && !is_letter) continue;
+      throw Error(fmt::format("{}: {}", name, rules.why_not));
+    }
+  }
+}
+
+Config read_config(const std::vector<std::string>& words, const Config& common,
+                   const VariantRules& rules) {
+  check_may_differ(words, rules);
+  Config config = common;
+  CLI::App app;
+  app.allow_extras();
+  add_flags(app, config, rules.may_differ);
+  std::vector<const char*> all = {"pagedinfer"};
+  for (const std::string& word : words) all.push_back(word.c_str());
+  check_values(app, std::span(all).subspan(1));
+  try {
+    app.parse(static_cast<int>(all.size()), all.data());
+  } catch (const CLI::ParseError&) {
+    check_repeated(app);
+    throw Error("expected flags and their values");
+  }
+  check_leftovers(app.remaining(), flags_of(app), std::string(rules.help));
+  return config;
+}
+
+}  // namespace
+
+Variant read_variant(std::string_view flag, const std::string& text, const Config& common,
+                     const VariantRules& rules) {
+  try {
+    return {.flags = text, .config = read_config(split_words(text), common, rules)};
+  } catch (const Error& error) {
+    const bool is_word = !text.empty() && text.find(' ') == std::string::npos;
+    throw Error(fmt::format("{} {}: {}{}", flag, shell_word(shortened(text)), error.what(),
+                            is_word ? "; put the flags of a configuration into quotes" : ""));
+  }
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+%@";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace pagedinfer

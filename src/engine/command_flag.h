@@ -1,0 +1,33 @@
+// What a subcommand beside `run` takes: flags of its own, and which of the settings of `run`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "settings/config.h"
+
+namespace pagedinfer {
+
+// A flag of one subcommand alone, whose command line is an `Options`.
+template <class Options>
+struct CommandFlag {
+  std::string_view group, flag;
+  std::string_view value;         // as --help shows it; "": it stands alone
+  std::string_view unless_given;  // the default
+  std::string_view help, when;    // sentences, as those of a Setting
+  // Takes what stands behind the flag. Throws Error if that is not allowed.
+  void (*give)(const CommandFlag& flag, std::string_view text, Options& options);
+};
+
+// A setting of `run` that a subcommand has no use for, and what to do instead.
+struct UnusedSetting {
+  std::string_view key, instead;
+};
+
+// A configuration that is compared with others.
+struct Variant {
+  std::string flags = {};  // as the command line gives them
+  Config config = {};      // the common flags with these on top
+};
+
+}  // namespace pagedinfer
