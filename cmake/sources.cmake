@@ -202,6 +202,9 @@ set(pagedinfer_core_sources
   src/engine/token_bans.cpp
   src/engine/token_labels.cpp
   src/engine/validate.cpp
+  src/engine/verify_config.cpp
+  src/engine/verify_job.cpp
+  src/engine/verify_report.cpp
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp
   src/ops/cuda/drawn_arrays.cpp
@@ -260,4 +263,5 @@ set(pagedinfer_cli_sources
   src/cli/split_words.cpp
   src/cli/standard_files.cpp
   src/cli/variant_flags.cpp
+  src/cli/verify_flags.cpp
 )

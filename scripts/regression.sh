@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The regression comparison: the demo prompts under many configurations, and a tiny model of every
-# family under some, each of which must write the same bytes as one request at a time does. scripts/regression.sh [PROGRAM [LINES]]
+# family under some, each of which must write the same bytes as one request at a time does, from the
+# same logits. scripts/regression.sh [PROGRAM [LINES]]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:-$root/build/pagedinfer}")
@@ -53,6 +54,21 @@ compare() {  # compare NAME FLAGS...
   printf '  same bytes: %-18s %s\n' "$1" "${*:2}"
 }
 
+verify() {  # verify NAME A B: the tokens, and all logits they are drawn from, are equal
+  local report=$work/$1.verify
+  if ! "$program" verify --quiet --input "$prompts" --output "$report" --logits \
+    ${model[@]+"${model[@]}"} --a "$2" --b "$3" || ! grep -q '"rows_differ":0}' "$report"; then
+    echo "$1: '$2' and '$3' differ"
+    head -4 "$report" || true
+    exit 1
+  fi
+  count=$((count + 1))
+  printf '  same logits: %-17s %s | %s\n' "$1" "$2" "$3"
+}
+
+verify paged-cache "--kv contiguous" "--kv paged"
+verify small-paged-cache "--kv contiguous --num-blocks 2048" \
+  "--kv paged --num-blocks 160 --block-size 4 --prefill-chunk-size 33 --admission-reserve 0"
 baseline=alone
 run alone --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
 lines_out=$(wc -l < "$work/alone.jsonl")
@@ -122,8 +138,10 @@ for config in tests/data/families/*.json; do
   model=(--model "$work/$name" --weights dummy)
   baseline=$name
   run "$name" --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
-  compare "$name-small" --block-size 3 --prefill-chunk-size 5
-  compare "$name-tight" --num-blocks 90 --block-size 4 --admission-reserve 0
-  compare "$name-isa" --cpu-isa portable --prefill-chunk-size 23
+  compare "$name-paged"
+  alone="--max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1"
+  verify "$name-small" "$alone" "--block-size 3 --prefill-chunk-size 5"
+  verify "$name-tight" "$alone" "--num-blocks 90 --block-size 4 --admission-reserve 0"
+  verify "$name-isa" "$alone" "--cpu-isa portable --prefill-chunk-size 23"
 done
 echo "$count configurations wrote the same bytes as one request at a time"

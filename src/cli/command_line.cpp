@@ -17,6 +17,7 @@
 #include "cli/merge_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/run_flags.h"
+#include "cli/verify_flags.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "engine/bench_job.h"
@@ -25,6 +26,7 @@
 #include "engine/merge_job.h"
 #include "engine/output_paths.h"
 #include "engine/plan_job.h"
+#include "engine/verify_job.h"
 #include "settings/config.h"
 
 namespace pagedinfer {
@@ -44,6 +46,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   BenchConfig bench_config;
   PlanConfig plan_config;
   InfoConfig info_config;
+  VerifyConfig verify_config;
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   CLI::App* const run =
       app.add_subcommand("run", "Complete a file of prompts, one record for each line.");
@@ -54,10 +57,12 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
       app.add_subcommand("plan", "Say what a run would take: memory, sequences at once, time.");
   CLI::App* const info =
       app.add_subcommand("info", "Say what a model is and what of it is supported.");
-  const std::vector<CLI::App*> subcommands = {run, merge, bench, plan, info};
+  CLI::App* const verify =
+      app.add_subcommand("verify", "Compare two configurations over a file of prompts.");
+  const std::vector<CLI::App*> subcommands = {run, merge, bench, plan, info, verify};
   std::vector<std::string> names;
   for (const CLI::App* command : subcommands) names.push_back(command->get_name());
-  for (CLI::App* command : {&app, run, merge, bench, plan, info}) {
+  for (CLI::App* command : {&app, run, merge, bench, plan, info, verify}) {
     command->allow_extras();
     command->get_formatter()->column_width(kHelpColumn);
     command->set_help_flag("-h,--help", "Print this help and exit.");
@@ -69,6 +74,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   add_bench_flags(*bench, bench_config);
   add_plan_flags(*plan, plan_config);
   add_info_flags(*info, info_config);
+  add_verify_flags(*verify, verify_config);
 
   const auto help_of = [](const CLI::App& command) {
     return fmt::format("pagedinfer {} --help", command.get_name());
@@ -104,6 +110,7 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   }
   const std::vector<std::string> leftovers = app.remaining(true);
   if (asked == bench) check_unused_flags(leftovers, unused_in_bench());
+  if (asked == verify) check_unused_flags(leftovers, unused_in_verify());
   check_leftovers(leftovers, flags_of(*asked), help_of(*asked));
   if (asked == merge) {
     check_open("--output", merge_config.output, "output", standard.output);
@@ -123,6 +130,11 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   if (asked == plan) {
     check_open("--input", plan_config.config.input, "input", standard.input);
     return run_plan_job(plan_config);
+  }
+  if (asked == verify) {
+    check_open("--output", verify_config.output, "output", standard.output);
+    read_sides(verify_config);
+    return run_verify(verify_config);
   }
   check_open("--input", config.input, "input", standard.input);
   check_open("--output", resolve_paths(config).output, "output", standard.output);

@@ -124,15 +124,16 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
   return model;
 }
 
-void load_weights(LoadedModel& model) {
+void load_weights(LoadedModel& model, Touch touch) {
   reserve_memory(model);
   model.weights = load_weights(model.opened, model.options.compute, *model.ops);
-  if (model.plans.size() > 1) model.ops->make_present();
+  if (model.plans.size() > 1 && touch == Touch::kYes) model.ops->make_present();
 }
 
-LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
+LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock,
+                       Touch touch) {
   LoadedModel model = plan_model(configs, clock);
-  load_weights(model);
+  load_weights(model, touch);
   return model;
 }
 

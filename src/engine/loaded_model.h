@@ -55,12 +55,16 @@ struct LoadedModel {
 // seconds. Throws Error, also for a run that does not fit.
 LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock);
 
+// Whether the memory of several runs is touched before the first one, so that none of those that
+// are measured pays for being the first.
+enum class Touch : bool { kNo, kYes };
+
 // Reserves one cache and one step memory that are large enough for each of the planned runs, and
-// loads the weights. Where there are several runs the memory is touched too: no run pays for being
-// the first. REQUIRES: the model is of plan_model(), and was not loaded. Throws Error.
-void load_weights(LoadedModel& model);
+// loads the weights. REQUIRES: the model is of plan_model(), and was not loaded. Throws Error.
+void load_weights(LoadedModel& model, Touch touch = Touch::kYes);
 
 // Both.
-LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock);
+LoadedModel load_model(const std::vector<Config>& configs, const std::function<double()>& clock,
+                       Touch touch = Touch::kYes);
 
 }  // namespace pagedinfer

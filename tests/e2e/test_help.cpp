@@ -51,7 +51,7 @@ TEST_CASE("help lists a flag for every setting, and nothing else") {
 
 TEST_CASE("help says of every flag when to change it") {
   const std::regex advice(R"(\b([Tt]ake|[Gg]ive|[Rr]aise|[Ll]ower|[Cc]hange|For [a-z]+)\b)");
-  for (const char* name : {"run", "bench", "plan"}) {
+  for (const char* name : {"run", "bench", "plan", "verify"}) {
     for (const Flag& flag : flags_in(run_program(command({name, "--help"})).out)) {
       if (flag.name == "--version" || flag.name == "--input" || flag.name == "--workload") continue;
       CAPTURE(flag.text);
@@ -63,8 +63,9 @@ TEST_CASE("help says of every flag when to change it") {
 }
 
 TEST_CASE("help fits 100 columns") {
-  for (const Words& words : {Words{"--help"}, Words{"run", "--help"}, Words{"merge", "--help"},
-                             Words{"bench", "--help"}, Words{"plan", "--help"}, Words{"-h"}}) {
+  for (const Words& words :
+       {Words{"--help"}, Words{"run", "--help"}, Words{"merge", "--help"}, Words{"bench", "--help"},
+        Words{"plan", "--help"}, Words{"verify", "--help"}, Words{"-h"}}) {
     const Ended help = run_program(command(words));
     CHECK(help.exit_code == 0);
     CHECK(help.out.size() > 100);

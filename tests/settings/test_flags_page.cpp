@@ -1,4 +1,4 @@
-// docs/flags.md is made of the tables of settings and of the flags of bench and plan.
+// docs/flags.md is made of the tables of settings and of the flags of bench, plan and verify.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "engine/bench_config.h"
 #include "engine/plan_config.h"
+#include "engine/verify_config.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -19,10 +20,10 @@ namespace {
 
 constexpr const char* kBegin = R"(# Flags
 
-This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench` and `pagedinfer plan`:
-what each does, and when to change it. It is made of the tables in `src/settings/table.h`,
-`src/engine/bench_config.cpp` and `src/engine/plan_config.cpp`; a test (`tests/settings/test_flags_page.cpp`)
-says where they differ.
+This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`, `pagedinfer plan` and
+`pagedinfer verify`: what each does, and when to change it. It is made of the tables in
+`src/settings/table.h`, `src/engine/bench_config.cpp`, `src/engine/plan_config.cpp` and
+`src/engine/verify_config.cpp`; a test (`tests/settings/test_flags_page.cpp`) says where they differ.
 
 - The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
   before the default. "model's" in a default is what that file says.
@@ -61,6 +62,16 @@ constexpr const char* kPlan = R"(
 |---|---|---|
 )";
 
+constexpr const char* kVerify = R"(
+## Flags of verify
+
+[Usage](usage.md#verify-a-configuration) shows what they are for. `verify` takes the flags of `run` above too,
+for both configurations, except some that have no use there; a message says what to do instead.
+
+| flag | default | what it does | when to change it |
+|---|---|---|---|
+)";
+
 std::string cell(std::string text) { return std::regex_replace(text, std::regex("\\|"), "\\|"); }
 
 std::string flag_cell(const Setting& setting) {
@@ -69,6 +80,18 @@ std::string flag_cell(const Setting& setting) {
   const std::string placeholder = placeholder_of(setting);
   return fmt::format("`{}{}{}`{}", text, placeholder.empty() ? "" : " ", placeholder,
                      setting.effect == Effect::kChangesRecords ? " \\*" : "");
+}
+
+template <class Options>
+std::string rows_of(std::span<const CommandFlag<Options>> flags) {
+  std::string rows;
+  for (const CommandFlag<Options>& flag : flags) {
+    const std::string value = flag.value.empty() ? "" : fmt::format(" {}", flag.value);
+    rows += fmt::format("| `{}{}` | {} | {} | {} |\n", flag.flag, cell(value),
+                        flag.value.empty() ? "off" : flag.unless_given,
+                        cell(std::string(flag.help)), cell(std::string(flag.when)));
+  }
+  return rows;
 }
 
 std::string flags_page() {
@@ -92,16 +115,13 @@ std::string flags_page() {
     page += fmt::format("| `{}` | {} | {} |\n", setting.key, expected_of(setting),
                         cell(std::string(setting.help)));
   }
-  page += kBench;
-  for (const BenchFlag& flag : bench_flags()) {
-    page += fmt::format("| `{}{}{}` | {} | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
-                        flag.value, flag.unless_given, flag.help, flag.when);
-  }
+  page += kBench + rows_of(bench_flags());
   page += kPlan;
   for (const PlanFlag& flag : plan_flags()) {
     page += fmt::format("| `{}{}{}` | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
                         flag.value, flag.help, flag.when);
   }
+  page += kVerify + rows_of(verify_flags());
   return page;
 }
 

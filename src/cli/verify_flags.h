@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/verify_config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace pagedinfer {
+
+// Gives `command` the flags of `pagedinfer verify`; parsing fills `verify`, which must stay.
+void add_verify_flags(CLI::App& command, VerifyConfig& verify);
+
+// Reads the texts of the two configurations, when all other flags are there. Throws Error.
+void read_sides(VerifyConfig& verify);
+
+}  // namespace pagedinfer
