@@ -3,8 +3,8 @@
 #
 #   scripts/sweep.sh GRID [--program PROGRAM] [--results FILE] [--repeats N] [--only NAME] [--dry-run]
 #
-# GRID is a file, or the name of one in scripts/grids. Results go to results/GRID.jsonl unless FILE is given;
-# each line also gets "grid" and "run", the grid's name and that of the line below. PROGRAM is
+# GRID is a file, or the name of one in scripts/grids. Results go to results/GRID.jsonl of this repository unless
+# FILE is given; each line also gets "grid" and "run", the grid's name and that of the line below. PROGRAM is
 # build/pagedinfer. --only runs one line of the grid; --dry-run prints the commands and runs nothing.
 #
 # A grid is a text file:
@@ -20,7 +20,7 @@
 # are run. Then they are run again, `repeats` times in all, so that what disturbs the machine for a while
 # does not meet one of them only. A line with --compare is run once: it takes turns by itself.
 #
-# Exit code 0; 1 if a command failed (the others are run), 130 after a signal.
+# Exit code 0; 1 if a command failed (the others are run), 64 for wrong arguments, 130 after a signal.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$root/build/pagedinfer results= repeats= only= dry_run=no grid=
@@ -30,8 +30,9 @@ while [ $# -gt 0 ]; do
     --dry-run) dry_run=yes; shift; continue ;;
     --program | --results | --repeats | --only) [ $# -ge 2 ] || usage ;;&
     --program) program=$(realpath "$2"); shift 2 ;;
-    --results) results=$2; shift 2 ;;
-    --repeats) repeats=$2; shift 2 ;;
+    --results) results=$(realpath -m --relative-base="$root" "$2"); shift 2 ;;
+    --repeats) [[ $2 =~ ^[1-9][0-9]{0,5}$ ]] || { echo "--repeats: found '$2', expected a number from 1 on" >&2; exit 64; }
+               repeats=$2; shift 2 ;;
     --only) only=$2; shift 2 ;;
     -*) usage ;;
     *) [ -z "$grid" ] || usage; grid=$1; shift ;;
@@ -75,7 +76,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   key=${BASH_REMATCH[1]} rest=${BASH_REMATCH[2]}
   xargs true <<< "$rest" 2> /dev/null || fail "found '$rest', expected a quote behind each quote"
   case $key in
-    repeats) [[ $rest =~ ^[1-9][0-9]*$ ]] || fail "found '$rest' repeats, expected a number"
+    repeats) [[ $rest =~ ^[1-9][0-9]{0,5}$ ]] || fail "found '$rest' repeats, expected a number"
              of_grid=$rest; continue ;;
     common) common=$rest; continue ;;
   esac

@@ -64,3 +64,27 @@ code=0
 "$scripts/sweep.sh" "$dir/fails.grid" --program "$program" --results "$dir/fails.jsonl" 2> "$dir/notes" || code=$?
 [ $code -eq 1 ] && [ "$(wc -l < "$dir/fails.jsonl")" -eq 1 ] || fail "exit code $code: $(cat "$dir/notes")"
 grep -q '^exit code .*: a: .*--workload no$' "$dir/notes" || fail "$(cat "$dir/notes")"
+
+# A path is relative to the caller's folder; a count of repeats is checked; a signal ends the sweep.
+cat > "$dir/fake" << 'END'
+#!/usr/bin/env bash
+# Keeps a line, as `bench --quiet --results FILE` does, and ends as "$dir/code" says.
+echo '{"command":"fake"}' >> "$4"
+exit "$(cat "$(dirname "$0")/code")"
+END
+chmod +x "$dir/fake"
+printf '%s\n' 'repeats: 2' 'a: --x 1' 'b: --x 2' > "$dir/two.grid"
+mkdir "$dir/caller"
+echo 0 > "$dir/code"
+(cd "$dir/caller" && "$scripts/sweep.sh" ../two.grid --program ../fake --results kept/here.jsonl 2> ../notes)
+[ "$(wc -l < "$dir/caller/kept/here.jsonl")" -eq 4 ] || fail "$(cat "$dir/notes")"
+for repeats in 0 -1 abc '' 1.5 99999999999999999999; do
+  code=0
+  "$scripts/sweep.sh" "$dir/two.grid" --dry-run --repeats "$repeats" > "$dir/printed" 2> "$dir/notes" || code=$?
+  [ $code -eq 64 ] && [ ! -s "$dir/printed" ] || fail "took --repeats '$repeats': $(cat "$dir/printed")"
+  grep -qF -- "--repeats: found '$repeats', expected a number from 1 on" "$dir/notes" || fail "$(cat "$dir/notes")"
+done
+echo 130 > "$dir/code"
+code=0
+"$scripts/sweep.sh" "$dir/two.grid" --program "$dir/fake" --results "$dir/ended.jsonl" 2> "$dir/notes" || code=$?
+[ $code -eq 130 ] && [ "$(wc -l < "$dir/ended.jsonl")" -eq 1 ] || fail "exit code $code: $(cat "$dir/notes")"
