@@ -50,6 +50,7 @@ FIGURES = {
     "running_peak": Figure("sequences at once, peak", ""),
     "kv_use_peak": Figure("cache in use, peak", "%", 100),
     "kv_slot_utilization": Figure("leased positions that hold a token", "%", 100),
+    "failed": Figure("failed requests", "", more_is_better=False),
     "preemptions": Figure("preemptions", "", more_is_better=False),
     "recomputed_tokens": Figure("tokens computed again", "", more_is_better=False),
     "hit_rate": Figure("prompt tokens found in the cache", "%", 100),

@@ -122,7 +122,7 @@ def extent(results, figure):
 
 
 def model_of(config):
-    return str(config.get("served_model_name") or config.get("model", "")).rstrip("/").rpartition("/")[2]
+    return (config.get("served_model_name") or config.get("model") or "").rstrip("/").rpartition("/")[2]
 
 
 def experiments(results):
@@ -130,7 +130,7 @@ def experiments(results):
     groups = {}
     for result in results:
         line = result.line
-        part = line.get("run") or result.workload.get("name", "")
+        part = line.get("run") or result.workload.get("name") or ""
         key = (result.source, part, model_of(line["config"]), str(line.get("machine")), line["commit"])
         groups.setdefault(key, []).append(result)
     found = []
@@ -159,7 +159,18 @@ def figure_of(result, name):
     if name != "hit_rate":
         return summary.get(name)
     tokens = summary.get("total_input_tokens")
-    return summary.get("cached_tokens", 0) / tokens if tokens else None
+    return (summary.get("cached_tokens") or 0) / tokens if tokens else None
+
+
+def failed(results):
+    """The largest number of requests that failed in one of the runs."""
+    return max((figure_of(result, "failed") or 0 for result in results), default=0)
+
+
+def failed_of(run):
+    """Requests that failed, by the summary or else by the lines of the requests."""
+    by_summary = (run.summary or {}).get("failed")
+    return sum(1 for r in run.requests if r.get("error")) if by_summary is None else by_summary
 
 
 def words_of_flags(flags, others):
@@ -175,12 +186,13 @@ def compared(results):
     rows = []
     for result in results:
         line = result.line
-        flags = [configuration["flags"] for configuration in line["configurations"]]
-        configs = [c.get("config", {}) for c in line["configurations"]]
-        model = model_of(configs[0]) if configs else ""
-        what = ", ".join(word for word in (line.get("run") or result.workload.get("name", ""), model) if word)
+        configurations = line["configurations"]
+        flags = [configuration["flags"] for configuration in configurations]
+        model = model_of(configurations[0]["config"]) if configurations else ""
+        what = ", ".join(word for word in (line.get("run") or result.workload.get("name"), model) if word)
         for ratio in line["ratios"]:
-            rows.append((ratio["figure"], what, words_of_flags(flags[ratio["of"]], flags),
+            some_failed = any(configurations[ratio[key]]["summary"].get("failed") for key in ("of", "to"))
+            rows.append((ratio["figure"], what + ", some requests failed" * some_failed, words_of_flags(flags[ratio["of"]], flags),
                          words_of_flags(flags[ratio["to"]], flags), ratio["median"], ratio["mean_95"]))
     return rows
 
@@ -190,5 +202,5 @@ def configurations(comparisons):
     return [dataclasses.replace(result, line={
                 **{key: result.line[key] for key in ("run", "commit", "machine", "workload") if key in result.line},
                 "command": f"pagedinfer bench {configuration['flags']}",
-                "config": configuration.get("config", {}), "summary": configuration["summary"]})
+                "config": configuration["config"], "summary": configuration["summary"]})
             for result in comparisons for configuration in result.line["configurations"]]

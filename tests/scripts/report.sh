@@ -11,6 +11,7 @@ has() { grep -qF -- "$2" "$1" || fail "$1 has no '$2': $(cat "$1")"; }
 ends_with() { local wanted=$1 code=0; shift; "$@" || code=$?; [ $code -eq "$wanted" ] || fail "exit code $code, expected $wanted: $*"; }
 
 tables() {
+  "$python" "$here/report_tables.py" > "$dir/cases" || fail 'a table is not as it should be'
   # Stands before an installed matplotlib.
   mkdir "$dir/none"
   echo 'raise ModuleNotFoundError("no module", name="matplotlib")' > "$dir/none/matplotlib.py"
