@@ -15,9 +15,10 @@ plots/bin/pip install matplotlib, and then plots/bin/python scripts/report.py. W
 tables only, in the page too.
 
 Exit code 0; 2 if lines could not be used (they are named, and the report is of the others); 1 if there is
-nothing to report.
+nothing to report, or it cannot be written.
 """
 import argparse
+import os
 import pathlib
 import sys
 
@@ -38,6 +39,14 @@ def draw(lines, experiments, names, folder):
     return drawn, plots.save(drawn, folder)
 
 
+def write_out(text):
+    try:
+        print(text, end="", flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is not written is dropped at the exit
+        raise SystemExit(f"standard output: {error.strerror}") from None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", metavar="FILE")
@@ -54,12 +63,16 @@ def main():
     names = groups.names_of(list(lines.runs.values())) if lines.runs else []
     made = tables.make(lines, experiments, names)
     text = "\n".join(table.markdown() for table in made)
-    print(text, end="")
+    write_out(text)
     if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        plots, svgs = draw(lines, experiments, names, args.out)
-        (args.out / "tables.md").write_text(text, encoding="utf-8")
-        (args.out / "report.html").write_text(page.make(args.title, lines, plots, svgs, made), encoding="utf-8")
+        try:
+            args.out.mkdir(parents=True, exist_ok=True)
+            plots, svgs = draw(lines, experiments, names, args.out)
+            (args.out / "tables.md").write_text(text, encoding="utf-8", errors="replace")
+            (args.out / "report.html").write_text(page.make(args.title, lines, plots, svgs, made), encoding="utf-8",
+                                                  errors="replace")
+        except OSError as error:
+            raise SystemExit(f"{error.filename or args.out}: {error.strerror}") from None
         print(f"{args.out / 'report.html'}: {len(plots)} plots, {len(made)} tables", file=sys.stderr)
     return 2 if lines.faults else 0
 

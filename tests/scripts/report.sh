@@ -79,6 +79,17 @@ END
   echo '[1]' > "$dir/worse.jsonl"
   ends_with 1 "$python" "$report" "$dir/worse.jsonl" 2> "$dir/notes"
   has "$dir/notes" 'nothing to report'
+
+  # What cannot be written is said in one line.
+  touch "$dir/file"
+  for out in "$dir/file" /dev/null/folder; do
+    ends_with 1 "$python" "$report" "$dir/one_pair.jsonl" --out "$out" > "$dir/text" 2> "$dir/notes"
+    [ "$(wc -l < "$dir/notes")" -eq 1 ] || fail "$(cat "$dir/notes")"
+    has "$dir/notes" "$out: "
+    cmp "$dir/text" "$dir/one_pair"
+  done
+  [ ! -w /dev/full ] || ends_with 1 "$python" "$report" "$dir/one_pair.jsonl" > /dev/full 2> "$dir/notes"
+  [ ! -w /dev/full ] || [ "$(cat "$dir/notes")" = 'standard output: No space left on device' ] || fail "$(cat "$dir/notes")"
 }
 
 draw() {
