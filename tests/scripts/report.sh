@@ -99,11 +99,12 @@ draw() {
 
 plots() {
   draw "$dir/a"
+  "$python" "$here/report_plots.py" > "$dir/cases" || fail 'a plot is not as it should be'
   draw "$dir/b"
   diff -r "$dir/a" "$dir/b"  # the same bytes
   for name in bench-results-batch-story-llama-by-max-batch-size bench-results-rate-story-llama-by-rate \
     bench-results-chunks-story-llama-by-prefill-chunk-size bench-results-ratio-of-p99-ttft itl-over-time \
-    cache-over-time-run-stats cache-over-time-run-stats-2 share-of-bound-run-stats share-of-bound-run-stats-2; do
+    requests-run-stats requests-run-stats-2 cache-over-time-run-stats cache-over-time-run-stats-2 share-of-bound-run-stats share-of-bound-run-stats-2; do
     [ -s "$dir/a/$name.png" ] && [ -s "$dir/a/$name.svg" ] || fail "there is no $name"
   done
   [ "$(grep -c '<svg' "$dir/a/report.html")" -eq "$(find "$dir/a" -name '*.svg' | wc -l)" ]
