@@ -110,6 +110,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
+  src/ops/cpu/write_kv.cpp
   src/ops/arithmetic.cpp
   src/ops/device_memory.cpp
   src/ops/device_timer.cpp

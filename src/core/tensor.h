@@ -4,9 +4,10 @@
 
 namespace pagedinfer {
 
-enum class DType : uint8_t { kF32, kBF16, kF16, kI32 };
+enum class DType : uint8_t { kF32, kBF16, kF16, kI32, kI8 };
 
 constexpr int64_t size_of(DType dtype) {
+  if (dtype == DType::kI8) return 1;
   return dtype == DType::kF32 || dtype == DType::kI32 ? 4 : 2;
 }
 
@@ -16,6 +17,7 @@ constexpr const char* name_of(DType dtype) {
     case DType::kBF16: return "bfloat16";
     case DType::kF16: return "float16";
     case DType::kI32: return "int32";
+    case DType::kI8: return "int8";
   }
   return "";
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,8 @@ namespace pagedinfer {
 
 // Options for making a device. A backend ignores those that it does not have.
 struct DeviceOptions {
-  DType compute = DType::kBF16;        // of products and of the cache
+  DType compute = DType::kBF16;        // of products
+  DType cache = DType::kBF16;          // of keys and values, unless a run asks for another type
   int num_threads = 1;                 // of the host
   std::optional<CpuIsa> cpu_isa = {};  // unset: the best one, or not applicable
   bool deterministic = false;
@@ -47,6 +49,8 @@ struct BackendInfo {
   // REQUIRES: the options are resolved. Throws Error.
   std::unique_ptr<Ops> (*make)(const DeviceOptions& options);
 
+  // Types that the cache can have beside that of computation.
+  std::span<const DType> cache_types = {};
   bool always_deterministic = false;  // even if not asked for
   // The device computes while the host does other work, so steps may overlap.
   bool overlaps = false;

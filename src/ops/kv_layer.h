@@ -10,6 +10,13 @@ struct KvLayer {
   Tensor k, v;
   int kv_heads = 0, head_dim = 0;
   int64_t num_positions = 0;
+  // What the rows of int8 are multiplied by, float32, one for each row of k and v; else empty.
+  Tensor k_scale = {}, v_scale = {};
+
+  // Bytes of a key or a value of one head, its scale included and padding left out.
+  int64_t head_bytes() const {
+    return head_dim * size_of(k.dtype) + (k_scale.empty() ? 0 : size_of(k_scale.dtype));
+  }
 };
 
 }  // namespace pagedinfer

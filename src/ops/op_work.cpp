@@ -37,14 +37,14 @@ OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cac
   int64_t num_positions = 0, bytes = 0;
   for (const KvCopy& copy : copies) num_positions += copy.count;
   for (const KvLayer& layer : cache) {
-    bytes += 2 * int64_t{layer.kv_heads} * layer.head_dim * size_of(layer.k.dtype);
+    bytes += 2 * layer.kv_heads * layer.head_bytes();
   }
   return {.bytes = 2.0 * static_cast<double>(num_positions) * static_cast<double>(bytes)};
 }
 
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   OpWork work = work_of({k, v, slot_mapping});
-  work.bytes += static_cast<double>((k.rows * k.cols + v.rows * v.cols) * size_of(cache.k.dtype));
+  work.bytes += static_cast<double>((k.rows + v.rows) * cache.kv_heads * cache.head_bytes());
   return work;
 }
 
@@ -78,8 +78,8 @@ AttendedKeys attended_keys(const Batch& batch, int window) {
 OpWork attention_work(Tensor q, KvLayer cache, AttendedKeys keys, const AttentionArgs& args,
                       Tensor out) {
   OpWork work = work_of({q, out});
-  work.bytes += 2.0 * static_cast<double>(keys.read) * args.kv_heads * args.head_dim *
-                static_cast<double>(size_of(cache.k.dtype));
+  work.bytes += 2.0 * static_cast<double>(keys.read) * args.kv_heads *
+                static_cast<double>(cache.head_bytes());
   work.flops = 4.0 * static_cast<double>(keys.seen) * args.heads * args.head_dim;
   return work;
 }

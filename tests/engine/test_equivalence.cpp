@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "kv/contiguous_pool.h"
 #include "kv/paged_pool.h"
@@ -80,9 +81,12 @@ void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
 // Models on one instruction set, or on a GPU, made when they are first asked for.
 class Rigs {
  public:
-  Rigs(CpuIsa isa, DType compute) : isa_(isa), compute_(compute) { open(tiny_shapes()); }
+  Rigs(CpuIsa isa, DType compute, DType cache_type)
+      : isa_(isa), compute_(compute), cache_type_(cache_type) {
+    open(tiny_shapes());
+  }
   // On a GPU, with heads that its tensor cores can and cannot take.
-  explicit Rigs(DType compute) : on_gpu_(true), compute_(compute) {
+  explicit Rigs(DType compute) : on_gpu_(true), compute_(compute), cache_type_(compute) {
     std::vector<TinyModelOptions> shapes = tiny_shapes();
     for (const int head_dim : {64, 80, 96, 128, 256}) {
       TinyModelOptions shape = {.seed = 11, .max_positions = 1024, .dtype = DType::kBF16};
@@ -121,21 +125,21 @@ class Rigs {
       rig = std::make_unique<Rig>(model, options);
     } else {
       const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
-      rig = std::make_unique<Rig>(model, options);
+      rig = std::make_unique<Rig>(model, options, cache_type_);
     }
     return *rig;
   }
 
   bool on_gpu_ = false;
   CpuIsa isa_ = CpuIsa::kPortable;
-  DType compute_;
+  DType compute_, cache_type_;
   std::vector<std::unique_ptr<TinyModel>> files_;
   std::vector<OpenedModel> models_;
   std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
 };
 
 // `has_large`: the last model is a large one, for few of the trials.
-void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_large,
+void compare(Rigs& rigs, const char* name, DType cache_type, int seed, bool has_large,
              int num_trials) {
   Counters counters;
   for (int trial = 0; trial < num_trials; ++trial) {
@@ -169,7 +173,7 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
     scramble(reservations, random);
     run(rig, reservations, work, expected, overlap(), counters);
   }
-  std::printf("%s, %s: every run equal to one request at a time\n", name, name_of(compute));
+  std::printf("%s, %s: every run equal to one request at a time\n", name, name_of(cache_type));
   if (num_trials < 10) return;  // what is rare need not have happened
   counters.print_and_require({"runs", "several threads", "steps", "tokens", "preemptions",
                               "readmissions", "resumed chunks", "same-step admissions",
@@ -177,19 +181,19 @@ void compare(Rigs& rigs, const char* name, DType compute, int seed, bool has_lar
                               "surplus rows", "forks", "copies", "searches"});
 }
 
-void compare(CpuIsa isa, DType compute, int num_trials) {
+void compare(CpuIsa isa, DType compute, int num_trials, std::optional<DType> cache_type = {}) {
   if (std::ranges::count(available_isas(), isa) == 0) {
     MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
     return;
   }
-  Rigs rigs(isa, compute);
-  compare(rigs, name_of(isa), compute,
-          1000 * static_cast<int>(compute) + 10000 * static_cast<int>(isa),
+  const DType type = cache_type.value_or(compute);
+  Rigs rigs(isa, compute, type);
+  compare(rigs, name_of(isa), type, 1000 * static_cast<int>(type) + 10000 * static_cast<int>(isa),
           isa != CpuIsa::kPortable, num_trials);
 }
 
 // Three runs each: together more than a thousand wherever there is AVX2.
-constexpr int kTrials = 200, kTrialsPortable = 20, kTrialsGpu = 40;
+constexpr int kTrials = 200, kTrialsCache = 100, kTrialsPortable = 20, kTrialsGpu = 40;
 
 }  // namespace
 
@@ -216,6 +220,27 @@ TEST_CASE("any company gives the bits of running alone: portable, float32") {
 }
 TEST_CASE("any company gives the bits of running alone: portable, bfloat16") {
   compare(CpuIsa::kPortable, DType::kBF16, std::max(10, scaled(kTrialsPortable)));
+}
+TEST_CASE("any company gives the bits of running alone: avx2, cache in int8") {
+  compare(CpuIsa::kAvx2, DType::kBF16, scaled(kTrialsCache), DType::kI8);
+}
+TEST_CASE("any company gives the bits of running alone: avx512, cache in int8") {
+  compare(CpuIsa::kAvx512, DType::kBF16, scaled(kTrialsCache), DType::kI8);
+}
+TEST_CASE("any company gives the bits of running alone: amx, cache in int8") {
+  compare(CpuIsa::kAmx, DType::kBF16, scaled(kTrialsCache), DType::kI8);
+}
+TEST_CASE("any company gives the bits of running alone: portable, cache in int8") {
+  compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)), DType::kI8);
+}
+TEST_CASE("any company gives the bits of running alone: avx2, cache in float16") {
+  compare(CpuIsa::kAvx2, DType::kF32, scaled(kTrialsCache), DType::kF16);
+}
+TEST_CASE("any company gives the bits of running alone: avx512, cache in float16") {
+  compare(CpuIsa::kAvx512, DType::kF32, scaled(kTrialsCache), DType::kF16);
+}
+TEST_CASE("any company gives the bits of running alone: portable, cache in float16") {
+  compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)), DType::kF16);
 }
 TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
   if (skips_without_gpu()) return;

@@ -70,6 +70,21 @@ TEST_CASE("work: attention reads each key once and pairs it with every query tha
                                      {.heads = 4, .kv_heads = 2, .head_dim = 5}, floats(3, 20));
   CHECK(work.bytes == 2 * 240 + 2 * 7 * 2 * 5 * 2);  // without the padding of heads
   CHECK(work.flops == 4 * 12 * 4 * 5);
+
+  // Integers of a byte, and a scale for each head of a key and of a value.
+  const KvLayer narrow = {.k = shape(DType::kI8, 100, 16),
+                          .v = shape(DType::kI8, 100, 16),
+                          .kv_heads = 2,
+                          .head_dim = 5,
+                          .k_scale = floats(100, 1),
+                          .v_scale = floats(100, 1)};
+  CHECK(attention_work(floats(3, 20), narrow, all, {.heads = 4, .kv_heads = 2, .head_dim = 5},
+                       floats(3, 20))
+            .bytes == 2 * 240 + 2 * 7 * 2 * (5 + 4));
+  CHECK(write_kv_work(floats(3, 10), floats(3, 10), ints(3), narrow).bytes ==
+        2 * 120 + 12 + 2 * 3 * 2 * (5 + 4));
+  const std::vector<KvCopy> copies = {{0, 50, 7}};
+  CHECK(copy_kv_work(copies, {&narrow, 1}).bytes == 2 * 7 * 2 * 2 * (5 + 4));
 }
 
 TEST_CASE("work: keys are those of every query, one after the other") {

@@ -153,8 +153,9 @@ inline std::vector<std::vector<float>> run_attention(Random& random, const Atten
   AttentionSteps steps(random, shape, sequences, how.block_size, how.chunk);
   const KvLayer cache =
       ops->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
-  std::fill_n(static_cast<unsigned char*>(cache.k.data), cache.k.bytes(), 0xff);
-  std::fill_n(static_cast<unsigned char*>(cache.v.data), cache.v.bytes(), 0xff);
+  for (const Tensor& part : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
+    std::fill_n(static_cast<unsigned char*>(part.data), part.bytes(), 0xff);
+  }
 
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
   std::vector<std::vector<float>> outputs(sequences.size());

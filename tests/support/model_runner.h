@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,19 +17,21 @@ namespace pagedinfer {
 
 class ModelRunner {
  public:
+  // The type of the cache is that of computation unless it is given.
   ModelRunner(const std::string& dir, DType compute, CpuIsa isa = available_isas().back(),
-              int num_threads = 1, WeightSource source = WeightSource::kFiles)
+              int num_threads = 1, WeightSource source = WeightSource::kFiles,
+              std::optional<DType> cache_type = {})
       : model(open_model(dir, source)),
         ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
         weights(load_weights(model, compute, *ops)),
-        compute_(compute) {}
+        cache_type_(cache_type.value_or(compute)) {}
 
   // Begins a new sequence of at most `num_positions` tokens.
   void start(int num_positions) {
     cache_.clear();
     for (size_t i = 0; i < model.spec.layers.size(); ++i) {
       cache_.push_back(
-          ops->allocate_kv(compute_, model.spec.kv_heads, model.spec.head_dim, num_positions));
+          ops->allocate_kv(cache_type_, model.spec.kv_heads, model.spec.head_dim, num_positions));
     }
     num_positions_ = num_positions;
     length_ = 0;
@@ -64,7 +67,7 @@ class ModelRunner {
   Weights weights;
 
  private:
-  DType compute_;
+  DType cache_type_;
   std::vector<KvLayer> cache_ = {};
   int num_positions_ = 0, length_ = 0;
 };

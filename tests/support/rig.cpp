@@ -24,13 +24,15 @@ uint64_t hash_bits(const float* row, int64_t count) {
 
 }  // namespace
 
-Rig::Rig(const OpenedModel& m, const CpuOptions& options)
-    : Rig(m, make_cpu_ops(options), nullptr, options.compute) {}
+Rig::Rig(const OpenedModel& m, const CpuOptions& options, std::optional<DType> cache_type)
+    : Rig(m, make_cpu_ops(options), nullptr, options.compute,
+          cache_type.value_or(options.compute)) {}
 
 Rig::Rig(const OpenedModel& m, const CudaOptions& options)
-    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute) {}
+    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute, options.compute) {}
 
-Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute)
+Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute,
+         DType cache_type)
     : model(m),
       backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
       gpu_(gpu),
@@ -39,7 +41,7 @@ Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType com
       is_written_(kNumPositions, true) {
   for (size_t i = 0; i < m.spec.layers.size(); ++i) {
     cache.push_back(
-        backend_->allocate_kv(compute, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
+        backend_->allocate_kv(cache_type, m.spec.kv_heads, m.spec.head_dim, kNumPositions));
   }
   ops.on_stage = [this](const Batch& batch) { staged_ = batch; };
   // Not before: a copy may read where the step writes.

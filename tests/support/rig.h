@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,8 @@ using LogitRows = std::map<LogitPlace, uint64_t>;
 class Rig {
  public:
   // REQUIRES: the model outlives it.
-  Rig(const OpenedModel& model, const CpuOptions& options);
+  // The type of the cache is that of computation unless it is given.
+  Rig(const OpenedModel& model, const CpuOptions& options, std::optional<DType> cache_type = {});
   // On the GPU. REQUIRES: cuda_problem() is "".
   Rig(const OpenedModel& model, const CudaOptions& options);
 
@@ -69,7 +71,8 @@ class Rig {
   const OpenedModel& model;
 
  private:
-  Rig(const OpenedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute);
+  Rig(const OpenedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute,
+      DType cache_type);
 
   std::unique_ptr<Ops> backend_;
   CudaOps* gpu_;  // the same, or null

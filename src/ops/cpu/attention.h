@@ -1,10 +1,12 @@
 // Attention of a few query rows over one segment of keys, which are read through the block table.
 //
 // The definition for one row: a score is one fma chain from +0 over the dimensions of the head,
-// ascending. A segment is kSegmentKeys keys, beginning at a multiple of kSegmentKeys. Over its
-// visible keys, largest is the largest score; p = exp(score - largest); sum is sixteen interleaved
-// sums of p (lane = key mod 16), then tree_sum(); out is, for each dimension, one fma chain of
-// p * value from +0 over the keys, ascending. The state of a segment without a visible key is
+// ascending; if the key has a scale, the score is then multiplied by it. A segment is kSegmentKeys
+// keys, beginning at a multiple of kSegmentKeys. Over its visible keys, largest is the largest
+// score; p = exp(score - largest); sum is sixteen interleaved sums of p (lane = key mod 16), then
+// tree_sum(); out is, for each dimension, one fma chain of p * value from +0 over the keys,
+// ascending, where p has been multiplied by the scale of the value if there is one. The state of a
+// segment without a visible key is
 // (-inf, 0, 0). Segments are combined in ascending order.
 #pragma once
 
@@ -52,12 +54,36 @@ void softmax_segment(float* scores, const Range* visible, int rows, AttentionSta
   for (int r = 0; r < rows; ++r) state.sum[r] = tree_sum(vector[r]);
 }
 
+// Multiplies the scores or the p of all located keys by the scales of their rows in the cache.
+template <class T>
+void multiply_by_scales(const float* scales, const Located<T>& located, int num_rows, Range keys,
+                        SpanPrefetcher& fetcher, float* scores) {
+  alignas(64) float by_key[kSegmentKeys];
+  for (int i = 0; i < located.num_pieces; ++i) {
+    const Piece<T>& piece = located.piece[i];
+    const float* from = scales + located.row[i];
+    fetcher.fetch(1);
+    if (piece.count == kGroupPositions) {
+      store(by_key + piece.key, load(from));
+    } else {
+      memcpy(by_key + piece.key, from, piece.count * sizeof(float));
+    }
+  }
+  for (int i = keys.begin & -16; i < keys.end; i += 16) {
+    const f32x16 scale = load(by_key + i);
+    for (int r = 0; r < num_rows; ++r) {
+      float* at = scores + r * kSegmentKeys + i;
+      store(at, load(at) * scale);
+    }
+  }
+}
+
 template <class T>
 void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index, bool is_first,
                     AttentionState state) {
   alignas(64) float panel[kValueKeys * kMaxHeadDim];
   alignas(64) float scores[kMaxAttentionRows * kSegmentKeys];
-  static_assert(kPieces * kGroupPositions <= kValueKeys);
+  static_assert(kWidePieces * kGroupPositions <= kValueKeys);
   const int num_rows = rows.num_rows, dim = rows.head_dim, first = index * kSegmentKeys;
 
   Range visible[kMaxAttentionRows], any = {kSegmentKeys, 0};
@@ -81,7 +107,13 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
   SpanPrefetcher fetcher(located.span, located.span + located.num_spans);
   is_first ? fetcher.fetch(SpanPrefetcher::kDistance) : fetcher.skip(SpanPrefetcher::kDistance);
   score_segment(rows, located, fetcher, panel, scores);
+  if constexpr (kHasScales<T>) {
+    multiply_by_scales(rows.k_scale, located, num_rows, any, fetcher, scores);
+  }
   softmax_segment(scores, visible, num_rows, state);
+  if constexpr (kHasScales<T>) {
+    multiply_by_scales(rows.v_scale, located, num_rows, any, fetcher, scores);
+  }
   add_values(scores, visible, num_rows, any, located, dim, fetcher, panel, state.out);
 }
 

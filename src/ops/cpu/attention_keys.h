@@ -1,6 +1,8 @@
 // Locates the keys and values of a segment in the cache, and computes the scores of its keys.
 #pragma once
 
+#include <type_traits>
+
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/kv_layout.h"
 #include "ops/cpu/prefetch.h"
@@ -10,8 +12,16 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kDirectRows = 8;  // with more query rows, keys and values are widened once for all
-constexpr int kPieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are scored together
-constexpr int kValueKeys = 32;                      // keys whose values are added together
+constexpr int kWidePieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are widened together
+constexpr int kValueKeys = 32;                          // keys whose values are added together
+
+// Pieces of keys that are scored together. One row of 8-bit keys needs more of them: their chains
+// of fmas, two at a time, would take longer than reading the keys.
+template <int kRows, class T>
+constexpr int kPieces = sizeof(T) == 1 && kNativeLanes > 4 && kRows < kTileRows ? 4 : kWidePieces;
+
+template <class T>
+constexpr bool kHasScales = sizeof(T) == 1;  // each row of the cache has a scale
 
 struct Range {
   int begin, end;  // empty if begin >= end
@@ -32,10 +42,11 @@ struct Piece {
 template <class T>
 struct Located {
   Piece<T> piece[kSegmentKeys];
-  const T* value[kSegmentKeys];  // by key
+  int64_t row[kHasScales<T> ? kSegmentKeys : 1];  // of the cache, by piece: its first
+  const T* value[kSegmentKeys];                   // by key
   int num_pieces = 0;
   // The memory that is read, in the order of reading, and then the first keys of the next segment.
-  Span span[3 * kSegmentKeys];
+  Span span[(kHasScales<T> ? 5 : 3) * kSegmentKeys];
   int num_spans = 0;
 };
 
@@ -75,10 +86,21 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
     const int lane = slot % kGroupPositions;
     const int64_t row = row_of(slot);
     const T* group = k + (row - lane) * dim;
+    if constexpr (kHasScales<T>) located.row[located.num_pieces] = row;
     located.piece[located.num_pieces++] = {group, lane, count, key};
     for (int i = 0; i < count; ++i) located.value[key + i] = v + (row + i) * dim;
     add_span(group, kGroupPositions);
   });
+  if constexpr (kHasScales<T>) {
+    const float* const both[] = {rows.k_scale, rows.v_scale};
+    for (const float* scales : both) {
+      for (int i = 0; i < located.num_pieces; ++i) {
+        const int64_t group = located.row[i] - located.piece[i].lane;
+        located.span[located.num_spans++] = {(const char*)(scales + group),
+                                             kGroupPositions * int(sizeof(float))};
+      }
+    }
+  }
   for (int i = 0; i < located.num_pieces; ++i) {
     add_span(located.value[located.piece[i].key], located.piece[i].count);
   }
@@ -89,9 +111,12 @@ void locate(const AttentionRows& rows, const T* k, const T* v, int first, Range 
   });
 }
 
-// Loads dimensions i and i + 1 (bfloat16) or i (float32) of the 16 keys of a group.
+// Dimensions of the 16 keys of a group that are loaded together, from i on, and those that lie in
+// 64 bytes.
 template <class T>
-constexpr int kDimsOfDword = 4 / sizeof(T);
+constexpr int kDimsOfLoad = std::is_same_v<T, bf16> ? 2 : 1;
+template <class T>
+constexpr int kDimsOfLine = 4 / sizeof(T);
 FORCE_INLINE void load_dimensions(const float* group, int i, f32x16* dimension) {
   dimension[0] = load(group + i * kGroupPositions);
 }
@@ -99,6 +124,11 @@ FORCE_INLINE void load_dimensions(const bf16* group, int i, f32x16* dimension) {
   const i32x16 pair = load((const int32_t*)(group + i * kGroupPositions));
   dimension[0] = bits_as<f32x16>(shift_left<16>(pair));
   dimension[1] = bits_as<f32x16>(pair & broadcast(int32_t(0xffff0000)));
+}
+
+template <class T>
+FORCE_INLINE void load_dimensions(const T* group, int i, f32x16* dimension) {
+  dimension[0] = load_as_float(group + i * kGroupPositions);
 }
 
 // The scores of kRows rows and kNumPieces pieces: an fma chain from +0 over the dimensions each.
@@ -109,19 +139,21 @@ FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& 
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kNumPieces; ++p) sum[r][p] = broadcast(0.0f);
   }
-  for (int i = 0; i < dim; i += kDimsOfDword<T>) {
+  for (int line = 0; line < dim; line += kDimsOfLine<T>) {
     fetcher.fetch(kNumPieces);
-    f32x16 keys[kDimsOfDword<T>][kNumPieces];
-    for (int p = 0; p < kNumPieces; ++p) {
-      f32x16 dimension[kDimsOfDword<T>];
-      load_dimensions(piece[p].group, i, dimension);
-      keys[0][p] = dimension[0];
-      if constexpr (kDimsOfDword<T> == 2) keys[1][p] = dimension[1];
-    }
-    for (int d = 0; d < kDimsOfDword<T>; ++d) {
-      for (int r = 0; r < kRows; ++r) {
-        const f32x16 left = broadcast(q[r * dim + i + d]);
-        for (int p = 0; p < kNumPieces; ++p) sum[r][p] = fma(left, keys[d][p], sum[r][p]);
+#pragma GCC unroll 4
+    for (int i = line; i < line + kDimsOfLine<T>; i += kDimsOfLoad<T>) {
+      f32x16 keys[kDimsOfLoad<T>][kNumPieces];
+      for (int p = 0; p < kNumPieces; ++p) {
+        f32x16 dimension[kDimsOfLoad<T>];
+        load_dimensions(piece[p].group, i, dimension);
+        for (int d = 0; d < kDimsOfLoad<T>; ++d) keys[d][p] = dimension[d];
+      }
+      for (int d = 0; d < kDimsOfLoad<T>; ++d) {
+        for (int r = 0; r < kRows; ++r) {
+          const f32x16 left = broadcast(q[r * dim + i + d]);
+          for (int p = 0; p < kNumPieces; ++p) sum[r][p] = fma(left, keys[d][p], sum[r][p]);
+        }
       }
     }
   }
@@ -144,9 +176,10 @@ FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& 
 template <int kRows, class T, class F>
 FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int num_pieces,
                              F& fetcher, float* scores) {
+  constexpr int kTogether = kPieces<kRows, T>;
   int p = 0;
-  for (; p + kPieces <= num_pieces; p += kPieces) {
-    score_tile<kRows, kPieces>(q, dim, piece + p, fetcher, scores);
+  for (; p + kTogether <= num_pieces; p += kTogether) {
+    score_tile<kRows, kTogether>(q, dim, piece + p, fetcher, scores);
   }
   for (; p < num_pieces; ++p) score_tile<kRows, 1>(q, dim, piece + p, fetcher, scores);
 }
@@ -166,22 +199,24 @@ FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece,
   });
 }
 
-// score_pieces() for bfloat16 keys that are widened once for all rows.
-void score_widened(const AttentionRows& rows, const Located<bf16>& located, SpanPrefetcher& fetcher,
+// score_pieces() for narrow keys that are widened once for all rows.
+template <class T>
+void score_widened(const AttentionRows& rows, const Located<T>& located, SpanPrefetcher& fetcher,
                    float* panel, float* scores) {
   const int size = rows.head_dim * kGroupPositions;
-  for (int first = 0; first < located.num_pieces; first += kPieces) {
-    const int left = located.num_pieces - first, count = left < kPieces ? left : kPieces;
-    Piece<float> wide[kPieces];
+  for (int first = 0; first < located.num_pieces; first += kWidePieces) {
+    const int left = located.num_pieces - first, count = left < kWidePieces ? left : kWidePieces;
+    Piece<float> wide[kWidePieces];
     for (int p = 0; p < count; ++p) {
-      const Piece<bf16>& narrow = located.piece[first + p];
+      const Piece<T>& narrow = located.piece[first + p];
       float* to = panel + p * size;
-      for (int i = 0; i < rows.head_dim; i += 2) {
-        f32x16 dimension[2];
-        fetcher.fetch(1);
+      for (int i = 0; i < rows.head_dim; i += kDimsOfLoad<T>) {
+        f32x16 dimension[kDimsOfLoad<T>];
+        if (i % kDimsOfLine<T> == 0) fetcher.fetch(1);
         load_dimensions(narrow.group, i, dimension);
-        store(to + i * kGroupPositions, dimension[0]);
-        store(to + (i + 1) * kGroupPositions, dimension[1]);
+        for (int d = 0; d < kDimsOfLoad<T>; ++d) {
+          store(to + (i + d) * kGroupPositions, dimension[d]);
+        }
       }
       wide[p] = {to, narrow.lane, narrow.count, narrow.key};
     }
@@ -193,7 +228,7 @@ void score_widened(const AttentionRows& rows, const Located<bf16>& located, Span
 template <class T>
 void score_segment(const AttentionRows& rows, const Located<T>& located, SpanPrefetcher& fetcher,
                    float* panel, float* scores) {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) < 4) {
     if (rows.num_rows > kDirectRows) return score_widened(rows, located, fetcher, panel, scores);
   }
   score_pieces(rows, located.piece, located.num_pieces, &fetcher, scores);

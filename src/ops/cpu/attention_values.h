@@ -84,7 +84,7 @@ void add_values(const float* p, const Range* visible, int num_rows, Range any,
     const float* wide[kValueKeys];
     for (int key = here.begin; key < here.end; ++key) {
       float* to = panel + (key - first) * dim;
-      fetcher.fetch(dim * int(sizeof(T)) / 64);
+      fetcher.fetch((dim * int(sizeof(T)) + 63) / 64);
       for (int d = 0; d < dim; d += 16) store(to + d, load_as_float(located.value[key] + d));
       wide[key - first] = to;
     }

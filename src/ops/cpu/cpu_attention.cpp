@@ -145,15 +145,23 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
                                   int64_t{item.seq} * call.batch.max_blocks,
                               call.batch.block_size,
                               kv_head,
-                              call.args.kv_heads};
+                              call.args.kv_heads,
+                              call.cache.k_scale.row<float>(0),
+                              call.cache.v_scale.row<float>(0)};
   const auto attend = [&](int segment, AttentionState state) {
     const Tensor &k = call.cache.k, &v = call.cache.v;
     const bool is_first = segment == task.first_segment;
-    if (k.dtype == DType::kF32) {
-      kernels_.attend_float(rows, k.row<float>(0), v.row<float>(0), segment, is_first, state);
-    } else {
-      kernels_.attend_bf16(rows, k.row<bf16>(0), v.row<bf16>(0), segment, is_first, state);
+    const auto call_kernel = [&]<class T>(auto kernel, const T* keys) {
+      kernel(rows, keys, v.row<T>(0), segment, is_first, state);
+    };
+    switch (k.dtype) {
+      case DType::kF32: return call_kernel(kernels_.attend_float, k.row<float>(0));
+      case DType::kBF16: return call_kernel(kernels_.attend_bf16, k.row<bf16>(0));
+      case DType::kF16: return call_kernel(kernels_.attend_f16, k.row<f16>(0));
+      case DType::kI8: return call_kernel(kernels_.attend_int8, k.row<int8_t>(0));
+      case DType::kI32: break;
     }
+    CHECK(false);
   };
 
   if (item.states >= 0) {

@@ -10,6 +10,8 @@
 #include "core/error.h"
 #include "ops/cpu/copy_kv.h"
 #include "ops/cpu/denormals.h"
+#include "ops/cpu/kv_types.h"
+#include "ops/cpu/write_kv.h"
 
 namespace pagedinfer {
 
@@ -17,6 +19,12 @@ namespace {
 
 constexpr int64_t kPageBytes = 4096;
 constexpr const char* kCacheName = "the KV cache (--kv-memory says how much it takes)";
+constexpr DType kScaleType = DType::kF32;
+
+// Keys, values and their scales begin with a page each.
+constexpr int64_t whole_pages(int64_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
 
 // Converts the n numbers from column `first` of row i to float32.
 void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
@@ -24,20 +32,10 @@ void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, in
     case DType::kF32: std::copy_n(x.row<float>(i) + first, n, y); return;
     case DType::kBF16: return kernels.from_bf16(x.row<bf16>(i) + first, y, n);
     case DType::kF16: return kernels.from_f16(x.row<f16>(i) + first, y, n);
-    case DType::kI32: break;
+    case DType::kI32:
+    case DType::kI8: break;
   }
   CHECK(false);
-}
-
-// Writes n numbers to a row of the cache, in its type, and zeros to the rest of the row.
-void round_row(const Kernels& kernels, const float* x, int n, const Tensor& cache, char* row) {
-  const size_t bytes = n * size_of(cache.dtype);
-  if (cache.dtype == DType::kF32) {
-    std::memcpy(row, x, bytes);
-  } else {
-    kernels.to_bf16(x, reinterpret_cast<bf16*>(row), n);
-  }
-  std::memset(row + bytes, 0, cache.cols * size_of(cache.dtype) - bytes);
 }
 
 // RMSNorm of one row, as a whole or head by head.
@@ -61,25 +59,6 @@ int64_t staged_bytes(const StepBounds& bounds) {
   const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
   const int64_t numbers = 3 * bounds.tokens + bounds.sequences * (3 + blocks);
   return numbers * int64_t{sizeof(int32_t)} + kGaps;
-}
-
-// Writes the keys and values of one token to a slot, for every head. Slot -1: to none.
-void write_row(const Kernels& kernels, const float* key, const float* value, const KvLayer& cache,
-               int64_t slot) {
-  if (slot < 0) return;
-  const int64_t row_bytes = cache.k.cols * size_of(cache.k.dtype), num_dwords = row_bytes / 4;
-  char* const keys = static_cast<char*>(cache.k.data);
-  char* const values = static_cast<char*>(cache.v.data);
-  for (int head = 0; head < cache.kv_heads; ++head) {
-    const int64_t column = int64_t{head} * cache.head_dim;
-    const int64_t row = kv_row(slot, head, cache.kv_heads);
-    alignas(64) char rounded[kMaxHeadDim * sizeof(float)];
-    round_row(kernels, value + column, cache.head_dim, cache.v, values + row * row_bytes);
-    round_row(kernels, key + column, cache.head_dim, cache.k, rounded);
-    for (int64_t i = 0; i < num_dwords; ++i) {
-      std::memcpy(keys + 4 * key_dword(row, i, num_dwords), rounded + 4 * i, 4);
-    }
-  }
 }
 
 }  // namespace
@@ -128,37 +107,43 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
 void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName); }
 
 KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  CHECK(dtype != DType::kI32);
   if (head_dim > kMaxHeadDim) {
     throw Error(fmt::format("heads of {} dimensions: the CPU backend has at most {}", head_dim,
                             kMaxHeadDim));
   }
-  const int64_t rows = kv_heads * padded_positions(num_positions), cols = padded_head_dim(head_dim);
-  const int64_t bytes = kv_bytes(dtype, kv_heads, head_dim, num_positions) / 2;
-  constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
+  const int64_t rows = kv_heads * padded_positions(num_positions);
   const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
-  const auto make = [&] {
+  constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
+  const auto make = [&](DType type, int64_t cols) {
+    const int64_t bytes = whole_pages(rows * cols * size_of(type));
     const bool is_reserved = bytes <= kv_.size() - kv_used_;
     if (!is_reserved) permanent_.emplace_back(bytes, kCacheName);
     HostMemory& memory = is_reserved ? kv_ : permanent_.back();
     const int64_t begin = is_reserved ? std::exchange(kv_used_, kv_used_ + bytes) : 0;
     if (bytes >= kWorthLargePages) memory.prefer_large_pages(begin, bytes);
-    prefaulter_.will_write(memory.data() + begin, first_rows * cols * size_of(dtype));
-    return Tensor{memory.data() + begin, dtype, rows, cols, cols};
+    prefaulter_.will_write(memory.data() + begin, first_rows * cols * size_of(type));
+    return Tensor{memory.data() + begin, type, rows, cols, cols};
   };
-  const Tensor k = make(), v = make();
-  return {k, v, kv_heads, head_dim, num_positions};
+  const int64_t cols = padded_head_dim(head_dim);
+  const Tensor k = make(dtype, cols), v = make(dtype, cols);
+  KvLayer layer = {k, v, kv_heads, head_dim, num_positions};
+  if (has_scales(dtype)) {
+    layer.k_scale = make(kScaleType, 1);
+    layer.v_scale = make(kScaleType, 1);
+  }
+  return layer;
 }
 
-// Keys and values begin with a page.
 int64_t CpuBackend::kv_bytes(DType dtype, int kv_heads, int head_dim, int64_t num_positions) const {
-  const int64_t bytes =
-      kv_heads * padded_positions(num_positions) * padded_head_dim(head_dim) * size_of(dtype);
-  return 2 * ((bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
+  const int64_t rows = kv_heads * padded_positions(num_positions);
+  const int64_t scales = has_scales(dtype) ? whole_pages(rows * size_of(kScaleType)) : 0;
+  return 2 * (whole_pages(rows * padded_head_dim(head_dim) * size_of(dtype)) + scales);
 }
 
 int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
-  return 2 * kv_heads * padded_head_dim(head_dim) * size_of(dtype);
+  const int64_t scale = has_scales(dtype) ? size_of(kScaleType) : 0;
+  return 2 * kv_heads * (padded_head_dim(head_dim) * size_of(dtype) + scale);
 }
 
 // Memory is mapped here and has pages when it is touched. A run first fills the beginning of its
@@ -324,7 +309,7 @@ void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out)
 void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
+      write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
     }
   });
 }
@@ -342,7 +327,7 @@ void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
     for (int64_t i = first; i < last; ++i) {
       rotate(q, norms.q, i);
       rotate(k, norms.k, i);
-      write_row(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
+      write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
     }
   });
 }

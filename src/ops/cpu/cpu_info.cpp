@@ -21,7 +21,9 @@ CpuIsa choose_isa(std::optional<CpuIsa> asked) {
   throw Error(fmt::format("--cpu-isa {}: this processor has{}", name_of(*asked), found));
 }
 
-// float16 is computed as float32.
+constexpr DType kCacheTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
+
+// float16 is computed as float32; the cache stays float16.
 DeviceOptions resolve(const DeviceOptions& asked) {
   DeviceOptions options = asked;
   if (asked.compute == DType::kF16) options.compute = DType::kF32;
@@ -45,6 +47,7 @@ constinit const BackendInfo kCpuInfo = {
     .is_present = is_present,
     .resolve = resolve,
     .make = make,
+    .cache_types = kCacheTypes,
     .always_deterministic = true,
     .overlaps = false,
     .usual_step_tokens = 2048,

@@ -27,6 +27,7 @@ const ProductKernels& product_of(const CpuOptions& options, const Kernels& kerne
     case DType::kBF16: return kernels.product_float_bf16;
     case DType::kF16: return kernels.product_float_f16;
     case DType::kI32: break;
+    case DType::kI8: break;
   }
   CHECK(false);
 }

@@ -29,6 +29,8 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .to_bf16 = to_bf16_row,
     .from_bf16 = widen_row<bf16>,
     .from_f16 = widen_row<f16>,
+    .to_f16 = to_f16_row,
+    .to_int8 = to_int8_row,
     .rope_table = rope_table_row,
     .product_float_float = {pack_float, matmul_float<float>},
     .product_float_bf16 = {pack_float, matmul_float<bf16>},
@@ -36,6 +38,8 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .product_bf16 = {pack_rounded, matmul_bf16},
     .attend_float = attend_segment<float>,
     .attend_bf16 = attend_segment<bf16>,
+    .attend_f16 = attend_segment<f16>,
+    .attend_int8 = attend_segment<int8_t>,
     .combine = combine,
     .divide = divide,
 };

@@ -51,6 +51,7 @@ struct AttentionRows {
   const int* block_table;
   int block_size;
   int kv_head, kv_heads;
+  const float *k_scale, *v_scale;  // of the rows of an int8 cache, in their order; else null
 };
 
 // The state of a softmax over part of the keys: the largest score, the sum of exp(score - largest),
@@ -84,6 +85,10 @@ struct Kernels {
   void (*to_bf16)(const float* x, bf16* y, int64_t n);
   void (*from_bf16)(const bf16* x, float* y, int64_t n);
   void (*from_f16)(const f16* x, float* y, int64_t n);
+  // Of a row of keys or values. to_f16: what float16 has no finite number for becomes NaN.
+  // to_int8 returns the scale: x is about y * scale, or scale is NaN if an x is not finite.
+  void (*to_f16)(const float* x, f16* y, int64_t n);
+  float (*to_int8)(const float* x, int8_t* y, int64_t n);
 
   // Cosines and sines of position * inv_freq, computed in double.
   void (*rope_table)(int position, const float* inv_freq, int half, float* cos, float* sin);
@@ -97,6 +102,10 @@ struct Kernels {
   void (*attend_float)(const AttentionRows&, const float* k, const float* v, int segment,
                        bool is_first, AttentionState);
   void (*attend_bf16)(const AttentionRows&, const bf16* k, const bf16* v, int segment,
+                      bool is_first, AttentionState);
+  void (*attend_f16)(const AttentionRows&, const f16* k, const f16* v, int segment, bool is_first,
+                     AttentionState);
+  void (*attend_int8)(const AttentionRows&, const int8_t* k, const int8_t* v, int segment,
                       bool is_first, AttentionState);
   // Adds the state `part` to `total`. Call in ascending order of segments.
   void (*combine)(AttentionState total, AttentionState part, int num_rows, int head_dim);

@@ -4,9 +4,10 @@
 // heads are close together and a short prompt touches few pages, and the 256 rows of a head are
 // enough to be read at full memory speed.
 //
-// A row of values is contiguous. The rows of keys are interleaved in groups of 16: dword 0 of all
-// 16 rows, then dword 1 of all 16, and so on, so that a vector holds the same dimensions of 16
-// keys.
+// A row of values is contiguous. The rows of keys are interleaved in groups of 16, by units of one
+// number or two (kv_types.h): unit 0 of all 16 rows, then unit 1 of all 16, and so on, so that a
+// vector holds the same dimensions of 16 keys. Rows of int8 have a scale each, and the scales of
+// keys and of values are two more arrays, in the order of the rows.
 //
 // Functions have internal linkage because this file is compiled for several instruction sets.
 #pragma once
@@ -30,9 +31,9 @@ static constexpr int64_t kv_row(int64_t position, int head, int kv_heads) {
   return (position / kSpanPositions * kv_heads + head) * kSpanPositions + position % kSpanPositions;
 }
 
-// The index, in dwords from the beginning of the keys, of a dword of the key in row `row`.
-static constexpr int64_t key_dword(int64_t row, int64_t dword, int64_t num_dwords) {
-  return (row / kGroupPositions * num_dwords + dword) * kGroupPositions + row % kGroupPositions;
+// The index, in units from the beginning of the keys, of a unit of the key in row `row`.
+static constexpr int64_t key_unit(int64_t row, int64_t unit, int64_t num_units) {
+  return (row / kGroupPositions * num_units + unit) * kGroupPositions + row % kGroupPositions;
 }
 
 }  // namespace pagedinfer

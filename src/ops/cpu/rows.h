@@ -135,5 +135,43 @@ void to_bf16_row(const float* x, bf16* y, int64_t n) {
   }
 }
 
+// Rounds to nearest, ties to even, on integers: subnormals of float16 are kept. A number that would
+// round beyond the largest one, 65,504, and every NaN become 0x7e00.
+void to_f16_row(const float* x, f16* y, int64_t n) {
+  constexpr uint32_t kFirstNormal = 0x38800000, kFirstTooLarge = 0x477ff000;  // 2^-14, 65520
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]), size = bits & 0x7fffffff;
+    const uint32_t normal = ((size + 0xfff + (size >> 13 & 1)) >> 13) - (112 << 10);
+    // A subnormal is a multiple of 2^-24: adding 0.5 rounds it to one.
+    const float shifted = __builtin_bit_cast(float, size < kFirstNormal ? size : 0) + 0.5f;
+    const uint32_t subnormal = __builtin_bit_cast(uint32_t, shifted) - 0x3f000000;
+    const uint32_t half = (bits >> 16 & 0x8000) | (size < kFirstNormal ? subnormal : normal);
+    y[i].bits = uint16_t(size < kFirstTooLarge ? half : 0x7e00);
+  }
+}
+
+// With scale = the largest |x| / 127, or 1 if that is 0: y = x / scale, to nearest, ties to even.
+// As integers the magnitudes are in order, and those that are not finite are the largest.
+float to_int8_row(const float* x, int8_t* y, int64_t n) {
+  i32x16 vector = broadcast(0);
+  for (int64_t i = 0; i < n; i += 16) {
+    const i32x16 size = bits_as<i32x16>(load_part(x + i, n - i)) & broadcast(INT32_MAX);
+    vector = select(size > vector, size, vector);
+  }
+  int32_t lane[16], largest = 0;
+  store(lane, vector);
+  for (const int32_t size : lane) largest = size > largest ? size : largest;
+  const float quotient = __builtin_bit_cast(float, largest) / 127.0f;
+  const bool is_finite = largest < 0x7f800000;
+  const float scale = !is_finite ? __builtin_nanf("") : quotient > 0.0f ? quotient : 1.0f;
+
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  for (int64_t i = 0; i < n; i += 16) {
+    store(lane, bits_as<i32x16>(load_part(x + i, n - i) / broadcast(scale) + broadcast(kRound)));
+    for (int64_t j = 0; j < 16 && i + j < n; ++j) y[i + j] = is_finite ? int8_t(lane[j]) : 0;
+  }
+  return scale;
+}
+
 }  // namespace
 }  // namespace pagedinfer

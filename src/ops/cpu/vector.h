@@ -174,6 +174,26 @@ FORCE_INLINE f32x16 load_as_float(const f16* from) {
   return bits_as<f32x16>(r | sign);
 #endif
 }
+FORCE_INLINE f32x16 load_as_float(const int8_t* from) {
+  f32x16 r;
+#if defined(__AVX512F__)
+  const __m512i wide = _mm512_maskz_cvtepi8_epi32(-1, _mm_loadu_si128((const __m128i*)from));
+  r.part[0] = _mm512_maskz_cvtepi32_ps(-1, wide);
+#elif defined(__AVX2__)
+  for (int i = 0; i < 2; ++i) {
+    const __m128i eight = _mm_loadl_epi64((const __m128i*)(from + 8 * i));
+    r.part[i] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+  }
+#else
+  const __m128i zero = _mm_setzero_si128(), all = _mm_loadu_si128((const __m128i*)from);
+  for (int i = 0; i < 4; ++i) {
+    const __m128i eight = i < 2 ? _mm_unpacklo_epi8(zero, all) : _mm_unpackhi_epi8(zero, all);
+    const __m128i four = i % 2 ? _mm_unpackhi_epi16(zero, eight) : _mm_unpacklo_epi16(zero, eight);
+    r.part[i] = _mm_cvtepi32_ps(_mm_srai_epi32(four, 24));
+  }
+#endif
+  return r;
+}
 template <class T>
 FORCE_INLINE f32x16 load_as_float(const T* from, int count) {
   T padded[16] = {};

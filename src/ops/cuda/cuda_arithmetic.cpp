@@ -17,6 +17,7 @@ kernels::Type type_of(DType dtype) {
     case DType::kBF16: return kernels::Type::kBF16;
     case DType::kF16: return kernels::Type::kF16;
     case DType::kI32: break;
+    case DType::kI8: break;
   }
   CHECK(false);
 }

@@ -20,6 +20,7 @@ cudaDataType_t library_type(DType dtype) {
     case DType::kBF16: return CUDA_R_16BF;
     case DType::kF16: return CUDA_R_16F;
     case DType::kI32: break;
+    case DType::kI8: break;
   }
   CHECK(false);
 }

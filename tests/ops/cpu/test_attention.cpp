@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/attention_support.h"
+#include "tests/support/stored_rows.h"
 
 using namespace pagedinfer;
 
@@ -14,13 +15,24 @@ float exp_of(float x) {
   return y;
 }
 
+// What attention reads of a sequence.
+struct Stored {
+  Stored(const AttentionShape& shape, const AttentionSequence& seq)
+      : q(seq.q),
+        k(store_rows(seq.k, shape.dim, shape.cache)),
+        v(store_rows(seq.v, shape.dim, shape.cache)) {}
+
+  const std::vector<float>& q;
+  const StoredRows k, v;
+};
+
 // One query row against keys first..last of one head.
-std::vector<float> attention_by_definition(const AttentionShape& shape,
-                                           const AttentionSequence& seq, int token, int head) {
+std::vector<float> attention_by_definition(const AttentionShape& shape, const Stored& seq,
+                                           int token, int head) {
   constexpr int kSegment = 256;
   const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
   const float scale = 1 / std::sqrt(static_cast<float>(dim));
-  const auto kv_at = [&](int key) { return (int64_t{key} * shape.kv_heads + kv_head) * dim; };
+  const auto row_of = [&](int key) { return int64_t{key} * shape.kv_heads + kv_head; };
   const float* q = &seq.q[(int64_t{token} * shape.heads + head) * dim];
   const int begin = shape.window > 0 ? std::max(0, token + 1 - shape.window) : 0;
   float largest = -INFINITY, sum = 0;
@@ -32,14 +44,17 @@ std::vector<float> attention_by_definition(const AttentionShape& shape,
     float part_largest = -INFINITY;
     for (int key = first; key < end; ++key) {
       float score = 0;
-      for (int d = 0; d < dim; ++d) score = std::fma(q[d] * scale, seq.k[kv_at(key) + d], score);
-      scores.push_back(score);
-      part_largest = std::max(part_largest, score);
+      const float* const k = &seq.k.numbers[row_of(key) * dim];
+      for (int d = 0; d < dim; ++d) score = std::fma(q[d] * scale, k[d], score);
+      scores.push_back(score * seq.k.scales[row_of(key)]);
+      part_largest = std::max(part_largest, scores.back());
     }
     std::vector<float> p(first % 16, 0.0f);  // lane = key mod 16
     for (int key = first; key < end; ++key) {
       p.push_back(exp_of(scores[key - first] - part_largest));
-      for (int d = 0; d < dim; ++d) part[d] = std::fma(p.back(), seq.v[kv_at(key) + d], part[d]);
+      const float factor = p.back() * seq.v.scales[row_of(key)];
+      const float* const v = &seq.v.numbers[row_of(key) * dim];
+      for (int d = 0; d < dim; ++d) part[d] = std::fma(factor, v[d], part[d]);
     }
     const float part_sum = interleaved_sum(p);
     if (segment == begin / kSegment) {
@@ -56,20 +71,22 @@ std::vector<float> attention_by_definition(const AttentionShape& shape,
   return total;
 }
 
-double error_against_double(const AttentionShape& shape, const AttentionSequence& seq, int token,
-                            int head, std::span<const float> out) {
+double error_against_double(const AttentionShape& shape, const Stored& seq, int token, int head,
+                            std::span<const float> out) {
   const int dim = shape.dim, kv_head = head / (shape.heads / shape.kv_heads);
   const float* q = &seq.q[(int64_t{token} * shape.heads + head) * dim];
   std::vector<double> total(dim, 0.0);
   double sum = 0, worst = 0;
   for (int key = shape.window > 0 ? std::max(0, token + 1 - shape.window) : 0; key <= token;
        ++key) {
-    const int64_t at = (int64_t{key} * shape.kv_heads + kv_head) * dim;
+    const int64_t row = int64_t{key} * shape.kv_heads + kv_head, at = row * dim;
     double score = 0;
-    for (int d = 0; d < dim; ++d) score += static_cast<double>(q[d]) * seq.k[at + d];
+    for (int d = 0; d < dim; ++d) score += static_cast<double>(q[d]) * seq.k.numbers[at + d];
+    score *= static_cast<double>(seq.k.scales[row]);
     const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
+    const double factor = p * static_cast<double>(seq.v.scales[row]);
     sum += p;
-    for (int d = 0; d < dim; ++d) total[d] += p * seq.v[at + d];
+    for (int d = 0; d < dim; ++d) total[d] += factor * seq.v.numbers[at + d];
   }
   for (int d = 0; d < dim; ++d) worst = std::max(worst, std::abs(out[d] - total[d] / sum));
   return worst;
@@ -77,11 +94,12 @@ double error_against_double(const AttentionShape& shape, const AttentionSequence
 
 std::vector<float> by_definition(const AttentionShape& shape, const AttentionSequence& seq) {
   const FlushDenormals guard;
+  const Stored stored(shape, seq);
   std::vector<float> out;
   for (int token = 0; token < seq.tokens; ++token) {
     for (int head = 0; head < shape.heads; ++head) {
-      const auto row = attention_by_definition(shape, seq, token, head);
-      if (token % 29 == 0) CHECK(error_against_double(shape, seq, token, head, row) < 5e-6);
+      const auto row = attention_by_definition(shape, stored, token, head);
+      if (token % 29 == 0) CHECK(error_against_double(shape, stored, token, head, row) < 5e-6);
       out.insert(out.end(), row.begin(), row.end());
     }
   }
@@ -100,7 +118,12 @@ TEST_CASE("attention has the same bits in every way to compute it") {
       {{2, 2, 4, 0, DType::kBF16}, 270},    {{70, 1, 6, 33, DType::kF32}, 40},
       {{2, 1, 8, 1, DType::kBF16}, 270},    {{2, 1, 4, 256, DType::kF32}, 530},
       {{3, 1, 16, 257, DType::kBF16}, 520}, {{2, 2, 6, 20, DType::kF32}, 20},
-      {{2, 1, 1, 0, DType::kF32}, 20},      {{9, 3, 65, 0, DType::kBF16}, 100}};
+      {{2, 1, 1, 0, DType::kF32}, 20},      {{9, 3, 65, 0, DType::kBF16}, 100},
+      {{4, 1, 64, 0, DType::kF16}, 530},    {{5, 1, 33, 17, DType::kF16}, 290},
+      {{24, 2, 8, 0, DType::kF16}, 270},    {{4, 1, 64, 0, DType::kI8}, 530},
+      {{3, 3, 128, 0, DType::kI8}, 270},    {{7, 1, 80, 300, DType::kI8}, 600},
+      {{2, 2, 6, 20, DType::kI8}, 40},      {{70, 1, 16, 33, DType::kI8}, 40},
+      {{2, 1, 1, 0, DType::kI8}, 20},       {{2, 1, 256, 257, DType::kI8}, 520}};
   Random random{5};
   int runs = 0;
   for (const auto& [shape, tokens] : cases) {
@@ -135,4 +158,71 @@ TEST_CASE("attention has the same bits in every way to compute it") {
     }
   }
   MESSAGE(runs << " runs");
+}
+
+TEST_CASE(
+    "rows of equal magnitudes, zeros and very large numbers have the bits of the definition") {
+  Random random{9};
+  for (const DType type : {DType::kF16, DType::kI8}) {
+    const AttentionShape shape = {2, 1, 48, 0, type};
+    AttentionSequence seq(random, shape, 300);
+    for (int row = 0; row < seq.tokens; ++row) {
+      const int kind = row % 5;
+      const float size = type == DType::kF16 ? 60000.0f : 1e30f;
+      for (int d = 0; d < shape.dim; ++d) {
+        float &k = seq.k[row * shape.dim + d], &v = seq.v[row * shape.dim + d];
+        if (kind == 1) k = v = 0;
+        if (kind == 2) k = k < 0 ? -1.5f : 1.5f, v = v < 0 ? -size : size;
+        if (kind == 3) k *= 1e-39f, v *= 1e-40f;  // denormals, which count as 0
+        if (kind == 4) k = 1, v *= 1e-5f;
+      }
+    }
+    std::vector<float> right;
+    {
+      const FlushDenormals guard;
+      const Stored stored(shape, seq);
+      for (int token = 0; token < seq.tokens; ++token) {
+        for (int head = 0; head < shape.heads; ++head) {
+          const auto row = attention_by_definition(shape, stored, token, head);
+          right.insert(right.end(), row.begin(), row.end());
+        }
+      }
+    }
+    for (const CpuIsa isa : available_isas()) {
+      INFO(name_of(isa) << ", " << name_of(type));
+      CHECK(count_differences(run_attention(random, shape, {&seq, 1}, {isa, 2, 16, 0})[0], right) ==
+            0);
+    }
+  }
+}
+
+TEST_CASE("what the cache has no number for makes NaN of all that sees it, and of nothing else") {
+  Random random{10};
+  constexpr int kTokens = 290, kBad = 41, kWindow = 270;
+  const auto run = [&](const AttentionShape& shape, const AttentionSequence& seq, CpuIsa isa) {
+    return run_attention(random, shape, {&seq, 1}, {isa, 2, 16, 0})[0];
+  };
+  for (const auto& [type, too_large] : {std::pair{DType::kF16, 65520.0f}, {DType::kI8, INFINITY}}) {
+    const AttentionShape shape = {2, 1, 20, kWindow, type};
+    const AttentionSequence seq(random, shape, kTokens);
+    for (const float bad : {too_large, -too_large, NAN}) {
+      for (const bool in_key : {false, true}) {
+        AttentionSequence broken = seq;
+        (in_key ? broken.k : broken.v)[kBad * shape.dim + 7] = bad;
+        for (const CpuIsa isa : available_isas()) {
+          INFO(name_of(isa) << ", " << name_of(type) << ", " << bad << ", key " << in_key);
+          const std::vector<float> right = run(shape, seq, isa), found = run(shape, broken, isa);
+          const size_t width = static_cast<size_t>(shape.heads) * shape.dim;
+          int64_t wrong = 0;
+          for (size_t i = 0; i < found.size(); ++i) {
+            const int token = static_cast<int>(i / width);
+            const bool sees = token >= kBad && token < kBad + kWindow;
+            const bool is_all = in_key || type == DType::kI8 || i % shape.dim == 7;
+            wrong += sees && is_all ? !std::isnan(found[i]) : !same(found[i], right[i]);
+          }
+          CHECK(wrong == 0);
+        }
+      }
+    }
+  }
 }

@@ -5,21 +5,29 @@
 
 #include "ops/cpu/copy_kv.h"
 #include "ops/cpu/kv_layout.h"
+#include "ops/cpu/kv_types.h"
 #include "tests/support/ops_support.h"
 
 namespace pagedinfer {
 namespace {
 
-// The dwords of a position's key, then those of its value.
-std::vector<int32_t> dwords_of(const KvLayer& cache, int head, int64_t position) {
-  const int64_t num_dwords = cache.k.cols * size_of(cache.k.dtype) / 4;
+// The bytes of a position's key, those of its value, and its scales.
+std::string bytes_of(const KvLayer& cache, int head, int64_t position) {
+  const int64_t unit_bytes = key_unit_bytes(cache.k.dtype);
+  const int64_t num_units = cache.k.cols * size_of(cache.k.dtype) / unit_bytes;
   const int64_t row = kv_row(position, head, cache.kv_heads);
-  const auto* const keys = static_cast<const int32_t*>(cache.k.data);
-  const auto* const values = static_cast<const int32_t*>(cache.v.data);
-  std::vector<int32_t> dwords;
-  for (int64_t i = 0; i < num_dwords; ++i) dwords.push_back(keys[key_dword(row, i, num_dwords)]);
-  for (int64_t i = 0; i < num_dwords; ++i) dwords.push_back(values[row * num_dwords + i]);
-  return dwords;
+  std::string bytes;
+  const auto append = [&](const Tensor& x, int64_t first, int64_t count) {
+    bytes.append(static_cast<const char*>(x.data) + first, static_cast<size_t>(count));
+  };
+  for (int64_t i = 0; i < num_units; ++i) {
+    append(cache.k, unit_bytes * key_unit(row, i, num_units), unit_bytes);
+  }
+  append(cache.v, unit_bytes * row * num_units, unit_bytes * num_units);
+  for (const Tensor& scales : {cache.k_scale, cache.v_scale}) {
+    if (!scales.empty()) append(scales, 4 * row, 4);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -29,10 +37,11 @@ TEST_CASE("copied positions hold the keys and values of their sources, and no ot
   constexpr int kPositions = 700;
   for (int round = 0; round < 60; ++round) {
     const int kv_heads = random.between(1, 3), head_dim = random.between(1, 40);
-    const DType dtype = random.below(2) ? DType::kF32 : DType::kBF16;
+    constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
+    const DType dtype = kTypes[random.below(4)];
     const auto ops = make_cpu_ops({.isa = available_isas().back()});
     const KvLayer cache = ops->allocate_kv(dtype, kv_heads, head_dim, kPositions);
-    for (const Tensor& x : {cache.k, cache.v}) {
+    for (const Tensor& x : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
       auto* const dwords = static_cast<uint32_t*>(x.data);
       for (int64_t i = 0; i < x.bytes() / 4; ++i) dwords[i] = static_cast<uint32_t>(random.bits());
     }
@@ -46,9 +55,9 @@ TEST_CASE("copied positions hold the keys and values of their sources, and no ot
     CAPTURE(source);
     CAPTURE(destination);
     CAPTURE(count);
-    std::vector<std::vector<int32_t>> before;
+    std::vector<std::string> before;
     for (int head = 0; head < kv_heads; ++head) {
-      for (int p = 0; p < kPositions; ++p) before.push_back(dwords_of(cache, head, p));
+      for (int p = 0; p < kPositions; ++p) before.push_back(bytes_of(cache, head, p));
     }
     const std::vector<KvCopy> copies = {{source, destination, count}};
     BatchView view;
@@ -58,7 +67,7 @@ TEST_CASE("copied positions hold the keys and values of their sources, and no ot
       for (int p = 0; p < kPositions; ++p) {
         const bool is_copy = p >= destination && p < destination + count;
         const int from = is_copy ? p - destination + source : p;
-        REQUIRE(dwords_of(cache, head, p) == before[head * kPositions + from]);
+        REQUIRE(bytes_of(cache, head, p) == before[head * kPositions + from]);
       }
     }
   }

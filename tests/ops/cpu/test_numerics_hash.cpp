@@ -3,6 +3,8 @@
 // changes the numbers here.
 #include <doctest/doctest.h>
 
+#include <iterator>
+
 #include "tests/support/model_runner.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/support.h"
@@ -18,9 +20,10 @@ struct Hash {  // FNV-1a over words
 
 // The logits after every token of a sequence that is longer than a segment of 256 keys: a prompt in
 // two chunks, then single tokens.
-std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute) {
+std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute, DType cache) {
   constexpr int kPrompt = 262, kDecoded = 6;
-  ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2);
+  ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2, WeightSource::kFiles,
+                     cache);
   runner.start(kPrompt + kDecoded);
   std::vector<float> logits;
   int next = 0;
@@ -72,35 +75,50 @@ uint64_t hash_of_log_probs(std::vector<float> logits, CpuIsa isa, int num_thread
 struct Hashes {
   uint64_t logits, log_probs;
 };
+// A type of computation and one of the cache.
+struct Types {
+  DType compute, cache;
+};
+constexpr Types kTypes[] = {{DType::kF32, DType::kF32},
+                            {DType::kBF16, DType::kBF16},
+                            {DType::kF32, DType::kF16},
+                            {DType::kBF16, DType::kI8}};
 struct Committed {
   const char* model;
-  Hashes float32, bfloat16;
+  Hashes hashes[std::size(kTypes)];
 };
 constexpr Committed kCommitted[] = {
     {"story-llama",
-     {10753741797400798459u, 15355271017959064094u},
-     {765877138048836278u, 14977021444315599699u}},
+     {{10753741797400798459u, 15355271017959064094u},
+      {765877138048836278u, 14977021444315599699u},
+      {11056038616069024998u, 14966066762181136576u},
+      {7286632301866591415u, 8804550031737928267u}}},
     {"story-qwen3",
-     {5771660795247334748u, 614707839582442838u},
-     {4376218965443474527u, 5338450255558681261u}},
+     {{5771660795247334748u, 614707839582442838u},
+      {4376218965443474527u, 5338450255558681261u},
+      {16793594505375358355u, 6854016762901204560u},
+      {18140697001423536951u, 6696625774724732229u}}},
     {"story-gemma3",
-     {2677514299680069207u, 9086941815519437963u},
-     {11672766447340372614u, 1913413865768831289u}},
+     {{2677514299680069207u, 9086941815519437963u},
+      {11672766447340372614u, 1913413865768831289u},
+      {18036301276247203826u, 11441575130466357507u},
+      {16333971714340693841u, 9316857616297279234u}}},
 };
 
 }  // namespace
 
 TEST_CASE("the bundled models' logits have the committed bits on every instruction set") {
   MESSAGE("instruction sets: " << isa_names());
-  for (const auto& [model, float32, bfloat16] : kCommitted) {
+  for (const auto& [model, hashes] : kCommitted) {
     for (const CpuIsa isa : available_isas()) {
-      for (const DType type : {DType::kF32, DType::kBF16}) {
-        INFO(model << " on " << name_of(isa) << " in " << name_of(type));
-        const Hashes& committed = type == DType::kF32 ? float32 : bfloat16;
-        const std::vector<float> logits = logits_of(model, isa, type);
-        CHECK(hash_of_logits(logits) == committed.logits);
+      for (size_t i = 0; i < std::size(kTypes); ++i) {
+        const auto [compute, cache] = kTypes[i];
+        INFO(model << " on " << name_of(isa) << " in " << name_of(compute) << ", cache in "
+                   << name_of(cache));
+        const std::vector<float> logits = logits_of(model, isa, compute, cache);
+        CHECK(hash_of_logits(logits) == hashes[i].logits);
         for (const int threads : {1, 2, 5}) {
-          CHECK(hash_of_log_probs(logits, isa, threads) == committed.log_probs);
+          CHECK(hash_of_log_probs(logits, isa, threads) == hashes[i].log_probs);
         }
       }
     }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tests/support/ops_support.h"
+#include "tests/support/stored_rows.h"
 
 using namespace pagedinfer;
 
@@ -118,7 +119,8 @@ TEST_CASE("norm, rotation and writing in one pass equal the three separate opera
   for (int round = 0; round < 40; ++round) {
     const int dim = 2 * random.between(1, 40), kv_heads = random.between(1, 3);
     const int heads = kv_heads * random.between(1, 3), rows = random.between(1, 300);
-    const DType type = random.below(2) == 0 ? DType::kF32 : DType::kBF16;
+    constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kI8};
+    const DType type = kTypes[random.below(4)];
     const bool normed = random.below(2) == 0;
     const auto numbers = [&](int64_t n) { return random.normals(static_cast<size_t>(n)); };
     const std::vector<float> qs = numbers(rows * heads * dim), ks = numbers(rows * kv_heads * dim);
@@ -146,11 +148,86 @@ TEST_CASE("norm, rotation and writing in one pass equal the three separate opera
         ops->Arithmetic::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
       }
       std::string bytes;
-      for (const Tensor& x : {q, cache.k, cache.v}) {
+      for (const Tensor& x : {q, cache.k, cache.v, cache.k_scale, cache.v_scale}) {
+        if (x.empty()) continue;
         bytes.append(static_cast<const char*>(x.data), static_cast<size_t>(x.bytes()));
       }
       return bytes;
     };
     REQUIRE(run(true) == run(false));
+  }
+}
+
+TEST_CASE("a row becomes int8 and float16 as the definition says, on every instruction set") {
+  const FlushDenormals guard;
+  Random random{12};
+  for (int round = 0; round < 3000; ++round) {
+    const int n = random.between(1, 70), kind = random.below(10);
+    const float size = std::ldexp(1.0f + random.unit(), random.between(-140, 126));
+    std::vector<float> x = random.normals(n, kind < 5 ? 1.0f : size / 4);
+    for (float& number : x) {
+      if (kind == 1) number = number < 0 ? -size : size;
+      if (kind == 2) number = 0;
+      // Ties: halves of 127ths, and odd multiples of half a unit of float16's last place.
+      if (kind == 3) number = static_cast<float>(random.between(-254, 254)) / 2;
+      if (kind == 4) number = (1 + static_cast<float>(random.below(2048)) / 2048) * 1.5f;
+    }
+    if (kind == 3) x[0] = 127;
+    if (kind == 9) {
+      const float bad[] = {NAN, INFINITY, -INFINITY};
+      x[random.below(n)] = bad[random.below(3)];
+    }
+    const StoredRows eight = store_rows(x, n, DType::kI8), half = store_rows(x, n, DType::kF16);
+    for (const Kernels* kernels : usable_kernels()) {
+      INFO(kernels->name << ", length " << n << ", kind " << kind);
+      std::vector<int8_t> y(n + 1, 77);
+      CHECK(same(kernels->to_int8(x.data(), y.data(), n), eight.scales[0]));
+      std::vector<f16> z(n + 1, f16{77});
+      kernels->to_f16(x.data(), z.data(), n);
+      CHECK(y[n] == 77);
+      CHECK(z[n].bits == 77);
+      int wrong = 0;
+      for (int i = 0; i < n; ++i) {
+        wrong += y[i] != static_cast<int>(eight.numbers[i]);
+        wrong += !same(from_f16(z[i].bits), half.numbers[i]);
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("a cache takes the bytes that are predicted, in int8 about half of 16 bits") {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
+    for (const int dim : {1, 6, 64, 80, 96, 128}) {
+      for (const int positions : {1, 255, 1600}) {
+        constexpr int kHeads = 3, kLayers = 2;
+        const auto ops = make_cpu_ops({.isa = available_isas().back()});
+        const int64_t before = ops->held_bytes();
+        ops->reserve_kv(kLayers * ops->kv_bytes(type, kHeads, dim, positions));
+        const int64_t reserved = ops->held_bytes() - before;
+        CHECK(reserved == kLayers * ops->kv_bytes(type, kHeads, dim, positions));
+        int64_t used = 0;
+        for (int i = 0; i < kLayers; ++i) {
+          const KvLayer layer = ops->allocate_kv(type, kHeads, dim, positions);
+          for (const Tensor& part : {layer.k, layer.v, layer.k_scale, layer.v_scale}) {
+            used += part.bytes();
+          }
+          // What the plan counts is there, and little more.
+          const int64_t planned = positions * ops->kv_bytes_per_position(type, kHeads, dim);
+          const int64_t rounded = ops->kv_bytes(type, kHeads, dim, positions);
+          CHECK(rounded >= planned);
+          const int64_t span = 256 * ops->kv_bytes_per_position(type, kHeads, dim);
+          CHECK(rounded < planned + span + 4 * 4096);
+        }
+        CHECK(ops->held_bytes() - before == reserved);  // all of it was in the reserve
+        CHECK(used <= reserved);
+      }
+      if (dim < 64) continue;
+      const auto ops = make_cpu_ops({.isa = available_isas().back()});
+      const double share = static_cast<double>(ops->kv_bytes_per_position(DType::kI8, 3, dim)) /
+                           static_cast<double>(ops->kv_bytes_per_position(DType::kBF16, 3, dim));
+      CHECK(share > 0.51);
+      CHECK(share < 0.54);
+    }
   }
 }
