@@ -191,6 +191,10 @@ int Bench::measure() {
 
 // The model, the requests and their settings are the same.
 bool Bench::promises_same_completions() const {
+  const auto has_type_of_first = [&](const RunPlan& plan) {
+    return plan.kv_type == model_->plans.front().kv_type;
+  };
+  if (!std::ranges::all_of(model_->plans, has_type_of_first)) return false;
   const bool is_deterministic = model_->backend->info.always_deterministic || config_.deterministic;
   return is_deterministic && config_.order == Config::Order::kInput && !config_.record_timing;
 }

@@ -71,7 +71,9 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   model.backend = &choice.row;
   model.backend_note = std::move(choice.note);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  model.options = backend.resolve({.compute = config.dtype.value_or(file_dtype(model.opened)),
+  const DType dtype = config.dtype.value_or(file_dtype(model.opened));
+  model.options = backend.resolve({.compute = dtype,
+                                   .cache = dtype,
                                    .num_threads = config.threads.value_or(cores),
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic});
@@ -109,7 +111,7 @@ PlannedModel LoadedModel::planned() const {
   return {.spec = opened.spec,
           .backend = backend->info,
           .ops = *ops,
-          .compute = options.compute,
+          .kv_type = options.cache,
           .weight_bytes = weight_bytes(opened, options.compute, *ops),
           .tokenizer_bytes = tokenizer_bytes};
 }

@@ -19,7 +19,7 @@ Run::Run(LoadedModel& model, const RunPlan& plan) : model_(model), pool_(make_po
   const ModelSpec& spec = model.opened.spec;
   model.ops->clear_kv();
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    cache_.push_back(model.ops->allocate_kv(model.options.compute, spec.kv_heads, spec.head_dim,
+    cache_.push_back(model.ops->allocate_kv(plan.kv_type, spec.kv_heads, spec.head_dim,
                                             plan.memory.num_positions()));
   }
 }

@@ -55,6 +55,7 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
   used.deterministic = config.deterministic || model.backend->info.always_deterministic;
   used.threads = model.options.num_threads;
   used.cpu_isa = model.options.cpu_isa;
+  used.kv_dtype = plan.kv_type;
   used.block_size = plan.memory.block_size;
   used.num_blocks = plan.memory.num_blocks;
   used.kv_memory = plan.memory.kv_bytes;

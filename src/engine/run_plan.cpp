@@ -20,6 +20,14 @@ int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
                   *asked, spec.max_positions));
 }
 
+DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
+  if (!asked || *asked == model.kv_type) return model.kv_type;
+  if (std::ranges::count(model.backend.cache_types, *asked) > 0) return *asked;
+  throw Error(
+      fmt::format("--kv-dtype {}: the cache of {} has the type of computation, {}; leave it out",
+                  name_of(*asked), model.backend.device, name_of(model.kv_type)));
+}
+
 // REQUIRES: `used` is the result of resolve(), so max_step_tokens has a value.
 SchedulerLimits make_limits(const Config& used, int max_model_len) {
   return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
@@ -53,7 +61,9 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const Mode
 RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
   const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
-  RunPlan plan = {.limits = make_limits(used, max_model_len), .kv = used.kv};
+  RunPlan plan = {.limits = make_limits(used, max_model_len),
+                  .kv = used.kv,
+                  .kv_type = choose_kv_type(config.kv_dtype, model)};
   plan.bounds = make_bounds(plan.limits, used.block_size, model.spec);
   plan.host = plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes);
   return plan;
@@ -63,28 +73,29 @@ MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const Pla
                             int64_t activation_bytes, int64_t available_bytes) {
   const ModelSpec& spec = model.spec;
   const int64_t per_layer =
-      model.ops.kv_bytes_per_position(model.compute, spec.kv_heads, spec.head_dim);
+      model.ops.kv_bytes_per_position(plan.kv_type, spec.kv_heads, spec.head_dim);
   const bool is_of_host = !model.ops.capacity();
-  return plan_memory({.rules = model.backend.memory,
-                      .available_bytes = available_bytes,
-                      .weight_bytes = model.weight_bytes,
-                      .activation_bytes = activation_bytes,
-                      .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
-                      .kv_bytes = [&](int64_t num) { return kv_bytes_of(model, num); },
-                      .beside_bytes = is_of_host ? plan.host.to_come() : 0,
-                      .beside_bytes_per_token = is_of_host ? plan.host.per_token : 0,
-                      .block_size = plan.bounds.block_size,
-                      .max_sequences = plan.bounds.sequences,
-                      .max_model_len = plan.limits.max_model_len,
-                      .num_blocks = config.num_blocks,
-                      .kv_memory = config.kv_memory});
+  return plan_memory(
+      {.rules = model.backend.memory,
+       .available_bytes = available_bytes,
+       .weight_bytes = model.weight_bytes,
+       .activation_bytes = activation_bytes,
+       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+       .kv_bytes = [&](int64_t num) { return kv_bytes_of(model, plan.kv_type, num); },
+       .beside_bytes = is_of_host ? plan.host.to_come() : 0,
+       .beside_bytes_per_token = is_of_host ? plan.host.per_token : 0,
+       .block_size = plan.bounds.block_size,
+       .max_sequences = plan.bounds.sequences,
+       .max_model_len = plan.limits.max_model_len,
+       .num_blocks = config.num_blocks,
+       .kv_memory = config.kv_memory});
 }
 
 }  // namespace
 
-int64_t kv_bytes_of(const PlannedModel& model, int64_t num_positions) {
+int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positions) {
   const ModelSpec& spec = model.spec;
-  return model.ops.kv_bytes(model.compute, spec.kv_heads, spec.head_dim, num_positions) *
+  return model.ops.kv_bytes(kv_type, spec.kv_heads, spec.head_dim, num_positions) *
          static_cast<int64_t>(spec.layers.size());
 }
 

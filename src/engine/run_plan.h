@@ -17,6 +17,7 @@ namespace pagedinfer {
 struct RunPlan {
   SchedulerLimits limits = {};
   Config::Kv kv = Config::Kv::kPaged;
+  DType kv_type = DType::kBF16;  // of keys and values
   StepBounds bounds = {};
   HostShare host = {};
   MemoryPlan memory = {};
@@ -27,13 +28,13 @@ struct PlannedModel {
   const ModelSpec& spec;
   const BackendInfo& backend;
   const Ops& ops;
-  DType compute = DType::kBF16;
+  DType kv_type = DType::kBF16;  // of keys and values, unless a configuration asks for another
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;
 };
 
-// Bytes of a cache of so many positions, in all layers.
-int64_t kv_bytes_of(const PlannedModel& model, int64_t num_positions);
+// Bytes of a cache of that type and so many positions, in all layers.
+int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positions);
 
 // What a step's memory is for. The rest is workspace.
 struct StepBytes {

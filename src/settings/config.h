@@ -81,6 +81,7 @@ struct Config {
   // cache
   enum class Kv : uint8_t { kPaged, kContiguous };
   OrDefault<Kv> kv{Kv::kPaged};
+  std::optional<DType> kv_dtype = {};
   int block_size = 16;
   std::optional<int64_t> num_blocks = {};
   std::optional<int64_t> kv_memory = {};

@@ -30,6 +30,9 @@ inline constexpr Choice kTypes[] = {
     named("auto", kNoValue),       named("float32", DType::kF32), named("bfloat16", DType::kBF16),
     named("float16", DType::kF16), named("fp32", DType::kF32),    named("float", DType::kF32),
     named("bf16", DType::kBF16),   named("fp16", DType::kF16),    named("half", DType::kF16)};
+inline constexpr Choice kCacheTypes[] = {
+    named("auto", kNoValue), named("int8", DType::kI8), named("float32", DType::kF32),
+    named("bfloat16", DType::kBF16), named("float16", DType::kF16)};
 inline constexpr Choice kDevices[] = {named("auto", Config::Device::kAuto),
                                       named("cpu", Config::Device::kCpu),
                                       named("cuda", Config::Device::kCuda)};
@@ -138,7 +141,8 @@ inline constexpr auto kSettings = [] {
           "Take dummy to measure a model of which there is only config.json.",
           {.choices = choices::kWeights}),
       row(kModel, "dtype", field_of<&Config::dtype>(), kChangesRecords,
-          "The type of computation; auto is the checkpoint's. The CPU computes float16 as float32.",
+          "The type of computation and of the cache; auto is the checkpoint's. The CPU computes "
+          "float16 as float32, with a cache in float16.",
           "Take float32 to compare with a reference.", {.choices = choices::kTypes}),
       // A token in, a token out.
       row(kModel, "max_model_len", field_of<&Config::max_model_len>(), kChangesRecords,
@@ -174,6 +178,12 @@ inline constexpr auto kSettings = [] {
       row(kCache, "kv", field_of<&Config::kv>(), kKeepsRecords,
           "Blocks on demand, or max-model-len positions set aside for each sequence.",
           "Take contiguous as the baseline to compare with.", {.choices = choices::kCaches}),
+      row(kCache, "kv_dtype", field_of<&Config::kv_dtype>(), kChangesRecords,
+          "The type of keys and values in the cache; auto is that of computation, the only one on "
+          "a "
+          "GPU. int8 takes half the memory of 16 bits, and completions change a little.",
+          "Take int8 where the cache's size or its reading is the limit.",
+          {.choices = choices::kCacheTypes}),
       row(kCache, "block_size", field_of<&Config::block_size>(), kKeepsRecords,
           "Positions in a block.",
           "Lower it to waste less of a last block, raise it for shorter tables.",

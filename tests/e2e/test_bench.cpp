@@ -279,6 +279,15 @@ TEST_CASE("completions that need not be the same are not compared") {
   CHECK(ended.err.find("completions  may differ; not compared\n") != std::string::npos);
 }
 
+TEST_CASE("caches of several types are compared, without a promise of the same completions") {
+  const Ended ended =
+      bench("random", kTiny + Words{"--pairs", "1", "--kv-memory", "1MiB", "--compare",
+                                    "--kv-dtype auto", "--kv-dtype int8", "--kv-dtype float16"});
+  CAPTURE(ended.err);
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.find("completions  may differ; not compared\n") != std::string::npos);
+}
+
 TEST_CASE("a comparison in which requests fail is none") {
   const Ended ended =
       bench("random", kTiny + Words{"--compare", "--kv paged", "--block-size 1 --num-blocks 2"});

@@ -37,6 +37,7 @@ Config random_config(Random& random, const std::string& model) {
   config.threads = random.pick(1, 2);
   if (random.one_in(2)) config.dtype = random.one_in(2) ? DType::kF32 : DType::kBF16;
   if (random.one_in(3)) config.weights = Config::Weights::kDummy;
+  if (random.one_in(3)) config.kv_dtype = random.one_in(3) ? DType::kBF16 : DType::kI8;
   if (random.one_in(2)) config.max_model_len = random.pick(60, 256);
   if (random.one_in(3)) config.kv = Config::Kv::kContiguous;
   config.block_size = random.pick(1, 40);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.h"
+#include "ops/cuda/cuda_ops.h"
 #include "tests/support/model_runs.h"
 #include "tests/support/tiny_model.h"
 
@@ -84,6 +86,28 @@ TEST_CASE("the plan of a run alone is that run's, and together they share a step
     CHECK(among.activation_bytes == common);
     CHECK(own.activation_bytes <= common);
   }
+}
+
+TEST_CASE("a cache has the type that is asked for, and a GPU's no other than that of computation") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kF16});
+  Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
+  const LoadedModel model = load_model({config}, no_clock);
+  CHECK(model.options.compute == DType::kF32);
+  CHECK(model.plans.front().kv_type == DType::kF16);  // as the files
+  config.kv_dtype = DType::kI8;
+  CHECK(load_model({config}, no_clock).plans.front().kv_type == DType::kI8);
+
+  const auto plan_on_gpu = [&](DType computation) {
+    const PlannedModel planned = {
+        .spec = model.opened.spec, .backend = kCudaInfo, .ops = *model.ops, .kv_type = computation};
+    return plan_runs({config}, planned, [](const Config&) { return int64_t{1} << 30; }).front();
+  };
+  CHECK_THROWS_WITH_AS(plan_on_gpu(DType::kBF16),
+                       "--kv-dtype int8: the cache of the GPU has the type of computation, "
+                       "bfloat16; leave it out",
+                       Error);
+  config.kv_dtype = DType::kBF16;
+  CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kBF16);
 }
 
 TEST_CASE("the bounds of several runs hold the longest block table of each") {

@@ -69,7 +69,12 @@ inline std::vector<Config> configs_of_runs(const std::string& model, Config::Dev
   large_blocks.num_blocks = 9;
   Config fewer_blocks = paged;
   fewer_blocks.num_blocks = 45;
-  return {large_blocks, paged, contiguous, fewer_blocks};
+  std::vector<Config> configs = {large_blocks, paged, contiguous, fewer_blocks};
+  if (device == Config::Device::kCpu) {
+    configs.push_back(paged);
+    configs.back().kv_dtype = DType::kI8;
+  }
+  return configs;
 }
 
 }  // namespace pagedinfer
