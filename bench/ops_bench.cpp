@@ -85,6 +85,45 @@ class Bench {
         gigabytes / t.work, t.bound / t.work, gigabytes / t.bound);
   }
 
+  // Decode attention over an int8 cache beside one of 16 bits, each of several layers as above, and
+  // both beside reading memory.
+  void int8(int batch_size, int context, Shape shape) {
+    const auto ops = make_cpu_ops(options_);
+    const Batch batch = make_batch(batch_size, context, 1, 16);
+    const int64_t positions = int64_t{batch_size} * context;
+    const std::vector<KvLayer> narrow = make_caches(*ops, positions, shape, DType::kI8);
+    const std::vector<KvLayer> wide =
+        make_caches(*ops, positions, shape, DType::kBF16, static_cast<int>(narrow.size()));
+    const BatchView staged = ops->stage(batch);
+    const Tensor q = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    const Tensor out = ops->scratch(DType::kF32, batch_size, shape.heads * shape.dim);
+    fill(q, 0x3c);
+    const auto attend = [&](const std::vector<KvLayer>& caches) {
+      return [&] {
+        for (const KvLayer& cache : caches) ops->attention(q, cache, staged, args(shape), out);
+      };
+    };
+    const auto read = [&] {
+      for (const KvLayer& cache : wide) {
+        read_all(pool_, cache.k.data, cache.k.bytes());
+        read_all(pool_, cache.v.data, cache.v.bytes());
+      }
+    };
+    const auto gigabytes = [](const std::vector<KvLayer>& caches) {
+      const KvLayer& one = caches[0];
+      return 1e-9 * static_cast<double>(std::ssize(caches) *
+                                        (one.k.bytes() + one.v.bytes() + 2 * one.k_scale.bytes()));
+    };
+    const Pair times = medians(clock_, 9, attend(narrow), attend(wide));
+    const Pair bound = medians(clock_, 9, attend(wide), read);
+    fmt::print(
+        "int8     {:2} x {}, {} kv heads of {:3}, group {}: {:.2f} times as fast as bfloat16; "
+        "{:.2f} and {:.2f} GB/s, reading {:.2f} GB/s\n",
+        batch_size, context, shape.kv_heads, shape.dim, shape.heads / shape.kv_heads,
+        times.bound / times.work, gigabytes(narrow) / times.work, gigabytes(wide) / times.bound,
+        gigabytes(wide) / bound.bound);
+  }
+
   // What block tables cost the last `count` tokens of each sequence.
   void paging(int num_seqs, int context, int count, Shape shape) {
     const auto ops = make_cpu_ops(options_);
@@ -172,15 +211,18 @@ class Bench {
   }
 
  private:
-  // 192 MiB of them, or one.
-  static std::vector<KvLayer> make_caches(Ops& ops, int64_t positions, Shape shape) {
-    const int64_t bytes =
-        positions * ops.kv_bytes_per_position(DType::kBF16, shape.kv_heads, shape.dim);
+  // So many of them or, for 0, 192 MiB or one.
+  static std::vector<KvLayer> make_caches(Ops& ops, int64_t positions, Shape shape,
+                                          DType type = DType::kBF16, int count = 0) {
+    const int64_t bytes = positions * ops.kv_bytes_per_position(type, shape.kv_heads, shape.dim);
+    if (count == 0) count = static_cast<int>(std::max<int64_t>(1, (int64_t{192} << 20) / bytes));
     std::vector<KvLayer> caches;
-    for (int64_t i = 0; i < std::max<int64_t>(1, (int64_t{192} << 20) / bytes); ++i) {
-      caches.push_back(ops.allocate_kv(DType::kBF16, shape.kv_heads, shape.dim, positions));
-      fill(caches.back().k, 0x3c);
-      fill(caches.back().v, 0x3c);
+    for (int i = 0; i < count; ++i) {
+      caches.push_back(ops.allocate_kv(type, shape.kv_heads, shape.dim, positions));
+      const KvLayer& cache = caches.back();
+      for (const Tensor& part : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
+        if (!part.empty()) fill(part, 0x3c);
+      }
     }
     return caches;
   }
@@ -202,6 +244,10 @@ void run(int threads, CpuIsa isa) {
     for (const int batch : {1, 8, 64}) {
       for (const int context : {512, 2048}) bench.decode(batch, context, shape);
     }
+  }
+  for (const Shape shape :
+       {Shape{32, 8, 128}, Shape{32, 8, 64}, Shape{16, 8, 128}, Shape{8, 8, 128}}) {
+    for (const int context : {2048, 8192}) bench.int8(8, context, shape);
   }
   for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);
   for (const Shape shape : {Shape{32, 8, 64}, Shape{4, 2, 32}}) {
