@@ -95,6 +95,7 @@ set(pagedinfer_core_sources
   src/text/jinja/text_operations.cpp
   src/text/jinja/value.cpp
   src/text/stop_strings.cpp
+  src/text/tokenizer.cpp
   src/text/unicode/unicode_classes.cpp
   src/text/unicode/utf8.cpp
   src/ops/cpu/amx_matmul.cpp

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,22 @@ namespace pagedinfer {
 // Chat templates write them into the text: such a text is encoded with kNo.
 enum class AddBos : bool { kNo, kYes };
 
+// The bytes [begin, end) of a text.
+struct TextRange {
+  size_t begin = 0, end = 0;
+};
+
+// The parts of a text that people wrote. A special token that is spelled in one of them is text,
+// and so is an added token that is not special but stands in `also`, a chat template's text.
+struct WrittenParts {
+  std::span<const TextRange> ranges = {};  // ascending, apart from each other
+  std::string_view also = {};
+
+  // Whether [begin, end) lies in one of them.
+  bool hold(size_t begin, size_t end) const;
+  bool touch(size_t begin, size_t end) const;  // whether one has a byte of it
+};
+
 // Text to token ids and back. Every method may be called from several threads at once.
 class Tokenizer {
  public:
@@ -26,6 +44,19 @@ class Tokenizer {
   // REQUIRES: `text` is UTF-8.
   virtual std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const = 0;
   std::vector<TokenId> encode(std::string_view text) const { return encode(text, AddBos::kYes); }
+  // The same, but nothing that people wrote becomes a special token. As it stands here, for
+  // tokenizers without special tokens.
+  virtual std::vector<TokenId> encode_apart(std::string_view text, AddBos add_bos,
+                                            const WrittenParts&) const {
+    return encode(text, add_bos);
+  }
+
+  // The added token with which the text begins, special or not, and its size in bytes.
+  struct AddedPrefix {
+    TokenId id;
+    size_t size;
+  };
+  virtual std::optional<AddedPrefix> added_prefix(std::string_view) const { return std::nullopt; }
 
   // The id of the token with this spelling in the vocabulary, such as "<|im_end|>".
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;

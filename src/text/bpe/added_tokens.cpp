@@ -37,6 +37,12 @@ size_t leading_space(std::string_view text) {
   return begin;
 }
 
+// Whether a chat template steers with the token: white space is text wherever it stands.
+bool is_control(const AddedToken& token, std::string_view template_text) {
+  return token.special || (leading_space(token.content) < token.content.size() &&
+                           template_text.find(token.content) != std::string_view::npos);
+}
+
 std::vector<std::string> contents_of(const std::vector<AddedToken>& tokens) {
   std::vector<std::string> contents;
   for (const AddedToken& token : tokens) contents.push_back(token.content);
@@ -79,6 +85,12 @@ std::optional<AddedTokens::Found> AddedTokens::longest_at(std::string_view text)
   return found;
 }
 
+std::optional<Tokenizer::AddedPrefix> AddedTokens::prefix(std::string_view text) const {
+  const std::optional<Found> found = longest_at(text);
+  if (!found) return std::nullopt;
+  return Tokenizer::AddedPrefix{tokens_[found->token].id, found->size};
+}
+
 bool AddedTokens::inside_word(std::string_view text, size_t begin, size_t end) const {
   RegexScan scan(*word_);
   const auto is_word = [&](std::string_view character) {
@@ -92,7 +104,9 @@ bool AddedTokens::inside_word(std::string_view text, size_t begin, size_t end) c
          (end < text.size() && is_word(text.substr(end, utf8_size(text[end]))));
 }
 
-std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text,
+                                                  const WrittenParts& written,
+                                                  std::vector<size_t>* passed) const {
   std::vector<Part> parts;
   size_t done = 0;
   for (size_t i = 0; i < text.size();) {
@@ -104,6 +118,11 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
     }
     const AddedToken& token = tokens_[found->token];
     size_t begin = i, end = i + found->size;
+    if (written.hold(begin, end) && is_control(token, written.also)) {
+      if (passed != nullptr) passed->push_back(begin);
+      ++i;
+      continue;
+    }
     i = end;
     if (token.single_word && inside_word(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(trailing_space(text.substr(0, begin)), done);

@@ -10,6 +10,7 @@
 
 #include "core/request.h"
 #include "text/bpe/regex.h"
+#include "text/tokenizer.h"
 
 namespace pagedinfer {
 
@@ -38,8 +39,14 @@ class AddedTokens {
   // found. REQUIRES: the sizes are equal; no content is empty.
   AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& contents);
 
+  // The longest token with which `text` begins, whatever stands behind it.
+  std::optional<Tokenizer::AddedPrefix> prefix(std::string_view text) const;
   // The parts of `text` in order; none is empty.
-  std::vector<Part> split(std::string_view text) const;
+  std::vector<Part> split(std::string_view text) const { return split(text, {}, nullptr); }
+  // The same, but what people wrote holds no control token (see WrittenParts). Where one was passed
+  // over goes into `passed`, unless that is null.
+  std::vector<Part> split(std::string_view text, const WrittenParts& written,
+                          std::vector<size_t>* passed) const;
 
  private:
   struct Found {

@@ -45,17 +45,31 @@ class BpeTokenizer final : public Tokenizer {
   }
 
   std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const override {
+    return encode_apart(text, add_bos, {});
+  }
+
+  std::vector<TokenId> encode_apart(std::string_view text, AddBos add_bos,
+                                    const WrittenParts& written) const override {
     std::vector<TokenId> ids;
     if (add_bos == AddBos::kYes) ids = parts_.prefix;
-    for (const AddedTokens::Part& part : plain_.split(text)) {
+    for (const AddedTokens::Part& part : plain_.split(text, written, nullptr)) {
       if (part.id) {
         ids.push_back(*part.id);
       } else {
-        encode_between(part.text, part.text.data() == text.data(), ids);
+        const auto begin = static_cast<size_t>(part.text.data() - text.data());
+        const bool is_written = written.touch(begin, begin + part.text.size());
+        encode_between(part.text, begin == 0, is_written ? &written : nullptr, ids);
       }
     }
     if (add_bos == AddBos::kYes) ids.insert(ids.end(), parts_.suffix.begin(), parts_.suffix.end());
     return ids;
+  }
+
+  std::optional<AddedPrefix> added_prefix(std::string_view text) const override {
+    for (const AddedTokens* tokens : {&plain_, &normal_}) {
+      if (const auto found = tokens->prefix(text)) return found;
+    }
+    return std::nullopt;
   }
 
   std::optional<TokenId> find_token(std::string_view text) const override {
@@ -78,10 +92,17 @@ class BpeTokenizer final : public Tokenizer {
   int vocab_size() const override { return parts_.vocab_size; }
 
  private:
-  // Encodes a text without added tokens of plain_.
-  void encode_between(std::string_view text, bool at_start, std::vector<TokenId>& ids) const {
+  // Encodes a text without added tokens of plain_. If people wrote some of it, all of it counts:
+  // the normalization may have moved the parts.
+  void encode_between(std::string_view text, bool at_start, const WrittenParts* written,
+                      std::vector<TokenId>& ids) const {
     const std::string normalized = parts_.normalizer.apply(text);
-    for (const AddedTokens::Part& part : normal_.split(normalized)) {
+    const TextRange all[] = {{0, normalized.size()}};
+    const auto parts =
+        written == nullptr
+            ? normal_.split(normalized)
+            : normal_.split(normalized, {.ranges = all, .also = written->also}, nullptr);
+    for (const AddedTokens::Part& part : parts) {
       if (part.id) {
         ids.push_back(*part.id);
       } else {

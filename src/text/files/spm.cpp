@@ -11,6 +11,7 @@
 #include "io/mapped_file.h"
 #include "text/bpe/added_tokens.h"
 #include "text/encode_error.h"
+#include "text/unicode/utf8.h"
 
 namespace pagedinfer {
 namespace {
@@ -70,24 +71,35 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::vector<TokenId> encode(std::string_view text, AddBos add_bos) const override {
+    return encode_apart(text, add_bos, {});
+  }
+
+  std::vector<TokenId> encode_apart(std::string_view text, AddBos add_bos,
+                                    const WrittenParts& written) const override {
     std::vector<int> ids;
     if (bos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(bos_);
-    for (const AddedTokens::Part& part : spelt_->split(text)) {
+    std::vector<size_t> passed;  // the library finds user-defined pieces too: they are cut in two
+    for (const AddedTokens::Part& part : spelt_->split(text, written, &passed)) {
       if (part.id) {
         ids.push_back(*part.id);
         continue;
       }
-      const bool begins =
-          part.text.data() == text.data() || (legacy_ && !part.text.starts_with(' '));
-      const auto& processor = begins ? processor_ : continuing_;
-      std::vector<int> more;
-      if (const auto status = processor.Encode(part.text, &more); !status.ok()) {
-        throw EncodeError("SentencePiece cannot encode the text" + reason_of(status));
+      const auto first = static_cast<size_t>(part.text.data() - text.data());
+      size_t done = 0;
+      for (const size_t place : passed) {
+        if (place < first || place >= first + part.text.size()) continue;
+        const size_t cut = place - first + utf8_size(text[place]);
+        encode_piece(part.text.substr(done, cut - done), first + done == 0, done == 0, ids);
+        done = cut;
       }
-      ids.insert(ids.end(), more.begin(), more.end());
+      encode_piece(part.text.substr(done), first + done == 0, done == 0, ids);
     }
     if (eos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(eos_);
     return ids;
+  }
+
+  std::optional<AddedPrefix> added_prefix(std::string_view text) const override {
+    return spelt_->prefix(text);
   }
 
   std::optional<TokenId> find_token(std::string_view text) const override {
@@ -119,6 +131,20 @@ class SentencePieceTokenizer final : public Tokenizer {
   int vocab_size() const override { return processor_.GetPieceSize(); }
 
  private:
+  // Encodes text without added tokens, which stands at the beginning of all text or, if
+  // `after_token`, behind an added token.
+  void encode_piece(std::string_view text, bool at_start, bool after_token,
+                    std::vector<int>& ids) const {
+    if (text.empty()) return;
+    const bool begins = at_start || (legacy_ && after_token && !text.starts_with(' '));
+    const auto& processor = begins ? processor_ : continuing_;
+    std::vector<int> more;
+    if (const auto status = processor.Encode(text, &more); !status.ok()) {
+      throw EncodeError("SentencePiece cannot encode the text" + reason_of(status));
+    }
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+
   // Adds a token to the added tokens and, if the model has no such piece, to the vocabulary: with
   // its own id, or with the next free one if that is negative.
   void add(const std::string& file, AddedToken token, std::vector<AddedToken>& tokens) {
