@@ -56,13 +56,12 @@ set(pagedinfer_core_sources
   src/text/bpe/token_text.cpp
   src/text/bpe/vocabulary.cpp
   src/text/bpe/word_cache.cpp
-  src/text/chat/chat_chatml.cpp
+  src/text/chat/chat_date.cpp
   src/text/chat/chat_format.cpp
-  src/text/chat/chat_gemma.cpp
-  src/text/chat/chat_llama3.cpp
-  src/text/chat/chat_mistral.cpp
-  src/text/chat/chat_strings.cpp
-  src/text/chat/chat_template.cpp
+  src/text/chat/chat_values.cpp
+  src/text/chat/end_of_turn.cpp
+  src/text/chat/render_chat.cpp
+  src/text/chat/template_sources.cpp
   src/text/files/make_tokenizer.cpp
   src/text/files/special_tokens.cpp
   src/text/files/spm.cpp

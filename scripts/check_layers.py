@@ -15,7 +15,7 @@ MAY_INCLUDE = {
     "text/unicode": {"core"},
     "text/bpe": {"core", "text", "text/unicode"},
     "text/files": {"core", "io", "text", "text/bpe", "text/unicode"},
-    "text/chat": {"core", "io", "text", "text/files"},
+    "text/chat": {"core", "io", "text", "text/files", "text/jinja"},
     "text/jinja": {"core", "text/unicode"},
     "ops": {"core"},
     "ops/cpu": {"core", "ops"},

@@ -3,9 +3,9 @@
 
     make_chat_cases.py TEMPLATES > tests/data/chat/cases.jsonl
 
-TEMPLATES is a directory with a file NAME.jinja for each template of src/text/chat/chat_template.cpp
-but chatml, as the models ship them; they belong to others and are not part of the project. The
-conversations are made here from a seed. Needs transformers 5.23.0.
+TEMPLATES is a directory with a file NAME.jinja for each template but chatml, as the models ship them;
+they belong to others and are not part of the project. The tests render gemma3's cases with a template
+of their own. The conversations are made here from a seed. Needs transformers 5.23.0.
 """
 import json
 import pathlib

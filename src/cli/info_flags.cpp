@@ -11,9 +11,10 @@ namespace pagedinfer {
 namespace {
 
 // The settings of a run that say how its model is read and its prompts are made.
-constexpr std::string_view kTaken[] = {"model",         "weights",       "dtype",     "device",
-                                       "max_model_len", "chat_template", "chat_date", "chat",
-                                       "system",        "prompt_field",  "strict",    "limit"};
+constexpr std::string_view kTaken[] = {
+    "model",         "weights",   "dtype",          "device", "max_model_len",
+    "chat_template", "chat_date", "escape_special", "chat",   "system",
+    "prompt_field",  "strict",    "limit"};
 
 bool is_taken(const Setting& setting) {
   return std::ranges::find(kTaken, setting.key) != std::end(kTaken);

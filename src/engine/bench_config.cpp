@@ -141,6 +141,7 @@ constexpr UnusedSetting kUnused[] = {
     {"strict", kIds},
     {"chat", kIds},
     {"system", kIds},
+    {"escape_special", kIds},
     {"limit", "use --requests"},
     {"shard", kJob},
     {"resume", kJob},

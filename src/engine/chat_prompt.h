@@ -3,11 +3,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/request.h"
 #include "request/request_parser.h"
 #include "settings/config.h"
 #include "text/chat/chat_format.h"
+#include "text/chat/render_chat.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
@@ -17,9 +19,10 @@ struct ChatSettings {
   ChatFormat format = {};
   bool wrap_prompts = false;               // a prompt in words is a message of the user
   std::optional<std::string> system = {};  // the system's message where a line has none
-  // The token with which the model ends its turn: a conversation's completion ends there even if
-  // the model's files do not count it among the ends. Nothing: the vocabulary has none.
-  std::optional<TokenId> end_of_turn = {};
+  bool escape_special = false;  // of lines that do not say: what people wrote has no special tokens
+  // Tokens with which the model ends its turn: a conversation's completion ends there even if the
+  // model's files do not count them among the ends. Ascending.
+  std::vector<TokenId> ends_of_turn = {};
 };
 
 // The settings of a run. The tokenizer may be null. Throws Error if a file cannot be read.
@@ -30,29 +33,20 @@ ChatSettings make_chat_settings(const Config& config, const std::string& model_d
 void check_chat(const ChatSettings& settings, const std::string& model_dir,
                 const Tokenizer* tokenizer);
 
-// The token that ends a turn; nothing if there is no template or the tokenizer, which may be
-// null, has no such token.
-std::optional<TokenId> find_end_of_turn(const ChatFormat& format, const Tokenizer* tokenizer);
+// The tokens that end a turn: the tokenizer's eos_token, and what a probe of the template finds.
+// None if there is no template or the tokenizer, which may be null, has no such token.
+std::vector<TokenId> find_ends_of_turn(const ChatFormat& format, const Tokenizer* tokenizer);
 
 // Whether the line is a conversation, by itself or because prompts are wrapped.
 bool is_chat(const RequestDraft& draft, const ChatSettings& settings);
 
-// The text of a prompt, or the reason why there is none.
-struct ChatPrompt {
-  std::string text = {};
-  AddBos add_bos = AddBos::kNo;
-  RequestError error = {};  // without a code if all is well
-};
-
-// The conversation as the template writes it. A beginning-of-sequence token that the template
-// writes is in the text; the tokenizer adds none. The codes:
+// The conversation as the template writes it: the tokenizer puts nothing around it. The codes:
 //
 //   empty_prompt      there are no messages
-//   no_chat_template  there is no template that we know, or none is wanted
-//   invalid_messages  the template refuses the conversation, or leaves a message out
-//   unsupported       thinking is asked for, and the template has no such switch
+//   no_chat_template  there is no template, or none is wanted
+//   invalid_messages  the template refuses the conversation, fails or needs too much
 //
 // REQUIRES: is_chat(draft, settings)
-ChatPrompt make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings);
+RenderedChat make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings);
 
 }  // namespace pagedinfer

@@ -117,11 +117,6 @@ void add_shapes(const InspectedModel& model, Lines& lines) {
   lines.add("weights", stored_text(model));
 }
 
-std::string template_text(const ChatFormat& format) {
-  return format.known == nullptr ? "none that can be used, see below"
-                                 : std::string(format.known->name);
-}
-
 void write_tokens(JsonWriter& json, const std::vector<NamedToken>& tokens) {
   json.begin_array();
   for (const NamedToken& token : tokens) {
@@ -176,8 +171,8 @@ std::string info_text(const ModelInfo& info) {
   }
   lines.add("special tokens", joined(info.special_tokens, token_text));
   lines.add("ends", joined(info.ends, token_text));
-  lines.add("chat template", template_text(info.chat.format));
-  if (info.end_of_turn) lines.add("end of turn", token_text(*info.end_of_turn));
+  lines.add("chat template", template_origin(info.chat.format));
+  lines.add("ends of turn", joined(info.ends_of_turn, token_text));
   lines.add("defaults", joined(info.generation, [](const auto& entry) {
               return fmt::format("{} {}", entry.first, entry.second);
             }));
@@ -209,14 +204,9 @@ std::string info_json(const ModelInfo& info) {
   write_tokens(json, info.special_tokens);
   json.key("end_tokens");
   write_tokens(json, info.ends);
-  json.key("end_of_turn");
-  if (info.end_of_turn) {
-    json.begin_object().field("text", info.end_of_turn->text);
-    json.field("id", *info.end_of_turn->id).end_object();
-  } else {
-    json.value(nullptr);
-  }
-  json.field("chat_template", chat_template_name(info.chat.format));
+  json.key("ends_of_turn");
+  write_tokens(json, info.ends_of_turn);
+  json.field("chat_template", template_origin(info.chat.format));
   json.key("generation_config").begin_object();
   for (const auto& [key, value] : info.generation) json.field(key, value);
   json.end_object();

@@ -42,6 +42,18 @@ RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
   return {};
 }
 
+// Refuses what only a chat template has a use for.
+RequestError fault_without_messages(const Chat& chat) {
+  const auto found = [](std::string_view key) {
+    return RequestError{"unsupported", fmt::format("{}: found it, but there are no messages", key)};
+  };
+  if (!chat.tools.empty() && chat.tools != "[]") return found("tools");
+  if (!chat.documents.empty() && chat.documents != "[]") return found("documents");
+  if (!chat.template_arguments.empty()) return found("chat_template_kwargs");
+  if (!chat.continued_field.empty()) return found("continue_final_message");
+  return {};
+}
+
 RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
   if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
     return {"prompt_too_long",
@@ -86,12 +98,12 @@ void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) 
   tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
 }
 
-// Truncates `all`, the tokens of `text`, but keeps those that the tokenizer puts around it, as the
-// reference does.
-void truncate(std::vector<TokenId>& all, std::string_view text, const Tokenizer& tokenizer,
-              AddBos add_bos, int max_prompt) {
+// Truncates `all`, the tokens of a text that encode() encodes, but keeps those that the tokenizer
+// puts around it, as the reference does.
+template <class Encode>
+void truncate(std::vector<TokenId>& all, const Encode& encode, AddBos add_bos, int max_prompt) {
   if (std::ssize(all) > max_prompt && add_bos == AddBos::kYes) {
-    const std::vector<TokenId> inner = tokenizer.encode(text, AddBos::kNo);
+    const std::vector<TokenId> inner = encode(AddBos::kNo);
     const int64_t around = std::ssize(all) - std::ssize(inner);
     if (around < max_prompt) {
       keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), max_prompt);
@@ -199,20 +211,24 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   }
   const bool converses = is_chat(draft, chat);
   AddBos add_bos = AddBos::kYes;
+  std::vector<TextRange> ranges;  // of the prompt, that people wrote
+  WrittenParts written;
   if (converses && draft.echo) {
     return failed({"unsupported", "echo: found true; a conversation has no text to repeat"}, 0);
   }
   if (converses) {
-    ChatPrompt made = make_chat_prompt(draft, chat);
+    RenderedChat made = make_chat_prompt(draft, chat);
     if (!made.error.code.empty()) return failed(std::move(made.error), 0);
     draft.prompt = std::move(made.text);
-    add_bos = made.add_bos;
-    if (draft.add_special_tokens.value_or(false)) add_bos = AddBos::kYes;
-  } else if (draft.chat.enable_thinking.value_or(false)) {
-    return failed({"unsupported",
-                   "chat_template_kwargs.enable_thinking: found true, but there are no messages"},
-                  0);
+    ranges = std::move(made.written);
+    written.also = made.template_text;
+    add_bos = draft.add_special_tokens.value_or(false) ? AddBos::kYes : AddBos::kNo;
+  } else if (RequestError fault = fault_without_messages(draft.chat); !fault.code.empty()) {
+    return failed(std::move(fault), 0);
+  } else if (draft.prompt) {
+    ranges = {{0, draft.prompt->size()}};
   }
+  if (draft.escape_special.value_or(chat.escape_special)) written.ranges = ranges;
   if (!converses && !draft.add_special_tokens.value_or(true)) add_bos = AddBos::kNo;
   const std::optional<int> max_prompt = longest_prompt(draft, limits);
   if (draft.prompt && !max_prompt &&
@@ -226,11 +242,12 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
   size_t num_tokens = 0;  // before it is truncated
   try {
-    if (draft.prompt) prompt = tokenizer->encode(*draft.prompt, add_bos);
+    const auto encode = [&](AddBos around) {
+      return tokenizer->encode_apart(*draft.prompt, around, written);
+    };
+    if (draft.prompt) prompt = encode(add_bos);
     num_tokens = prompt.size();
-    if (draft.prompt && max_prompt) {
-      truncate(prompt, *draft.prompt, *tokenizer, add_bos, *max_prompt);
-    }
+    if (draft.prompt && max_prompt) truncate(prompt, encode, add_bos, *max_prompt);
   } catch (const EncodeError& error) {
     return failed({"tokenization_failed", error.what()}, 0);
   }
@@ -239,9 +256,9 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   if (fault.code.empty() && number == 0) fault = fault_of(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   // The tokenizer may know more tokens than the model, which never draws them.
-  if (converses && chat.end_of_turn && *chat.end_of_turn < limits.vocab &&
-      !draft.sampling.ignore_eos) {
-    draft.sampling.stop_token_ids.push_back(*chat.end_of_turn);
+  for (const TokenId end : chat.ends_of_turn) {
+    if (!converses || end >= limits.vocab || draft.sampling.ignore_eos) continue;
+    draft.sampling.stop_token_ids.push_back(end);
   }
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());

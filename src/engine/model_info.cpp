@@ -64,10 +64,10 @@ void read_chat(const Config& config, ModelInfo& info) {
   if (!info.chat.format.problem.empty()) info.notes.push_back(info.chat.format.problem);
   RequestDraft draft;
   draft.has_messages = true;
-  draft.chat.messages = {{.role = "user", .content = "What is 3 + 4?"},
-                         {.role = "assistant", .content = "7"},
-                         {.role = "user", .content = "And 5 more?"}};
-  ChatPrompt prompt = make_chat_prompt(draft, info.chat);
+  draft.chat.messages = R"([{"role":"user","content":"What is 3 + 4?"},)"
+                        R"({"role":"assistant","content":"7"},)"
+                        R"({"role":"user","content":"And 5 more?"}])";
+  RenderedChat prompt = make_chat_prompt(draft, info.chat);
   if (prompt.error.code.empty()) info.example = std::move(prompt.text);
 }
 
@@ -84,7 +84,9 @@ void add_ends(ModelInfo& info) {
   for (const TokenId id : info.model.spec.eos_tokens) {
     info.ends.push_back(token_of(id, tokenizer));
   }
-  if (info.chat.end_of_turn) info.end_of_turn = token_of(*info.chat.end_of_turn, tokenizer);
+  for (const TokenId id : info.chat.ends_of_turn) {
+    info.ends_of_turn.push_back(token_of(id, tokenizer));
+  }
 }
 
 void add_generation(const Config& config, ModelInfo& info) {

@@ -34,10 +34,10 @@ struct ModelInfo {
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: there is none, or it cannot be used
   int num_tokens = 0;                         // of the tokenizer
   std::vector<NamedToken> special_tokens = {};
-  std::vector<NamedToken> ends = {};  // of any completion
+  std::vector<NamedToken> ends = {};          // of any completion
+  std::vector<NamedToken> ends_of_turn = {};  // of a conversation's completion, beside those
 
   ChatSettings chat = {};
-  std::optional<NamedToken> end_of_turn = {};
   std::string example = {};  // a conversation as the template writes it; "" if it cannot
 
   SamplingParams defaults = {};

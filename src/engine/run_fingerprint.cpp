@@ -62,7 +62,8 @@ void add_model(Fingerprint& fingerprint, const std::string& dir,
 
 Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan) {
   Fingerprint fingerprint;
-  const Config used = used_config(config, model, plan);
+  Config used = used_config(config, model, plan);
+  used.chat_template = fmt::format("{:016x}", template_hash(model.chat.format));
   for (const Setting& setting : kSettings) {
     if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
     const Value value = setting.field.get(used);

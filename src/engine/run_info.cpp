@@ -10,6 +10,7 @@
 #include "settings/rules.h"
 #include "settings/table.h"
 #include "settings/values.h"
+#include "text/chat/chat_date.h"
 
 namespace pagedinfer {
 namespace {
@@ -50,7 +51,8 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
   used.served_model_name = model.name;
   used.dtype = model.options.compute;
   used.max_model_len = plan.limits.max_model_len;
-  used.chat_template = chat_template_name(model.chat.format);
+  used.chat_template = template_origin(model.chat.format);
+  used.chat_date = text_of_date(model.chat.format.today);
   used.device = model.backend->device;
   used.deterministic = config.deterministic || model.backend->info.always_deterministic;
   used.threads = model.options.num_threads;
@@ -82,6 +84,8 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
   if (floor.tokens > 0) set("min_new_tokens", int64_t{floor.tokens});
   if (floor.with_prompt > 0) set("min_length", int64_t{floor.with_prompt});
   const ModelSpec& spec = model.opened.spec;
+  if (!spec.eos_tokens.empty()) set("end_tokens", spec.eos_tokens);
+  if (!model.chat.ends_of_turn.empty()) set("ends_of_turn", model.chat.ends_of_turn);
   const auto set_tokens = [&](std::string_view name, const std::vector<TokenId>& tokens) {
     if (!tokens.empty()) set(name, tokens);
   };

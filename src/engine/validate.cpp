@@ -18,7 +18,6 @@
 #include "request/request_parser.h"
 #include "settings/rules.h"
 #include "settings/values.h"
-#include "text/chat/chat_template.h"
 
 namespace pagedinfer {
 namespace {
@@ -29,12 +28,6 @@ void check_device(const Config& config) {
   if (const std::string problem = backend.problem(); !problem.empty()) {
     throw Error(fmt::format("--device {}: {}; --device cpu works without", backend.name, problem));
   }
-}
-
-void check_chat_template(const std::string& name) {
-  if (name.empty() || name == "none" || find_chat_template(name) != nullptr) return;
-  throw Error(refusal("--chat-template", shortened(name),
-                      fmt::format("none or one of {}", chat_template_names())));
 }
 
 // A file that a flag names, or that a run makes beside one.
@@ -67,6 +60,9 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (config.input != "-") roles.push_back({"--input", config.input});
   if (!paths.stats.empty()) roles.push_back({"--stats", paths.stats});
   if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
+  if (!config.chat_template.empty() && config.chat_template != "none") {
+    roles.push_back({"--chat-template", config.chat_template});
+  }
   return roles;
 }
 
@@ -100,7 +96,8 @@ void check_roles(const Config& config, const Paths& paths) {
       throw Error(fmt::format("{} {}: is what {} {}; give one of them another name", role.flag,
                               shortened(role.path), roles[j].flag, roles[j].whose));
     }
-    if (model && role.path != config.input && is_of_model(role.path, *model)) {
+    const bool is_read = role.path == config.input || role.path == config.chat_template;
+    if (model && !is_read && is_of_model(role.path, *model)) {
       throw Error(fmt::format("{} {}: is a file of --model {}; give another name", role.flag,
                               shortened(role.path), shortened(*model)));
     }
@@ -127,7 +124,6 @@ void validate(const Config& config) {
   check_values(config);
   check_rules(config);
   check_device(config);
-  check_chat_template(config.chat_template);
   check_files(config);
 }
 

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace pagedinfer {
 
@@ -14,92 +13,142 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+// Keys that templates are known to read. Others are passed on too, and counted as unknown.
+constexpr std::string_view kTexts[] = {"reasoning_content", "reasoning", "thinking", "tool_call_id",
+                                       "name"};
+constexpr std::string_view kOthers[] = {"role", "content", "tool_calls", "function_call"};
+// Parts of a content that are no text, however they begin: image_url, input_audio.
+constexpr std::string_view kMedia[] = {"image", "audio", "video", "file"};
+// Variables that have keys of their own in a line.
+constexpr std::string_view kOwnKeys[] = {"messages", "tools", "documents", "add_generation_prompt",
+                                         "continue_final_message"};
 
-bool is_role(dom::element value) {
-  std::string_view role;
-  return value.get(role) == simdjson::SUCCESS &&
-         std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
+template <class List>
+bool is_in(const List& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-bool is_empty_list(dom::element value) { return value.is_array() && dom::array(value).size() == 0; }
+bool is_media(std::string_view type) {
+  if (type.starts_with("input_")) type.remove_prefix(std::string_view("input_").size());
+  return std::ranges::any_of(kMedia, [&](std::string_view name) { return type.starts_with(name); });
+}
 
-void read_content(RequestFields& fields, dom::element value, const std::string& path,
-                  ChatMessage& message) {
-  std::string_view text;
-  if (value.get(text) == simdjson::SUCCESS) {
-    message.content = text;
-    message.parts.clear();
-    return;
-  }
+void check_content(RequestFields& fields, dom::element value, const std::string& path) {
   dom::array list;
+  if (value.is_string()) return;
   if (value.get(list) != simdjson::SUCCESS || list.size() == 0) {
     return fields.refuse_value(path, value, "a string or a list of texts");
   }
-  message.content.clear();
-  message.parts.clear();
+  size_t count = 0;
   for (const dom::element part : list) {
-    const std::string place = fmt::format("{}[{}]", path, message.parts.size());
+    const std::string place = fmt::format("{}[{}]", path, count++);
     std::string_view type;
-    if (part["type"].get(type) != simdjson::SUCCESS) {
+    if (part["type"].get(type) != simdjson::SUCCESS ||
+        (type == "text" && !part["text"].is_string())) {
       return fields.refuse_value(place, part, R"({"type": "text", "text": ...})");
     }
-    if (type != "text") {
-      return fields.refuse(
-          "unsupported",
-          fmt::format("{}.type: found {}; this version supports text only", place, quote(type)));
-    }
-    if (part["text"].get(text) != simdjson::SUCCESS) {
-      return fields.refuse_value(place, part, R"({"type": "text", "text": ...})");
-    }
-    if (!message.parts.empty()) message.content += '\n';
-    message.content += text;
-    message.parts.emplace_back(text);
+    if (!is_media(type)) continue;
+    return fields.refuse(
+        "unsupported",
+        fmt::format("{}.type: found {}; this version supports text only", place, quote(type)));
   }
 }
 
-void read_message(RequestFields& fields, dom::element value, const std::string& path,
-                  ChatMessage& message) {
+// Checks that a value is a list of objects.
+void check_objects(RequestFields& fields, dom::element value, const std::string& path,
+                   std::string_view expected) {
+  dom::array list;
+  if (value.get(list) != simdjson::SUCCESS) return fields.refuse_value(path, value, expected);
+  size_t count = 0;
+  for (const dom::element item : list) {
+    const std::string place = fmt::format("{}[{}]", path, count++);
+    if (!item.is_object()) return fields.refuse_value(place, item, "an object");
+  }
+}
+
+void check_message(RequestFields& fields, dom::element value, const std::string& path) {
   dom::object object;
   if (value.get(object) != simdjson::SUCCESS) {
     return fields.refuse_value(path, value, "an object with role and content");
   }
-  bool has_content = false;
+  std::string_view role;
+  bool has_content = false, has_more = false;
   for (const auto [name, item] : object) {
-    const auto read_text = [&, key = name, given = item](auto& text) {
-      std::string_view found;
-      if (given.get(found) != simdjson::SUCCESS) {
-        fields.refuse_value(fmt::format("{}.{}", path, key), given, "a string");
-      }
-      text = found;
-    };
     if (item.is_null()) continue;
+    const std::string place = fmt::format("{}.{}", path, shorten(name));
     if (name == "role") {
-      if (!is_role(item)) {
-        const auto expected = "system, developer, user, assistant or tool";
-        return fields.refuse_value(path + ".role", item, expected);
+      if (item.get(role) != simdjson::SUCCESS || role.empty()) {
+        return fields.refuse_value(place, item, "a role, such as user or assistant");
       }
-      read_text(message.role);
     } else if (name == "content") {
       has_content = true;
-      read_content(fields, item, path + ".content", message);
-    } else if (name == "reasoning_content") {
-      read_text(message.reasoning);
-    } else if (name == "tool_call_id") {
-      read_text(message.tool_call_id);
-    } else if (name == "tool_calls" || name == "function_call") {
-      if (is_empty_list(item)) continue;
-      return fields.refuse_unsupported(fmt::format("{}.{}", path, name), item);
-    } else if (name != "name") {  // which no template shows
+      check_content(fields, item, place);
+    } else if (is_in(kTexts, name)) {
+      if (!item.is_string()) fields.refuse_value(place, item, "a string");
+      has_more = true;
+    } else if (name == "tool_calls") {
+      check_objects(fields, item, place, "a list of calls");
+      has_more = true;
+    } else if (!is_in(kOthers, name)) {
       fields.add_unknown_key(name);
+    } else {
+      has_more = true;
     }
   }
-  for (const auto& [is_there, name] :
-       {std::pair(!message.role.empty(), "role"), std::pair(has_content, "content")}) {
-    if (is_there) continue;
-    fields.refuse("invalid_value",
-                  fmt::format("{}.{}: found nothing, expected a string", path, name));
+  if (role.empty()) {
+    fields.refuse("invalid_value", fmt::format("{}.role: found nothing, expected a string", path));
   }
+  // An assistant may think or call a tool, and say nothing.
+  if (!has_content && !(role == "assistant" && has_more)) {
+    fields.refuse("invalid_value",
+                  fmt::format("{}.content: found nothing, expected a string", path));
+  }
+}
+
+// Keeps a list of objects as JSON text.
+void read_objects(RequestFields& fields, int key, std::string& json) {
+  if (!fields.asks(key)) return;
+  check_objects(fields, fields.at(key), fields.path_of(key), "a list of objects");
+  json = simdjson::minify(fields.at(key));
+}
+
+void read_template_arguments(RequestFields& fields, Chat& chat) {
+  constexpr int kArguments = key("chat_template_kwargs");
+  if (!fields.asks(kArguments)) return;
+  dom::object arguments;
+  if (fields.at(kArguments).get(arguments) != simdjson::SUCCESS) {
+    return fields.refuse(kArguments, "an object");
+  }
+  for (const auto field : arguments) {
+    if (!is_in(kOwnKeys, field.key)) continue;
+    fields.refuse("invalid_value",
+                  fmt::format("{0}chat_template_kwargs.{1}: found {2}, expected it as {0}{1}",
+                              fields.where(), field.key, describe(field.value)));
+  }
+  if (arguments.size() > 0) chat.template_arguments = simdjson::minify(arguments);
+}
+
+// `true` continues the content, a string the field of that name.
+void read_continuation(RequestFields& fields, Chat& chat) {
+  constexpr int kContinue = key("continue_final_message"), kAdd = key("add_generation_prompt");
+  fields.read_flag(kAdd, chat.add_generation_prompt);
+  if (!fields.asks(kContinue)) return;
+  std::string_view field;
+  bool on = false;
+  if (fields.at(kContinue).get(on) == simdjson::SUCCESS) {
+    if (on) chat.continued_field = "content";
+  } else if (fields.at(kContinue).get(field) == simdjson::SUCCESS) {
+    chat.continued_field = field;
+  } else {
+    return fields.refuse(kContinue, "true, false or the name of a message's field");
+  }
+  if (chat.continued_field.empty()) return;
+  if (fields.has(kAdd) && chat.add_generation_prompt) {
+    return fields.refuse("invalid_value",
+                         fmt::format("{0}: found true beside {1}, expected one of them",
+                                     fields.path_of(kAdd), fields.path_of(kContinue)));
+  }
+  chat.add_generation_prompt = false;
 }
 
 }  // namespace
@@ -111,34 +160,19 @@ void read_messages(RequestFields& fields, Chat& chat) {
   if (fields.at(kMessages).get(list) != simdjson::SUCCESS) {
     return fields.refuse(kMessages, "a list of messages");
   }
-  chat.messages.reserve(list.size());
+  size_t count = 0;
   for (const dom::element value : list) {
-    const auto path = fmt::format("{}messages[{}]", fields.where(), chat.messages.size());
-    read_message(fields, value, path, chat.messages.emplace_back());
+    check_message(fields, value, fmt::format("{}messages[{}]", fields.where(), count++));
     if (fields.failed()) return;
   }
+  chat.messages = simdjson::minify(list);
 }
 
 void read_template_settings(RequestFields& fields, Chat& chat) {
-  constexpr int kArguments = key("chat_template_kwargs");
-  fields.read_flag(key("add_generation_prompt"), chat.add_generation_prompt);
-  if (!fields.asks(kArguments)) return;
-  dom::object settings;
-  if (fields.at(kArguments).get(settings) != simdjson::SUCCESS) {
-    return fields.refuse(kArguments, "an object");
-  }
-  for (const auto [name, value] : settings) {
-    const auto path = fmt::format("{}chat_template_kwargs.{}", fields.where(), shorten(name));
-    bool on = false;
-    if (value.is_null()) continue;
-    if (name != "enable_thinking") {
-      fields.refuse_unsupported(path, value);
-    } else if (value.get(on) != simdjson::SUCCESS) {
-      fields.refuse_value(path, value, "true or false");
-    } else {
-      chat.enable_thinking = on;
-    }
-  }
+  read_objects(fields, key("tools"), chat.tools);
+  read_objects(fields, key("documents"), chat.documents);
+  read_template_arguments(fields, chat);
+  read_continuation(fields, chat);
 }
 
 }  // namespace pagedinfer

@@ -117,6 +117,9 @@ void read_prompt(RequestFields& fields, RequestDraft& draft, PromptForm form) {
   if (fields.asks(key("add_special_tokens"))) {
     fields.read_flag(key("add_special_tokens"), draft.add_special_tokens.emplace());
   }
+  if (fields.asks(key("escape_special"))) {
+    fields.read_flag(key("escape_special"), draft.escape_special.emplace());
+  }
   read_truncation(fields, draft.truncate_prompt_tokens);
   fields.read_flag(key("echo"), draft.echo);
   if (fields.asks(key("prompt_logprobs"))) {

@@ -26,6 +26,7 @@ enum class KeyKind : uint8_t {
   kUnsupportedAboveZero,    // 0 or a negative number
   kUnsupportedButTrue,      // true, but not false
   kUnsupportedButNone,      // "none"
+  kUnsupportedButAuto,      // "auto" or "none"
   kUnsupportedButLeft,      // "left"
   kUnsupportedButText,      // {"type": "text"} or ["text"]
   kUnsupportedEvenIfFalse,  // not false
@@ -55,12 +56,12 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"cache_salt", KeyKind::kNoEffect},
     {"chat_template", KeyKind::kUnsupported, "--chat-template"},
     {"chat_template_kwargs", KeyKind::kRequest},
-    {"continue_final_message", KeyKind::kUnsupported},
+    {"continue_final_message", KeyKind::kRequest},
     {"custom_id", KeyKind::kBatch},
     {"detokenize", KeyKind::kUnsupportedButTrue, "--token-ids"},
     {"diversity_penalty", KeyKind::kUnsupportedButZero},
     {"do_sample", KeyKind::kUnsupportedEvenIfFalse, "temperature, where 0 is greedy"},
-    {"documents", KeyKind::kUnsupported},
+    {"documents", KeyKind::kRequest},
     {"dry_allowed_length", KeyKind::kNoEffect},
     {"dry_base", KeyKind::kNoEffect},
     {"dry_multiplier", KeyKind::kUnsupportedAboveZero},
@@ -74,6 +75,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"encoder_repetition_penalty", KeyKind::kUnsupportedButOne},
     {"eos_token_id", KeyKind::kUnsupported, "stop_token_ids"},
     {"epsilon_cutoff", KeyKind::kUnsupportedButZero},
+    {"escape_special", KeyKind::kRequest},
     {"eta_cutoff", KeyKind::kUnsupportedButZero},
     {"exponential_decay_length_penalty", KeyKind::kUnsupported},
     {"extra_body", KeyKind::kUnsupportedSettings},
@@ -125,7 +127,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"num_predict", KeyKind::kUnsupported, "max_tokens"},
     {"num_return_sequences", KeyKind::kUnsupportedButOne, "n"},
     {"options", KeyKind::kUnsupportedSettings},
-    {"parallel_tool_calls", KeyKind::kNoEffect},  // there are no tools
+    {"parallel_tool_calls", KeyKind::kNoEffect},  // the answer is text, whatever it calls
     {"parameters", KeyKind::kUnsupportedSettings},
     {"penalize_nl", KeyKind::kNoEffect},
     {"penalty_alpha", KeyKind::kUnsupportedButZero},
@@ -161,8 +163,8 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"temperature_last", KeyKind::kUnsupported},
     {"tfs_z", KeyKind::kUnsupportedButOne},
     {"thinking_token_budget", KeyKind::kUnsupported},
-    {"tool_choice", KeyKind::kUnsupportedButNone},
-    {"tools", KeyKind::kUnsupported},
+    {"tool_choice", KeyKind::kUnsupportedButAuto},
+    {"tools", KeyKind::kRequest},
     {"top_a", KeyKind::kUnsupportedButZero},
     {"top_h", KeyKind::kUnsupported},
     {"top_logprobs", KeyKind::kRequest},

@@ -28,6 +28,7 @@ struct RequestDraft {
   std::vector<TokenId> prompt_token_ids = {};
   std::optional<int> truncate_prompt_tokens = {};  // keep the last ones; -1 = as many as fit
   std::optional<bool> add_special_tokens = {};     // around the prompt; nullopt = the default
+  std::optional<bool> escape_special = {};         // what people wrote has no special tokens
   std::vector<PromptDraft> more = {};              // the line's prompts behind the first
   SamplingParams sampling = {};
   int num_prompt_log_probs = -1;  // as Request

@@ -57,6 +57,7 @@ struct Config {
   bool token_ids = false;
   bool chat = false;
   std::optional<std::string> system = {};
+  bool escape_special = false;
   bool record_timing = false;
   bool profile = false;
   bool quiet = false;
@@ -69,7 +70,7 @@ struct Config {
   std::optional<DType> dtype = {};
   std::optional<int> max_model_len = {};
   std::string chat_template = {};
-  std::string chat_date = "26 Jul 2024";
+  std::string chat_date = "2024-07-26";
 
   // device
   enum class Device : uint8_t { kAuto, kCpu, kCuda } device = Device::kAuto;

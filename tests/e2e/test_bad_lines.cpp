@@ -180,7 +180,7 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
       {"num_beams", {"4"}, {"1", "null"}},
       {"n_probs", {"5", "true"}, {"0", "null"}},
       {"tools", {R"([{"type": "function"}])"}, {"[]", "null"}},
-      {"tool_choice", {"\"auto\""}, {"\"none\"", "null"}},
+      {"tool_choice", {"\"required\""}, {"\"auto\"", "\"none\"", "null"}},
       {"response_format",
        {R"({"type": "json_object"})", R"({"type": "text", "x": 1})"},
        {R"({"type": "text"})", "null", "{}"}},

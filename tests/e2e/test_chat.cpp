@@ -14,7 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Words kChatml = {"--chat-template", "chatml"};
+std::string template_file(const std::string& name) {
+  return source_dir() + "/tests/data/chat/" + name + ".jinja";
+}
+
+const Words kChatml = {"--chat-template", template_file("chatml")};
+
+// Flags of a template with this text, which stands in a file as long as this does.
+struct OwnTemplate {
+  explicit OwnTemplate(const std::string& text) { write_file(dir / "t.jinja", text); }
+  Words flags() const { return {"--chat-template", dir / "t.jinja"}; }
+  TempDir dir;
+};
 
 std::string quoted(const std::string& text) {
   std::string json;
@@ -65,8 +76,9 @@ const std::string kBegin = "<|im_start|>assistant\n";
 TEST_CASE("messages are completed as their template writes them") {
   check_same(messages_line(kUser), kChatml, kUserText + kBegin);
   check_same(messages_line(kUser, R"(,"add_generation_prompt":false)"), kChatml, kUserText);
+  const OwnTemplate thinking("{{ messages[0].content }}{{ '' if enable_thinking else '<quiet>' }}");
   check_same(messages_line(kUser, R"(,"chat_template_kwargs":{"enable_thinking":false})"),
-             {"--chat-template", "qwen3"}, kUserText + kBegin + "<think>\n\n</think>\n\n");
+             thinking.flags(), "Nora has 3 apples.<quiet>");
   check_same(R"({"id":1,"max_tokens":6,"prompt":"Nora has 3 apples."})"
              "\n",
              kChatml + Words{"--chat"}, kUserText + kBegin);
@@ -87,23 +99,51 @@ TEST_CASE("the flags' system message stands where a line has none") {
 }
 
 TEST_CASE("a date is the flag's, and otherwise always the same") {
-  const auto with = [](const std::string& date) {
-    return "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
-           "Today Date: " +
-           date +
-           "\n\n<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nNora has 3 apples."
-           "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n";
+  const OwnTemplate dated("Today is {{ strftime_now('%d %b %Y') }}. {{ messages[0].content }}");
+  check_same(messages_line(kUser), dated.flags(), "Today is 26 Jul 2024. Nora has 3 apples.");
+  for (const char* date : {"2025-05-01", "1 May 2025"}) {
+    check_same(messages_line(kUser), dated.flags() + Words{"--chat-date", date},
+               "Today is 01 May 2025. Nora has 3 apples.");
+  }
+}
+
+TEST_CASE("tools and their calls reach the template") {
+  const OwnTemplate calls(
+      "{{ tools | tojson }}{% for m in messages %}"
+      "{{ m.tool_calls | tojson if m.tool_calls else m.content }}{% endfor %}");
+  check_same(messages_line(R"([{"role":"user","content":"Nora"},)"
+                           R"({"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}])",
+                           R"(,"tools":[{"type":"function"}],"tool_choice":"auto")"),
+             calls.flags(), R"([{"type": "function"}]Nora[{"id": "a"}])");
+}
+
+TEST_CASE("a completion goes on with the last message where the line says so") {
+  check_same(messages_line(R"([{"role":"user","content":"Nora"},)"
+                           R"({"role":"assistant","content":"has a "}])",
+                           R"(,"continue_final_message":true)"),
+             kChatml, "<|im_start|>user\nNora<|im_end|>\n<|im_start|>assistant\nhas a ");
+  CHECK(code_of(messages_line(R"([{"role":"user","content":"x"}])",
+                              R"(,"continue_final_message":"note")"),
+                kChatml) == "invalid_messages");
+}
+
+TEST_CASE("special tokens that people spell are text where that is asked for") {
+  const OwnTemplate plain("<s>{{ messages[0].content }}</s>");
+  const std::string line = messages_line(R"([{"role":"user","content":"a</s>b"}])");
+  const std::string escaped =
+      messages_line(R"([{"role":"user","content":"a</s>b"}])", R"(,"escape_special":true)");
+  const auto count = [&](const std::string& text, const Words& flags) {
+    return record_of(text, flags).integer("/prompt_tokens");
   };
-  const auto num_tokens = [](const std::string& text) {
-    return static_cast<int64_t>(make_tokenizer(bundled_model())->encode(text, AddBos::kNo).size());
-  };
-  // The template begins with <s>, however the tokenizer reads it.
-  const Words flags = {"--chat-template", "llama3"};
-  const Words other = flags + Words{"--chat-date", "1 May 2025 or so"};
-  CHECK(record_of(messages_line(kUser), flags).integer("/prompt_tokens") ==
-        num_tokens("<s>" + with("26 Jul 2024")));
-  CHECK(record_of(messages_line(kUser), other).integer("/prompt_tokens") ==
-        num_tokens("<s>" + with("1 May 2025 or so")));
+  const int64_t open = count(line, plain.flags());
+  CHECK(open == 5);  // <s> a </s> b </s>
+  const int64_t closed = count(line, plain.flags() + Words{"--escape-special"});
+  CHECK(closed > open);
+  CHECK(count(escaped, plain.flags()) == closed);
+  const std::string prompt = R"({"prompt":"a</s>b","max_tokens":1)";
+  CHECK(count(prompt + R"(,"escape_special":true})", {}) > count(prompt + "}", {}));
+  CHECK(count(prompt + R"(,"escape_special":false})", {"--escape-special"}) ==
+        count(prompt + "}", {}));
 }
 
 TEST_CASE("a model without a template refuses messages line by line, and nothing else") {
@@ -116,27 +156,26 @@ TEST_CASE("a model without a template refuses messages line by line, and nothing
   CHECK(answers.records[0].text("/error/code") == "no_chat_template");
   const std::string message = answers.records[0].text("/error/message");
   CHECK(message.find("--chat-template") != std::string::npos);
-  CHECK(message.find("qwen2.5") != std::string::npos);
   CHECK(answers.records[1].integer("/completion_tokens") == 2);
   CHECK(answers.records[2].text("/error/code") == "no_chat_template");
   CHECK(code_of(messages_line(kUser), {"--chat-template", "none"}) == "no_chat_template");
 }
 
 TEST_CASE("a conversation that its template refuses is an error of its line") {
-  const std::string system = R"([{"role":"system","content":"x"},{"role":"user","content":"y"}])";
-  const Json refused = record_of(messages_line(system), {"--chat-template", "gemma2"});
+  const Words turns = {"--chat-template", template_file("model_turns")};
+  const Json refused = record_of(messages_line(R"([{"role":"assistant","content":"x"}])"), turns);
   CHECK(refused.text("/error/code") == "invalid_messages");
-  CHECK(refused.text("/error/message").find("System role not supported") != std::string::npos);
-  const std::string developer = R"([{"role":"developer","content":"x"}])";
-  CHECK(code_of(messages_line(developer), {"--chat-template", "qwen3"}) == "invalid_messages");
+  CHECK(refused.text("/error/message").find("roles must alternate") != std::string::npos);
+  const OwnTemplate endless("{{ 'x' * 100000000 }}");
+  CHECK(code_of(messages_line(kUser), endless.flags()) == "invalid_messages");
   CHECK(code_of(messages_line("[]", R"(,"url":"u")"), kChatml) == "missing_prompt");
   CHECK(code_of(R"({"url":"/v1/chat/completions","body":{"messages":[]}})", kChatml) ==
         "empty_prompt");
   CHECK(code_of(R"({"prompt":""})", kChatml + Words{"--chat"}) == "empty_prompt");
-  const std::string think = R"(,"chat_template_kwargs":{"enable_thinking":true})";
-  CHECK(code_of(messages_line(kUser, think), kChatml) == "unsupported");
-  CHECK(code_of(R"({"prompt":"x")" + think + "}", {}) == "unsupported");
-  CHECK_FALSE(record_of(messages_line(kUser, think), {"--chat-template", "qwen3"}).has("/error"));
+  for (const char* keys : {R"("chat_template_kwargs":{"enable_thinking":true})", R"("tools":[{}])",
+                           R"("continue_final_message":true)"}) {
+    CHECK(code_of(R"({"prompt":"x",)" + std::string(keys) + "}", {}) == "unsupported");
+  }
 }
 
 TEST_CASE("a mixed file is answered line by line, each in its form") {
@@ -169,11 +208,11 @@ TEST_CASE("flags that leave conversations no template are refused") {
     CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl"});
     return ended.err;
   };
-  for (const Words& flags : {Words{"--chat"}, Words{"--chat-template", "llama"},
-                             Words{"--chat", "--chat-template", "none"}}) {
+  for (const Words& flags : {Words{"--chat"}, Words{"--chat", "--chat-template", "none"}}) {
     CHECK(message(flags).find("--chat-template") != std::string::npos);
   }
-  CHECK(message({"--chat-template", "llama"}).find("llama3") != std::string::npos);
+  CHECK(message({"--chat-template", "llama"}).find("llama") != std::string::npos);
+  CHECK(message({"--chat-date", "today"}).find("2024-07-26") != std::string::npos);
   CHECK(message({"--system", "\xFF"}).find("--system") != std::string::npos);
   CHECK(message({"--chat-date", "\xFF"}).find("--chat-date") != std::string::npos);
 }
@@ -192,23 +231,24 @@ TEST_CASE("a model's own template is used, and told in the summary") {
   const auto setting = [&](const Words& more) {
     CHECK(run(flags + more).exit_code == 0);
     const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
-    CHECK(summary.text("/config/chat_date") == "26 Jul 2024");
+    CHECK(summary.text("/config/chat_date") == "2024-07-26");
     CHECK(summary["/config/chat"] == (more.empty() ? "false" : "true"));
     CHECK(summary["/config/system"] == (more.empty() ? "null" : R"("Be kind.")"));
     return summary.text("/config/chat_template");
   };
-  CHECK(setting({}) == "chatml");
+  CHECK(setting({}) == "tokenizer_config.json");
   CHECK(json_file(dir / "in.completions.jsonl")[0].text("/text") ==
         record_of(messages_line(kUser), kChatml).text("/text"));
-  CHECK(setting({"--chat-template", "qwen3", "--chat", "--system", "Be kind."}) == "qwen3");
-  write_file(dir / "model/chat_template.jinja", "{{ messages }}");
+  const std::string other = template_file("model_turns");
+  CHECK(setting({"--chat-template", other, "--chat", "--system", "Be kind."}) == other);
+  write_file(dir / "model/chat_template.jinja", "{% if %}");
   CHECK(code_of(messages_line(kUser), {"--model", dir / "model"}) == "no_chat_template");
 }
 
 TEST_CASE("a conversation ends with its template's turn, unless ends are ignored") {
   const TempDir dir;
   fs::copy(bundled_model(), dir / "model");
-  const Words flags = {"--chat-template", "mistral-nemo", "--token-ids", "--model", dir / "model"};
+  const Words flags = kChatml + Words{"--token-ids", "--model", dir / "model"};
   const auto config_with_end = [&](std::string_view end) {
     write_file(dir / "model/tokenizer_config.json",
                R"({"bos_token":"<s>","eos_token":)" + quoted(std::string(end)) + "}");
@@ -219,7 +259,7 @@ TEST_CASE("a conversation ends with its template's turn, unless ends are ignored
   config_with_end("</s>");
   const std::vector<int64_t> all = tokens_of("");
   REQUIRE(all.size() == 6);
-  // Now the template ends a turn with another of its tokens, which the model's files call no end.
+  // Now the tokenizer's end is another of its tokens, which the model's other files call no end.
   const auto place = std::find_if(all.begin(), all.end(), [&](auto id) { return id != all[0]; });
   REQUIRE(place < all.end() - 1);
   const auto token = static_cast<TokenId>(*place);
@@ -233,6 +273,15 @@ TEST_CASE("a conversation ends with its template's turn, unless ends are ignored
   CHECK(tokens_of(R"(,"ignore_eos":true)") == all);
 }
 
+TEST_CASE("the summary names the tokens that end a completion") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", messages_line(kUser));
+  CHECK(run({"--input", dir / "in.jsonl", "--model", "story-qwen3"}).exit_code == 0);
+  const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
+  CHECK(summary["/config/end_tokens"] == "[2,0]");
+  CHECK(summary["/config/ends_of_turn"] == "[2]");
+}
+
 TEST_CASE("a run is resumed with the settings of conversations that it began with") {
   const TempDir dir;
   write_file(dir / "in.jsonl", messages_line(kUser));
@@ -244,10 +293,11 @@ TEST_CASE("a run is resumed with the settings of conversations that it began wit
     CHECK(ended.exit_code == 1);
     CHECK_MESSAGE(ended.err.find(setting) != std::string::npos, ended.err);
   };
-  refused({"--chat-template", "qwen3"}, "chat_template");
+  refused({"--chat-template", template_file("model_turns")}, "chat_template");
   refused(kChatml + Words{"--chat"}, "chat");
   refused(kChatml + Words{"--system", ""}, "system");
-  refused(kChatml + Words{"--chat-date", "now"}, "chat_date");
+  refused(kChatml + Words{"--chat-date", "2025-05-01"}, "chat_date");
+  refused(kChatml + Words{"--escape-special"}, "escape_special");
   CHECK(run(flags).exit_code == 0);
   CHECK(json_file(dir / "in.completions.jsonl").size() == 2);
 }

@@ -35,6 +35,8 @@ TEST_CASE("info describes a model as its files do, for people and for scripts") 
   CHECK(json.text("/weights/0/type") != "");
   CHECK(json.integer("/weights/0/parameters") == json.integer("/parameters"));
   CHECK(json.text("/example").find("What is 3 + 4?") != std::string::npos);
+  CHECK(json["/ends_of_turn"] == R"([{"text":"<|im_end|>","id":2}])");
+  CHECK(json.text("/chat_template") == "tokenizer_config.json");
 }
 
 TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {

@@ -3,109 +3,119 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/chat_prompt.h"
-#include "tests/support/support.h"
+#include "tests/support/chat_support.h"
 #include "text/files/make_tokenizer.h"
 
 using namespace pagedinfer;
 
 namespace {
 
-// A model directory with another tokenizer.
-std::string with_tokenizer(const TempDir& dir, const std::string& name, const std::string& config) {
-  const std::string path = shared_data("tokenizers/" + name + "/tokenizer.json");
-  if (!std::filesystem::exists(path)) {
-    MESSAGE("SKIPPED: no " << path);
-    return "";
-  }
-  std::filesystem::copy(path, dir / "tokenizer.json");
-  write_file(dir / "tokenizer_config.json", config);
-  return dir.path();
-}
-
-RequestDraft conversation(bool spelt) {
+RequestDraft conversation(const std::string& question) {
   RequestDraft draft;
   draft.has_messages = true;
-  draft.chat.messages = {{.role = "user", .content = spelt ? "<|begin_of_text|>Hi" : "Hi"},
-                         {.role = "assistant", .content = "Hello"},
-                         {.role = "user", .content = "Tell me a joke."}};
+  draft.chat.messages = R"([{"role":"user","content":")" + question +
+                        R"("},{"role":"assistant","content":"Hello"},)"
+                        R"({"role":"user","content":"Tell me a joke."}])";
   return draft;
+}
+
+// A model directory with a tokenizer and a template of others; empty if one of them is absent.
+struct SharedModel {
+  SharedModel(const std::string& tokenizer, const std::string& chat_template,
+              const std::string& config) {
+    const std::string words = shared_data("tokenizers/" + tokenizer + "/tokenizer.json");
+    const std::string jinja = shared_data("chat_templates/" + chat_template + ".jinja");
+    is_there = std::filesystem::exists(words) && std::filesystem::exists(jinja);
+    if (!is_there) return;
+    std::filesystem::copy(words, dir / "tokenizer.json");
+    std::filesystem::copy(jinja, dir / "chat_template.jinja");
+    write_file(dir / "tokenizer_config.json", config);
+  }
+  TempDir dir;
+  bool is_there = false;
+};
+
+int64_t count(const std::vector<TokenId>& tokens, TokenId token) {
+  return std::ranges::count(tokens, token);
 }
 
 }  // namespace
 
 TEST_CASE("Llama 3's prompts have one beginning of sequence, and tokens for its marks") {
-  const TempDir dir;
-  const std::string model = with_tokenizer(
-      dir, "llama3", R"({"bos_token":"<|begin_of_text|>","eos_token":"<|eot_id|>"})");
-  if (model.empty()) return;
-  const auto tokenizer = make_tokenizer(model);
-  ChatSettings settings = {.format = read_chat_format(model, "llama3", "26 Jul 2024")};
-  settings.end_of_turn = find_end_of_turn(settings.format, tokenizer.get());
-  CHECK(settings.end_of_turn == 128009);
+  const SharedModel model("llama3", "meta-llama-Llama-3.2-3B-Instruct",
+                          R"({"bos_token":"<|begin_of_text|>","eos_token":"<|eot_id|>"})");
+  if (!model.is_there) {
+    MESSAGE("SKIPPED: no shared data");
+    return;
+  }
+  const auto tokenizer = make_tokenizer(model.dir.path());
+  const ChatSettings settings = make_chat_settings({}, model.dir.path(), tokenizer.get());
+  CHECK(settings.ends_of_turn == std::vector<TokenId>{128009});
   for (const bool spelt : {false, true}) {
-    const ChatPrompt prompt = make_chat_prompt(conversation(spelt), settings);
+    const RenderedChat prompt =
+        make_chat_prompt(conversation(spelt ? "<|begin_of_text|>Hi" : "Hi"), settings);
     REQUIRE(prompt.error.code == "");
-    const auto tokens = tokenizer->encode(prompt.text, prompt.add_bos);
+    const auto tokens = tokenizer->encode(prompt.text, AddBos::kNo);
     CHECK(tokens[0] == 128000);
-    CHECK(std::count(tokens.begin(), tokens.end(), 128000) == (spelt ? 2 : 1));
-    CHECK(std::count(tokens.begin(), tokens.end(), 128006) == 5);  // headers begin
-    CHECK(std::count(tokens.begin(), tokens.end(), 128007) == 5);  // and end
-    CHECK(std::count(tokens.begin(), tokens.end(), 128009) == 4);  // turns end
+    CHECK(count(tokens, 128000) == (spelt ? 2 : 1));
+    CHECK(count(tokens, 128006) == 5);  // headers begin
+    CHECK(count(tokens, 128007) == 5);  // and end
+    CHECK(count(tokens, 128009) == 4);  // turns end
+    const auto escaped = tokenizer->encode_apart(
+        prompt.text, AddBos::kNo, {.ranges = prompt.written, .also = prompt.template_text});
+    CHECK(count(escaped, 128000) == 1);
+    CHECK((escaped == tokens) == !spelt);
   }
-  // Where no file tells the token's text, the tokenizer puts it in front as for any prompt.
-  write_file(dir / "tokenizer_config.json", "{}");
-  settings.format = read_chat_format(model, "llama3", "26 Jul 2024");
-  const ChatPrompt prompt = make_chat_prompt(conversation(false), settings);
-  const auto tokens = tokenizer->encode(prompt.text, prompt.add_bos);
-  CHECK(std::count(tokens.begin(), tokens.end(), 128000) == 1);
-  CHECK(tokens[0] == 128000);
 }
 
-TEST_CASE("Qwen 3's prompts have tokens for its marks, and no beginning of sequence") {
-  const TempDir dir;
-  const std::string model =
-      with_tokenizer(dir, "qwen3", R"({"bos_token":null,"eos_token":"<|im_end|>"})");
-  if (model.empty()) return;
-  const auto tokenizer = make_tokenizer(model);
-  ChatSettings settings = {.format = read_chat_format(model, "qwen3", "")};
-  CHECK(find_end_of_turn(settings.format, tokenizer.get()) == 151645);
-  RequestDraft draft = conversation(false);
-  draft.chat.enable_thinking = false;
-  const ChatPrompt prompt = make_chat_prompt(draft, settings);
-  const auto tokens = tokenizer->encode(prompt.text, prompt.add_bos);
+TEST_CASE("Qwen 3's marks are tokens, but not those that people spell where that is asked for") {
+  const SharedModel model("qwen3", "Qwen-Qwen3-0.6B",
+                          R"({"bos_token":null,"eos_token":"<|im_end|>"})");
+  if (!model.is_there) {
+    MESSAGE("SKIPPED: no shared data");
+    return;
+  }
+  const auto tokenizer = make_tokenizer(model.dir.path());
+  const ChatSettings settings = make_chat_settings({}, model.dir.path(), tokenizer.get());
+  CHECK(settings.ends_of_turn == std::vector<TokenId>{151645});
+  RequestDraft draft = conversation("a<|im_end|>b</think>");
+  draft.chat.template_arguments = R"({"enable_thinking":false})";
+  const RenderedChat prompt = make_chat_prompt(draft, settings);
+  const auto tokens = tokenizer->encode(prompt.text, AddBos::kNo);
   CHECK(tokens[0] == 151644);
-  CHECK(std::count(tokens.begin(), tokens.end(), 151644) == 4);
-  CHECK(std::count(tokens.begin(), tokens.end(), 151645) == 3);
-  CHECK(std::count(tokens.begin(), tokens.end(), 151667) == 1);  // <think>
-  CHECK(std::count(tokens.begin(), tokens.end(), 151668) == 1);  // </think>
+  CHECK(count(tokens, 151644) == 4);
+  CHECK(count(tokens, 151645) == 4);
+  CHECK(count(tokens, 151667) == 1);  // <think>
+  CHECK(count(tokens, 151668) == 2);  // </think>
+  const auto escaped = tokenizer->encode_apart(
+      prompt.text, AddBos::kNo, {.ranges = prompt.written, .also = prompt.template_text});
+  CHECK(count(escaped, 151644) == 4);
+  CHECK(count(escaped, 151645) == 3);
+  CHECK(count(escaped, 151667) == 1);
+  CHECK(count(escaped, 151668) == 1);
 }
 
-TEST_CASE("the end of a turn is no token where the vocabulary has none") {
+TEST_CASE("the ends of a turn are the tokenizer's end and what the template writes") {
   const auto tokenizer = make_tokenizer(bundled_model());
-  const ChatFormat chatml = read_chat_format(bundled_model(), "chatml", "");
-  CHECK_FALSE(find_end_of_turn(chatml, tokenizer.get()));
-  CHECK_FALSE(find_end_of_turn(chatml, nullptr));
-  CHECK_FALSE(find_end_of_turn(read_chat_format(bundled_model(), "none", ""), tokenizer.get()));
-  const ChatFormat mistral = read_chat_format(bundled_model(), "mistral-nemo", "");
-  CHECK(find_end_of_turn(mistral, tokenizer.get()) == 2);
+  const auto ends = [&](const std::string& text, const std::string& eos, const Tokenizer* words) {
+    return find_ends_of_turn(format_of(text, {{"eos_token", eos}}), words);
+  };
+  const std::string turns = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}";
+  CHECK(ends(turns, "", tokenizer.get()).empty());
+  CHECK(ends(turns, "</s>", tokenizer.get()) == std::vector<TokenId>{2});
+  CHECK(ends(turns, "</s>", nullptr).empty());
+  CHECK(ends("{% for m in messages %}{{ m.content }}</s>{% endfor %}", "", tokenizer.get()) ==
+        std::vector<TokenId>{2});
 }
 
-TEST_CASE("the beginning of sequence is the template's, else the tokenizer's, never both") {
-  const auto prompt = [](const char* name, const std::string& bos) {
-    const ChatFormat format = {.known = find_chat_template(name), .words = {.bos = bos}};
-    return make_chat_prompt(conversation(false), {.format = format});
-  };
-  for (const ChatTemplate& known : chat_templates()) {
-    const std::string name(known.name);
-    CAPTURE(name);
-    const ChatPrompt told = prompt(name.c_str(), "<B>");
-    const ChatPrompt untold = prompt(name.c_str(), "");
-    CHECK(told.error.code == "");
-    CHECK(told.text.starts_with("<B>") == known.adds_bos);
-    CHECK(told.text == (known.adds_bos ? "<B>" : "") + untold.text);
-    CHECK(told.add_bos == AddBos::kNo);
-    CHECK(untold.add_bos == (known.adds_bos ? AddBos::kYes : AddBos::kNo));
-  }
+TEST_CASE("a template that cannot be parsed is told as the reason for every line") {
+  ChatFormat format = chatml_format();
+  format.templates.front().reset();
+  format.faults.front() = "it is broken";
+  const RenderedChat prompt = make_chat_prompt(conversation("Hi"), {.format = std::move(format)});
+  CHECK(prompt.error.code == "no_chat_template");
+  CHECK(prompt.error.message == "it is broken");
 }

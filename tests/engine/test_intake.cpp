@@ -11,6 +11,7 @@
 #include "core/random_key.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "tests/support/chat_support.h"
 #include "tests/support/gzip.h"
 #include "tests/support/support.h"
 
@@ -213,7 +214,7 @@ TEST_CASE("a line that repeats its prompt keeps the prompt's text") {
 
   line = {};
   line.request.has_messages = true;
-  line.request.chat.messages = {{.role = "user", .content = "Hi"}};
+  line.request.chat.messages = R"([{"role":"user","content":"Hi"}])";
   line.request.echo = true;
   CHECK(code_of(make_request(line, &tokenizer, kNoChat, kLimits)) == "unsupported");
 }
@@ -222,10 +223,9 @@ TEST_CASE("the end of a turn is a stop token only if the vocabulary has it") {
   const ByteTokenizer tokenizer;
   ParsedLine line;
   line.request.has_messages = true;
-  line.request.chat.messages = {{.role = "user", .content = "Hi"}};
+  line.request.chat.messages = R"([{"role":"user","content":"Hi"}])";
   for (const TokenId id : {127, 128}) {
-    const ChatSettings chat = {.format = {.known = find_chat_template("chatml")},
-                               .end_of_turn = id};
+    const ChatSettings chat = {.format = chatml_format(), .ends_of_turn = {id}};
     const IntakeItem made =
         make_request(line, &tokenizer, chat, {.vocab = 128, .max_model_len = 1000});
     REQUIRE(std::holds_alternative<Request>(made));

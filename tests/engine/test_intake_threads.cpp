@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "engine/intake.h"
 #include "engine/interrupt.h"
+#include "tests/support/chat_support.h"
 #include "tests/support/support.h"
 
 using namespace pagedinfer;
@@ -53,8 +54,7 @@ class SlowTokenizer final : public Tokenizer {
 };
 
 const ChatSettings& chatml() {
-  static const ChatSettings settings = {.format = {.known = find_chat_template("chatml")},
-                                        .system = "Be brief."};
+  static const ChatSettings settings = {.format = chatml_format(), .system = "Be brief."};
   return settings;
 }
 

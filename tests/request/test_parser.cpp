@@ -183,8 +183,8 @@ TEST_CASE("every kind of bad line has its code") {
       {"invalid_value", R"({"prompt":"x","prompt_logprobs":true})"},
       {"invalid_value", R"({"prompt":"x","echo":1})"},
       {"invalid_value", R"({"prompt":"x","arrival_s":-0.5})"},
-      {"unsupported", R"({"prompt":"x","tools":[{}]})"},
-      {"unsupported", R"({"prompt":"x","tool_choice":"auto"})"},
+      {"unsupported", R"({"prompt":"x","functions":[{}]})"},
+      {"unsupported", R"({"prompt":"x","tool_choice":"required"})"},
       {"unsupported", R"({"prompt":"x","response_format":{"type":"json_object"}})"},
       {"invalid_value", R"({"prompt":7})"},
       {"invalid_value", R"({"prompt":["x"]})"},
@@ -460,8 +460,8 @@ TEST_CASE("a prompt may stand under another key, and there only") {
   CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
   CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");
 
-  RequestParser other({}, "tools");  // a key that has no meaning of ours
-  CHECK(*parse(other, R"({"tools":"t"})").request.prompt == "t");
+  RequestParser other({}, "functions");  // a key that has no meaning of ours
+  CHECK(*parse(other, R"({"functions":"t"})").request.prompt == "t");
 }
 
 TEST_CASE("a prompt does not stand under a key that says something else") {

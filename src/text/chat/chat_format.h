@@ -1,37 +1,43 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "text/chat/chat_template.h"
+#include "text/chat/template_sources.h"
+#include "text/jinja/template.h"
 
 namespace pagedinfer {
 
-// The hash that identifies the text of a Jinja template. As in Jinja, CRLF and CR count as LF, and
-// one newline at the end is ignored.
-uint64_t template_hash(std::string_view template_text);
-
-// The template that renders every conversation without tools as this Jinja text does; null if the
-// text is not a known one.
-const ChatTemplate* recognize_chat_template(std::string_view template_text);
-
-// The chat template of a model, or why it has none.
+// The chat templates of a run, parsed, and what they are told in every conversation.
 struct ChatFormat {
-  const ChatTemplate* known = nullptr;  // null: conversations cannot be rendered
-  std::string problem = {};             // why; a sentence that names the flag, but no path
-  ChatWords words = {};
+  std::vector<TemplateSource> sources = {};
+  // One for each source, in the same order; nullopt: it cannot be parsed.
+  std::vector<std::optional<jinja::Template>> templates = {};
+  std::vector<std::string> faults = {};  // why not; "" where it can
+  std::string problem = {};              // why there is no template; "" if there is one
+  // Names of special tokens and their spellings.
+  std::vector<std::pair<std::string, std::string>> tokens = {};
+  jinja::DateTime today = {};
+
+  // Whether there is a template for conversations without tools.
+  bool can_render() const;
+  // The spelling of the token of that name; "" if there is none.
+  std::string_view token(std::string_view name) const;
 };
 
-// The name of the format's template, or "none".
-std::string_view chat_template_name(const ChatFormat& format);
+// Where the template for conversations without tools stands, or "none".
+std::string template_origin(const ChatFormat& format);
 
-// The template named `asked`, or if that is "", the template of the model directory:
-// chat_template.jinja, else "chat_template" of tokenizer_config.json (of several the one named
-// "default"), else that of chat_template.json. "none" gives no template. Reads the tokens from
-// tokenizer_config.json or special_tokens_map.json. Throws Error if a file cannot be read.
-// REQUIRES: find_chat_template() knows `asked`, or it is "" or "none".
-ChatFormat read_chat_format(const std::string& model_dir, std::string_view asked,
-                            const std::string& date);
+// A hash of the texts of all templates.
+uint64_t template_hash(const ChatFormat& format);
+
+// The template of the file `asked`, or if that is "", those of the model directory. "none" gives
+// no template. Throws Error if a file cannot be read or `date` is no day.
+ChatFormat read_chat_format(const std::string& model_dir, const std::string& asked,
+                            std::string_view date);
 
 }  // namespace pagedinfer

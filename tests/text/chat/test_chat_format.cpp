@@ -2,27 +2,18 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 
 #include "core/error.h"
 #include "core/json.h"
-#include "tests/support/support.h"
-#include "text/chat/chat_format.h"
+#include "tests/support/chat_support.h"
+#include "text/chat/chat_date.h"
+#include "text/chat/render_chat.h"
 
 using namespace pagedinfer;
 
 namespace {
 
-// The template of models that the project trains.
-const std::string kChatml =
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
-    "{{ message['content'] }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
-std::string config_with(const std::string& template_json) {
-  return R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>","chat_template":)" +
-         template_json + "}";
-}
+constexpr std::string_view kDay = "2025-05-01";
 
 std::string quoted(const std::string& text) {
   std::string json;
@@ -30,123 +21,114 @@ std::string quoted(const std::string& text) {
   return json;
 }
 
-std::string name_in(const ChatFormat& format) {
-  return format.known == nullptr ? "" : std::string(format.known->name);
+std::string config_with(const std::string& template_json) {
+  return R"({"bos_token":{"content":"<s>","lstrip":false},"eos_token":"</s>","chat_template":)" +
+         template_json + "}";
 }
 
-// The format of a directory with one more file.
-ChatFormat read(const TempDir& dir, const char* file, const std::string& text) {
-  write_file(dir / file, text);
-  return read_chat_format(dir.path(), "", "1 May 2025");
+std::string named(const std::string& name, const std::string& text) {
+  return "{\"name\":" + quoted(name) + ",\"template\":" + quoted(text) + "}";
+}
+
+// What the directory's template makes of a conversation, or its error.
+std::string rendered(const TempDir& dir, const std::string& tools = "") {
+  const RenderedChat chat = render_chat(
+      read_chat_format(dir.path(), "", kDay),
+      {.messages = R"([{"role":"user","content":"Hi"}])", .tools = tools}, std::nullopt);
+  return chat.error.code.empty() ? chat.text : chat.error.code;
 }
 
 }  // namespace
 
-TEST_CASE("a template is known by its text, whatever ends its lines") {
-  const auto name_of = [](const std::string& text) -> std::string {
-    const ChatTemplate* known = recognize_chat_template(text);
-    return known == nullptr ? "" : std::string(known->name);
+TEST_CASE("a directory's template is found wherever a model keeps it, in transformers' order") {
+  const TempDir dir;
+  CHECK(rendered(dir) == "no_chat_template");
+  write_file(dir / "chat_template.json", "{\"chat_template\":\"one\"}");
+  CHECK(rendered(dir) == "one");
+  write_file(dir / "tokenizer_config.json", config_with("\"two{{ bos_token }}{{ eos_token }}\""));
+  CHECK(rendered(dir) == "two<s></s>");
+  CHECK(template_origin(read_chat_format(dir.path(), "", kDay)) == "tokenizer_config.json");
+  write_file(dir / "chat_template.jinja", "three");
+  CHECK(rendered(dir) == "three");
+  CHECK(rendered(dir, "[]") == "three");
+  std::filesystem::create_directory(dir / "additional_chat_templates");
+  write_file(dir / "additional_chat_templates/tool_use.jinja", "four");
+  CHECK(rendered(dir) == "three");
+  CHECK(rendered(dir, "[]") == "four");
+  // Files replace all that the configuration has, even where none of them is the default.
+  std::filesystem::remove(dir / "chat_template.jinja");
+  CHECK(rendered(dir) == "no_chat_template");
+  CHECK(rendered(dir, "[]") == "four");
+}
+
+TEST_CASE("of named templates tools choose, and there must be a default") {
+  const TempDir dir;
+  const auto write = [&](const std::string& list) {
+    write_file(dir / "tokenizer_config.json", config_with("[" + list + "]"));
   };
-  CHECK(name_of(kChatml) == "chatml");
-  CHECK(name_of(kChatml + "\n") == "chatml");
-  CHECK(name_of(kChatml + "\r\n") == "chatml");
-  for (const char* newline : {"\r\n", "\r"}) {
-    std::string text;
-    for (const char c : kChatml) text += c == '\n' ? std::string(newline) : std::string(1, c);
-    CHECK(name_of(text) == "chatml");
-  }
-  CHECK(name_of("") == "");
-  CHECK(name_of("\n") == "");
-  CHECK(name_of(kChatml + "\n\n") == "");
-  CHECK(name_of(" " + kChatml) == "");
-  for (size_t i = 0; i < kChatml.size(); ++i) {
-    std::string text = kChatml;
-    text[i] = text[i] == 'x' ? 'y' : 'x';
-    CHECK(name_of(text) == "");
-    CHECK(name_of(kChatml.substr(0, i)) == "");
-  }
+  write(named("default", "one") + "," + named("tool_use", "two") + "," + named("rag", "three"));
+  CHECK(rendered(dir) == "one");
+  CHECK(rendered(dir, "[{}]") == "two");
+  write(named("default", "one"));
+  CHECK(rendered(dir, "[{}]") == "one");
+  write(named("rag", "three"));
+  CHECK(rendered(dir) == "no_chat_template");
+  const std::string problem = read_chat_format(dir.path(), "", kDay).problem;
+  CHECK(problem.find("rag") != std::string::npos);
+  CHECK(problem.find("--chat-template") != std::string::npos);
 }
 
-TEST_CASE("the shared reference's templates are known") {
-  const std::pair<const char*, const char*> cases[] = {
-      {"Qwen-Qwen2.5-7B-Instruct", "qwen2.5"},
-      {"Qwen-Qwen3-0.6B", "qwen3"},
-      {"google-gemma-2-2b-it", "gemma2"},
-      {"meta-llama-Llama-3.2-3B-Instruct", "llama3"},
-      {"mistralai-Mistral-Nemo-Instruct-2407", "mistral-nemo"}};
-  for (const auto& [file, name] : cases) {
-    const std::string path = shared_data("chat_templates/" + std::string(file) + ".jinja");
-    if (!std::filesystem::exists(path)) {
-      MESSAGE("SKIPPED: no " << path);
-      continue;
-    }
-    CAPTURE(file);
-    const ChatTemplate* known = recognize_chat_template(read_file(path));
-    REQUIRE(known != nullptr);
-    CHECK(known->name == name);
-  }
-}
-
-TEST_CASE("a directory's template and tokens are found wherever a model keeps them") {
-  {
-    const TempDir dir;
-    const ChatFormat nothing = read_chat_format(dir.path(), "", "1 May 2025");
-    CHECK(name_in(nothing) == "");
-    CHECK(nothing.words.bos == "");
-    CHECK(nothing.words.date == "1 May 2025");
-    CHECK(name_in(read(dir, "chat_template.json", "{\"chat_template\":" + quoted(kChatml) + "}")) ==
-          "chatml");
-    CHECK(read(dir, "special_tokens_map.json", R"({"bos_token":"<b>"})").words.bos == "<b>");
-    // A file that comes before another one hides it.
-    const ChatFormat other = read(dir, "tokenizer_config.json", config_with("\"other\""));
-    CHECK(name_in(other) == "");
-    CHECK(other.problem.find("tokenizer_config.json") != std::string::npos);
-    CHECK(other.words.bos == "<b>");
-    CHECK(other.words.eos == "</s>");
-    // As in the reference, special_tokens_map.json is ignored if tokenizer_config.json lists added
-    // tokens.
-    CHECK(read(dir, "tokenizer_config.json", R"({"eos_token":"</s>","added_tokens_decoder":{}})")
-              .words.bos == "");
-    CHECK(other.words.eos == "</s>");
-    CHECK(name_in(read(dir, "chat_template.jinja", kChatml)) == "chatml");
-  }
+TEST_CASE("a template that cannot be read is a reason for each line, which names it") {
   const TempDir dir;
-  const std::string named =
-      R"([{"name":"tool_use","template":"other"},{"name":"default","template":)";
-  CHECK(name_in(read(dir, "tokenizer_config.json", config_with(named + quoted(kChatml) + "}]"))) ==
-        "chatml");
-  CHECK(name_in(read(dir, "tokenizer_config.json", config_with("null"))) == "");
+  write_file(dir / "chat_template.jinja", "a\n{% if %}");
+  const ChatFormat format = read_chat_format(dir.path(), "", kDay);
+  CHECK_FALSE(format.can_render());
+  CHECK(
+      format.problem.starts_with("the chat template (chat_template.jinja) cannot be read: line 2"));
+  CHECK(format.problem.find(dir.path()) == std::string::npos);  // records hold it
+  CHECK(rendered(dir) == "no_chat_template");
 }
 
-TEST_CASE("without a known template there is a reason that names the flag and the templates") {
+TEST_CASE("a flag's file goes before what the directory has") {
   const TempDir dir;
-  const std::string none = read_chat_format(dir.path(), "", "").problem;
-  const std::string unknown = read(dir, "chat_template.jinja", kChatml + " ").problem;
-  for (const std::string& problem : {none, unknown}) {
-    CAPTURE(problem);
-    CHECK(problem.find("--chat-template") != std::string::npos);
-    CHECK(problem.find("chatml, gemma2") != std::string::npos);
-    CHECK(problem.find(dir.path()) == std::string::npos);  // records hold it
-  }
-}
-
-TEST_CASE("a name goes before what the directory has") {
-  const TempDir dir;
-  write_file(dir / "chat_template.jinja", kChatml);
-  CHECK(name_in(read_chat_format(dir.path(), "", "")) == "chatml");
-  CHECK(name_in(read_chat_format(dir.path(), "llama3", "")) == "llama3");
-  const ChatFormat none = read_chat_format(dir.path(), "none", "");
-  CHECK(none.known == nullptr);
+  write_file(dir / "chat_template.jinja", "one");
+  write_file(dir / "own", "two");
+  const ChatFormat own = read_chat_format(dir.path(), dir / "own", kDay);
+  CHECK(own.can_render());
+  CHECK(template_origin(own) == dir / "own");
+  CHECK(template_hash(own) != template_hash(read_chat_format(dir.path(), "", kDay)));
+  const ChatFormat none = read_chat_format(dir.path(), "none", kDay);
+  CHECK_FALSE(none.can_render());
   CHECK(none.problem.find("--chat-template none") != std::string::npos);
+  CHECK_THROWS_AS(read_chat_format(dir.path(), dir / "missing", kDay), Error);
+  write_file(dir / "own", "\xFF");
+  CHECK_THROWS_WITH_AS(read_chat_format(dir.path(), dir / "own", kDay), doctest::Contains("UTF-8"),
+                       Error);
 }
 
 TEST_CASE("a malformed file is an error that names it") {
-  for (const char* value : {"7", "[]", "{}", R"([{"name":"rag","template":"x"}])", R"(["x"])"}) {
+  for (const char* value : {"7", "{}", R"(["x"])", R"([{"name":"default"}])"}) {
     const TempDir dir;
     CAPTURE(value);
-    CHECK_THROWS_WITH_AS(read(dir, "tokenizer_config.json", config_with(value)),
+    write_file(dir / "tokenizer_config.json", config_with(value));
+    CHECK_THROWS_WITH_AS(read_chat_format(dir.path(), "", kDay),
                          doctest::Contains("tokenizer_config.json"), Error);
   }
-  const TempDir dir;
-  CHECK_THROWS_AS(read(dir, "tokenizer_config.json", R"({"bos_token":7})"), Error);
+}
+
+TEST_CASE("a date is a day that there is, in either form") {
+  const auto text = [](std::string_view given) {
+    const auto date = parse_chat_date(given);
+    return date ? text_of_date(*date) : "none";
+  };
+  CHECK(text("2024-07-26") == "2024-07-26");
+  CHECK(text("26 Jul 2024") == "2024-07-26");
+  CHECK(text("1 May 2025") == "2025-05-01");
+  CHECK(text("2024-02-29") == "2024-02-29");
+  for (const char* wrong : {"", "2023-02-29", "2024-13-01", "2024-00-01", "2024-07-32", "now",
+                            "26 jul 2024", "26 Jul 24", "2024-7-26", "026 Jul 2024", "0000-01-01",
+                            "2024-07-26 ", "-1 Jul 2024", "+1 Jul 2024"}) {
+    CAPTURE(wrong);
+    CHECK(text(wrong) == "none");
+  }
 }

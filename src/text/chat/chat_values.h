@@ -1,0 +1,20 @@
+// The messages that a chat template is given, as transformers makes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/chat.h"
+#include "text/jinja/value.h"
+
+namespace pagedinfer {
+
+// The messages of a conversation, with the message `system` in front if none is the system's.
+// Fields that are null are left out, and reasoning stands under each of its names. People wrote the
+// texts. REQUIRES: chat.messages is a list of objects. Throws jinja::TemplateError if it is nested
+// too deep.
+std::vector<jinja::Value> message_values(const Chat& chat,
+                                         const std::optional<std::string>& system);
+
+}  // namespace pagedinfer

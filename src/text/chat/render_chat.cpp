@@ -1,0 +1,162 @@
+#include "text/chat/render_chat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/chat/chat_values.h"
+#include "text/jinja/characters.h"
+#include "text/jinja/from_json.h"
+#include "text/jinja/value.h"
+
+namespace pagedinfer {
+
+using jinja::Dict;
+using jinja::MarkedText;
+using jinja::TemplateError;
+using jinja::Value;
+
+namespace {
+
+// Stands behind the text that is continued, and is cut off again with all that comes behind it.
+constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
+// A message's reasoning is there under each of these names.
+constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
+
+std::string_view strip(std::string_view text) {
+  return jinja::strip_left(jinja::strip_right(text));
+}
+
+Value tagged(const Value& text) {
+  MarkedText content = text.marked();
+  content.add(kTag, /*marked=*/false);
+  return Value::string(std::move(content));
+}
+
+Dict changed(const Dict& dict, std::string_view name, const Value& value) {
+  Dict copy = dict;
+  copy.set(name, value);
+  return copy;
+}
+
+// The message with the tag behind the text of the field. `continued` becomes that text.
+Value tag_field(const Value& message, std::string_view field, std::string_view template_text,
+                std::string& continued) {
+  const Value* const found = message.entries().find(field);
+  if (found == nullptr || found->is_none()) {
+    throw TemplateError(fmt::format("the last message has no {} to continue", field));
+  }
+  std::vector<std::string_view> names = {field};
+  const bool is_reasoning = std::ranges::find(kReasoning, field) != std::end(kReasoning);
+  if (is_reasoning && found->is_string()) {
+    names.clear();
+    for (const std::string_view name : kReasoning) {
+      const Value* const other = message.entries().find(name);
+      const bool is_same = other != nullptr && other->is_string() && other->text() == found->text();
+      if (is_same) names.push_back(name);
+    }
+  }
+  if (std::ranges::none_of(names, [&](std::string_view name) {
+        return template_text.find(name) != std::string_view::npos;
+      })) {
+    throw TemplateError(
+        fmt::format("the template does not read {}, which is to be continued", field));
+  }
+  if (found->is_string()) {
+    continued = found->text();
+    Dict copy = message.entries();
+    const Value value = tagged(*found);
+    for (const std::string_view name : names) copy.set(name, value);
+    return Value::dict(std::move(copy));
+  }
+  std::vector<Value> parts;
+  if (found->is(jinja::Kind::kList)) parts = found->items();
+  for (size_t i = parts.size(); i-- > 0;) {
+    if (!parts[i].is(jinja::Kind::kDict)) continue;
+    const Value* const text = parts[i].entries().find("text");
+    if (text == nullptr || !text->is_string()) continue;
+    continued = text->text();
+    parts[i] = Value::dict(changed(parts[i].entries(), "text", tagged(*text)));
+    return Value::dict(changed(message.entries(), field, Value::list(std::move(parts))));
+  }
+  throw TemplateError(fmt::format("the last message has no text in {} to continue", field));
+}
+
+// Where the text is cut off so that it ends with what is to be continued.
+size_t place_of_tag(std::string_view text, std::string_view continued) {
+  const size_t place = text.rfind(kBareTag);
+  if (place == std::string_view::npos || text.find(strip(continued)) == std::string_view::npos) {
+    throw TemplateError("the template leaves out the text that is to be continued");
+  }
+  // Where the space of the tag is gone, the template has trimmed the text.
+  const bool is_whole = text.substr(place).starts_with(kTag);
+  return is_whole ? place : jinja::strip_right(text.substr(0, place)).size();
+}
+
+Value list_or_none(const std::string& json) {
+  return json.empty() ? Value::none() : jinja::from_json(json, /*marked=*/true);
+}
+
+Dict variables_of(const ChatFormat& format, const Chat& chat, std::vector<Value> messages) {
+  Dict variables;
+  for (const auto& [name, spelling] : format.tokens) variables.set(name, Value::string(spelling));
+  if (!chat.template_arguments.empty()) {
+    const Value arguments = jinja::from_json(chat.template_arguments, /*marked=*/true);
+    for (const auto& [name, value] : arguments.entries().entries()) {
+      variables.set(name.text(), value);
+    }
+  }
+  variables.set("messages", Value::list(std::move(messages)));
+  variables.set("tools", list_or_none(chat.tools));
+  variables.set("documents", list_or_none(chat.documents));
+  variables.set("add_generation_prompt", Value::boolean(chat.add_generation_prompt));
+  return variables;
+}
+
+std::string message_of(const TemplateError& error) {
+  switch (error.reason) {
+    case TemplateError::Reason::kRaised:
+      return fmt::format("the chat template refuses the messages: {}", error.what());
+    case TemplateError::Reason::kLimit: return error.what();
+    case TemplateError::Reason::kFailed: break;
+  }
+  if (error.line == 0) return error.what();
+  return fmt::format("the chat template fails at its line {}: {}", error.line, error.what());
+}
+
+}  // namespace
+
+RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
+                         const std::optional<std::string>& system) {
+  const TemplateSource* const source = choose_template(format.sources, !chat.tools.empty());
+  if (source == nullptr) return {.error = {"no_chat_template", format.problem}};
+  const auto place = static_cast<size_t>(source - format.sources.data());
+  const auto& parsed = format.templates[place];
+  if (!parsed) return {.error = {"no_chat_template", format.faults[place]}};
+  try {
+    std::string continued;
+    std::vector<Value> messages = message_values(chat, system);
+    if (!chat.continued_field.empty()) {
+      messages.back() = tag_field(messages.back(), chat.continued_field, source->text, continued);
+    }
+    jinja::Rendered rendered =
+        parsed->render(variables_of(format, chat, std::move(messages)), format.today);
+    RenderedChat result = {.text = std::move(rendered.text), .template_text = source->text};
+    if (!chat.continued_field.empty()) {
+      result.text.resize(place_of_tag(result.text, continued));
+    }
+    for (const jinja::Span& span : rendered.from_values) {
+      const size_t end = std::min(span.end, result.text.size());
+      if (span.begin < end) result.written.push_back({span.begin, end});
+    }
+    return result;
+  } catch (const TemplateError& error) {
+    return {.error = {"invalid_messages", message_of(error)}};
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/chat.h"
+#include "core/request.h"
+#include "text/chat/chat_format.h"
+#include "text/tokenizer.h"
+
+namespace pagedinfer {
+
+// The prompt of a conversation, or the reason why there is none.
+struct RenderedChat {
+  std::string text = {};
+  std::vector<TextRange> written = {};  // the parts that people wrote
+  std::string_view template_text = {};  // of the template that wrote it
+  RequestError error = {};              // without a code if all is well
+};
+
+// Renders byte for byte what Hugging Face transformers does. `system` is the text of the system's
+// message where the conversation has none. May be called from several threads at once. The codes:
+//
+//   no_chat_template  there is no template for it
+//   invalid_messages  the template refuses the conversation, fails, or needs too much; or there is
+//                     nothing to continue
+//
+// REQUIRES: the conversation has messages.
+RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
+                         const std::optional<std::string>& system);
+
+}  // namespace pagedinfer

@@ -1,0 +1,94 @@
+#include "text/chat/template_sources.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "io/json_file.h"
+#include "io/mapped_file.h"
+#include "io/model_folder.h"
+#include "io/open_file.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr std::string_view kDefault = "default";
+
+// A string, or a list of templates with names, of which the last of a name counts.
+std::vector<TemplateSource> templates_in(const JsonObject& root, const std::string& file) {
+  namespace dom = simdjson::dom;
+  constexpr std::string_view kKey = "chat_template";
+  dom::array list;
+  if (const auto value = root.find(kKey); !value || value->get(list) != simdjson::SUCCESS) {
+    std::optional<std::string> text = root.find_string(kKey);
+    if (!text) return {};
+    return {{std::string(kDefault), file, std::move(*text)}};
+  }
+  std::vector<TemplateSource> sources;
+  for (const dom::element named : list) {
+    std::string_view name, text;
+    if (named["name"].get(name) != simdjson::SUCCESS ||
+        named["template"].get(text) != simdjson::SUCCESS) {
+      root.fail(kKey, "is a list, and not each of its items has a name and a template");
+    }
+    std::erase_if(sources, [&](const TemplateSource& source) { return source.name == name; });
+    sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name), std::string(text)});
+  }
+  return sources;
+}
+
+std::vector<TemplateSource> templates_of_files(const std::string& model_dir) {
+  constexpr std::string_view kFile = "chat_template.jinja", kEnd = ".jinja";
+  constexpr std::string_view kFolder = "additional_chat_templates";
+  std::vector<TemplateSource> sources;
+  if (const std::string path = fmt::format("{}/{}", model_dir, kFile); file_exists(path)) {
+    sources.push_back(read_template(path, std::string(kDefault), std::string(kFile)));
+  }
+  const std::string folder = fmt::format("{}/{}", model_dir, kFolder);
+  for (const std::string& name : names_in_folder(folder)) {
+    if (!name.ends_with(kEnd)) continue;
+    sources.push_back(read_template(fmt::format("{}/{}", folder, name),
+                                    name.substr(0, name.size() - kEnd.size()),
+                                    fmt::format("{}/{}", kFolder, name)));
+  }
+  return sources;
+}
+
+}  // namespace
+
+TemplateSource read_template(const std::string& path, std::string name, std::string origin) {
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!simdjson::validate_utf8(text)) {
+    throw Error(fmt::format("{}: is not UTF-8, expected a chat template", path));
+  }
+  return {std::move(name), std::move(origin), std::move(text)};
+}
+
+std::vector<TemplateSource> find_templates(const std::string& model_dir) {
+  if (auto sources = templates_of_files(model_dir); !sources.empty()) return sources;
+  for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
+    const std::string path = fmt::format("{}/{}", model_dir, name);
+    if (!file_exists(path)) continue;
+    const JsonFile file(path);
+    if (auto sources = templates_in(file.root(), name); !sources.empty()) return sources;
+  }
+  return {};
+}
+
+const TemplateSource* choose_template(const std::vector<TemplateSource>& sources, bool has_tools) {
+  for (const std::string_view name : {std::string_view("tool_use"), kDefault}) {
+    if (name != kDefault && !has_tools) continue;
+    const auto found = std::ranges::find(sources, name, &TemplateSource::name);
+    if (found != sources.end()) return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pagedinfer {
+
+// The text of a chat template, and where it stands.
+struct TemplateSource {
+  std::string name = {};    // "default", "tool_use", ...
+  std::string origin = {};  // "chat_template.jinja", "tokenizer_config.json"
+  std::string text = {};
+};
+
+// The templates of a model directory, as transformers finds them: chat_template.jinja and those of
+// additional_chat_templates/, else `chat_template` of tokenizer_config.json, else that of
+// chat_template.json. None if there is none. Throws Error if a file cannot be read.
+std::vector<TemplateSource> find_templates(const std::string& model_dir);
+
+// The template that a file holds. Throws Error if it cannot be read.
+TemplateSource read_template(const std::string& path, std::string name, std::string origin);
+
+// The one for a conversation with or without tools, as transformers chooses; null if there is none.
+const TemplateSource* choose_template(const std::vector<TemplateSource>& sources, bool has_tools);
+
+}  // namespace pagedinfer

@@ -1,0 +1,199 @@
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "tests/support/chat_support.h"
+#include "text/chat/render_chat.h"
+
+using namespace pagedinfer;
+namespace dom = simdjson::dom;
+
+namespace {
+
+// Of each template of the cases the file that renders it, and the tokens it is told.
+struct Known {
+  std::string file;
+  std::vector<std::pair<std::string, std::string>> tokens;
+};
+
+std::map<std::string, Known> known_templates() {
+  const auto shared = [](const char* name) {
+    return shared_data("chat_templates/" + std::string(name) + ".jinja");
+  };
+  const Known llama = {shared("meta-llama-Llama-3.2-3B-Instruct"),
+                       {{"bos_token", "<|begin_of_text|>"}}};
+  const Known mistral = {shared("mistralai-Mistral-Nemo-Instruct-2407"),
+                         {{"bos_token", "<s>"}, {"eos_token", "</s>"}}};
+  const Known gemma2 = {shared("google-gemma-2-2b-it"), {{"bos_token", "<bos>"}}};
+  const Known gemma3 = {test_template("model_turns"), {{"bos_token", "<bos>"}}};
+  const Known qwen2 = {shared("Qwen-Qwen2.5-7B-Instruct"), {}},
+              qwen3 = {shared("Qwen-Qwen3-0.6B"), {}};
+  return {{"chatml", {test_template("chatml"), {}}},
+          {"Llama-3.2-3B-Instruct", llama},
+          {"llama3", llama},
+          {"Mistral-Nemo", mistral},
+          {"mistral-nemo", mistral},
+          {"gemma-2", gemma2},
+          {"gemma2", gemma2},
+          {"gemma-3", gemma3},
+          {"gemma3", gemma3},
+          {"Qwen2.5", qwen2},
+          {"qwen2.5", qwen2},
+          {"Qwen3", qwen3},
+          {"qwen3", qwen3}};
+}
+
+Chat chat_of(dom::element line) {
+  Chat chat = {.messages = simdjson::minify(line["messages"]),
+               .add_generation_prompt = bool(line["add_generation_prompt"])};
+  bool thinking = true;
+  if (line["enable_thinking"].get(thinking) == simdjson::SUCCESS) {
+    chat.template_arguments =
+        std::string(R"({"enable_thinking":)") + (thinking ? "true}" : "false}");
+  }
+  return chat;
+}
+
+// Renders every line of `path` whose template is there, and returns how many those are.
+int check_cases(const std::string& path) {
+  int count = 0;
+  std::map<std::string, ChatFormat> formats;
+  for (const auto& [name, known] : known_templates()) {
+    if (!std::filesystem::exists(known.file)) continue;
+    formats.emplace(name, format_of(read_file(known.file), known.tokens));
+  }
+  dom::parser parser;
+  dom::document_stream lines;
+  const simdjson::padded_string text(read_file(path));
+  REQUIRE(parser.parse_many(text).get(lines) == simdjson::SUCCESS);
+  for (const dom::element line : lines) {
+    const auto format = formats.find(std::string(std::string_view(line["template"])));
+    if (format == formats.end()) continue;
+    ++count;
+    CAPTURE(simdjson::minify(line));
+    const RenderedChat rendered = render_chat(format->second, chat_of(line), std::nullopt);
+    std::string_view expected;
+    if (line["error"].get(expected) == simdjson::SUCCESS) {
+      CHECK(rendered.error.code == "invalid_messages");
+      CHECK(rendered.error.message.ends_with(expected));
+    } else {
+      CHECK(rendered.error.message == "");
+      CHECK(rendered.text == std::string_view(line["text"]));
+    }
+  }
+  return count;
+}
+
+Chat ask(const std::string& messages) { return {.messages = messages}; }
+
+std::string text_of(const std::string& source, const Chat& chat,
+                    const std::optional<std::string>& system = {}) {
+  const RenderedChat rendered =
+      render_chat(format_of(source, {{"bos_token", "<B>"}}), chat, system);
+  return rendered.error.code.empty() ? rendered.text : "error: " + rendered.error.message;
+}
+
+const std::string kHi = R"([{"role":"user","content":"Hi"}])";
+
+}  // namespace
+
+TEST_CASE("chat templates render what transformers renders for own conversations") {
+  CHECK(check_cases(source_dir() + "/tests/data/chat/cases.jsonl") >= 28);
+}
+
+TEST_CASE("chat templates render what the shared reference has, refusals included") {
+  const std::string path = shared_data("chat_templates/expected.jsonl");
+  if (!std::filesystem::exists(path)) {
+    MESSAGE("SKIPPED: no " << path);
+    return;
+  }
+  CHECK(check_cases(path) == 273);
+}
+
+TEST_CASE("a template is told what transformers tells it") {
+  Chat chat = ask(kHi);
+  CHECK(text_of("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}", chat) ==
+        "True True True");
+  chat.tools = R"([{"type":"function","function":{"name":"f","x":1.50,"y":[1,-2,null,true]}}])";
+  chat.documents = R"([{"title":"t"}])";
+  CHECK(
+      text_of("{{ tools | tojson }} {{ documents[0].title }}", chat) ==
+      R"([{"type": "function", "function": {"name": "f", "x": 1.5, "y": [1, -2, null, true]}}] t)");
+  CHECK(text_of("{{ bos_token }}{{ eos_token }}", chat) == "<B>");
+  chat.template_arguments = R"({"bos_token":"<C>","deep":{"a":[7]},"no":null})";
+  CHECK(text_of("{{ bos_token }} {{ deep.a[0] }} {{ no is none }}", chat) == "<C> 7 True");
+  CHECK(text_of("{{ strftime_now('%d %b %Y') }}", chat) == "26 Jul 2024");
+}
+
+TEST_CASE("a message has no null fields, and its reasoning under every name") {
+  const std::string source = "{{ messages[0] | tojson }}";
+  CHECK(text_of(source, ask(R"([{"role":"user","content":"x","name":null,"own":{"a":null}}])")) ==
+        R"({"role": "user", "content": "x", "own": {"a": null}})");
+  CHECK(text_of(source, ask(R"([{"role":"assistant","reasoning":"r"}])")) ==
+        R"({"thinking": "r", "role": "assistant", "reasoning": "r", "reasoning_content": "r"})");
+  CHECK(text_of(source, ask(R"([{"role":"a","thinking":"t","reasoning_content":"r"}])")) ==
+        R"({"thinking": "t", "role": "a", "reasoning_content": "r"})");
+}
+
+TEST_CASE("the system's text of the run stands in front unless a message is the system's") {
+  const std::string source = "{% for m in messages %}{{ m.role }}:{{ m.content }} {% endfor %}";
+  CHECK(text_of(source, ask(kHi), "be brief") == "system:be brief user:Hi ");
+  CHECK(text_of(source, ask(R"([{"role":"system","content":"s"}])"), "be brief") == "system:s ");
+}
+
+// The cases are what transformers does with the same templates and messages.
+TEST_CASE("a continued message ends the prompt as it stands, or trimmed") {
+  const auto continued = [](const std::string& source, const std::string& content,
+                            const std::string& field = "content") {
+    Chat chat = ask(R"([{"role":"user","content":"q"},{"role":"assistant",)" + content + "}]");
+    chat.continued_field = field;
+    chat.add_generation_prompt = false;
+    return text_of(source, chat);
+  };
+  const std::string plain = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
+  const std::string trimming = "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}";
+  CHECK(continued(plain, R"("content":"one ")") == "[q][one ");
+  CHECK(continued(trimming, R"("content":"one ")") == "[q][one");
+  const std::string parts =
+      "{% for m in messages if m.content is not string %}"
+      "{% for p in m.content %}({{ p.text }}){% endfor %}{% endfor %}";
+  CHECK(continued(parts, R"("content":[{"type":"text","text":"a"},{"type":"text","text":"b"}])") ==
+        "(a)(b");
+  const std::string thinks = "{{ messages[1].reasoning_content }}|{{ messages[1].content }}";
+  CHECK(continued(thinks, R"("content":"c","reasoning":"r")", "reasoning") == "r");
+  CHECK(
+      continued(plain, R"("tool_calls":[])").starts_with("error: the last message has no content"));
+  CHECK(continued(plain, R"("content":"x","note":"n")", "note")
+            .starts_with("error: the template does not read note"));
+  CHECK(continued("{{ messages[0].content }}", R"("content":"x")")
+            .starts_with("error: the template leaves out"));
+}
+
+TEST_CASE("what a template refuses, fails at or needs too much of is an error of the line") {
+  const auto error = [](const std::string& source) {
+    return render_chat(format_of(source), ask(kHi), std::nullopt).error;
+  };
+  CHECK(error("{{ raise_exception('no') }}").code == "invalid_messages");
+  CHECK(error("{{ raise_exception('no') }}").message ==
+        "the chat template refuses the messages: no");
+  CHECK(error("a\n{{ 1 + 'x' }}").message.starts_with("the chat template fails at its line 2: "));
+  const RequestError limit = error("{{ 'x' * 100000000 }}");
+  CHECK(limit.code == "invalid_messages");
+  CHECK(limit.message.find("more than") != std::string::npos);
+}
+
+TEST_CASE("the parts that people wrote are those of messages, tools and arguments alone") {
+  Chat chat = ask(R"([{"role":"user","content":"<x>"}])");
+  chat.template_arguments = R"({"style":"<y>"})";
+  const RenderedChat rendered = render_chat(
+      format_of("<x>{{ bos_token }}{{ messages[0].content }}|{{ style }}|", {{"bos_token", "<B>"}}),
+      chat, std::nullopt);
+  CHECK(rendered.text == "<x><B><x>|<y>|");
+  REQUIRE(rendered.written.size() == 2);
+  CHECK(rendered.written[0].begin == 6);
+  CHECK(rendered.written[0].end == 9);
+  CHECK(rendered.written[1].begin == 10);
+}
