@@ -722,7 +722,7 @@ class Parser {
 
   std::string dotted_name() {
     std::string result = name();
-    while (skip_if(".")) result += "." + name();
+    while (skip_if(".")) result.append(".").append(name());
     return result;
   }
 
