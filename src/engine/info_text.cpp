@@ -17,7 +17,7 @@ constexpr size_t kValueColumn = 16;
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   for (auto place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<size_t>(place), ",");
+    digits.insert(static_cast<size_t>(place), 1, ',');
   }
   return digits;
 }

@@ -161,10 +161,10 @@ class JsonText {
   void add_key(const Value& key) {
     switch (key.kind()) {
       case Kind::kString: return add_string(key.marked());
-      case Kind::kFloat: return out_.add("\"" + number(key.as_double()) + "\"");
+      case Kind::kFloat: return out_.add(fmt::format("\"{}\"", number(key.as_double())));
       case Kind::kBool: return out_.add(key.as_bool() ? "\"true\"" : "\"false\"");
       case Kind::kNone: return out_.add("\"null\"");
-      case Kind::kInt: return out_.add("\"" + std::to_string(key.as_int()) + "\"");
+      case Kind::kInt: return out_.add(fmt::format("\"{}\"", key.as_int()));
       default: throw TemplateError(fmt::format("{} cannot be a key of JSON", type_name(key)));
     }
   }

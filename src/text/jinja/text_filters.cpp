@@ -244,7 +244,7 @@ Value tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
   options.sort_keys = bound.truth(3, false);
   if (bound.has_value(1)) {
     options.indented = true;
-    options.item_separator = ",";
+    options.item_separator = std::string(",");
     options.indent =
         bound[1].is_string()
             ? bound[1].text()
