@@ -287,9 +287,9 @@ std::vector<std::vector<float>> Verify::logits_behind(const Contexts& contexts,
   engine.run({.next =
                   [&](Wait, IntakeItem& item) {
                     if (num_read == contexts.size()) return Pull::kEnded;
-                    Request request = {.prompt = contexts[num_read++]};
+                    auto& request = item.emplace<Request>();
+                    request.prompt = contexts[num_read++];
                     request.sampling.max_tokens = 1;
-                    item = std::move(request);
                     return Pull::kItem;
                   },
               .done = [&](const Completion&, const RequestStats&) { ++num_done; },
