@@ -166,6 +166,7 @@ set(pagedinfer_core_sources
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
   src/engine/host_share.cpp
+  src/engine/info_config.cpp
   src/engine/info_job.cpp
   src/engine/info_text.cpp
   src/engine/intake.cpp

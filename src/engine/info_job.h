@@ -1,18 +1,8 @@
 #pragma once
 
-#include <string>
-
-#include "settings/config.h"
+#include "engine/info_config.h"
 
 namespace pagedinfer {
-
-// The command line of `info`.
-struct InfoConfig {
-  Config config = {};       // of it the settings that `info` has in common with `run`
-  std::string render = {};  // the file whose prompts are printed; "" = none, the model is described
-  bool ids = false;         // as token ids instead of text
-  bool json = false;
-};
 
 // Describes the model, or prints prompts, on standard output. Returns the exit code: 0; 1 if `run`
 // would refuse the model; 2 if a line of the file would get an error record. Throws Error if there

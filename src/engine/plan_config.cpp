@@ -19,16 +19,18 @@ void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfi
   config.expected_tokens = static_cast<int>(*number);
 }
 
+constexpr std::string_view kPlan = "Plan";
+
 constexpr PlanFlag kFlags[] = {
-    {"--expected-tokens", "N",
+    {kPlan, "--expected-tokens", "N", "",
      "Tokens of a completion for the estimated duration; without it each is as long as it may be.",
      "Give it where completions end by themselves.", give_expected_tokens},
-    {"--no-calibration", "", "Load no weights and estimate no duration.",
+    {kPlan, "--no-calibration", "", "", "Load no weights and estimate no duration.",
      "Give it to size a job in a moment.",
      [](const PlanFlag&, std::string_view, PlanConfig& config) {
        config.estimates_duration = false;
      }},
-    {"--json", "", "Print one JSON object in place of the table.", "Give it in scripts.",
+    {kPlan, "--json", "", "", "Print one JSON object in place of the table.", "Give it in scripts.",
      [](const PlanFlag&, std::string_view, PlanConfig& config) { config.json = true; }},
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/command_flag.h"
 #include "settings/config.h"
 
 namespace pagedinfer {
@@ -16,14 +17,7 @@ struct PlanConfig {
   bool estimates_duration = true;
 };
 
-// A flag of plan alone.
-struct PlanFlag {
-  std::string_view flag, value;  // a switch has no value
-  std::string_view help, when;   // sentences, as those of a Setting
-  // Takes what stands behind the flag. Throws Error if that is not allowed.
-  void (*give)(const PlanFlag& flag, std::string_view text, PlanConfig& config);
-};
-
+using PlanFlag = CommandFlag<PlanConfig>;
 std::span<const PlanFlag> plan_flags();
 
 }  // namespace pagedinfer

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/info_job.h"
+#include "engine/info_config.h"
 #include "engine/model_info.h"
 
 namespace pagedinfer {

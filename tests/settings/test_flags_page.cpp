@@ -1,4 +1,4 @@
-// docs/flags.md is made of the tables of settings and of the flags of bench, plan and verify.
+// docs/flags.md is made of the tables of settings and of the flags of bench, plan, verify and info.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/bench_config.h"
+#include "engine/info_config.h"
 #include "engine/plan_config.h"
 #include "engine/verify_config.h"
 #include "settings/help.h"
@@ -20,10 +21,9 @@ namespace {
 
 constexpr const char* kBegin = R"(# Flags
 
-This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`, `pagedinfer plan` and
-`pagedinfer verify`: what each does, and when to change it. It is made of the tables in
-`src/settings/table.h`, `src/engine/bench_config.cpp`, `src/engine/plan_config.cpp` and
-`src/engine/verify_config.cpp`; a test (`tests/settings/test_flags_page.cpp`) says where they differ.
+This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`, `pagedinfer plan`,
+`pagedinfer verify` and `pagedinfer info`: what each does, and when to change it. It is made of the tables in
+`src/settings/table.h` and `src/engine/{bench,plan,verify,info}_config.cpp`; a test (`tests/settings/test_flags_page.cpp`) says where they differ.
 
 - The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
   before the default. "model's" in a default is what that file says.
@@ -58,8 +58,8 @@ constexpr const char* kPlan = R"(
 
 [Usage](usage.md#size-a-job-before-it-runs) shows what it prints. `plan` takes all flags of `run` above too.
 
-| flag | what it does | when to change it |
-|---|---|---|
+| flag | default | what it does | when to change it |
+|---|---|---|---|
 )";
 
 constexpr const char* kVerify = R"(
@@ -67,6 +67,16 @@ constexpr const char* kVerify = R"(
 
 [Usage](usage.md#verify-a-configuration) shows what they are for. `verify` takes the flags of `run` above too,
 for both configurations, except some that have no use there; a message says what to do instead.
+
+| flag | default | what it does | when to change it |
+|---|---|---|---|
+)";
+
+constexpr const char* kInfo = R"(
+## Flags of info
+
+[Usage](usage.md#see-what-a-model-is) shows what it prints. `info` takes those flags of `run` above too that say
+how the model is read and how prompts are made.
 
 | flag | default | what it does | when to change it |
 |---|---|---|---|
@@ -116,12 +126,9 @@ std::string flags_page() {
                         cell(std::string(setting.help)));
   }
   page += kBench + rows_of(bench_flags());
-  page += kPlan;
-  for (const PlanFlag& flag : plan_flags()) {
-    page += fmt::format("| `{}{}{}` | {} | {} |\n", flag.flag, flag.value.empty() ? "" : " ",
-                        flag.value, flag.help, flag.when);
-  }
+  page += kPlan + rows_of(plan_flags());
   page += kVerify + rows_of(verify_flags());
+  page += kInfo + rows_of(info_flags());
   return page;
 }
 
