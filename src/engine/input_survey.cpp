@@ -41,6 +41,8 @@ void InputSurvey::add_request(const Request& request) {
   num_sequences_ += num_samples;
   prompt_tokens_ += num_prompt;
   max_new_tokens_ += int64_t{num_samples} * max_new;
+  expected_new_tokens_ +=
+      int64_t{num_samples} * std::min(max_new, expected_tokens_.value_or(max_new));
   sample_.add(request.prompt, {.num_prompt = num_prompt,
                                .max_new = max_new,
                                .num_samples = num_samples,

@@ -43,12 +43,14 @@ struct Survey {
   double tokenize = 0;
 };
 
-Survey survey_input(const Config& config, const LoadedModel& model, InputLines& lines,
+Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLines& lines,
                     Interrupt& interrupt, const std::function<double()>& clock) {
+  const Config& config = asked.config;
   const RunPlan& plan = model.plans.front();
   const ModelSpec& spec = model.opened.spec;
-  Survey survey = {
-      .input = InputSurvey(plan.limits.max_model_len, RequestSample(plan.memory.block_size))};
+  Survey survey = {.input =
+                       InputSurvey(plan.limits.max_model_len, RequestSample(plan.memory.block_size),
+                                   asked.expected_tokens)};
   const std::unique_ptr<KvPool> pool = make_pool(plan);
   const Scheduler scheduler(*pool, plan.limits);
   Intake intake(
@@ -151,11 +153,8 @@ void PlanJob::measure() {
   const double measured = clock_();
   rehearsal_ = rehearse_with(costs);
   const double rehearsed = clock_() - measured;
-  const int64_t new_tokens =
-      asked_.expected_tokens
-          ? std::min(input.max_new_tokens(), *asked_.expected_tokens * input.num_sequences())
-          : input.max_new_tokens();
-  const double steps = scaled_seconds(rehearsal_, input.prompt_tokens(), new_tokens);
+  const double steps =
+      scaled_seconds(rehearsal_, input.prompt_tokens(), input.expected_new_tokens());
   const double scale = rehearsal_.seconds > 0 ? steps / rehearsal_.seconds : 1;
   duration_ = {.load = opened_ + load,
                .steps = steps,
@@ -183,7 +182,7 @@ PlanReport PlanJob::report() const {
 
 void PlanJob::run() {
   lines_.recognize();
-  survey_.emplace(survey_input(config_, model_, lines_, interrupt_, clock_));
+  survey_.emplace(survey_input(asked_, model_, lines_, interrupt_, clock_));
   rehearsal_ = rehearse_with(equal_steps());
   if (asked_.estimates_duration && survey_->input.num_requests() > 0) measure();
   const std::string text = asked_.json ? plan_json(report()) : plan_table(report());

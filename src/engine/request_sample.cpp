@@ -1,6 +1,7 @@
 #include "engine/request_sample.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "core/hash.h"
@@ -25,7 +26,9 @@ void RequestSample::add(std::span<const TokenId> prompt, SampledRequest request)
   const size_t size = static_cast<size_t>(block_size_);
   const bool has_blocks = request.shares && prompt.size() >= size;
   const uint64_t root = hash_tokens(kSeed, has_blocks ? prompt.first(size) : prompt);
-  if (!is_kept(root)) return;
+  LargeGroup* const large = find_large(root);
+  if (large != nullptr) ++large->seen;
+  if (large != nullptr ? !keep_next(*large) : !is_kept(root)) return;
   const auto number = static_cast<int32_t>(requests_.size());
   uint64_t hash = kSeed;
   bool is_known = true;  // up to here
@@ -50,6 +53,29 @@ bool RequestSample::is_kept(uint64_t root) const {
   return num_dropped_bits_ < 64 && hash_word(root, 0) >> (64 - num_dropped_bits_) == 0;
 }
 
+RequestSample::LargeGroup* RequestSample::find_large(uint64_t root) {
+  const auto found = std::ranges::find(large_, root, &LargeGroup::root);
+  return found == large_.end() ? nullptr : &*found;
+}
+
+// Adds the groups that are large by now. All that was seen of them is still there.
+void RequestSample::find_large_groups() {
+  std::unordered_map<uint64_t, int64_t> sizes;
+  for (const uint64_t root : roots_) ++sizes[root];
+  for (const auto& [root, size] : sizes) {
+    if (8 * size > std::ssize(roots_) && find_large(root) == nullptr)
+      large_.push_back({root, size});
+  }
+}
+
+// Counts a request of the group if its share is not kept yet.
+bool RequestSample::keep_next(LargeGroup& group) const {
+  const int64_t share = num_dropped_bits_ < 63 ? group.seen >> num_dropped_bits_ : 0;
+  if (group.kept >= share) return false;
+  ++group.kept;
+  return true;
+}
+
 // The entry of a hash, or the empty one that it would get.
 RequestSample::Block& RequestSample::find_entry(uint64_t hash) {
   const size_t mask = blocks_.size() - 1;
@@ -71,13 +97,17 @@ void RequestSample::rebuild(size_t num_entries) {
   }
 }
 
-// Drops about half of the requests, with their blocks.
+// Drops about half of the requests, with their blocks: of a large group the later ones, for they
+// are like the earlier ones.
 void RequestSample::thin() {
+  find_large_groups();
   ++num_dropped_bits_;
+  for (LargeGroup& group : large_) group.kept = 0;
   std::vector<int32_t> new_number(requests_.size(), -1);
   int32_t num_kept = 0;
   for (size_t i = 0; i < requests_.size(); ++i) {
-    if (!is_kept(roots_[i])) continue;
+    LargeGroup* const large = find_large(roots_[i]);
+    if (large != nullptr ? !keep_next(*large) : !is_kept(roots_[i])) continue;
     SampledRequest request = requests_[i];
     if (request.like >= 0) request.like = new_number[request.like];  // of the same root
     new_number[i] = num_kept;

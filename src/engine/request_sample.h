@@ -24,7 +24,8 @@ struct SampledRequest {
 
 // The requests of an input in bounded memory: all of them or, beyond the bounds, those whose first
 // block has a hash in an ever smaller range. So requests that share a prefix are kept or dropped
-// together. Blocks count as equal when 64-bit hashes of all tokens up to their ends are.
+// together. Of a group of more than an eighth of the sample as large a share is kept as of the
+// others. Blocks count as equal when 64-bit hashes of all tokens up to their ends are.
 class RequestSample {
  public:
   struct Bounds {
@@ -49,7 +50,16 @@ class RequestSample {
     int32_t request = -1;
   };
 
+  // Requests with one first block, so many that the hash of this block may not decide about all.
+  struct LargeGroup {
+    uint64_t root = 0;
+    int64_t seen = 0, kept = 0;
+  };
+
   bool is_kept(uint64_t root) const;
+  LargeGroup* find_large(uint64_t root);
+  void find_large_groups();
+  bool keep_next(LargeGroup& group) const;
   Block& find_entry(uint64_t hash);
   void insert(uint64_t hash, int32_t request);
   void rebuild(size_t num_entries);
@@ -59,8 +69,9 @@ class RequestSample {
   const Bounds bounds_;
   int num_dropped_bits_ = 0;  // leading bits of a root's hash that must be 0
   std::vector<SampledRequest> requests_;
-  std::vector<uint64_t> roots_;  // of the requests: hashes of their first blocks
-  std::vector<Block> blocks_;    // by hash, open addressing
+  std::vector<uint64_t> roots_;    // of the requests: hashes of their first blocks
+  std::vector<LargeGroup> large_;  // few
+  std::vector<Block> blocks_;      // by hash, open addressing
   int64_t num_blocks_ = 0;
 };
 

@@ -110,4 +110,35 @@ TEST_CASE("beyond its bounds a sample keeps whole groups that share a prefix") {
   }
 }
 
+TEST_CASE("of a group that is too large alone a sample keeps as large a share as of the others") {
+  for (const int num_others : {0, 4000}) {
+    CAPTURE(num_others);
+    std::mt19937 random(161);
+    std::vector<int> roots(8000, 0);
+    for (int i = 0; i < num_others; ++i) roots.push_back(1 + i / 2);
+    std::ranges::shuffle(roots, random);
+    RequestSample sample(4, {.requests = 1000, .blocks = 1'000'000});
+    int64_t tokens = 0;
+    for (size_t i = 0; i < roots.size(); ++i) {
+      const auto own = static_cast<TokenId>(1'000'000 + i);
+      const std::vector<TokenId> prompt = {roots[i], 7, 7, 7, own};
+      sample.add(prompt, {.num_prompt = 5});
+      tokens += 5;
+    }
+    CHECK_FALSE(sample.is_whole());
+    const auto kept = static_cast<double>(sample.requests().size());
+    CHECK(kept > 400);
+    CHECK(kept <= 1000);
+    double found = 0;
+    for (size_t i = 0; i < sample.requests().size(); ++i) {
+      const SampledRequest& request = sample.requests()[i];
+      CHECK(request.like < static_cast<int32_t>(i));
+      CHECK((request.num_shared > 0) == (request.like >= 0));
+      found += request.num_found();
+    }
+    const double all = 4.0 * (7999 + num_others / 2);
+    CHECK(found * static_cast<double>(roots.size()) / kept == doctest::Approx(all).epsilon(0.1));
+  }
+}
+
 }  // namespace pagedinfer
