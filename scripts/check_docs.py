@@ -56,7 +56,7 @@ CODE_FOLDERS = ("request", "engine", "sched", "text/chat")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
-NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB|KiB)(?![\w/]))?")
+NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB|KiB|B)(?![\w/]))?")
 
 
 class Page:
