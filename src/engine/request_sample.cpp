@@ -63,8 +63,9 @@ void RequestSample::find_large_groups() {
   std::unordered_map<uint64_t, int64_t> sizes;
   for (const uint64_t root : roots_) ++sizes[root];
   for (const auto& [root, size] : sizes) {
-    if (8 * size > std::ssize(roots_) && find_large(root) == nullptr)
+    if (8 * size > std::ssize(roots_) && find_large(root) == nullptr) {
       large_.push_back({root, size});
+    }
   }
 }
 
