@@ -61,25 +61,27 @@ bool share_model(const Config& a, const Config& b) {
   });
 }
 
-DType compute_type(const Config& config) {
+// The types that a run computes in and caches keys and values in.
+struct Types {
+  DType compute, cache;
+};
+
+Types types_of(const Config& config) {
   const BackendInfo& backend = choose_backend(config.device).row.info;
   const std::string dir = find_model(config.model, program_path());
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   const DType asked = config.dtype.value_or(file_dtype(open_model(dir, source)));
-  return backend.resolve({.compute = asked, .cpu_isa = config.cpu_isa}).compute;
+  const DeviceOptions used =
+      backend.resolve({.compute = asked, .cache = asked, .cpu_isa = config.cpu_isa});
+  return {used.compute, config.kv_dtype.value_or(used.cache)};
 }
 
 // What makes the last bits differ; "" if nothing is known to.
 std::string_view difference_in_rounding(const Config& a, const Config& b) {
-  for (const std::string_view key : {"kv_dtype", "quantize"}) {
-    const Setting* const setting = find_setting(key);
-    if (setting != nullptr && !is_equal(*setting, a, b)) {
-      return key == "quantize" ? "types of weights" : "types of the cache";
-    }
-  }
-  if (share_model(a, b) || compute_type(a) == compute_type(b)) return "";
-  return "types of computation";
+  const Types of_a = types_of(a), of_b = types_of(b);
+  if (of_a.compute != of_b.compute) return "types of computation";
+  return of_a.cache == of_b.cache ? "" : "types of the cache";
 }
 
 // The largest difference of two logits of one token. Rows that are not of one vocabulary, or empty,

@@ -155,6 +155,10 @@ TEST_CASE("verify refuses what it has no use for, and says what to do instead") 
   refuses(input + Words{"--tolerance", "-1"}, {"--tolerance: found -1", "a number from 0"});
   refuses(input + Words{"--output", dir / "in.jsonl"}, {"--input", "is what --output"});
   refuses(input + Words{"--a", "--dtype float32"}, {"--tolerance", "two types of computation"});
+  refuses(input + Words{"--a", "--kv-dtype int8"}, {"--tolerance", "two types of the cache"});
+  // Both compute in float32 on a CPU.
+  refuses(input + Words{"--a", "--dtype float16", "--b", "--dtype float32"},
+          {"--tolerance", "two types of the cache"});
   write_file(dir / "out", "old\n");
   refuses(input + Words{"--output", dir / "out"}, {"out"});
   CHECK(read_file(dir / "out") == "old\n");
@@ -164,8 +168,9 @@ TEST_CASE("verify refuses what it has no use for, and says what to do instead") 
 TEST_CASE("an empty configuration is that of the other flags, and no tolerance is asked of it") {
   const TempDir dir;
   write_file(dir / "in.jsonl", stories());
-  const Ended ended = verify({"--input", dir / "in.jsonl", "--limit", "4", "--max-tokens", "4",
-                              "--a", "", "--b", "--dtype bf16 --threads 1 --block-size 3"});
+  const Ended ended =
+      verify({"--input", dir / "in.jsonl", "--limit", "4", "--max-tokens", "4", "--a", "", "--b",
+              "--dtype bf16 --kv-dtype bfloat16 --threads 1 --block-size 3"});
   CAPTURE(ended.err);
   CHECK(ended.exit_code == 0);
   CHECK(says(ended, "compared     4 requests"));
