@@ -129,9 +129,6 @@ void Bench::write(OutputFile& file, double rate) {
 // Writes the file that is run.
 void Bench::emit(double rate) {
   const bool replaces = bench_.emit.empty() || bench_.config.overwrite;
-  if (!replaces && std::filesystem::is_regular_file(input_)) {
-    throw Error(fmt::format("{}: the file exists; --overwrite replaces it", input_));
-  }
   OutputFile file(input_,
                   replaces ? OutputFile::Existing::kReplace : OutputFile::Existing::kRefuse);
   write(file, rate);

@@ -60,8 +60,7 @@ OutputFile::Opened OutputFile::open_for_writing(const std::string& path, Existin
       opened.fd = open_with(O_RDWR | O_CREAT | (existing == Existing::kKeepOwn ? O_NOFOLLOW : 0));
       opened.replaces = existing == Existing::kReplace;
     } else {
-      throw Error(
-          fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
+      throw Error(fmt::format("{}: the file exists; --overwrite replaces it", path));
     }
   }
   if (opened.fd < 0) throw Error(text_of("open for writing", path, errno));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "core/check.h"
@@ -23,6 +24,10 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
         fmt::format("{}: the file exists, left by an unfinished run; --resume continues it, "
                     "--overwrite discards it",
                     part_of(path)));
+  }
+  if (!options.overwrite && std::filesystem::is_regular_file(path)) {
+    throw Error(
+        fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
   }
   OutputFile output(path, options.overwrite ? Existing::kReplace : Existing::kRefuse, options.calls,
                     options.open_pipe);

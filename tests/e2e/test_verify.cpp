@@ -160,7 +160,8 @@ TEST_CASE("verify refuses what it has no use for, and says what to do instead") 
   refuses(input + Words{"--a", "--dtype float16", "--b", "--dtype float32"},
           {"--tolerance", "two types of the cache"});
   write_file(dir / "out", "old\n");
-  refuses(input + Words{"--output", dir / "out"}, {"out"});
+  refuses(input + Words{"--output", dir / "out"},
+          {(dir / "out") + ": the file exists; --overwrite replaces it"});
   CHECK(read_file(dir / "out") == "old\n");
   CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "out"});
 }
