@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <utility>
 
 #include "core/check.h"
@@ -19,15 +18,17 @@ namespace {
 constexpr int64_t kPartBytes = 16 << 20;
 
 OutputFile open_new(const std::string& path, const OutputOptions& options) {
-  if (!is_stream(path) && !options.overwrite && name_exists(part_of(path))) {
-    throw Error(
-        fmt::format("{}: the file exists, left by an unfinished run; --resume continues it, "
-                    "--overwrite discards it",
-                    part_of(path)));
-  }
-  if (!options.overwrite && std::filesystem::is_regular_file(path)) {
-    throw Error(
-        fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
+  if (!is_stream(path) && !options.overwrite) {
+    if (name_exists(part_of(path))) {
+      throw Error(
+          fmt::format("{}: the file exists, left by an unfinished run; --resume continues it, "
+                      "--overwrite discards it",
+                      part_of(path)));
+    }
+    if (name_exists(path)) {
+      throw Error(
+          fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it", path));
+    }
   }
   OutputFile output(path, options.overwrite ? Existing::kReplace : Existing::kRefuse, options.calls,
                     options.open_pipe);
