@@ -15,15 +15,7 @@ namespace {
 bool is_integer(const Value& value) { return value.is(Kind::kInt) || value.is(Kind::kBigInt); }
 bool is_any_number(const Value& value) { return value.is_number() || value.is(Kind::kBigInt); }
 bool is_sequence(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kUndefined:
-    case Kind::kString:
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kDict:
-    case Kind::kRange: return true;
-    default: return false;
-  }
+  return is_iterable(value) && !value.is(Kind::kView) && !value.is(Kind::kIterator);
 }
 bool is_callable(const Value& value) {
   return value.is_undefined() || (value.is(Kind::kFunction) && value.function().call);
