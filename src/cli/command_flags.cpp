@@ -10,9 +10,7 @@ void check_unused_flags(const std::vector<std::string>& leftovers,
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
   for (const UnusedSetting& one : unused) {
-    const Setting& setting = *find_setting(one.key);
-    const bool is_letter = setting.letter != 0 && name == std::string{'-', setting.letter};
-    if (name == flag_of(setting) || is_letter) {
+    if (is_flag_of(*find_setting(one.key), name)) {
       throw Error(fmt::format("{}: {}", name, one.instead));
     }
   }

@@ -22,9 +22,7 @@ void check_may_differ(const std::vector<std::string>& words, const VariantRules&
     const std::string_view name = std::string_view(word).substr(0, word.find('='));
     for (const Setting& setting : kSettings) {
       if (!setting.is_flag || rules.may_differ(setting)) continue;
-      const bool is_letter = setting.letter != 0 && name == std::string{'-', setting.letter};
-      if (name != flag_of(setting) && !is_letter) continue;
-      throw Error(fmt::format("{}: {}", name, rules.why_not));
+      if (is_flag_of(setting, name)) throw Error(fmt::format("{}: {}", name, rules.why_not));
     }
   }
 }

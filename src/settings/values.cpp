@@ -120,6 +120,11 @@ std::string flag_of(const Setting& setting) {
   return flag;
 }
 
+bool is_flag_of(const Setting& setting, std::string_view name) {
+  return name == flag_of(setting) ||
+         (setting.letter != 0 && name == std::string{'-', setting.letter});
+}
+
 std::string names_of(const Setting& setting, std::string_view separator) {
   std::string names;
   for (const Choice& choice : setting.choices) {

@@ -14,6 +14,9 @@ namespace pagedinfer {
 // "--max-tokens"
 std::string flag_of(const Setting& setting);
 
+// Whether this is how a command line names the setting: its flag or its letter ("-i").
+bool is_flag_of(const Setting& setting, std::string_view name);
+
 // The names of a choice, of each value the first one.
 std::string names_of(const Setting& setting, std::string_view separator);
 
