@@ -5,10 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "core/range.h"
 #include "core/read_number.h"
-#include "core/refusal.h"
-#include "core/shortened.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
@@ -17,24 +14,14 @@ namespace {
 constexpr int kMaxRequests = 10'000'000;
 constexpr int kMaxTokens = 10'000'000;
 
-Error refused(const BenchFlag& flag, std::string_view text, std::string_view expected) {
-  return Error(refusal(flag.flag, shortened(text), expected));
-}
-
 template <auto kMember, int64_t kMin, int64_t kMax>
 void give_count(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  constexpr IntegerRange kRange = {kMin, kMax};
-  const auto number = read_number<int64_t>(text);
-  if (!number || !kRange.contains(*number)) throw refused(flag, text, text_of(kRange));
-  config.*kMember = static_cast<int>(*number);
+  config.*kMember = static_cast<int>(read_in_range(flag, text, IntegerRange{kMin, kMax}));
 }
 
 template <auto kMember, bool kMayBeZero = false>
 void give_rate(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  constexpr NumberRange kRange = {kMayBeZero ? 0 : 1e-6, 1e6};
-  const auto number = read_number<double>(text);
-  if (!number || !kRange.contains(*number)) throw refused(flag, text, text_of(kRange));
-  config.*kMember = *number;
+  config.*kMember = read_in_range(flag, text, NumberRange{kMayBeZero ? 0 : 1e-6, 1e6});
 }
 
 template <auto kMember>

@@ -4,6 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
+#include "core/range.h"
+#include "core/read_number.h"
+#include "core/refusal.h"
+#include "core/shortened.h"
 #include "settings/config.h"
 
 namespace pagedinfer {
@@ -18,6 +23,27 @@ struct CommandFlag {
   // Takes what stands behind the flag. Throws Error if that is not allowed.
   void (*give)(const CommandFlag& flag, std::string_view text, Options& options);
 };
+
+template <class Options>
+Error refused(const CommandFlag<Options>& flag, std::string_view text, std::string_view expected) {
+  return Error(refusal(flag.flag, shortened(text), expected));
+}
+
+// The number that stands behind the flag. Throws Error if `range` does not contain it.
+template <class Options>
+int64_t read_in_range(const CommandFlag<Options>& flag, std::string_view text,
+                      const IntegerRange& range) {
+  const auto number = read_number<int64_t>(text);
+  if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
+  return *number;
+}
+template <class Options>
+double read_in_range(const CommandFlag<Options>& flag, std::string_view text,
+                     const NumberRange& range) {
+  const auto number = read_number<double>(text);
+  if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
+  return *number;
+}
 
 // A setting of `run` that a subcommand has no use for, and what to do instead.
 struct UnusedSetting {

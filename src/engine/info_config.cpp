@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/error.h"
-#include "core/refusal.h"
-#include "core/shortened.h"
-
 namespace pagedinfer {
 namespace {
 
@@ -17,7 +13,7 @@ constexpr InfoFlag kFlags[] = {
      "Print the prompts of a file's lines instead, as a run would give them to the model.",
      "Give it to see what a chat template makes of a file.",
      [](const InfoFlag& flag, std::string_view text, InfoConfig& info) {
-       if (text.empty()) throw Error(refusal(flag.flag, shortened(text), "a file, or -"));
+       if (text.empty()) throw refused(flag, text, "a file, or -");
        info.render = text;
      }},
     {kInfo, "--ids", "", "", "With --render, print token ids instead of text.",

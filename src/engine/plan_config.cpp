@@ -1,22 +1,12 @@
 #include "engine/plan_config.h"
 
-#include "core/error.h"
-#include "core/range.h"
-#include "core/read_number.h"
-#include "core/refusal.h"
-#include "core/shortened.h"
 #include "settings/setting.h"
 
 namespace pagedinfer {
 namespace {
 
 void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfig& config) {
-  constexpr IntegerRange kRange = {1, kMaxCount};
-  const auto number = read_number<int64_t>(text);
-  if (!number || !kRange.contains(*number)) {
-    throw Error(refusal(flag.flag, shortened(text), text_of(kRange)));
-  }
-  config.expected_tokens = static_cast<int>(*number);
+  config.expected_tokens = static_cast<int>(read_in_range(flag, text, IntegerRange{1, kMaxCount}));
 }
 
 constexpr std::string_view kPlan = "Plan";

@@ -4,23 +4,11 @@
 #include <array>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/range.h"
-#include "core/read_number.h"
-#include "core/refusal.h"
-#include "core/shortened.h"
-
 namespace pagedinfer {
 namespace {
 
-constexpr NumberRange kTolerances = {0, 1e6};
-
 void give_tolerance(const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
-  const auto number = read_number<double>(text);
-  if (!number || !kTolerances.contains(*number)) {
-    throw Error(refusal(flag.flag, shortened(text), text_of(kTolerances)));
-  }
-  verify.tolerance = number;
+  verify.tolerance = read_in_range(flag, text, NumberRange{0, 1e6});
 }
 
 constexpr std::string_view kComparison = "Comparison";
@@ -51,7 +39,7 @@ constexpr VerifyFlag kFlags[] = {
      "A line of JSON for each difference, and a last one with all numbers; - is standard output.",
      "Give it to have more than the first differences.",
      [](const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
-       if (text.empty()) throw Error(refusal(flag.flag, shortened(text), "a file, or -"));
+       if (text.empty()) throw refused(flag, text, "a file, or -");
        verify.output = text;
      }},
 };
