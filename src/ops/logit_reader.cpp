@@ -18,14 +18,14 @@ StepProtocol::Ticket LogitReader::sample(Tensor logits, std::span<const SampleRo
       sampled.hashes.push_back(sampled.hashes.back());
     }
   }
-  sampled.ticket = steps_.sample(logits, rows);
+  sampled.ticket = PassedOnSteps::sample(logits, rows);
   sampled_.push_back(std::move(sampled));
   if (sampled_.size() > 2) sampled_.pop_front();
   return sampled_.back().ticket;
 }
 
 void LogitReader::collect(Ticket ticket, std::span<DrawnToken> out) {
-  steps_.collect(ticket, out);
+  PassedOnSteps::collect(ticket, out);
   const auto sampled = std::ranges::find(sampled_, ticket, &Sampled::ticket);
   CHECK(sampled != sampled_.end() && sampled->hashes.size() == out.size());
   for (size_t i = 0; i < out.size(); ++i) out[i].logits_hash = sampled->hashes[i];

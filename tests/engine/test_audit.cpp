@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/job.h"
+#include "ops/passed_on_steps.h"
 #include "tests/support/e2e.h"
 #include "tests/support/model_runs.h"
-#include "tests/support/passed_on.h"
 #include "tests/support/tiny_model.h"
 
 namespace pagedinfer {

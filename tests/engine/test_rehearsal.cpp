@@ -45,23 +45,15 @@ Steps steps_of(LoadedModel& model, const RunPlan& plan, const std::vector<Reques
   Run run(model, plan);
   Engine engine(run.parts(no_clock), plan.limits);
   Steps steps;
-  size_t num_read = 0;
-  engine.run({.next =
-                  [&](Wait, IntakeItem& item) {
-                    if (num_read == requests.size()) return Pull::kEnded;
-                    item = requests[num_read++];
-                    return Pull::kItem;
-                  },
-              .done = [](const Completion& c, const RequestStats&) { CHECK(c.error.code == ""); },
-              .stepped =
-                  [&](const StepStats& stats) {
-                    ++steps.count;
-                    steps.found += stats.tokens_found;
-                    steps.preempted += stats.preempted;
-                    steps.running = std::max<int64_t>(steps.running, stats.running);
-                    steps.leased = std::max(steps.leased, stats.positions_leased);
-                  },
-              .interrupted = [] { return false; }});
+  run_requests(
+      engine, requests, [](const Completion& c) { CHECK(c.error.code == ""); },
+      [&](const StepStats& stats) {
+        ++steps.count;
+        steps.found += stats.tokens_found;
+        steps.preempted += stats.preempted;
+        steps.running = std::max<int64_t>(steps.running, stats.running);
+        steps.leased = std::max(steps.leased, stats.positions_leased);
+      });
   return steps;
 }
 

@@ -12,9 +12,10 @@
 #include <vector>
 
 #include "engine/verify_job.h"
+#include "ops/passed_on_steps.h"
 #include "tests/support/e2e.h"
 #include "tests/support/model_runs.h"
-#include "tests/support/passed_on.h"
+#include "tests/support/passed_on_arithmetic.h"
 #include "tests/support/tiny_model.h"
 
 namespace pagedinfer {
@@ -330,19 +331,9 @@ TEST_CASE("keeping how tokens were drawn changes no answer") {
     Run run(model, model.plans[0]);
     double now = 0;
     Engine engine(run.parts([&] { return now += 1; }), model.plans[0].limits);
-    size_t num_read = 0;
-    engine.run({.next =
-                    [&](Wait, IntakeItem& item) {
-                      if (num_read == requests.size()) return Pull::kEnded;
-                      item = requests[num_read++];
-                      return Pull::kItem;
-                    },
-                .done =
-                    [&](Completion completion, const RequestStats&) {
-                      completions[completion.head.index] = std::move(completion);
-                    },
-                .stepped = [](const StepStats&) {},
-                .interrupted = [] { return false; }});
+    run_requests(engine, requests, [&](Completion completion) {
+      completions[completion.head.index] = std::move(completion);
+    });
     return completions;
   };
   const auto without = complete_all(-1), with = complete_all(2);

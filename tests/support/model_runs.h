@@ -21,6 +21,24 @@ inline std::vector<Request> requests_of(TokenId vocab) {
   return requests;
 }
 
+// Gives these requests to an engine, in their order, and runs it to the end.
+inline void run_requests(
+    Engine& engine, const std::vector<Request>& requests,
+    const std::function<void(Completion)>& done,
+    const std::function<void(const StepStats&)>& stepped = [](const StepStats&) {}) {
+  size_t num_read = 0;
+  engine.run(
+      {.next =
+           [&](Wait, IntakeItem& item) {
+             if (num_read == requests.size()) return Pull::kEnded;
+             item = requests[num_read++];
+             return Pull::kItem;
+           },
+       .done = [&](Completion completion, const RequestStats&) { done(std::move(completion)); },
+       .stepped = stepped,
+       .interrupted = [] { return false; }});
+}
+
 // Answers by index. `after_step` may look at the run.
 inline std::map<int64_t, std::vector<TokenId>> answer_all(
     LoadedModel& model, const RunPlan& plan, const std::vector<Request>& requests,
@@ -30,19 +48,12 @@ inline std::map<int64_t, std::vector<TokenId>> answer_all(
   const EngineParts parts = run.parts([&] { return now += 1; });
   Engine engine(parts, plan.limits);
   std::map<int64_t, std::vector<TokenId>> answers;
-  size_t num_read = 0;
-  engine.run({.next =
-                  [&](Wait, IntakeItem& item) {
-                    if (num_read == requests.size()) return Pull::kEnded;
-                    item = requests[num_read++];
-                    return Pull::kItem;
-                  },
-              .done =
-                  [&](Completion completion, const RequestStats&) {
-                    answers[completion.head.index] = completion.choices.at(0).tokens;
-                  },
-              .stepped = [&](const StepStats&) { after_step(parts); },
-              .interrupted = [] { return false; }});
+  run_requests(
+      engine, requests,
+      [&](const Completion& completion) {
+        answers[completion.head.index] = completion.choices.at(0).tokens;
+      },
+      [&](const StepStats&) { after_step(parts); });
   return answers;
 }
 

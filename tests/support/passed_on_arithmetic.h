@@ -1,37 +1,11 @@
-// Devices that pass every call on: base classes of test doubles that change one of them.
+// Arithmetic that passes every call on: a base class of test doubles that change one of them.
 #pragma once
 
 #include <span>
 
 #include "ops/arithmetic.h"
-#include "ops/step_protocol.h"
 
 namespace pagedinfer {
-
-class PassedOnSteps : public StepProtocol {
- public:
-  explicit PassedOnSteps(StepProtocol& inner) : inner_(inner) {}
-
-  BatchView stage(const Batch& batch) override { return inner_.stage(batch); }
-  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override {
-    inner_.copy_kv(batch, cache);
-  }
-  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
-    return inner_.scratch(dtype, rows, cols);
-  }
-  DType activation_type() const override { return inner_.activation_type(); }
-  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override {
-    return inner_.run(batch, queue);
-  }
-  bool may_replay() const override { return inner_.may_replay(); }
-  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
-    return inner_.sample(logits, rows);
-  }
-  void collect(Ticket ticket, std::span<DrawnToken> out) override { inner_.collect(ticket, out); }
-
- private:
-  StepProtocol& inner_;
-};
 
 class PassedOnArithmetic : public Arithmetic {
  public:

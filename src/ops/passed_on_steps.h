@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "ops/step_protocol.h"
+
+namespace pagedinfer {
+
+// Steps that pass every call on: a base class of those that look at some of them or change them.
+class PassedOnSteps : public StepProtocol {
+ public:
+  // REQUIRES: `inner` outlives it.
+  explicit PassedOnSteps(StepProtocol& inner) : inner_(inner) {}
+
+  BatchView stage(const Batch& batch) override { return inner_.stage(batch); }
+  void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override {
+    inner_.copy_kv(batch, cache);
+  }
+  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
+    return inner_.scratch(dtype, rows, cols);
+  }
+  DType activation_type() const override { return inner_.activation_type(); }
+  Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override {
+    return inner_.run(batch, queue);
+  }
+  bool may_replay() const override { return inner_.may_replay(); }
+  Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
+    return inner_.sample(logits, rows);
+  }
+  void collect(Ticket ticket, std::span<DrawnToken> out) override { inner_.collect(ticket, out); }
+
+ private:
+  StepProtocol& inner_;
+};
+
+}  // namespace pagedinfer
