@@ -12,8 +12,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "engine/job.h"
 #include "fake_ops.h"
+#include "jobs/job.h"
 #include "settings/values.h"
 
 namespace pagedinfer {

@@ -10,6 +10,7 @@ set(pagedinfer_core_sources
   src/io/file_names.cpp
   src/io/gunzip.cpp
   src/io/input_bytes.cpp
+  src/io/interrupt.cpp
   src/io/json_extent.cpp
   src/io/json_file.cpp
   src/io/json_parse.cpp
@@ -156,57 +157,56 @@ set(pagedinfer_core_sources
   src/stats/table.cpp
   src/workload/trace.cpp
   src/workload/workload.cpp
-  src/engine/answer_comparison.cpp
-  src/engine/answer_file.cpp
   src/engine/arrivals.cpp
   src/engine/backends.cpp
-  src/engine/bench_config.cpp
-  src/engine/bench_job.cpp
-  src/engine/bench_results.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
   src/engine/host_share.cpp
-  src/engine/info_config.cpp
-  src/engine/info_job.cpp
-  src/engine/info_text.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
-  src/engine/input_survey.cpp
-  src/engine/interrupt.cpp
-  src/engine/job.cpp
   src/engine/loaded_model.cpp
-  src/engine/machine.cpp
   src/engine/memory_plan.cpp
-  src/engine/merge_job.cpp
-  src/engine/model_info.cpp
   src/engine/model_path.cpp
-  src/engine/ordinary_tokens.cpp
-  src/engine/outlets.cpp
-  src/engine/output_paths.cpp
-  src/engine/plan_advice.cpp
-  src/engine/plan_config.cpp
-  src/engine/plan_job.cpp
-  src/engine/plan_report.cpp
-  src/engine/rehearsal.cpp
-  src/engine/request_sample.cpp
-  src/engine/render_job.cpp
   src/engine/request_tracker.cpp
   src/engine/run.cpp
-  src/engine/run_fingerprint.cpp
-  src/engine/run_info.cpp
-  src/engine/run_input.cpp
   src/engine/run_plan.cpp
-  src/engine/same_completions.cpp
   src/engine/sampling_defaults.cpp
-  src/engine/step_costs.cpp
-  src/engine/step_probe.cpp
   src/engine/system_memory.cpp
   src/engine/token_bans.cpp
   src/engine/token_labels.cpp
-  src/engine/validate.cpp
-  src/engine/verify_config.cpp
-  src/engine/verify_job.cpp
-  src/engine/verify_report.cpp
+  src/jobs/answer_comparison.cpp
+  src/jobs/answer_file.cpp
+  src/jobs/bench_config.cpp
+  src/jobs/bench_job.cpp
+  src/jobs/bench_results.cpp
+  src/jobs/info_config.cpp
+  src/jobs/info_job.cpp
+  src/jobs/info_text.cpp
+  src/jobs/input_survey.cpp
+  src/jobs/job.cpp
+  src/jobs/machine.cpp
+  src/jobs/merge_job.cpp
+  src/jobs/model_info.cpp
+  src/jobs/ordinary_tokens.cpp
+  src/jobs/outlets.cpp
+  src/jobs/output_paths.cpp
+  src/jobs/plan_advice.cpp
+  src/jobs/plan_config.cpp
+  src/jobs/plan_job.cpp
+  src/jobs/plan_report.cpp
+  src/jobs/rehearsal.cpp
+  src/jobs/render_job.cpp
+  src/jobs/request_sample.cpp
+  src/jobs/run_fingerprint.cpp
+  src/jobs/run_info.cpp
+  src/jobs/run_input.cpp
+  src/jobs/same_completions.cpp
+  src/jobs/step_costs.cpp
+  src/jobs/step_probe.cpp
+  src/jobs/validate.cpp
+  src/jobs/verify_config.cpp
+  src/jobs/verify_job.cpp
+  src/jobs/verify_report.cpp
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp
   src/ops/cuda/drawn_arrays.cpp

@@ -26,8 +26,10 @@ MAY_INCLUDE = {
     "stats": {"core"},
     "workload": {"core"},
     "engine": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
-               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats", "workload"},
-    "cli": {"core", "settings", "engine"},
+               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
+    "jobs": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
+             "model", "sched", "stats", "workload", "engine"},
+    "cli": {"core", "settings", "jobs"},
     "": {"core", "cli"},  # src/main.cpp
 }
 ROOMS = set(MAY_INCLUDE) - {""}
@@ -37,12 +39,13 @@ TESTS_MAY_INCLUDE = {
     "e2e": ROOMS,
     "emulated_cuda": ROOMS | {"kernels"},
     "emulated_cuda/kernels": {"kernels"},
+    "jobs": {"ops/cuda"},
     "kernels": {"core", "kernels", "ops", "ops/cpu", "ops/cuda", "tests/emulated_cuda"},
     "model": {"text/files"},
     "ops": {"model", "ops/cpu"},
     "ops/cuda": {"kv", "model"},
     "request": {"text/files"},
-    "settings": {"engine", "io", "model", "request"},
+    "settings": {"io", "jobs", "model", "request"},
     "support": ROOMS | {"kernels"},
     "text": {"text/files"},
 }

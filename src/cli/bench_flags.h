@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/bench_config.h"
+#include "jobs/bench_config.h"
 
 namespace CLI {
 class App;

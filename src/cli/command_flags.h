@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/flag_help.h"
-#include "engine/command_flag.h"
+#include "jobs/command_flag.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/info_config.h"
+#include "jobs/info_config.h"
 
 namespace CLI {
 class App;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/merge_job.h"
+#include "jobs/merge_job.h"
 
 namespace CLI {
 class App;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/plan_config.h"
+#include "jobs/plan_config.h"
 
 namespace CLI {
 class App;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/verify_config.h"
+#include "jobs/verify_config.h"
 
 namespace CLI {
 class App;

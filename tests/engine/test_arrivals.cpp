@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/arrivals.h"
-#include "engine/interrupt.h"
+#include "io/interrupt.h"
 
 using namespace pagedinfer;
 

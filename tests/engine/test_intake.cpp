@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/random_key.h"
 #include "engine/intake.h"
-#include "engine/interrupt.h"
+#include "io/interrupt.h"
 #include "tests/support/chat_support.h"
 #include "tests/support/gzip.h"
 #include "tests/support/support.h"

@@ -15,7 +15,7 @@
 
 #include "core/error.h"
 #include "engine/intake.h"
-#include "engine/interrupt.h"
+#include "io/interrupt.h"
 #include "tests/support/chat_support.h"
 #include "tests/support/support.h"
 

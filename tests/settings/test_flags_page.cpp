@@ -6,10 +6,10 @@
 #include <regex>
 #include <string>
 
-#include "engine/bench_config.h"
-#include "engine/info_config.h"
-#include "engine/plan_config.h"
-#include "engine/verify_config.h"
+#include "jobs/bench_config.h"
+#include "jobs/info_config.h"
+#include "jobs/plan_config.h"
+#include "jobs/verify_config.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"

@@ -1,0 +1,25 @@
+#include "jobs/info_job.h"
+
+#include "core/error.h"
+#include "jobs/info_text.h"
+#include "jobs/model_info.h"
+#include "jobs/print_output.h"
+#include "jobs/render_job.h"
+#include "settings/values.h"
+
+namespace pagedinfer {
+
+int run_info(const InfoConfig& config) {
+  if (config.ids && config.render.empty()) {
+    throw Error("--ids: has an effect with --render FILE only; leave it out");
+  }
+  Config checked = config.config;
+  checked.input = std::string("-");  // which a run would need
+  check_values(checked);
+  const ModelInfo info = describe_model(config.config);
+  if (!config.render.empty()) return render_lines(config, info);
+  print_output(config.json ? info_json(info) : info_text(info));
+  return info.supported() ? 0 : 1;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,219 @@
+#include "jobs/info_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/json.h"
+#include "core/shortened.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr size_t kValueColumn = 16;
+
+// "1,234,567"
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<size_t>(place), 1, ',');
+  }
+  return digits;
+}
+
+std::string size_text(int64_t bytes) {
+  constexpr double kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024;
+  const auto size = static_cast<double>(bytes);
+  if (size >= kGiB) return fmt::format("{:.2f} GiB", size / kGiB);
+  if (size >= kMiB) return fmt::format("{:.1f} MiB", size / kMiB);
+  return fmt::format("{:.1f} KiB", size / kKiB);
+}
+
+// Text as one word of a line: quoted, with escapes.
+std::string in_quotes(std::string_view text) {
+  std::string json;
+  append_json_string(json, text);
+  return json;
+}
+
+std::string token_text(const NamedToken& token) {
+  std::string text = token.name.empty() ? "" : token.name + " ";
+  if (!token.text.empty()) text += in_quotes(token.text);
+  if (!token.id) return text + " (not in the vocabulary)";
+  return text + fmt::format("{}{}", token.text.empty() ? "" : " ", *token.id);
+}
+
+template <class List, class Shown>
+std::string joined(const List& list, const Shown& shown) {
+  std::string text;
+  for (const auto& item : list) text += (text.empty() ? "" : ", ") + shown(item);
+  return text;
+}
+
+std::string windows_text(const ModelSpec& spec) {
+  const auto slides = [](const LayerSpec& layer) { return layer.window > 0; };
+  const auto count = std::ranges::count_if(spec.layers, slides);
+  if (count == 0) return "";
+  return fmt::format(", {} of the layers see the last {} positions", count,
+                     std::ranges::find_if(spec.layers, slides)->window);
+}
+
+std::string stored_text(const InspectedModel& model) {
+  const auto shown = [](const TensorTotal& total) {
+    return fmt::format("{} in {} tensors of {}", size_text(total.bytes), total.num_tensors,
+                       total.type);
+  };
+  const std::string text = joined(model.stored, shown);
+  if (text.empty()) return "none";
+  if (model.num_files == 0) return text + ", made up";
+  return fmt::format("{}; {} {}", text, model.num_files, model.num_files == 1 ? "file" : "files");
+}
+
+// The lines that begin with a name.
+class Lines {
+ public:
+  void add(std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    text_ += fmt::format("{:<{}}{}\n", name, kValueColumn, value);
+  }
+  template <class List>
+  void add_list(std::string_view heading, const List& list) {
+    if (list.empty()) return;
+    text_ += fmt::format("\n{}\n", heading);
+    for (const std::string& item : list) text_ += fmt::format("  - {}\n", item);
+  }
+  void add_text(std::string_view text) { text_ += text; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_ = {};
+};
+
+std::string family_text(const InspectedModel& model) {
+  if (model.architecture.empty()) return model.model_type;
+  return model.model_type.empty()
+             ? model.architecture
+             : fmt::format("{} ({})", shortened(model.architecture), shortened(model.model_type));
+}
+
+void add_shapes(const InspectedModel& model, Lines& lines) {
+  const ModelSpec& spec = model.spec;
+  lines.add("family", family_text(model));
+  if (!spec.layers.empty()) {
+    lines.add("layers", fmt::format("{}, of {} channels, {} in the MLP{}", spec.layers.size(),
+                                    spec.hidden, spec.intermediate, windows_text(spec)));
+    lines.add("heads", fmt::format("{} of {} channels, {} of keys and values", spec.heads,
+                                   spec.head_dim, spec.kv_heads));
+  }
+  if (spec.vocab > 0) {
+    lines.add("vocabulary", fmt::format("{} tokens{}", grouped(spec.vocab),
+                                        spec.tied_embeddings ? ", embeddings tied" : ""));
+  }
+  if (spec.max_positions > 0) {
+    lines.add("context", fmt::format("{} tokens", grouped(spec.max_positions)));
+  }
+  if (model.parameters > 0) lines.add("parameters", grouped(model.parameters));
+  lines.add("weights", stored_text(model));
+}
+
+void write_tokens(JsonWriter& json, const std::vector<NamedToken>& tokens) {
+  json.begin_array();
+  for (const NamedToken& token : tokens) {
+    json.begin_object();
+    if (!token.name.empty()) json.field("name", token.name);
+    json.field("text", token.text);
+    json.key("id");
+    token.id ? json.value(*token.id) : json.value(nullptr);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_shapes(JsonWriter& json, const InspectedModel& model) {
+  const ModelSpec& spec = model.spec;
+  json.field("architecture", model.architecture).field("model_type", model.model_type);
+  json.field("layers", spec.layers.size()).field("hidden_size", spec.hidden);
+  json.field("intermediate_size", spec.intermediate);
+  json.field("heads", spec.heads).field("kv_heads", spec.kv_heads);
+  json.field("head_dim", spec.head_dim).field("vocab_size", spec.vocab);
+  json.field("context", spec.max_positions).field("tied_embeddings", spec.tied_embeddings);
+  json.key("windows").begin_array();
+  for (const LayerSpec& layer : spec.layers) json.value(layer.window);
+  json.end_array();
+  json.field("parameters", model.parameters).field("weight_files", model.num_files);
+  json.key("weights").begin_array();
+  for (const TensorTotal& total : model.stored) {
+    json.begin_object().field("type", total.type).field("tensors", total.num_tensors);
+    json.field("parameters", total.parameters).field("bytes", total.bytes).end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+std::string info_text(const ModelInfo& info) {
+  Lines lines;
+  const size_t num_problems = info.problems.all().size();
+  lines.add("model",
+            info.dir == info.name ? info.dir : fmt::format("{} ({})", info.name, info.dir));
+  lines.add("supported", num_problems == 0 ? "yes"
+                                           : fmt::format("no, for {} {}", num_problems,
+                                                         num_problems == 1 ? "reason" : "reasons"));
+  add_shapes(info.model, lines);
+  lines.add("computed in", info.compute);
+  const TokenizerKind& kind = info.tokenizer_kind;
+  if (!kind.file.empty()) {
+    lines.add("tokenizer",
+              fmt::format("{} of {}{}", kind.kind, kind.file,
+                          info.tokenizer ? fmt::format(", {} tokens", grouped(info.num_tokens))
+                                         : ", which cannot be used"));
+  }
+  lines.add("special tokens", joined(info.special_tokens, token_text));
+  lines.add("ends", joined(info.ends, token_text));
+  lines.add("chat template", template_origin(info.chat.format));
+  lines.add("ends of turn", joined(info.ends_of_turn, token_text));
+  lines.add("defaults", joined(info.generation, [](const auto& entry) {
+              return fmt::format("{} {}", entry.first, entry.second);
+            }));
+  lines.add_list("A run is refused, because", info.problems.all());
+  lines.add_list("To know", info.notes);
+  if (!info.example.empty()) {
+    lines.add_text(fmt::format("\nA conversation becomes\n{}\n", info.example));
+  }
+  return lines.take();
+}
+
+std::string info_json(const ModelInfo& info) {
+  std::string text;
+  JsonWriter json(text);
+  json.begin_object().field("model", info.dir).field("name", info.name);
+  json.field("supported", info.supported()).field("problems", info.problems.all());
+  json.field("notes", info.notes);
+  write_shapes(json, info.model);
+  json.field("computed_in", info.compute);
+  json.key("tokenizer");
+  if (info.tokenizer_kind.file.empty()) {
+    json.value(nullptr);
+  } else {
+    json.begin_object().field("file", info.tokenizer_kind.file);
+    json.field("kind", info.tokenizer_kind.kind).field("usable", info.tokenizer != nullptr);
+    json.field("tokens", info.num_tokens).end_object();
+  }
+  json.key("special_tokens");
+  write_tokens(json, info.special_tokens);
+  json.key("end_tokens");
+  write_tokens(json, info.ends);
+  json.key("ends_of_turn");
+  write_tokens(json, info.ends_of_turn);
+  json.field("chat_template", template_origin(info.chat.format));
+  json.key("generation_config").begin_object();
+  for (const auto& [key, value] : info.generation) json.field(key, value);
+  json.end_object();
+  json.key("example");
+  info.example.empty() ? json.value(nullptr) : json.value(info.example);
+  json.end_object();
+  return text + "\n";
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,40 @@
+#include "jobs/merge_job.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "core/error.h"
+#include "io/interrupt.h"
+#include "io/open_file.h"
+#include "output/merge.h"
+
+namespace pagedinfer {
+
+int run_merge(const MergeConfig& config) {
+  if (config.shards.empty()) {
+    throw Error("expected the outputs of shards: pagedinfer merge --output FILE SHARD SHARD ...");
+  }
+  if (config.output.empty()) throw Error("--output: expected a file, or - for standard output");
+  Interrupt interrupt;
+  MergeReport report;
+  try {
+    const OpenFile reader = wait_for_reader(config.output, interrupt.fd());
+    interrupt.throw_if_happened();
+    report = merge_shards(config.shards, config.output,
+                          {.overwrite = config.overwrite,
+                           .trust = config.trust,
+                           .check = [&] { interrupt.throw_if_happened(); },
+                           .open_pipe = reader.fd});
+  } catch (const Interrupted&) {
+    if (!config.quiet) std::fputs("interrupted: nothing has changed\n", stderr);
+    return kInterruptedCode;
+  }
+  if (!config.quiet) {
+    fmt::print(stderr, "merged {} records of {} files, {} of them errors\n", report.num_records,
+               config.shards.size(), report.num_failed);
+  }
+  return 0;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "jobs/plan_config.h"
+
+namespace pagedinfer {
+
+// Prints to standard output what `run` would take with this configuration: memory, sequences at
+// once, the tokens that the prefix cache saves, and time. Reads the input once, in bounded memory,
+// and the weights only to measure steps. Returns the exit code. Throws Error where `run` would not
+// begin.
+int run_plan_job(const PlanConfig& config);
+
+}  // namespace pagedinfer

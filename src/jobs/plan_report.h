@@ -1,0 +1,64 @@
+// What `plan` prints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/run_plan.h"
+#include "jobs/input_survey.h"
+#include "jobs/rehearsal.h"
+
+namespace pagedinfer {
+
+// What the run is likely to take, in seconds.
+struct PlannedDuration {
+  double load = 0;
+  double steps = 0;     // on the device
+  double tokenize = 0;  // shared among the threads
+  double schedule = 0;
+  std::optional<int> expected_tokens = {};  // none: completions are as long as they may be
+
+  double total() const { return load + steps + tokenize + schedule; }
+};
+
+// A setting that is far from the best one for the input.
+struct Advice {
+  std::string flag, text;
+};
+
+struct PlanReport {
+  std::string input = {}, model = {}, device = {};
+  DType dtype = DType::kBF16;
+  const RunPlan& plan;
+  int max_positions = 0;   // of the model
+  int64_t file_bytes = 0;  // of the weights, those that are mapped or made up in memory
+  bool is_dummy = false;
+  StepBytes step = {};
+  const InputSurvey& survey;
+  const Rehearsal& rehearsal;
+  std::optional<PlannedDuration> duration = {};
+  std::vector<Advice> advice = {};
+
+  int64_t num_positions() const { return plan.memory.num_positions(); }
+  // Sequences that reservations of the longest sequence would hold.
+  int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
+  // Tokens of prompts that need not be computed.
+  int64_t num_found() const;
+  bool is_whole() const { return survey.sample().is_whole() && rehearsed_all(); }
+  bool rehearsed_all() const {
+    return rehearsal.num_requests == static_cast<int64_t>(survey.sample().requests().size());
+  }
+};
+
+// "1.95 MiB"
+std::string human_bytes(int64_t bytes);
+
+// Lines of at most 100 columns, each with a newline.
+std::string plan_table(const PlanReport& report);
+
+// One JSON object on a line.
+std::string plan_json(const PlanReport& report);
+
+}  // namespace pagedinfer

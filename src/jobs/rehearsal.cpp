@@ -1,0 +1,197 @@
+#include "jobs/rehearsal.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "engine/run.h"
+#include "sched/scheduler.h"
+
+namespace pagedinfer {
+namespace {
+
+// A step of a plan, as its cost depends on it.
+StepShape shape_of(const StepPlan& plan, const AttendedKeys& keys) {
+  StepShape shape;
+  for (size_t i = 0; i < plan.chunks.size(); ++i) {
+    const Chunk& chunk = plan.chunks[i];
+    const bool is_decode = static_cast<int>(i) < plan.num_decodes;
+    (is_decode ? shape.decodes : shape.prefill_tokens) += chunk.count;
+    (is_decode ? shape.decode_keys : shape.prefill_keys) += keys.of(chunk.start, chunk.count);
+  }
+  return shape;
+}
+
+class Rehearser {
+ public:
+  Rehearser(std::span<const SampledRequest> requests, const RehearsedRun& run)
+      : requests_(requests),
+        run_(run),
+        pool_(make_pool(run.plan)),
+        scheduler_(*pool_, run.plan.limits) {}
+
+  Rehearsal play();
+
+ private:
+  bool submit_next();
+  std::vector<TokenId> tokens_of(size_t number) const;
+  void count(const StepPlan& plan);
+  void finish(const std::vector<Sequence>& sequences);
+
+  const std::span<const SampledRequest> requests_;
+  const RehearsedRun& run_;
+  const std::unique_ptr<KvPool> pool_;
+  Scheduler scheduler_;
+  size_t next_ = 0;
+  struct Played {
+    std::unique_ptr<Request> request;
+    int num_left;  // sequences
+  };
+  std::map<const Request*, Played> played_;  // that have not ended
+  Rehearsal result_;
+};
+
+// A token is the number of the first request that has the prefix which it ends, so prompts have the
+// prefixes in common that they have in the input.
+std::vector<TokenId> Rehearser::tokens_of(size_t number) const {
+  std::vector<TokenId> tokens(static_cast<size_t>(requests_[number].num_prompt));
+  auto owner = static_cast<int32_t>(number);
+  for (int end = requests_[number].num_prompt; end > 0;) {
+    const SampledRequest& request = requests_[owner];
+    const int begin = std::min(request.num_shared, end);
+    std::fill(tokens.begin() + begin, tokens.begin() + end, owner);
+    end = begin;
+    owner = request.like;
+  }
+  return tokens;
+}
+
+// False if there are no more.
+bool Rehearser::submit_next() {
+  while (next_ < requests_.size() && result_.new_tokens < run_.max_tokens) {
+    const SampledRequest& sampled = requests_[next_];
+    const int max_new = std::min(sampled.max_new, run_.max_new.value_or(sampled.max_new));
+    ++result_.num_requests;
+    result_.prompt_tokens += sampled.num_prompt;
+    result_.new_tokens += int64_t{max_new} * sampled.num_samples;
+    const size_t number = next_++;
+    const bool has_work = max_new > 0 || (!sampled.shares && sampled.num_prompt > 1);
+    if (!has_work) continue;
+    auto request = std::make_unique<Request>();
+    request->prompt = tokens_of(number);
+    request->sampling.max_tokens = max_new;
+    request->num_samples = sampled.num_samples;
+    request->num_prompt_log_probs = sampled.shares ? -1 : 0;
+    const Request* const key = request.get();
+    scheduler_.submit(*key);
+    played_[key] = {std::move(request), sampled.num_samples};
+    return true;
+  }
+  return false;
+}
+
+void Rehearser::count(const StepPlan& plan) {
+  const StepShape shape = shape_of(plan, run_.keys);
+  const double seconds = run_.costs.seconds(shape);
+  double decode_seconds = 0;
+  if (shape.decodes > 0) {
+    decode_seconds =
+        run_.costs.seconds({.decodes = shape.decodes, .decode_keys = shape.decode_keys});
+  }
+  ++result_.num_steps;
+  result_.seconds += seconds;
+  result_.prefill_seconds += seconds - decode_seconds;
+  if (scheduler_.num_waiting() > 0 || !scheduler_.input_ended()) {
+    result_.tail = {};
+  } else {
+    result_.tail.seconds += seconds;
+    result_.tail.prompt_tokens += shape.prefill_tokens;
+    result_.tail.new_tokens += std::ssize(plan.draws) - plan.num_scores;
+  }
+  result_.num_preemptions += plan.num_preempted;
+  result_.num_found += plan.num_found;
+  const KvStats kv = pool_->stats();
+  result_.max_positions = std::max(result_.max_positions, kv.positions_leased);
+  result_.num_evicted = kv.num_evicted;
+  result_.running.add(scheduler_.num_running(), seconds);
+}
+
+void Rehearser::finish(const std::vector<Sequence>& sequences) {
+  for (const Sequence& seq : sequences) {
+    result_.num_recomputed += seq.num_recomputed;
+    const auto at = played_.find(seq.request);
+    if (--at->second.num_left == 0) played_.erase(at);
+  }
+}
+
+Rehearsal Rehearser::play() {
+  // Sequences go on differently. No request has such a number.
+  constexpr TokenId kNew = 1 << 30;
+  std::vector<DrawnToken> drawn;
+  while (true) {
+    while (!scheduler_.input_ended() && !scheduler_.window_full()) {
+      if (!submit_next()) scheduler_.end_input();
+    }
+    if (scheduler_.idle()) return std::move(result_);
+    const StepPlan plan = scheduler_.plan();
+    count(plan);
+    scheduler_.advance(plan);
+    drawn.clear();
+    for (const Draw& draw : plan.draws) {
+      drawn.push_back({.token = kNew + static_cast<TokenId>(draw.age % kNew)});
+    }
+    const auto end_of = [](const Sequence& seq, const DrawnToken&) {
+      const bool is_last = seq.num_known() == seq.max_tokens;
+      return is_last ? std::optional(FinishReason::kLength) : std::nullopt;
+    };
+    finish(scheduler_.commit(plan, drawn, end_of).finished);
+  }
+}
+
+}  // namespace
+
+void RunningCounts::add(int running, double seconds) {
+  const auto index = static_cast<size_t>(running);
+  if (seconds_.size() <= index) seconds_.resize(index + 1);
+  seconds_[index] += seconds;
+}
+
+double RunningCounts::mean() const {
+  double sum = 0, weighted = 0;
+  for (size_t i = 0; i < seconds_.size(); ++i) {
+    sum += seconds_[i];
+    weighted += static_cast<double>(i) * seconds_[i];
+  }
+  return sum == 0 ? 0 : weighted / sum;
+}
+
+int RunningCounts::percentile(double percent) const {
+  const double wanted = percent / 100 * std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+  double sum = 0;
+  for (size_t i = 0; i < seconds_.size(); ++i) {
+    sum += seconds_[i];
+    if (sum >= wanted && sum > 0) return static_cast<int>(i);
+  }
+  return max();
+}
+
+Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run) {
+  return Rehearser(requests, run).play();
+}
+
+double scaled_seconds(const Rehearsal& r, int64_t prompt_tokens, int64_t new_tokens) {
+  // Of what is computed before the tail.
+  const auto ratio = [](int64_t all, int64_t some, int64_t tail) {
+    if (some <= tail) return 1.0;
+    return static_cast<double>(all - tail) / static_cast<double>(some - tail);
+  };
+  if (r.seconds == 0) return 0;
+  const double prefill = r.prefill_seconds / r.seconds;
+  const double scale = prefill * ratio(prompt_tokens, r.prompt_tokens, r.tail.prompt_tokens) +
+                       (1 - prefill) * ratio(new_tokens, r.new_tokens, r.tail.new_tokens);
+  return (r.seconds - r.tail.seconds) * scale + r.tail.seconds;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,87 @@
+#include "jobs/run_fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "core/hash.h"
+#include "core/json.h"
+#include "engine/model_path.h"
+#include "io/mapped_file.h"
+#include "io/open_file.h"
+#include "jobs/run_info.h"
+#include "settings/table.h"
+#include "settings/values.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr size_t kSampleBytes = 64 << 10;
+constexpr size_t kNumSamples = 16;  // of each file with weights
+constexpr size_t kMaxHeaderBytes = 16 << 20;
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+std::string whole_file(const std::string& path) {
+  const MappedFile file(path);
+  return fmt::format("{:016x}", hash_bytes(0, text_of(file)));
+}
+
+// Weights of another training differ everywhere: samples tell them apart.
+std::string weights_file(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view text = text_of(file);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, text.data(), std::min(text.size(), sizeof header_bytes));
+  uint64_t hash = hash_bytes(0, text.substr(0, 8 + std::min(header_bytes, kMaxHeaderBytes)));
+  const size_t stride = std::max(kSampleBytes, text.size() / kNumSamples);
+  for (size_t begin = 0; begin < text.size(); begin += stride) {
+    hash = hash_bytes(hash, text.substr(begin, kSampleBytes));
+  }
+  hash = hash_bytes(hash, text.substr(text.size() - std::min(text.size(), kSampleBytes)));
+  return fmt::format("{} bytes, {:016x}", text.size(), hash);
+}
+
+void add_model(Fingerprint& fingerprint, const std::string& dir,
+               const std::vector<std::string>& weights) {
+  for (const std::string_view name : kModelFiles) {
+    const std::string path = fmt::format("{}/{}", dir, name);
+    if (file_exists(path)) fingerprint.set(name, whole_file(path));
+  }
+  for (const std::string& path : weights) {
+    fingerprint.set(path.substr(path.rfind('/') + 1), weights_file(path));
+  }
+}
+
+}  // namespace
+
+Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan) {
+  Fingerprint fingerprint;
+  Config used = used_config(config, model, plan);
+  used.chat_template = fmt::format("{:016x}", template_hash(model.chat.format));
+  for (const Setting& setting : kSettings) {
+    if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
+    const Value value = setting.field.get(used);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    std::string text = text_of(setting, value);
+    if (setting.field.kind == Kind::kText) {  // "none" is not the same as none
+      text.clear();
+      append_json_string(text, std::get<std::string>(value));
+    }
+    fingerprint.set(setting.key, text);
+  }
+  // GPUs of another kind, or another cuBLAS, add up in another order.
+  if (!model.backend->info.always_deterministic && config.deterministic) {
+    fingerprint.set("gpu", model.ops->arithmetic_name());
+  }
+  // Behind the settings: of two differences a setting is the one that a flag mends.
+  add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
+  return fingerprint;
+}
+
+}  // namespace pagedinfer

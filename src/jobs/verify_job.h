@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "engine/loaded_model.h"
+#include "jobs/verify_config.h"
+
+namespace pagedinfer {
+
+// Runs a file of prompts in two configurations, as run_job() runs it, and compares their answers.
+// Returns the exit code: 0 all requests agree, 1 the cache's blocks leaked in a run, 2 some differ,
+// 130 interrupted. Throws Error when a run cannot go on. `load` loads one model for all of the
+// configurations.
+using LoadAll =
+    std::function<LoadedModel(const std::vector<Config>&, const std::function<double()>& clock)>;
+int run_verify(
+    const VerifyConfig& verify, const LoadAll& load = [](const std::vector<Config>& configs,
+                                                         const std::function<double()>& clock) {
+      return load_model(configs, clock, Touch::kNo);
+    });
+
+}  // namespace pagedinfer

@@ -1,0 +1,193 @@
+#include "jobs/verify_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/json.h"
+#include "core/shortened.h"
+#include "stats/table.h"
+
+namespace pagedinfer {
+namespace {
+
+std::string row(const std::string& name, const std::string& text) {
+  return fmt::format("{:<13}{}\n", name, text);
+}
+
+template <class T>
+void add_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
+  json.key(key);
+  value ? json.value(*value) : json.value(nullptr);
+}
+
+void add_head(JsonWriter& json, const RecordHead& head) {
+  json.key("id").raw(head.id_json.empty() ? "null" : head.id_json);
+  json.field("index", head.index).field("line", head.line);
+}
+
+void add_place(JsonWriter& json, const TokenPlace& place) {
+  json.field("choice", place.choice).field("token", place.token).field("position", place.position);
+}
+
+void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chosen,
+                const TokenLabels& label_of) {
+  json.key(key).begin_object();
+  add_optional(json, "token_id", chosen.token);
+  json.key("text");
+  chosen.token ? json.value(label_of(*chosen.token).text) : json.value(nullptr);
+  add_optional(json, "margin", chosen.margin);
+  add_optional(json, "lead", chosen.lead);
+  json.end_object();
+}
+
+// How a run answered a line whose outcome differs.
+std::string outcome_of(const Completion& answer) {
+  if (answer.failed()) return answer.error.code;
+  return fmt::format("{} completions", answer.choices.size());
+}
+
+std::string text_of(const RecordHead& head) {
+  if (head.id_json.empty()) return fmt::format("line {}", head.line);
+  return fmt::format("line {} (id {})", head.line, shortened(head.id_json));
+}
+
+std::string text_of(const TokenPlace& place, size_t num_choices) {
+  const std::string choice = num_choices > 1 ? fmt::format("choice {}, ", place.choice) : "";
+  return fmt::format("{}token {} (position {})", choice, place.token, place.position);
+}
+
+std::string text_of(const TokenChosen& chosen, const TokenLabels& label_of) {
+  if (!chosen.token) return "its end";
+  std::string name;
+  append_json_string(name, label_of(*chosen.token).text);
+  std::string text = fmt::format("{} ({}", name, *chosen.token);
+  if (chosen.margin) text += fmt::format(", margin {:.3g}", *chosen.margin);
+  return text + ")";
+}
+
+}  // namespace
+
+void VerifyCounts::add(const Completion& a, const AnswerComparison& comparison) {
+  ++requests;
+  if (comparison.is_equal()) {
+    ++equal;
+    errors += a.failed();
+  } else if (comparison.agrees()) {
+    ++tolerated;
+  } else {
+    ++differ;
+  }
+  tokens += comparison.tokens;
+  tokens_behind += comparison.tokens_behind;
+  rows += comparison.rows;
+  rows_differ += comparison.rows_differ;
+}
+
+void append_difference_lines(std::string& out, const Completion& a, const Completion& b,
+                             const AnswerComparison& comparison, const TokenLabels& label_of) {
+  const auto add_line = [&](bool agrees, const auto& add_rest) {
+    JsonWriter json(out);
+    json.begin_object().field("kind", "difference");
+    add_head(json, a.head);
+    json.field("agrees", agrees);
+    add_rest(json);
+    json.end_object();
+    out += '\n';
+  };
+  if (!comparison.same_outcome) {
+    add_line(false, [&](JsonWriter& json) {
+      json.field("outcome_a", outcome_of(a)).field("outcome_b", outcome_of(b));
+    });
+  }
+  for (const TokenDifference& difference : comparison.differences) {
+    add_line(difference.is_tolerated, [&](JsonWriter& json) {
+      add_place(json, difference.place);
+      add_chosen(json, "a", difference.a, label_of);
+      add_chosen(json, "b", difference.b, label_of);
+    });
+  }
+}
+
+void append_row_line(std::string& out, const RecordHead& head, const RowDifference& row) {
+  JsonWriter json(out);
+  json.begin_object().field("kind", "logits");
+  add_head(json, head);
+  add_place(json, row.place);
+  add_optional(json, "largest_difference", row.largest);
+  add_optional(json, "of_token_id", row.largest ? std::optional(row.token) : std::nullopt);
+  json.end_object();
+  out += '\n';
+}
+
+void append_verify_line(std::string& out, const VerifiedRuns& runs, const VerifyCounts& counts) {
+  JsonWriter json(out);
+  json.begin_object()
+      .field("kind", "verify")
+      .field("version", runs.version)
+      .field("input", runs.input)
+      .field("a", runs.a)
+      .field("b", runs.b);
+  add_optional(json, "tolerance", runs.tolerance);
+  json.field("requests", counts.requests)
+      .field("equal", counts.equal)
+      .field("equal_errors", counts.errors)
+      .field("tolerated", counts.tolerated)
+      .field("differ", counts.differ)
+      .field("tokens", counts.tokens)
+      .field("tokens_not_compared", counts.tokens_behind);
+  const auto if_any = [&](int64_t count) {
+    return runs.has_rows ? std::optional(count) : std::nullopt;
+  };
+  add_optional(json, "rows", if_any(counts.rows));
+  add_optional(json, "rows_differ", if_any(counts.rows_differ));
+  json.end_object();
+  out += '\n';
+}
+
+std::string difference_text(const Completion& a, const Completion& b,
+                            const AnswerComparison& comparison, const TokenLabels& label_of) {
+  std::string text;
+  if (!comparison.same_outcome) {
+    text += fmt::format("{}: {} in a, {} in b\n", text_of(a.head), outcome_of(a), outcome_of(b));
+  }
+  for (const TokenDifference& difference : comparison.differences) {
+    text +=
+        fmt::format("{}, {}: {} in a, {} in b{}\n", text_of(a.head),
+                    text_of(difference.place, a.choices.size()), text_of(difference.a, label_of),
+                    text_of(difference.b, label_of), difference.is_tolerated ? "; tolerated" : "");
+  }
+  return text;
+}
+
+std::string row_text(const RecordHead& head, const RowDifference& row) {
+  const std::string place =
+      fmt::format("{}, choice {}, {}", text_of(head), row.place.choice, text_of(row.place, 1));
+  if (!row.largest) return fmt::format("{}: rows that are computed alone are equal\n", place);
+  return fmt::format("{}: logits differ by up to {:.3g}, of token {}\n", place, *row.largest,
+                     row.token);
+}
+
+std::string verify_table(const VerifiedRuns& runs, const VerifyCounts& counts) {
+  std::string table =
+      row("compared",
+          fmt::format("{} requests, {} tokens", grouped(counts.requests), grouped(counts.tokens)));
+  std::string equal = fmt::format("{} requests", grouped(counts.equal));
+  if (counts.errors > 0) equal += fmt::format(", {} of them errors", grouped(counts.errors));
+  table += row("equal", equal);
+  if (runs.tolerance) {
+    table +=
+        row("tolerated", fmt::format("{} requests; {} tokens behind these differences were not "
+                                     "compared",
+                                     grouped(counts.tolerated), grouped(counts.tokens_behind)));
+  }
+  table += row("differ", fmt::format("{} requests", grouped(counts.differ)));
+  if (runs.has_rows) {
+    table += row("logits", fmt::format("{} rows, {} differ", grouped(counts.rows),
+                                       grouped(counts.rows_differ)));
+  }
+  return table;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,139 @@
+// The plan of a run beside what it allocates.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "jobs/step_probe.h"
+#include "tests/support/model_runs.h"
+#include "tests/support/tiny_model.h"
+
+namespace pagedinfer {
+namespace {
+
+double no_clock() { return 0; }
+
+TinyModelOptions random_model(Random& random, int number) {
+  TinyModelOptions options = {.seed = static_cast<uint32_t>(number),
+                              .hidden = 8 * random.pick(1, 6),
+                              .layers = random.pick(1, 4),
+                              .kv_heads = random.pick(1, 3),
+                              .head_dim = 4 * random.pick(1, 8),
+                              .intermediate = random.pick(9, 90),
+                              .vocab = random.pick(40, 300),
+                              .tied = random.one_in(2)};
+  options.heads = options.kv_heads * random.pick(1, 3);
+  const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
+  options.dtype = types[random.pick(0, 2)];
+  const TinyFamily families[] = {{},
+                                 tiny_mistral(9),
+                                 tiny_qwen2(9, options.layers),
+                                 tiny_qwen3(),
+                                 tiny_gemma3(9, options.layers)};
+  options.family = families[number % 5];
+  return options;
+}
+
+Config random_config(Random& random, const std::string& model) {
+  Config config = {.model = model, .device = Config::Device::kCpu};
+  config.threads = random.pick(1, 2);
+  if (random.one_in(2)) config.dtype = random.one_in(2) ? DType::kF32 : DType::kBF16;
+  if (random.one_in(3)) config.weights = Config::Weights::kDummy;
+  if (random.one_in(3)) config.kv_dtype = random.one_in(3) ? DType::kBF16 : DType::kI8;
+  if (random.one_in(2)) config.max_model_len = random.pick(60, 256);
+  if (random.one_in(3)) config.kv = Config::Kv::kContiguous;
+  config.block_size = random.pick(1, 40);
+  config.max_batch_size = random.pick(1, 90);
+  if (random.one_in(2)) config.prefill_chunk_size = random.pick(1, 100);
+  switch (random.pick(0, 2)) {
+    case 0: config.num_blocks = 1 + 300 / config.block_size; break;
+    case 1: config.kv_memory = int64_t{8} << 20; break;
+    default: break;
+  }
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a run allocates what its plan says, to the byte") {
+  Random random(190);
+  int num_copied = 0;
+  for (int number = 0; number < 30; ++number) {
+    CAPTURE(number);
+    const TinyModel files(random_model(random, number));
+    const Config config = random_config(random, files.dir());
+    LoadedModel model = load_model({config}, no_clock);
+    const RunPlan& plan = model.plans.front();
+    const int64_t copied = plan.memory.weight_bytes - checkpoint_bytes(model.opened);
+    const int64_t planned = copied + plan.memory.kv_bytes + plan.memory.activation_bytes;
+    num_copied += copied > 0;
+    CHECK(model.ops->held_bytes() == planned);
+    CHECK(step_bytes(model.planned(), plan.bounds).total() == plan.memory.activation_bytes);
+    std::vector<Request> requests = requests_of(std::min(40, model.opened.spec.vocab));
+    std::erase_if(requests, [&](const Request& request) {
+      return std::ssize(request.prompt) + 10 > plan.memory.num_positions();
+    });
+    CHECK(answer_all(model, plan, requests).size() == requests.size());
+    CHECK(model.ops->held_bytes() == planned);  // whatever the run does
+  }
+  CHECK(num_copied > 10);
+}
+
+TEST_CASE("measured steps take no more memory than planned, whatever their size") {
+  Random random(191);
+  for (int number = 0; number < 15; ++number) {
+    CAPTURE(number);
+    const TinyModel files(random_model(random, number));
+    LoadedModel model = load_model({random_config(random, files.dir())}, no_clock);
+    const RunPlan& plan = model.plans.front();
+    const int64_t held = model.ops->held_bytes();
+    double now = 0;
+    StepProbe probe(model, plan, {}, random.pick(0, 100), [&] { return now += 1; });
+    const int longest = plan.limits.max_model_len - 1;
+    const int sequences = plan.limits.max_running;
+    const int chunk = std::min(longest, plan.limits.max_step_tokens);
+    for (const ProbedStep& step :
+         {ProbedStep{}, ProbedStep{.sequences = sequences, .context = longest},
+          ProbedStep{.sequences = plan.limits.max_step_tokens / chunk, .count = chunk},
+          ProbedStep{.count = chunk, .context = plan.limits.max_model_len - chunk}}) {
+      CHECK(probe(step) == 1);
+    }
+    CHECK(model.ops->held_bytes() == held);
+  }
+}
+
+TEST_CASE("a run that does not fit is refused before its memory is taken") {
+  const TinyModel files;
+  Config config = {.model = files.dir(), .device = Config::Device::kCpu};
+  config.num_blocks = int64_t{1} << 27;
+  config.block_size = 1;
+  config.max_batch_size = 1 << 20;
+  CHECK_THROWS_WITH_AS(plan_model({config}, no_clock), doctest::Contains("--num-blocks"), Error);
+  config.num_blocks = 16;
+  config.max_batch_size = 8;
+  const LoadedModel model = plan_model({config}, no_clock);
+  CHECK(model.plans.front().memory.num_blocks == 16);
+  CHECK(model.ops->held_bytes() == 0);
+}
+
+TEST_CASE("what the host holds beside the plan counts for every block of the cache") {
+  MemoryDemand d = {.available_bytes = 1 << 30,
+                    .kv_bytes_per_token = 100,
+                    .block_size = 10,
+                    .max_sequences = 1 << 20,
+                    .max_model_len = 1 << 20};
+  const int64_t alone = plan_memory(d).num_blocks;
+  CHECK(alone == (1 << 30) / 1000);
+  d.beside_bytes = 1 << 29;
+  CHECK(plan_memory(d).num_blocks == alone / 2);
+  d.beside_bytes_per_token = 100;
+  const MemoryPlan plan = plan_memory(d);
+  CHECK(plan.num_blocks == alone / 4);
+  CHECK(plan.beside_bytes == (1 << 29) + plan.num_blocks * 1000);
+  // Of a cache that rounding makes larger fewer blocks fit.
+  d.kv_bytes = [](int64_t positions) { return positions * 100 + (100 << 20); };
+  CHECK(plan_memory(d).total_bytes() <= 1 << 30);
+  CHECK(plan_memory(d).total_bytes() > (1 << 30) - 2000);
+  d.num_blocks = plan.num_blocks;
+  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("read ahead"), Error);
+}
+
+}  // namespace pagedinfer
