@@ -1,6 +1,7 @@
 #include "jobs/answer_comparison.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace pagedinfer {
@@ -44,6 +45,62 @@ size_t first_difference(const std::vector<TokenId>& a, const std::vector<TokenId
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
+bool same_bits(std::optional<float> a, std::optional<float> b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return std::bit_cast<uint32_t>(*a) == std::bit_cast<uint32_t>(*b);
+}
+
+std::optional<float> log_probability_of(TokenId token, const TokenLogProbs& entry) {
+  const auto found = std::ranges::find(entry.candidates, token, &TokenCandidate::token);
+  if (found == entry.candidates.end()) return std::nullopt;
+  return found->log_probability;
+}
+
+std::optional<float> last_of(const TokenLogProbs& entry) {
+  if (entry.candidates.empty()) return std::nullopt;
+  return entry.candidates.back().log_probability;
+}
+
+// How two entries for one token differ.
+class EntryComparison {
+ public:
+  EntryComparison(const TokenLogProbs& a, const TokenLogProbs& b) {
+    add(a.token, a.log_probability, b.log_probability);
+    keep_distance(a.log_probability, b.log_probability);
+    for (const TokenCandidate& candidate : a.candidates) {
+      const std::optional<float> there = log_probability_of(candidate.token, b);
+      add(candidate.token, candidate.log_probability, there);
+      keep_distance(candidate.log_probability, there ? there : last_of(b));
+    }
+    for (const TokenCandidate& candidate : b.candidates) {
+      if (log_probability_of(candidate.token, a)) continue;
+      add(candidate.token, std::nullopt, candidate.log_probability);
+      keep_distance(last_of(a), candidate.log_probability);
+    }
+  }
+
+  struct Value {
+    TokenId token;
+    std::optional<float> a, b;
+  };
+  std::optional<Value> first = {};    // that differs
+  std::optional<float> largest = {};  // difference
+  double distance = 0;                // of the logits, at least; infinity: nothing is known of it
+
+ private:
+  void add(TokenId token, std::optional<float> a, std::optional<float> b) {
+    if (same_bits(a, b)) return;
+    if (!first) first = {token, a, b};
+    if (a && b) largest = std::max(largest.value_or(0), std::abs(*a - *b));
+  }
+
+  void keep_distance(std::optional<float> a, std::optional<float> b) {
+    if (!a && !b) return;
+    const double between = a && b ? std::abs(double{*a} - double{*b}) : INFINITY;
+    distance = std::max(distance, between);
+  }
+};
+
 class Comparison {
  public:
   Comparison(const Completion& a, const Completion& b, std::optional<double> tolerance)
@@ -68,6 +125,18 @@ class Comparison {
     result.differences.push_back(difference);
   }
 
+  void compare_log_probs() {
+    for (size_t i = 0; i < std::min(a_.prompt_log_probs.size(), b_.prompt_log_probs.size()); ++i) {
+      compare_lists(a_.prompt_log_probs[i], b_.prompt_log_probs[i],
+                    {.is_of_prompt = true, .number = static_cast<int>(i)});
+    }
+    for (size_t i = 0; i < a_.choices.size(); ++i) {
+      if (!a_.choices[i].log_probs || !b_.choices[i].log_probs) continue;
+      compare_lists(*a_.choices[i].log_probs, *b_.choices[i].log_probs,
+                    {.number = static_cast<int>(i)});
+    }
+  }
+
   // Rows of logits follow from the same tokens up to the first token that differs.
   void compare_rows(size_t choice) {
     const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
@@ -84,6 +153,28 @@ class Comparison {
   AnswerComparison result;
 
  private:
+  void compare_lists(const std::vector<TokenLogProbs>& a, const std::vector<TokenLogProbs>& b,
+                     LogProbDifference difference) {
+    double distance = 0;
+    for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i].token == b[i].token; ++i) {
+      result.log_probs += a[i].log_probability || b[i].log_probability;
+      const EntryComparison entry(a[i], b[i]);
+      if (!entry.first) continue;
+      if (difference.num_entries++ == 0) {
+        difference.entry = static_cast<int>(i);
+        difference.token = entry.first->token;
+        difference.a = entry.first->a;
+        difference.b = entry.first->b;
+      }
+      difference.largest = std::max(difference.largest, entry.largest);
+      distance = std::max(distance, entry.distance);
+    }
+    if (difference.num_entries == 0) return;
+    difference.is_tolerated = tolerance_ && distance <= *tolerance_;
+    result.log_probs_differ += difference.num_entries;
+    result.log_prob_differences.push_back(difference);
+  }
+
   // A line's prompts have as many choices each.
   TokenPlace place(size_t choice, size_t token) const {
     const size_t per_prompt = std::max<size_t>(1, a_.choices.size() / a_.prompts.size());
@@ -101,20 +192,24 @@ class Comparison {
 }  // namespace
 
 bool AnswerComparison::agrees() const {
-  return same_outcome && std::ranges::all_of(differences, &TokenDifference::is_tolerated);
+  return same_outcome && std::ranges::all_of(differences, &TokenDifference::is_tolerated) &&
+         std::ranges::all_of(log_prob_differences, &LogProbDifference::is_tolerated);
 }
 
 AnswerComparison compare_answers(const Completion& a, const Completion& b,
                                  std::optional<double> tolerance, bool has_hashes) {
   Comparison comparison(a, b, tolerance);
   AnswerComparison& result = comparison.result;
-  // One line gives as many choices in both runs, unless it is an error in one.
-  result.same_outcome = a.error.code == b.error.code && a.choices.size() == b.choices.size();
+  // One line gives as many choices in both runs, unless it is an error in one, and the same tokens
+  // of prompts, unless the runs have two tokenizers.
+  result.same_outcome = a.error.code == b.error.code && a.prompts == b.prompts &&
+                        a.choices.size() == b.choices.size();
   if (!result.same_outcome) return result;
   for (size_t choice = 0; choice < a.choices.size(); ++choice) {
     comparison.compare_tokens(choice);
     if (has_hashes) comparison.compare_rows(choice);
   }
+  comparison.compare_log_probs();
   return result;
 }
 

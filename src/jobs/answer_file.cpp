@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,11 @@ class Writer {
     (*this)(list.size());
     for (const T& item : list) pack_item(item);
   }
+  template <class T, class F>
+  void maybe(const std::optional<T>& part, F&& pack_part) {
+    (*this)(part.has_value());
+    if (part) pack_part(*part);
+  }
 
  private:
   template <class List>
@@ -65,6 +71,12 @@ class Reader {
     list.resize(size());
     for (T& item : list) pack_item(item);
   }
+  template <class T, class F>
+  void maybe(std::optional<T>& part, F&& pack_part) {
+    bool has_value = false;
+    (*this)(has_value);
+    if (has_value) pack_part(part.emplace());
+  }
   bool at_end() const { return left_.empty(); }
 
  private:
@@ -88,6 +100,15 @@ class Reader {
 };
 
 // Hands the parts of an answer that are kept to a Writer or a Reader.
+template <class Codec, class List>
+void pack_log_probs(Codec& codec, List& list) {
+  codec.each(list, [&](auto& token) {
+    codec(token.token);
+    codec(token.log_probability);
+    codec(token.candidates);
+  });
+}
+
 template <class Codec, class Answer>
 void pack(Codec& codec, Answer& answer) {
   codec(answer.head.index);
@@ -96,6 +117,7 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.head.id_json);
   codec(answer.error.code);
   codec.each(answer.prompts, codec);
+  codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });
   codec.each(answer.choices, [&](auto& choice) {
     codec(choice.tokens);
     codec.each(choice.draws, [&](auto& draw) {
@@ -104,6 +126,7 @@ void pack(Codec& codec, Answer& answer) {
       codec(draw.candidates);
       codec(draw.logits_hash);
     });
+    codec.maybe(choice.log_probs, [&](auto& list) { pack_log_probs(codec, list); });
   });
 }
 

@@ -25,7 +25,8 @@ constexpr VerifyFlag kFlags[] = {
      [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.b.flags = text; }},
     {kComparison, "--tolerance", "X", "",
      "A request agrees also if the logits of the two tokens in which the runs first differ are no "
-     "further apart than X in either run; tokens behind them are not compared. Takes 0 to 1000000.",
+     "further apart than X in either run; tokens behind them are not compared. Log probabilities "
+     "agree if they are no further apart. Takes 0 to 1000000.",
      "Give it, as in 0.05, for two types of computation or of the cache, which round in other "
      "places.",
      give_tolerance},

@@ -42,10 +42,18 @@ void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chose
   json.end_object();
 }
 
-// How a run answered a line whose outcome differs.
-std::string outcome_of(const Completion& answer) {
+// How a run answered a line whose outcome differs from `other`.
+std::string outcome_of(const Completion& answer, const Completion& other) {
   if (answer.failed()) return answer.error.code;
-  return fmt::format("{} completions", answer.choices.size());
+  if (other.failed() || answer.prompts == other.prompts) {
+    return fmt::format("{} completions", answer.choices.size());
+  }
+  const auto [prompt, differs] = std::ranges::mismatch(answer.prompts, other.prompts);
+  if (prompt == answer.prompts.end() || differs == other.prompts.end()) {
+    return fmt::format("{} prompts", answer.prompts.size());
+  }
+  const auto part = std::ranges::mismatch(*prompt, *differs).in1 - prompt->begin();
+  return fmt::format("a prompt of {} tokens, others from position {} on", prompt->size(), part);
 }
 
 std::string text_of(const RecordHead& head) {
@@ -67,6 +75,23 @@ std::string text_of(const TokenChosen& chosen, const TokenLabels& label_of) {
   return text + ")";
 }
 
+std::string text_of(const LogProbDifference& difference, const TokenLabels& label_of) {
+  const auto shown = [](std::optional<float> number) {
+    return number ? fmt::format("{:.6g}", *number) : "none";
+  };
+  std::string name;
+  append_json_string(name, label_of(difference.token).text);
+  std::string text = fmt::format("of {} {}, entry {}: of {} ({}) {} in a, {} in b",
+                                 difference.is_of_prompt ? "prompt" : "choice", difference.number,
+                                 difference.entry, name, difference.token, shown(difference.a),
+                                 shown(difference.b));
+  text += fmt::format("; {} {}", grouped(difference.num_entries),
+                      difference.num_entries == 1 ? "entry differs" : "entries differ");
+  if (difference.largest) text += fmt::format(" by up to {:.3g}", *difference.largest);
+  if (difference.is_tolerated) text += "; tolerated";
+  return text;
+}
+
 }  // namespace
 
 void VerifyCounts::add(const Completion& a, const AnswerComparison& comparison) {
@@ -81,15 +106,17 @@ void VerifyCounts::add(const Completion& a, const AnswerComparison& comparison) 
   }
   tokens += comparison.tokens;
   tokens_behind += comparison.tokens_behind;
+  log_probs += comparison.log_probs;
+  log_probs_differ += comparison.log_probs_differ;
   rows += comparison.rows;
   rows_differ += comparison.rows_differ;
 }
 
 void append_difference_lines(std::string& out, const Completion& a, const Completion& b,
                              const AnswerComparison& comparison, const TokenLabels& label_of) {
-  const auto add_line = [&](bool agrees, const auto& add_rest) {
+  const auto add_line = [&](std::string_view kind, bool agrees, const auto& add_rest) {
     JsonWriter json(out);
-    json.begin_object().field("kind", "difference");
+    json.begin_object().field("kind", kind);
     add_head(json, a.head);
     json.field("agrees", agrees);
     add_rest(json);
@@ -97,15 +124,26 @@ void append_difference_lines(std::string& out, const Completion& a, const Comple
     out += '\n';
   };
   if (!comparison.same_outcome) {
-    add_line(false, [&](JsonWriter& json) {
-      json.field("outcome_a", outcome_of(a)).field("outcome_b", outcome_of(b));
+    add_line("difference", false, [&](JsonWriter& json) {
+      json.field("outcome_a", outcome_of(a, b)).field("outcome_b", outcome_of(b, a));
     });
   }
   for (const TokenDifference& difference : comparison.differences) {
-    add_line(difference.is_tolerated, [&](JsonWriter& json) {
+    add_line("difference", difference.is_tolerated, [&](JsonWriter& json) {
       add_place(json, difference.place);
       add_chosen(json, "a", difference.a, label_of);
       add_chosen(json, "b", difference.b, label_of);
+    });
+  }
+  for (const LogProbDifference& difference : comparison.log_prob_differences) {
+    add_line("log_probabilities", difference.is_tolerated, [&](JsonWriter& json) {
+      json.field(difference.is_of_prompt ? "prompt" : "choice", difference.number);
+      json.field("entry", difference.entry).field("token_id", difference.token);
+      json.field("text", label_of(difference.token).text);
+      add_optional(json, "a", difference.a);
+      add_optional(json, "b", difference.b);
+      json.field("entries", difference.num_entries);
+      add_optional(json, "largest_difference", difference.largest);
     });
   }
 }
@@ -136,7 +174,9 @@ void append_verify_line(std::string& out, const VerifiedRuns& runs, const Verify
       .field("tolerated", counts.tolerated)
       .field("differ", counts.differ)
       .field("tokens", counts.tokens)
-      .field("tokens_not_compared", counts.tokens_behind);
+      .field("tokens_not_compared", counts.tokens_behind)
+      .field("log_probabilities", counts.log_probs)
+      .field("log_probabilities_differ", counts.log_probs_differ);
   const auto if_any = [&](int64_t count) {
     return runs.has_rows ? std::optional(count) : std::nullopt;
   };
@@ -150,13 +190,18 @@ std::string difference_text(const Completion& a, const Completion& b,
                             const AnswerComparison& comparison, const TokenLabels& label_of) {
   std::string text;
   if (!comparison.same_outcome) {
-    text += fmt::format("{}: {} in a, {} in b\n", text_of(a.head), outcome_of(a), outcome_of(b));
+    text +=
+        fmt::format("{}: {} in a, {} in b\n", text_of(a.head), outcome_of(a, b), outcome_of(b, a));
   }
   for (const TokenDifference& difference : comparison.differences) {
     text +=
         fmt::format("{}, {}: {} in a, {} in b{}\n", text_of(a.head),
                     text_of(difference.place, a.choices.size()), text_of(difference.a, label_of),
                     text_of(difference.b, label_of), difference.is_tolerated ? "; tolerated" : "");
+  }
+  for (const LogProbDifference& difference : comparison.log_prob_differences) {
+    text +=
+        fmt::format("{}, log probabilities {}\n", text_of(a.head), text_of(difference, label_of));
   }
   return text;
 }
@@ -183,6 +228,10 @@ std::string verify_table(const VerifiedRuns& runs, const VerifyCounts& counts) {
                                      grouped(counts.tolerated), grouped(counts.tokens_behind)));
   }
   table += row("differ", fmt::format("{} requests", grouped(counts.differ)));
+  if (counts.log_probs > 0) {
+    table += row("log probs", fmt::format("of {} tokens, {} differ", grouped(counts.log_probs),
+                                          grouped(counts.log_probs_differ)));
+  }
   if (runs.has_rows) {
     table += row("logits", fmt::format("{} rows, {} differ", grouped(counts.rows),
                                        grouped(counts.rows_differ)));

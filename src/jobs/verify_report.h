@@ -17,6 +17,7 @@ struct VerifyCounts {
   int64_t equal = 0, tolerated = 0, differ = 0;  // requests, which they add up to
   int64_t errors = 0;                            // of the equal ones: the same error in both
   int64_t tokens = 0, tokens_behind = 0;         // as in AnswerComparison
+  int64_t log_probs = 0, log_probs_differ = 0;
   int64_t rows = 0, rows_differ = 0;
 
   void add(const Completion& a, const AnswerComparison& comparison);
@@ -40,7 +41,9 @@ struct VerifiedRuns {
   bool has_rows = false;
 };
 
-// {"kind":"difference",...}: one for each choice of an answer that differs, or for its error.
+// {"kind":"difference",...}: one for each choice of an answer that differs, or for its outcome.
+// Then
+// {"kind":"log_probabilities",...}: one for each list of them that differs.
 void append_difference_lines(std::string& out, const Completion& a, const Completion& b,
                              const AnswerComparison& comparison, const TokenLabels& label_of);
 
@@ -50,7 +53,7 @@ void append_row_line(std::string& out, const RecordHead& head, const RowDifferen
 // {"kind":"verify",...}
 void append_verify_line(std::string& out, const VerifiedRuns& runs, const VerifyCounts& counts);
 
-// What an answer differs in, in words; a line for each choice.
+// What an answer differs in, in words; a line for each choice and list.
 std::string difference_text(const Completion& a, const Completion& b,
                             const AnswerComparison& comparison, const TokenLabels& label_of);
 std::string row_text(const RecordHead& head, const RowDifference& row);

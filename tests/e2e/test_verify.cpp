@@ -126,6 +126,61 @@ TEST_CASE("verify tells the tokens in which the outputs of two runs differ first
   }
 }
 
+TEST_CASE("verify compares the log probabilities of lines that score their prompts") {
+  const TempDir dir;
+  const std::string input = dir / "in.jsonl", output = dir / "out.jsonl";
+  write_file(input,
+             R"({"custom_id": "s", "method": "POST", "url": "/v1/completions", "body": {)"
+             R"("prompt": ["One day Anna found a", "Tim"], "max_tokens": 0, "prompt_logprobs": 2}})"
+             "\n"
+             R"({"id": "e", "prompt": "Once", "echo": true, "logprobs": 1, "max_tokens": 3})"
+             "\n"
+             R"({"prompt": "Once upon", "max_tokens": 2})"
+             "\n");
+  const Ended same = verify({"--input", input});
+  CAPTURE(same.err);
+  CHECK(same.exit_code == 0);
+  CHECK(says(same, "\nequal        3 requests\n"));
+  CHECK(says(same, " tokens, 0 differ\n"));
+
+  const Words types = {"--input", input, "--a", "--dtype float32", "--b", "--dtype bfloat16"};
+  const Ended other = verify(types + Words{"--tolerance", "0", "--output", output});
+  CAPTURE(other.err);
+  CHECK(other.exit_code == 2);
+  CHECK(says(other, "line 1 (id \"s\"), log probabilities of prompt 0, entry 1: of "));
+  CHECK(says(other, "line 2 (id \"e\"), log probabilities of choice 0, entry 1: of "));
+  const auto records_of = [&](const std::string& type) {
+    run({"--input", input, "--quiet", "--dtype", type, "--output", dir / type});
+    return json_file(dir / type);
+  };
+  const std::vector<Json> a = records_of("float32"), b = records_of("bfloat16");
+  const std::vector<Json> told = of_kind(json_file(output), "log_probabilities");
+  REQUIRE(told.size() == 3);
+  for (int64_t prompt = 0; prompt < 2; ++prompt) {
+    const Json& line = told[static_cast<size_t>(prompt)];
+    CHECK(line.integer("/line") == 1);
+    CHECK(line.integer("/prompt") == prompt);
+    CHECK(line.integer("/entry") == 1);
+    CHECK(line["/agrees"] == "false");
+    const std::string place = fmt::format("/prompt_logprobs/{}/token_logprobs/1", prompt);
+    CHECK(line["/a"] == a[0][place]);
+    CHECK(line["/b"] == b[0][place]);
+    CHECK(line.number("/largest_difference") > 0);
+  }
+  CHECK(told[2].integer("/choice") == 0);
+  CHECK(told[2]["/a"] == a[1]["/logprobs/token_logprobs/1"]);
+  const Json counts = std::move(json_file(output).back());
+  CHECK(counts.integer("/differ") >= 2);
+  CHECK(counts.integer("/log_probabilities_differ") > 3);
+
+  const Ended tolerant = verify(types + Words{"--tolerance", "5", "--quiet", "--output", "-"});
+  CHECK(tolerant.exit_code == 0);
+  const Json agreeing(json_lines(tolerant.out).back().line());
+  CHECK(agreeing.integer("/differ") == 0);
+  CHECK(agreeing.integer("/tolerated") >= 2);
+  CHECK(agreeing.integer("/log_probabilities") == counts.integer("/log_probabilities"));
+}
+
 TEST_CASE("verify refuses flags of jobs and of requests in its configurations, by name") {
   const TempDir dir;
   write_file(dir / "in.jsonl", stories());

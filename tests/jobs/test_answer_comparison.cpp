@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -58,6 +59,15 @@ DrawnToken random_draw(Random& random) {
   return drawn;
 }
 
+std::vector<TokenLogProbs> random_log_probs(Random& random) {
+  std::vector<TokenLogProbs> list;
+  for (int i = random.pick(0, 4); i > 0; --i) {
+    const DrawnToken drawn = random_draw(random);
+    list.push_back({drawn.token, drawn.log_probability, drawn.candidates});
+  }
+  return list;
+}
+
 Completion random_answer(Random& random, int64_t turn) {
   Completion answer = {.head = {.index = turn + 3, .turn = turn, .line = 2 * turn + 1}};
   if (random.one_in(2)) answer.head.id_json = R"("an id")";
@@ -66,11 +76,32 @@ Completion random_answer(Random& random, int64_t turn) {
     return answer;
   }
   answer.prompts = {random.tokens(random.pick(1, 9), 100), random.tokens(1, 100)};
+  for (int i = random.pick(0, 2); i > 0; --i) {
+    answer.prompt_log_probs.push_back(random_log_probs(random));
+  }
   for (int i = random.pick(1, 4); i > 0; --i) {
     CompletionChoice& choice = answer.choices.emplace_back();
     choice.tokens = random.tokens(random.pick(0, 5), 100);
     for (size_t t = 0; t < choice.tokens.size(); ++t) choice.draws.push_back(random_draw(random));
+    if (random.one_in(2)) choice.log_probs = random_log_probs(random);
   }
+  return answer;
+}
+
+void check_same(const std::vector<TokenLogProbs>& a, const std::vector<TokenLogProbs>& b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(a[i].token == b[i].token);
+    REQUIRE(a[i].log_probability == b[i].log_probability);
+    REQUIRE(a[i].candidates == b[i].candidates);
+  }
+}
+
+// A scored prompt of four tokens; its third token has this log probability and these candidates.
+Completion scored(float log_probability, std::vector<TokenCandidate> candidates = {}) {
+  Completion answer = answer_of({choice_of({})}, {{1, 2, 3, 4}});
+  answer.prompt_log_probs = {
+      {{1, {}}, {2, -0.5f}, {3, log_probability, std::move(candidates)}, {4, -2.0f}}};
   return answer;
 }
 
@@ -156,6 +187,75 @@ TEST_CASE("each choice of each prompt is compared") {
   CHECK(found.tokens == 8);
 }
 
+TEST_CASE("scored prompts differ in the last bit of a log probability, at its place") {
+  const AnswerComparison same = compare(scored(-1.5f), scored(-1.5f));
+  CHECK(same.is_equal());
+  CHECK(same.log_probs == 3);
+  CHECK(same.log_probs_differ == 0);
+  const float next = std::nextafter(-1.5f, 0.0f);
+  const AnswerComparison found = compare(scored(-1.5f), scored(next));
+  CHECK(!found.is_equal());
+  CHECK(!found.agrees());
+  CHECK(found.log_probs_differ == 1);
+  REQUIRE(found.log_prob_differences.size() == 1);
+  const LogProbDifference& difference = found.log_prob_differences[0];
+  CHECK(difference.is_of_prompt);
+  CHECK(difference.number == 0);
+  CHECK(difference.entry == 2);
+  CHECK(difference.token == 3);
+  CHECK(difference.a == -1.5f);
+  CHECK(difference.b == next);
+  CHECK(difference.num_entries == 1);
+  CHECK(difference.largest == next + 1.5f);
+}
+
+TEST_CASE("log probabilities agree if those of the token and of all candidates are near") {
+  const auto agree = [](const Completion& a, const Completion& b, double tolerance) {
+    const bool agrees = compare(a, b, tolerance).agrees();
+    CHECK(compare(b, a, tolerance).agrees() == agrees);
+    return agrees;
+  };
+  CHECK(agree(scored(-1.5f), scored(-1.25f), 0.25));
+  CHECK(!agree(scored(-1.5f), scored(-1.25f), 0.125));
+  const Completion a = scored(-1.5f, {{7, -0.5f}, {8, -1.0f}});
+  CHECK(agree(a, scored(-1.5f, {{8, -0.5f}, {7, -1.0f}}), 0.5));  // in another order
+  CHECK(!agree(a, scored(-1.5f, {{8, -0.5f}, {7, -1.0f}}), 0.25));
+  CHECK(agree(a, scored(-1.5f, {{7, -0.5f}, {9, -0.75f}}), 0.25));  // another one at the end
+  CHECK(!agree(a, scored(-1.5f, {{7, -0.5f}, {9, -0.75f}}), 0.125));
+  CHECK(!agree(a, scored(-1.5f), 1e6));
+  const AnswerComparison other = compare(a, scored(-1.5f, {{7, -0.5f}, {9, -0.75f}}));
+  REQUIRE(other.log_prob_differences.size() == 1);
+  CHECK(other.log_prob_differences[0].token == 8);
+  CHECK(other.log_prob_differences[0].a == -1.0f);
+  CHECK(!other.log_prob_differences[0].b);
+  CHECK(!other.log_prob_differences[0].largest);
+}
+
+TEST_CASE("log probabilities of completions are compared up to the first token that differs") {
+  const auto answer = [](TokenId second, float first_log_probability) {
+    Completion tie = near_tie(second, 0.25f);
+    const float last = second == 7 ? -7.0f : -0.25f;
+    tie.choices[0].log_probs = {{5, first_log_probability}, {second, -0.5f}, {8, last}};
+    return tie;
+  };
+  const AnswerComparison same_tokens = compare(answer(6, -0.125f), answer(6, -0.25f), 0.0625);
+  CHECK(same_tokens.log_probs == 3);
+  CHECK(same_tokens.log_probs_differ == 1);
+  CHECK(!same_tokens.agrees());
+  const AnswerComparison tolerated = compare(answer(6, -0.125f), answer(7, -0.25f), 0.25);
+  CHECK(tolerated.log_probs == 1);
+  CHECK(tolerated.log_probs_differ == 1);
+  CHECK(tolerated.agrees());
+  CHECK(!compare(answer(6, -0.125f), answer(7, -0.5f), 0.25).agrees());
+}
+
+TEST_CASE("answers to other tokens of the prompt differ at any tolerance") {
+  const Completion a = answer_of({choice_of({draw(5, {})})}, {{1, 2, 3}});
+  const Completion b = answer_of({choice_of({draw(5, {})})}, {{1, 2, 4}});
+  CHECK(!compare(a, b, 1e6).agrees());
+  CHECK(compare(a, b, 1e6).tokens == 0);
+}
+
 TEST_CASE("errors agree if their codes are equal, and with nothing else") {
   CHECK(compare(error("step_failed"), error("step_failed")).is_equal());
   CHECK(!compare(error("step_failed"), error("no_finite_logits"), 1e6).agrees());
@@ -205,10 +305,18 @@ TEST_CASE("answers are read by their turn as they were kept, in whichever order 
     REQUIRE(read.head.id_json == kept.head.id_json);
     REQUIRE(read.error.code == kept.error.code);
     REQUIRE(read.prompts == kept.prompts);
+    REQUIRE(read.prompt_log_probs.size() == kept.prompt_log_probs.size());
+    for (size_t i = 0; i < read.prompt_log_probs.size(); ++i) {
+      check_same(read.prompt_log_probs[i], kept.prompt_log_probs[i]);
+    }
     REQUIRE(read.choices.size() == kept.choices.size());
     for (size_t i = 0; i < read.choices.size(); ++i) {
       REQUIRE(read.choices[i].tokens == kept.choices[i].tokens);
       REQUIRE(read.choices[i].draws == kept.choices[i].draws);
+      REQUIRE(read.choices[i].log_probs.has_value() == kept.choices[i].log_probs.has_value());
+      if (read.choices[i].log_probs) {
+        check_same(*read.choices[i].log_probs, *kept.choices[i].log_probs);
+      }
     }
   }
 }
