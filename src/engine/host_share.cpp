@@ -24,7 +24,7 @@ HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t
   return {
       .tokenizer = tokenizer_bytes,
       .read_ahead = IntakeLimits{}.max_tokens * int64_t{sizeof(TokenId)} +
-                    (limits.max_waiting + kReadAhead) * kItemBytes,
+                    (int64_t{limits.max_waiting} + kReadAhead) * kItemBytes,
       .waiting = 2 * int64_t{sizeof(TokenId)} * waiting_tokens + limits.max_waiting * kItemBytes,
       .output = kOutputBytes,
       .per_token = kTokenBytes + (kBlockBytes + block_size - 1) / block_size};

@@ -18,7 +18,7 @@ constexpr int64_t kTemplateCost = 64;     // tokens that a chat template adds to
 Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
     : parts_(std::move(parts)),
       limits_(limits),
-      batch_lines_(std::clamp(limits.max_items / 4, 1, kBatchLines)),
+      batch_lines_(static_cast<int>(std::clamp<int64_t>(limits.max_items / 4, 1, kBatchLines))),
       line_cost_(kTemplateCost + std::ssize(parts_.chat.system.value_or(""))) {
   if (parts_.tokenizer != nullptr) {
     limits_.prompt.max_prompt_bytes =
@@ -191,7 +191,7 @@ Pull Intake::pull(bool wait, IntakeItem& item) {
 
 // The more items are ready, the fewer workers may run.
 bool Intake::may_work() const {
-  const int64_t half = std::max(1, limits_.max_items / 2);
+  const int64_t half = std::max<int64_t>(1, limits_.max_items / 2);
   const int64_t missing = std::max<int64_t>(0, half - num_ready_);
   const int64_t max_active = 1 + (limits_.num_workers - 1) * missing / half;
   return num_taken_ < batches_.size() && num_active_ < max_active;

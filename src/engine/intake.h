@@ -36,7 +36,7 @@ struct IntakeLimits {
   // Bounds of the window, the lines that were read and not yet pulled: their number and their
   // memory, in tokens. A line that is not tokenized yet counts one token for each byte and a few
   // more, later as memory_in_tokens(). A single line may exceed max_tokens.
-  int max_items = 512;
+  int64_t max_items = 512;
   int64_t max_tokens = int64_t{4} << 20;
   int num_workers = 1;  // threads that parse and tokenize
 };

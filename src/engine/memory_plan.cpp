@@ -68,7 +68,7 @@ int64_t blocks_asked_for(const MemoryDemand& d) {
     }
     return *d.kv_memory / block_bytes;
   }
-  const int64_t longest = (d.max_model_len + d.block_size - 1) / d.block_size;
+  const int64_t longest = (int64_t{d.max_model_len} + d.block_size - 1) / d.block_size;
   int64_t fit = blocks_within(d, d.rules.usual_share);
   const int64_t few = std::min(longest, std::max<int64_t>(kFewPositions / d.block_size, 1));
   if (fit < few) fit = std::min(few, blocks_within(d, d.rules.max_share));

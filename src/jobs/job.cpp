@@ -223,7 +223,7 @@ void Job::open_intake() {
                   .num_done = records.num_done()},
       IntakeLimits{
           .prompt = {.vocab = spec.vocab, .max_model_len = limits.max_model_len, .spec = &spec},
-          .max_items = limits.max_waiting + kReadAhead,
+          .max_items = int64_t{limits.max_waiting} + kReadAhead,
           .num_workers = num_tokenizers(model_->options.num_threads)});
 }
 

@@ -83,8 +83,15 @@ void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) 
   Config& config = resolved.config;
   const int prompt = config.chunked_prefill ? 0 : max_model_len;
   if (!config.max_step_tokens) {
-    const int needed = config.max_batch_size + prompt;
-    config.max_step_tokens = prompt == 0 ? std::max(needed, usual_step_tokens) : needed;
+    const int64_t needed = int64_t{config.max_batch_size} + prompt;
+    if (needed > kMaxCount) {
+      throw Error(fmt::format(
+          "--max-batch-size {}: prompts computed whole need steps of {} tokens (--max-model-len {} "
+          "more), and a step has at most {}; lower it, or turn --chunked-prefill on",
+          config.max_batch_size.value, needed, max_model_len, kMaxCount));
+    }
+    const int usual = prompt == 0 ? usual_step_tokens : 0;
+    config.max_step_tokens = std::max(static_cast<int>(needed), usual);
     return;
   }
   const int room = *config.max_step_tokens - prompt;
@@ -93,7 +100,7 @@ void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) 
     throw Error(fmt::format(
         "--max-step-tokens {}: prompts computed whole need room for {} tokens (--max-model-len {} "
         "+ --max-batch-size {}); raise it, or turn --chunked-prefill on",
-        *config.max_step_tokens, prompt + config.max_batch_size, max_model_len,
+        *config.max_step_tokens, int64_t{prompt} + config.max_batch_size, max_model_len,
         config.max_batch_size.value));
   }
   config.max_batch_size.value = room;

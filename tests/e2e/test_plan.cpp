@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "settings/table.h"
+#include "settings/values.h"
 #include "tests/support/e2e.h"
 #include "tests/support/sanitized.h"
 
@@ -235,6 +237,45 @@ TEST_CASE("a plan ends with a sentence where the input or a flag is wrong") {
   const Json json = plan_of({"--input", dir / "hostile.jsonl"});
   CHECK(json.integer("/input/sequences") == 1);
   CHECK(json.integer("/input/lines") == 6);
+}
+
+TEST_CASE("whole numbers as large as flags take them end in a plan or in a sentence") {
+  const TempDir dir;
+  const std::string file = dir / "in.jsonl";
+  write_file(file, ids_line(9, 0, 0, 4));
+  const auto is_clean = [&](const Words& flags) {
+    const Ended ended = plan(Words{"--input", file, "--no-calibration"} + flags);
+    CAPTURE(fmt::format("{}", fmt::join(flags, " ")));
+    CAPTURE(ended.err);
+    CHECK((ended.exit_code == 0 || ended.exit_code == 1));
+    CHECK(ended.err.find("runtime error") == std::string::npos);  // a sanitizer's words
+    if (ended.exit_code == 1) CHECK(ended.err.starts_with("pagedinfer: "));
+    return ended.exit_code == 0;
+  };
+  std::vector<Words> largest;
+  Words together, of_a_cache_that_fits;
+  for (const Setting& setting : kSettings) {
+    const auto* const range = std::get_if<IntegerRange>(&setting.range);
+    if (range == nullptr || !setting.is_flag) continue;
+    largest.push_back({flag_of(setting), std::to_string(range->to)});
+    is_clean(largest.back());
+    if (setting.key != "kv_memory") together = together + largest.back();
+    const bool sizes = setting.key == "num_blocks" || setting.key == "max_model_len";
+    if (setting.key != "kv_memory" && !sizes) {
+      of_a_cache_that_fits = of_a_cache_that_fits + largest.back();
+    }
+    const bool is_of_steps = setting.group == Group::kCache || setting.group == Group::kScheduling;
+    if (!is_of_steps) continue;
+    for (const Words& whole : {Words{"--chunked-prefill", "off"}, Words{"--batching", "static"}}) {
+      is_clean(largest.back() + whole);
+      is_clean(largest.back() + whole + Words{"--max-batch-size", "2147483647"});
+    }
+  }
+  CHECK(largest.size() > 10);
+  is_clean(together);
+  is_clean(of_a_cache_that_fits);
+  CHECK(is_clean({"--max-prefill-chunks", "2147483647", "--prefill-chunk-size", "2147483647",
+                  "--max-tokens", "2147483647"}));
 }
 
 TEST_CASE("a plan reads a pipe, and a signal ends it") {

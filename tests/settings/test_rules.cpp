@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "core/error.h"
 #include "settings/rules.h"
 
@@ -44,6 +46,21 @@ TEST_CASE("flags: a step has room for every running sequence and, unchunked, for
   CHECK(resolve(config, 4096, 2048).config.max_step_tokens == 9096);
   config.max_step_tokens = {};
   CHECK(resolve(config, 4096, 2048).config.max_step_tokens == 9096);
+}
+
+TEST_CASE("flags: a step that would have more tokens than can be counted is refused") {
+  constexpr int kMax = std::numeric_limits<int>::max();
+  Config config;
+  config.max_batch_size = kMax;
+  CHECK(resolve(config, 4096, 2048).config.max_step_tokens == kMax);
+  config.chunked_prefill = false;
+  CHECK_THROWS_AS(resolve(config, 4096, 2048), Error);
+  config.max_step_tokens = kMax;
+  CHECK_THROWS_AS(resolve(config, 4096, 2048), Error);
+  config.max_batch_size = kMax - 4096;
+  CHECK(resolve(config, 4096, 2048).config.max_step_tokens == kMax);
+  config.max_step_tokens = {};
+  CHECK(resolve(config, 4096, 2048).config.max_step_tokens == kMax);
 }
 
 TEST_CASE("flags: a step on a GPU has 8,192 tokens where nothing else is asked for") {
