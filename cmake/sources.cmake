@@ -203,6 +203,7 @@ set(pagedinfer_core_sources
   src/jobs/same_completions.cpp
   src/jobs/step_costs.cpp
   src/jobs/step_probe.cpp
+  src/jobs/step_tally.cpp
   src/jobs/validate.cpp
   src/jobs/verify_config.cpp
   src/jobs/verify_job.cpp

@@ -64,7 +64,7 @@ Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLine
        .thread_clock = thread_seconds,
        .end_lines = [&] { interrupt.raise(); }},
       {.prompt = {.vocab = spec.vocab, .max_model_len = plan.limits.max_model_len, .spec = &spec},
-       .max_items = plan.limits.max_waiting + kReadAhead,
+       .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
        .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {
     survey.input.add(item, [&](const Request& request) {
@@ -92,8 +92,8 @@ class PlanJob {
 
  private:
   const RunPlan& plan() const { return model_.plans.front(); }
-  Rehearsal rehearse_with(const StepCosts& costs) const;
-  ProbedRun probed_run(const Rehearsal& rehearsal) const;
+  void play();
+  ProbedRun probed_run() const;
   void measure();
   PlanReport report() const;
 
@@ -107,28 +107,35 @@ class PlanJob {
   const AttendedKeys keys_;
   std::optional<Survey> survey_ = {};
   Rehearsal rehearsal_ = {};
+  double scheduled_ = 0;        // seconds that it took
+  RunningCounts running_ = {};  // all steps are equal until they are measured
   std::optional<PlannedDuration> duration_ = {};
 };
 
-Rehearsal PlanJob::rehearse_with(const StepCosts& costs) const {
-  return rehearse(
+void PlanJob::play() {
+  const double begin = clock_();
+  rehearsal_ = rehearse(
       survey_->input.sample().requests(),
-      {.plan = plan(), .costs = costs, .keys = keys_, .max_new = asked_.expected_tokens});
+      {.plan = plan(), .keys = keys_, .max_new = asked_.expected_tokens, .before_step = [this] {
+         interrupt_.throw_if_happened();
+       }});
+  scheduled_ = clock_() - begin;
+  running_ = rehearsal_.steps.time(equal_steps()).running;
 }
 
 // The steps of the run are no larger than those of the rehearsal.
-ProbedRun PlanJob::probed_run(const Rehearsal& rehearsal) const {
+ProbedRun PlanJob::probed_run() const {
   const InputSurvey& input = survey_->input;
   const SchedulerLimits& limits = plan().limits;
   const double prompt = input.prompts().mean();
-  const double found = static_cast<double>(rehearsal.num_found) /
-                       static_cast<double>(std::max<int64_t>(rehearsal.num_requests, 1));
+  const double found = static_cast<double>(rehearsal_.num_found) /
+                       static_cast<double>(std::max<int64_t>(rehearsal_.num_requests, 1));
   const double completion = std::min<double>(input.completions().mean(),
                                              asked_.expected_tokens.value_or(limits.max_model_len));
   const int max_prompt =
       limits.chunked_prefill ? limits.prefill_chunk_size : limits.max_model_len - 1;
   const int64_t max_tokens = std::min<int64_t>(limits.max_step_tokens, input.prompt_tokens());
-  return {.max_decodes = std::max(1, rehearsal.running.max()),
+  return {.max_decodes = std::max(1, running_.max()),
           .max_sequences = static_cast<int>(plan().bounds.sequences),
           .max_tokens = static_cast<int>(std::max<int64_t>(1, max_tokens)),
           .prompt = std::clamp(static_cast<int>(std::lround(prompt - found)), 1, max_prompt),
@@ -144,22 +151,21 @@ void PlanJob::measure() {
   load_weights(model_);
   const double load = clock_() - begin;
   interrupt_.throw_if_happened();
-  const ProbedRun probed = probed_run(rehearsal_);
+  const ProbedRun probed = probed_run();
   StepProbe probe(model_, plan(), input.sampling(), probed.found, clock_);
   const StepCosts costs = calibrate(probed, keys_, [&](const ProbedStep& step) {
     interrupt_.throw_if_happened();
     return probe(step);
   });
-  const double measured = clock_();
-  rehearsal_ = rehearse_with(costs);
-  const double rehearsed = clock_() - measured;
+  const StepTally::Time rehearsed = rehearsal_.steps.time(costs);
   const double steps =
-      scaled_seconds(rehearsal_, input.prompt_tokens(), input.expected_new_tokens());
-  const double scale = rehearsal_.seconds > 0 ? steps / rehearsal_.seconds : 1;
+      scaled_seconds(rehearsal_, costs, input.prompt_tokens(), input.expected_new_tokens());
+  const double scale = rehearsed.seconds > 0 ? steps / rehearsed.seconds : 1;
+  running_ = rehearsed.running;
   duration_ = {.load = opened_ + load,
                .steps = steps,
                .tokenize = survey_->tokenize / model_.options.num_threads,
-               .schedule = rehearsed * scale,
+               .schedule = scheduled_ * scale,
                .expected_tokens = asked_.expected_tokens};
 }
 
@@ -175,6 +181,7 @@ PlanReport PlanJob::report() const {
                        .step = step_bytes(model_.planned(), plan().bounds),
                        .survey = survey_->input,
                        .rehearsal = rehearsal_,
+                       .running = running_,
                        .duration = duration_};
   report.advice = advice_for(report);
   return report;
@@ -183,7 +190,7 @@ PlanReport PlanJob::report() const {
 void PlanJob::run() {
   lines_.recognize();
   survey_.emplace(survey_input(asked_, model_, lines_, interrupt_, clock_));
-  rehearsal_ = rehearse_with(equal_steps());
+  play();
   if (asked_.estimates_duration && survey_->input.num_requests() > 0) measure();
   const std::string text = asked_.json ? plan_json(report()) : plan_table(report());
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

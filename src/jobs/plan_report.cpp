@@ -76,7 +76,7 @@ std::string memory_rows(const PlanReport& r) {
 const char* about(const PlanReport& r) { return r.is_whole() ? "" : "about "; }
 
 std::string sequence_rows(const PlanReport& r) {
-  const RunningCounts& running = r.rehearsal.running;
+  const RunningCounts& running = r.running;
   std::string text = fmt::format("at once: {}mean {}, p50 {}, p90 {}, max {}", about(r),
                                  three_digits(running.mean()), running.percentile(50),
                                  running.percentile(90), running.max());
@@ -190,7 +190,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
 }
 
 void append_sequences(JsonWriter& json, const PlanReport& r) {
-  const RunningCounts& running = r.rehearsal.running;
+  const RunningCounts& running = r.running;
   json.key("sequences_at_once")
       .begin_object()
       .field("mean", running.mean())

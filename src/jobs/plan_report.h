@@ -38,6 +38,7 @@ struct PlanReport {
   StepBytes step = {};
   const InputSurvey& survey;
   const Rehearsal& rehearsal;
+  RunningCounts running = {};
   std::optional<PlannedDuration> duration = {};
   std::vector<Advice> advice = {};
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "engine/run.h"
@@ -94,19 +93,13 @@ bool Rehearser::submit_next() {
 
 void Rehearser::count(const StepPlan& plan) {
   const StepShape shape = shape_of(plan, run_.keys);
-  const double seconds = run_.costs.seconds(shape);
-  double decode_seconds = 0;
-  if (shape.decodes > 0) {
-    decode_seconds =
-        run_.costs.seconds({.decodes = shape.decodes, .decode_keys = shape.decode_keys});
-  }
+  const int running = scheduler_.num_running();
   ++result_.num_steps;
-  result_.seconds += seconds;
-  result_.prefill_seconds += seconds - decode_seconds;
+  result_.steps.add(shape, running);
   if (scheduler_.num_waiting() > 0 || !scheduler_.input_ended()) {
     result_.tail = {};
   } else {
-    result_.tail.seconds += seconds;
+    result_.tail.steps.add(shape, running);
     result_.tail.prompt_tokens += shape.prefill_tokens;
     result_.tail.new_tokens += std::ssize(plan.draws) - plan.num_scores;
   }
@@ -115,7 +108,6 @@ void Rehearser::count(const StepPlan& plan) {
   const KvStats kv = pool_->stats();
   result_.max_positions = std::max(result_.max_positions, kv.positions_leased);
   result_.num_evicted = kv.num_evicted;
-  result_.running.add(scheduler_.num_running(), seconds);
 }
 
 void Rehearser::finish(const std::vector<Sequence>& sequences) {
@@ -135,6 +127,7 @@ Rehearsal Rehearser::play() {
       if (!submit_next()) scheduler_.end_input();
     }
     if (scheduler_.idle()) return std::move(result_);
+    run_.before_step();
     const StepPlan plan = scheduler_.plan();
     count(plan);
     scheduler_.advance(plan);
@@ -152,46 +145,24 @@ Rehearsal Rehearser::play() {
 
 }  // namespace
 
-void RunningCounts::add(int running, double seconds) {
-  const auto index = static_cast<size_t>(running);
-  if (seconds_.size() <= index) seconds_.resize(index + 1);
-  seconds_[index] += seconds;
-}
-
-double RunningCounts::mean() const {
-  double sum = 0, weighted = 0;
-  for (size_t i = 0; i < seconds_.size(); ++i) {
-    sum += seconds_[i];
-    weighted += static_cast<double>(i) * seconds_[i];
-  }
-  return sum == 0 ? 0 : weighted / sum;
-}
-
-int RunningCounts::percentile(double percent) const {
-  const double wanted = percent / 100 * std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
-  double sum = 0;
-  for (size_t i = 0; i < seconds_.size(); ++i) {
-    sum += seconds_[i];
-    if (sum >= wanted && sum > 0) return static_cast<int>(i);
-  }
-  return max();
-}
-
 Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run) {
   return Rehearser(requests, run).play();
 }
 
-double scaled_seconds(const Rehearsal& r, int64_t prompt_tokens, int64_t new_tokens) {
+double scaled_seconds(const Rehearsal& r, const StepCosts& costs, int64_t prompt_tokens,
+                      int64_t new_tokens) {
+  const StepTally::Time all = r.steps.time(costs);
+  if (all.seconds == 0) return 0;
+  const double tail_seconds = r.tail.steps.time(costs).seconds;
   // Of what is computed before the tail.
-  const auto ratio = [](int64_t all, int64_t some, int64_t tail) {
+  const auto ratio = [](int64_t whole, int64_t some, int64_t tail) {
     if (some <= tail) return 1.0;
-    return static_cast<double>(all - tail) / static_cast<double>(some - tail);
+    return static_cast<double>(whole - tail) / static_cast<double>(some - tail);
   };
-  if (r.seconds == 0) return 0;
-  const double prefill = r.prefill_seconds / r.seconds;
+  const double prefill = all.prefill_seconds / all.seconds;
   const double scale = prefill * ratio(prompt_tokens, r.prompt_tokens, r.tail.prompt_tokens) +
                        (1 - prefill) * ratio(new_tokens, r.new_tokens, r.tail.new_tokens);
-  return (r.seconds - r.tail.seconds) * scale + r.tail.seconds;
+  return (all.seconds - tail_seconds) * scale + tail_seconds;
 }
 
 }  // namespace pagedinfer
