@@ -189,6 +189,7 @@ set(pagedinfer_core_sources
   src/jobs/model_info.cpp
   src/jobs/ordinary_tokens.cpp
   src/jobs/outlets.cpp
+  src/jobs/output_costs.cpp
   src/jobs/output_paths.cpp
   src/jobs/plan_advice.cpp
   src/jobs/plan_config.cpp

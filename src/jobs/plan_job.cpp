@@ -14,6 +14,7 @@
 #include "engine/system_memory.h"
 #include "io/interrupt.h"
 #include "jobs/input_survey.h"
+#include "jobs/output_costs.h"
 #include "jobs/plan_advice.h"
 #include "jobs/plan_report.h"
 #include "jobs/rehearsal.h"
@@ -157,6 +158,13 @@ void PlanJob::measure() {
     interrupt_.throw_if_happened();
     return probe(step);
   });
+  const OutputCosts output =
+      measure_output({.tokenizer = model_.tokenizer.get(),
+                      .vocab = model_.opened.spec.vocab,
+                      .sampling = input.sampling(),
+                      .record = {.token_ids = config_.token_ids || model_.tokenizer == nullptr,
+                                 .model_name = model_.name}},
+                     clock_);
   const StepTally::Time rehearsed = rehearsal_.steps.time(costs);
   const double steps =
       scaled_seconds(rehearsal_, costs, input.prompt_tokens(), input.expected_new_tokens());
@@ -166,6 +174,7 @@ void PlanJob::measure() {
                .steps = steps,
                .tokenize = survey_->tokenize / model_.options.num_threads,
                .schedule = scheduled_ * scale,
+               .output = output.seconds(input.num_sequences(), input.expected_new_tokens()),
                .expected_tokens = asked_.expected_tokens};
 }
 

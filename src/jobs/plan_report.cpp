@@ -115,9 +115,10 @@ std::string duration_rows(const PlanReport& r) {
                             grouped(*d.expected_tokens))
               : ", an upper bound: with completions as long as lines allow";
   std::string out = row("duration", fmt::format("about {}", text));
-  out += row("", fmt::format("load {}, steps {}, tokenize {}, schedule {}", human_seconds(d.load),
-                             human_seconds(d.steps), human_seconds(d.tokenize),
-                             human_seconds(d.schedule)));
+  out +=
+      row("", fmt::format("load {}, steps {}, tokenize {}, schedule {}, output {}",
+                          human_seconds(d.load), human_seconds(d.steps), human_seconds(d.tokenize),
+                          human_seconds(d.schedule), human_seconds(d.output)));
   if (const std::optional<double> last = r.survey.last_arrival(); last && *last > 0) {
     out += row("", fmt::format("as if all lines were there; the last one arrives after {}",
                                human_seconds(*last)));
@@ -219,6 +220,7 @@ void append_duration(JsonWriter& json, const PlanReport& r) {
       .field("steps_s", d.steps)
       .field("tokenize_s", d.tokenize)
       .field("schedule_s", d.schedule)
+      .field("output_s", d.output)
       .field("is_upper_bound", !d.expected_tokens);
   if (d.expected_tokens) json.field("expected_tokens", *d.expected_tokens);
   json.end_object();

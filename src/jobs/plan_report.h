@@ -18,9 +18,10 @@ struct PlannedDuration {
   double steps = 0;     // on the device
   double tokenize = 0;  // shared among the threads
   double schedule = 0;
+  double output = 0;                        // text, records and statistics
   std::optional<int> expected_tokens = {};  // none: completions are as long as they may be
 
-  double total() const { return load + steps + tokenize + schedule; }
+  double total() const { return load + steps + tokenize + schedule + output; }
 };
 
 // A setting that is far from the best one for the input.

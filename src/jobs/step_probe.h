@@ -19,7 +19,7 @@ class StepProbe {
   StepProbe(LoadedModel& model, const RunPlan& plan, SamplingParams sampling, int shared,
             const std::function<double()>& clock);
 
-  // The seconds that it takes.
+  // The seconds that it takes, with the making of its arrays.
   double operator()(const ProbedStep& step);
 
  private:

@@ -170,6 +170,7 @@ TEST_CASE("an estimate counts the tokens that are expected") {
   CHECK(expected["/duration/is_upper_bound"] == "false");
   CHECK(expected.integer("/duration/expected_tokens") == 20);
   CHECK(expected.number("/duration/steps_s") > 0);
+  CHECK(expected.number("/duration/output_s") > 0);
   CHECK(bound.number("/duration/steps_s") > 3 * expected.number("/duration/steps_s"));
   CHECK(expected.integer("/input/max_completion_tokens") == 40 * 400);
 }
