@@ -16,8 +16,6 @@ constexpr int64_t kFewPositions = 2048;
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-int64_t block_bytes_of(const MemoryDemand& d) { return d.kv_bytes_per_token * d.block_size; }
-
 int64_t kv_bytes_of(const MemoryDemand& d, int64_t num_blocks) {
   const int64_t num_positions = num_blocks * d.block_size;
   return d.kv_bytes ? d.kv_bytes(num_positions) : num_positions * d.kv_bytes_per_token;
@@ -32,18 +30,22 @@ int64_t bytes_with(const MemoryDemand& d, int64_t num_blocks) {
   return kv_bytes_of(d, num_blocks) + beside_bytes_of(d, num_blocks);
 }
 
+// The maximum number of blocks for which `bytes_of` gives at most `room`. REQUIRES: it grows with
+// their number.
+int64_t max_blocks(const MemoryDemand& d, int64_t room,
+                   int64_t (*bytes_of)(const MemoryDemand&, int64_t num_blocks)) {
+  int64_t fits = 0, too_many = kMaxPositions / d.block_size + 1;
+  while (too_many - fits > 1) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (bytes_of(d, middle) <= room ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
 // The maximum number of blocks with which the run takes no more than this share of the memory.
 int64_t blocks_within(const MemoryDemand& d, double share) {
   const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
-  const int64_t room = usable - d.weight_bytes - d.activation_bytes;
-  const int64_t each = block_bytes_of(d) + d.block_size * d.beside_bytes_per_token;
-  int64_t num_blocks = std::max<int64_t>(room - d.beside_bytes, 0) / each;
-  num_blocks = std::min(num_blocks, kMaxPositions / d.block_size);
-  while (num_blocks > 0 && bytes_with(d, num_blocks) > room) {  // by what rounding adds
-    const int64_t excess = bytes_with(d, num_blocks) - room;
-    num_blocks -= std::clamp<int64_t>(excess / each, 1, num_blocks);
-  }
-  return num_blocks;
+  return max_blocks(d, usable - d.weight_bytes - d.activation_bytes, bytes_with);
 }
 
 // What the run takes beside the cache, for a message.
@@ -60,13 +62,11 @@ std::string text_of_others(const MemoryDemand& d) {
 
 int64_t blocks_asked_for(const MemoryDemand& d) {
   if (d.num_blocks) return *d.num_blocks;
-  const int64_t block_bytes = block_bytes_of(d);
   if (d.kv_memory) {
-    if (*d.kv_memory < block_bytes) {
-      throw Error(fmt::format("--kv-memory {}: one block of --block-size {} takes {} bytes",
-                              *d.kv_memory, d.block_size, block_bytes));
-    }
-    return *d.kv_memory / block_bytes;
+    const int64_t num_blocks = max_blocks(d, *d.kv_memory, kv_bytes_of);
+    if (num_blocks > 0) return num_blocks;
+    throw Error(fmt::format("--kv-memory {}: one block of --block-size {} takes {} bytes",
+                            *d.kv_memory, d.block_size, kv_bytes_of(d, 1)));
   }
   const int64_t longest = (int64_t{d.max_model_len} + d.block_size - 1) / d.block_size;
   int64_t fit = blocks_within(d, d.rules.usual_share);

@@ -45,10 +45,10 @@ struct MemoryPlan {
 // a share of 1.
 int64_t available_on_device(int64_t total_bytes, int64_t free_bytes, double share);
 
-// Blocks for max_sequences of max_model_len, or as many as the usual share of the
-// available memory holds beside weights and activations, up to the maximum share for the first few
-// thousand positions; with --num-blocks or --kv-memory exactly that. Throws Error, naming the flag,
-// when there is not one block or not enough memory.
+// Blocks for max_sequences of max_model_len, or as many as the usual share of the available memory
+// holds beside weights and activations, up to the maximum share for the first few thousand
+// positions; with --num-blocks exactly that, with --kv-memory all that fit into it. Throws Error,
+// naming the flag, when there is not one block or not enough memory.
 MemoryPlan plan_memory(const MemoryDemand& demand);
 
 }  // namespace pagedinfer

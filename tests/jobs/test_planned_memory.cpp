@@ -77,6 +77,34 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
   CHECK(num_copied > 10);
 }
 
+TEST_CASE("a cache takes no more than --kv-memory, and has as many blocks as fit into it") {
+  Random random(192);
+  int num_refused = 0;
+  for (int number = 0; number < 60; ++number) {
+    CAPTURE(number);
+    const TinyModel files(random_model(random, number));
+    Config config = random_config(random, files.dir());
+    config.kv = Config::Kv::kPaged;
+    const int64_t asked = random.pick(1 << 12, random.one_in(2) ? 1 << 19 : 1 << 23);
+    const auto plan = [&](std::optional<int64_t> num_blocks) {
+      config.num_blocks = num_blocks;
+      config.kv_memory.reset();
+      if (!num_blocks) config.kv_memory = asked;
+      return plan_model({config}, no_clock).plans.front().memory;
+    };
+    if (plan(1).kv_bytes > asked) {
+      ++num_refused;
+      CHECK_THROWS_WITH_AS(plan({}), doctest::Contains("--kv-memory"), Error);
+      continue;
+    }
+    const MemoryPlan planned = plan({});
+    CHECK(planned.kv_bytes <= asked);
+    CHECK(plan(planned.num_blocks + 1).kv_bytes > asked);
+  }
+  CHECK(num_refused > 0);
+  CHECK(num_refused < 40);
+}
+
 TEST_CASE("measured steps take no more memory than planned, whatever their size") {
   Random random(191);
   for (int number = 0; number < 15; ++number) {
