@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "engine/loaded_model.h"
 #include "engine/model_path.h"
@@ -38,8 +40,8 @@ void print_row(const std::string& name, const std::string& text) {
 
 class Bench {
  public:
-  Bench(const BenchConfig& bench, Interrupt& interrupt)
-      : bench_(bench), interrupt_(interrupt), shape_(shape_of(bench)) {}
+  Bench(const BenchConfig& bench, const LoadAll& load, Interrupt& interrupt)
+      : bench_(bench), load_(load), interrupt_(interrupt), shape_(shape_of(bench)) {}
 
   int run();
 
@@ -64,6 +66,7 @@ class Bench {
   MeasuredWorkload measured() const { return {bench_, workload_, rate(), capacity_}; }
 
   const BenchConfig& bench_;
+  const LoadAll& load_;
   Interrupt& interrupt_;
   const WorkloadShape shape_;
   const TemporaryFolder folder_ = {};
@@ -206,10 +209,15 @@ JobResult Bench::run_in_turn(size_t i, bool is_measured) {
   }
   JobResult result = run_over(config, *model_, model_->plans[i], interrupt_);
   if (result.exit_code == kInterruptedCode) throw Interrupted();
-  if (result.exit_code != 0) {
-    throw Error(fmt::format("--compare: configuration {} ({}): {} requests failed, expected none",
-                            i + 1, bench_.compare[i].flags, result.summary.failed));
-  }
+  const Summary& summary = result.summary;
+  const auto refuse_unless_none = [&](int64_t count, std::string_view what) {
+    if (count == 0) return;
+    throw Error(fmt::format("--compare: configuration {} ({}): {} {}, expected none", i + 1,
+                            bench_.compare[i].flags, count, what));
+  };
+  refuse_unless_none(summary.failed, "requests failed");
+  refuse_unless_none(summary.leaked_blocks, "blocks of the cache leaked");
+  CHECK(result.exit_code == 0);
   return result;
 }
 
@@ -268,7 +276,7 @@ int Bench::run() {
   // At least two plans: the memory is touched before the first run.
   std::vector<Config> planned = configs_;
   if (planned.size() == 1) planned.push_back(config_);
-  if (bench_.load || !only_emits()) model_.emplace(load_model(planned, clock_from_now()));
+  if (bench_.load || !only_emits()) model_.emplace(load_(planned, clock_from_now()));
   interrupt_.throw_if_happened();
   if (bench_.load) measure_capacity();
   emit(rate());
@@ -283,11 +291,11 @@ int Bench::run() {
 
 }  // namespace
 
-int run_bench(const BenchConfig& bench) {
+int run_bench(const BenchConfig& bench, const LoadAll& load) {
   limit_heaps();
   Interrupt interrupt;
   try {
-    return Bench(bench, interrupt).run();
+    return Bench(bench, load, interrupt).run();
   } catch (const Interrupted&) {
     if (!bench.config.quiet) std::fputs("interrupted: nothing was measured\n", stderr);
     return kInterruptedCode;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "core/request.h"
 #include "engine/loaded_model.h"
@@ -20,6 +21,10 @@ int run_job(
     const Load& load = [](const Config& config, const std::function<double()>& clock) {
       return load_model({config}, clock);
     });
+
+// The same for several configurations, as load_model() takes them.
+using LoadAll =
+    std::function<LoadedModel(const std::vector<Config>&, const std::function<double()>& clock)>;
 
 // What a run over a loaded model gives back.
 struct JobResult {

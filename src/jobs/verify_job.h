@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/loaded_model.h"
+#include "jobs/job.h"
 #include "jobs/verify_config.h"
 
 namespace pagedinfer {
@@ -12,8 +13,6 @@ namespace pagedinfer {
 // Returns the exit code: 0 all requests agree, 1 the cache's blocks leaked in a run, 2 some differ,
 // 130 interrupted. Throws Error when a run cannot go on. `load` loads one model for all of the
 // configurations.
-using LoadAll =
-    std::function<LoadedModel(const std::vector<Config>&, const std::function<double()>& clock)>;
 int run_verify(
     const VerifyConfig& verify, const LoadAll& load = [](const std::vector<Config>& configs,
                                                          const std::function<double()>& clock) {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+#include "jobs/bench_job.h"
 #include "jobs/job.h"
 #include "ops/passed_on_steps.h"
 #include "tests/support/e2e.h"
@@ -236,6 +238,31 @@ TEST_CASE("a run that leaks has all its records, says so in the summary, and end
   };
   CHECK(num_leaked(dir / "leaks.stats") == 2);
   CHECK(num_leaked(dir / "sound.stats") == 0);
+}
+
+TEST_CASE("a comparison of configurations of which one leaks says so") {
+  const TinyModel files({.max_positions = 256});
+  BenchConfig bench;
+  bench.workload = "random";
+  bench.requests = 4;
+  bench.config = tiny_config(files);
+  bench.config.num_blocks = 60;
+  bench.config.quiet = true;
+  bench.compare = {{.flags = "one", .config = bench.config},
+                   {.flags = "two", .config = bench.config}};
+  Fault fault = {.loses_next = true};
+  const auto load = [&](const std::vector<Config>& configs, const std::function<double()>& clock) {
+    LoadedModel model = load_model(configs, clock);
+    model.pool_in_front = [&](std::unique_ptr<KvPool> pool) {
+      return std::make_unique<ForgetfulPool>(std::move(pool), fault);
+    };
+    return model;
+  };
+  CHECK_THROWS_WITH_AS(run_bench(bench, load),
+                       doctest::Contains("--compare: configuration 1 (one): "), Error);
+  fault.loses_next = true;
+  CHECK_THROWS_WITH_AS(run_bench(bench, load),
+                       doctest::Contains(" blocks of the cache leaked, expected none"), Error);
 }
 
 }  // namespace pagedinfer
