@@ -162,6 +162,7 @@ std::string info_text(const ModelInfo& info) {
                                                          num_problems == 1 ? "reason" : "reasons"));
   add_shapes(info.model, lines);
   lines.add("computed in", info.compute);
+  lines.add("cached in", info.cache);
   const TokenizerKind& kind = info.tokenizer_kind;
   if (!kind.file.empty()) {
     lines.add("tokenizer",
@@ -191,7 +192,7 @@ std::string info_json(const ModelInfo& info) {
   json.field("supported", info.supported()).field("problems", info.problems.all());
   json.field("notes", info.notes);
   write_shapes(json, info.model);
-  json.field("computed_in", info.compute);
+  json.field("computed_in", info.compute).field("cached_in", info.cache);
   json.key("tokenizer");
   if (info.tokenizer_kind.file.empty()) {
     json.value(nullptr);

@@ -16,8 +16,9 @@
 namespace pagedinfer {
 namespace {
 
-// The type of computation, with --dtype auto that of the checkpoint's largest part.
-std::string compute_type(const Config& config, const ModelInfo& info) {
+// Fills in the types of computation and of the cache, with --dtype auto those of the checkpoint's
+// largest part.
+void find_types(const Config& config, ModelInfo& info) {
   std::optional<DType> stored;
   if (!info.model.stored.empty()) {
     const std::string& type = info.model.stored.front().type;
@@ -27,10 +28,11 @@ std::string compute_type(const Config& config, const ModelInfo& info) {
     }
   }
   const std::optional<DType> asked = config.dtype ? config.dtype : stored;
-  if (!asked) return "";
+  if (!asked) return;
   const BackendInfo& backend = choose_backend(config.device).row.info;
-  return fmt::format("{} on {}", name_of(backend.resolve({.compute = *asked}).compute),
-                     backend.name);
+  const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
+  info.compute = fmt::format("{} on {}", name_of(used.compute), backend.name);
+  info.cache = name_of(config.kv_dtype.value_or(used.cache));
 }
 
 void read_tokenizer(ModelInfo& info) {
@@ -122,7 +124,7 @@ ModelInfo describe_model(const Config& config) {
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   info.model = inspect_model(dir, source, info.problems);
-  info.problems.keep([&] { info.compute = compute_type(config, info); });
+  info.problems.keep([&] { find_types(config, info); });
   read_tokenizer(info);
   read_chat(config, info);
   add_ends(info);

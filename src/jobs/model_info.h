@@ -29,6 +29,7 @@ struct ModelInfo {
   std::string dir = {}, name = {};
   InspectedModel model = {};
   std::string compute = {};  // "bfloat16 on cpu"; "" if that is not known
+  std::string cache = {};    // "bfloat16": of keys and values; "" if that is not known
 
   TokenizerKind tokenizer_kind = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: there is none, or it cannot be used

@@ -33,8 +33,10 @@ class Adviser {
     const bool waits = running_ * kFar < static_cast<double>(wanted());
     return waits || 10 * report_.rehearsal.num_preemptions > report_.rehearsal.num_requests;
   }
+  int64_t bytes_of_wanted() const;  // of a cache that holds these
   void advise_on_length();
   void advise_on_cache();
+  void advise_on_type();
   void advise_on_batch();
   void advise_on_prefixes();
   void advise_on_chunks();
@@ -58,21 +60,40 @@ void Adviser::advise_on_length() {
                   grouped(report_.num_reservations())));
 }
 
-void Adviser::advise_on_cache() {
-  if (!is_short_of_memory()) return;
+// What is kept in reserve comes on top.
+int64_t Adviser::bytes_of_wanted() const {
   const double each = is_contiguous() ? limits_.max_model_len : mean_length();
-  // What is kept in reserve comes on top.
   const double tokens =
       each * static_cast<double>(wanted()) / std::max(1 - limits_.admission_reserve, 0.1);
-  const auto bytes =
-      static_cast<int64_t>(tokens * static_cast<double>(report_.plan.memory.kv_bytes_per_token));
-  if (bytes <= report_.plan.memory.kv_bytes) return;
+  return static_cast<int64_t>(tokens * static_cast<double>(report_.plan.memory.kv_bytes_per_token));
+}
+
+void Adviser::advise_on_cache() {
+  const int64_t bytes = bytes_of_wanted();
+  if (!is_short_of_memory() || bytes <= report_.plan.memory.kv_bytes) return;
   say("--kv-memory",
       fmt::format("{} sequences run at once on average, of {} that could, with {} preemptions; a "
                   "cache of {} would hold them (this one has {})",
                   three_digits(running_), grouped(wanted()),
                   grouped(report_.rehearsal.num_preemptions), human_bytes(bytes),
                   human_bytes(report_.plan.memory.kv_bytes)));
+  advise_on_type();
+}
+
+// Of a cache that is too small.
+void Adviser::advise_on_type() {
+  const MemoryPlan& memory = report_.plan.memory;
+  const DType type = report_.plan.kv_type;
+  if (size_of(type) != 2 || report_.int8_bytes_per_token == 0) return;
+  const int64_t tokens = memory.kv_bytes / report_.int8_bytes_per_token;
+  const double times = static_cast<double>(memory.kv_bytes_per_token) /
+                       static_cast<double>(report_.int8_bytes_per_token);
+  const double sequences = std::min(running_ * times, static_cast<double>(wanted()));
+  say("--kv-dtype",
+      fmt::format("in the same bytes, int8 would hold {} tokens in place of {} in {}, and so about "
+                  "{} sequences at once in place of {}; completions change a little",
+                  grouped(tokens), grouped(report_.num_positions()), name_of(type),
+                  three_digits(sequences), three_digits(running_)));
 }
 
 void Adviser::advise_on_batch() {

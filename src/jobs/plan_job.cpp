@@ -96,6 +96,7 @@ class PlanJob {
   void play();
   ProbedRun probed_run() const;
   void measure();
+  int64_t int8_bytes_per_token() const;
   PlanReport report() const;
 
   const PlanConfig& asked_;
@@ -178,6 +179,13 @@ void PlanJob::measure() {
                .expected_tokens = asked_.expected_tokens};
 }
 
+int64_t PlanJob::int8_bytes_per_token() const {
+  if (std::ranges::count(model_.backend->info.cache_types, DType::kI8) == 0) return 0;
+  const ModelSpec& spec = model_.opened.spec;
+  return model_.ops->kv_bytes_per_position(DType::kI8, spec.kv_heads, spec.head_dim) *
+         std::ssize(spec.layers);
+}
+
 PlanReport PlanJob::report() const {
   PlanReport report = {.input = config_.input,
                        .model = model_.name,
@@ -188,6 +196,7 @@ PlanReport PlanJob::report() const {
                        .file_bytes = model_.ops->capacity() ? 0 : checkpoint_bytes(model_.opened),
                        .is_dummy = model_.opened.is_dummy,
                        .step = step_bytes(model_.planned(), plan().bounds),
+                       .int8_bytes_per_token = int8_bytes_per_token(),
                        .survey = survey_->input,
                        .rehearsal = rehearsal_,
                        .running = running_,

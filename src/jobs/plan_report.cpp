@@ -245,7 +245,8 @@ std::string human_bytes(int64_t bytes) {
 }
 
 std::string plan_table(const PlanReport& r) {
-  std::string out = row("model", fmt::format("{}, {} on {}", r.model, name_of(r.dtype), r.device));
+  std::string out = row("model", fmt::format("{}, {} on {}; the cache in {}", r.model,
+                                             name_of(r.dtype), r.device, name_of(r.plan.kv_type)));
   out += input_rows(r);
   out += memory_rows(r);
   if (r.survey.num_requests() > 0) {
@@ -268,6 +269,7 @@ std::string plan_json(const PlanReport& r) {
       .field("kind", "plan")
       .field("model", r.model)
       .field("dtype", name_of(r.dtype))
+      .field("kv_dtype", name_of(r.plan.kv_type))
       .field("device", r.device);
   append_input(json, r);
   append_memory(json, r);

@@ -37,6 +37,7 @@ struct PlanReport {
   int64_t file_bytes = 0;  // of the weights, those that are mapped or made up in memory
   bool is_dummy = false;
   StepBytes step = {};
+  int64_t int8_bytes_per_token = 0;  // of a cache in int8; 0: the device has none
   const InputSurvey& survey;
   const Rehearsal& rehearsal;
   RunningCounts running = {};

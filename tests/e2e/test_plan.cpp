@@ -67,10 +67,10 @@ TEST_CASE("a plan tells lines, memory, sequences, prefixes and time, and writes 
   CHECK(ended.exit_code == 0);
   CHECK(ended.err == "");
   for (const char* words :
-       {"model        story-llama, bfloat16 on cpu", ": 52 lines, 50 sequences\n",
-        "1 will end in an error record, invalid_json\n",
+       {"model        story-llama, bfloat16 on cpu", "; the cache in bfloat16\n",
+        ": 52 lines, 50 sequences\n", "1 will end in an error record, invalid_json\n",
         "1 will end in an error record, invalid_value\n", "weights ", "KV cache ", "activations ",
-        "logits ", "workspace ", "tokenizer ", "read-ahead ", "output ", "16.1 MiB  682 blocks",
+        "logits ", "workspace ", "tokenizer ", "read-ahead ", "output ", "15.8 MiB  672 blocks",
         "contiguous reservations of", "tokens of prompts need not be computed", "an upper bound"}) {
     CHECK_MESSAGE(ended.out.find(words) != std::string::npos, words);
   }
@@ -192,6 +192,10 @@ TEST_CASE("a plan names the flag that is far from the best one") {
   CHECK(flags_advised({"--kv", "contiguous", "--max-batch-size", "200"}) ==
         Names{"--max-model-len", "--prefix-cache"});
   CHECK(flags_advised({"--num-blocks", "50", "--prefix-cache", "off"}) ==
+        Names{"--kv-memory", "--kv-dtype", "--prefix-cache"});
+  CHECK(flags_advised({"--num-blocks", "50", "--prefix-cache", "off", "--kv-dtype", "int8"}) ==
+        Names{"--kv-memory", "--prefix-cache"});
+  CHECK(flags_advised({"--num-blocks", "50", "--prefix-cache", "off", "--dtype", "float32"}) ==
         Names{"--kv-memory", "--prefix-cache"});
   CHECK(flags_advised({"--max-batch-size", "10"}) == Names{"--max-batch-size"});
   CHECK(flags_advised({"--limit", "100"}) == Names{});
