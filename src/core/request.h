@@ -165,7 +165,7 @@ struct CompletionChoice {
   std::optional<double> score = {};  // by which a beam search ranks it
   // Where asked for: of the tokens that the text shows.
   std::optional<std::vector<TokenLogProbs>> log_probs = {};
-  // Where they are kept: how each of `tokens` was drawn. A beam search has none.
+  // Where they are kept: how each of `tokens` was drawn.
   std::vector<DrawnToken> draws = {};
 };
 
@@ -178,8 +178,11 @@ struct Completion {
   std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
   // Where asked for: of the tokens of each prompt.
   std::vector<std::vector<TokenLogProbs>> prompt_log_probs = {};
-  std::vector<std::vector<TokenId>> prompts = {};  // where draws are kept: the line's
-  RequestError error = {};                         // set if it failed
+  // Where draws are kept: the line's prompts; and of each that was scored, for each token but the
+  // first, DrawnToken::logits_hash of the row that scored it, behind a 0.
+  std::vector<std::vector<TokenId>> prompts = {};
+  std::vector<std::vector<uint64_t>> prompt_hashes = {};
+  RequestError error = {};  // set if it failed
   RequestTiming timing = {};
 
   bool failed() const { return !error.code.empty(); }

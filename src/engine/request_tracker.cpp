@@ -138,6 +138,7 @@ std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) c
     if (prompt.request.num_prompt_candidates() < 0) return;
     const std::vector<TokenId>& tokens = prompt.request.prompt;
     for (const TokenId token : tokens) prompt.log_probs.push_back({.token = token});
+    if (prompt.request.num_kept_candidates >= 0) prompt.hashes.resize(tokens.size());
     const std::vector<int>& offsets = prompt.request.prompt_offsets;
     if (!offsets.empty()) place(offsets, prompt.log_probs);
   };
@@ -158,6 +159,7 @@ void RequestTracker::on_prompt_token(const Sequence& seq, int position, const Dr
   if (token.log_probability) return;
   token.log_probability = scored.log_probability;
   token.candidates = scored.candidates;
+  if (!prompt.hashes.empty()) prompt.hashes[static_cast<size_t>(position)] = scored.logits_hash;
   if (!token.log_probability) prompt.line->error = no_finite_logits();
 }
 
@@ -244,7 +246,8 @@ void RequestTracker::keep_beams(const Sequence& seq, Prompt& prompt) const {
 
 CompletionChoice RequestTracker::choice_of(const FinishedBeam& beam,
                                            const SamplingParams& params) const {
-  CompletionChoice choice = {.tokens = beam.tokens, .reason = beam.reason, .score = beam.score};
+  CompletionChoice choice = {
+      .tokens = beam.tokens, .reason = beam.reason, .score = beam.score, .draws = beam.draws};
   if (tokenizer_ == nullptr) return choice;
   TextStream text(*tokenizer_, {}, {.show_special = !params.skip_special});
   const std::vector<TokenId> ends = end_tokens(spec_, params);
@@ -295,7 +298,10 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
-  if (request.num_kept_candidates >= 0) completion.prompts.push_back(request.prompt);
+  if (request.num_kept_candidates >= 0) {
+    completion.prompts.push_back(request.prompt);
+    completion.prompt_hashes.push_back(std::move(prompt.hashes));
+  }
   for (const size_t sample : order_of_choices(prompt)) {
     completion.choices.push_back(prompt.samples[sample].choice);
   }

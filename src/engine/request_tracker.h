@@ -62,6 +62,7 @@ class RequestTracker {
     Request request = {};
     std::vector<Sample> samples = {};
     std::vector<TokenLogProbs> log_probs = {};  // where asked for: of the prompt's tokens
+    std::vector<uint64_t> hashes = {};          // Completion::prompt_hashes
   };
   // Kept through preemption.
   struct Line {

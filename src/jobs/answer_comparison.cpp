@@ -137,16 +137,26 @@ class Comparison {
     }
   }
 
+  void compare_rows_of_prompts() {
+    for (size_t i = 0; i < std::min(a_.prompt_hashes.size(), b_.prompt_hashes.size()); ++i) {
+      const std::vector<uint64_t>&a = a_.prompt_hashes[i], &b = b_.prompt_hashes[i];
+      for (size_t token = 1; token < std::min(a.size(), b.size()); ++token) {
+        compare_row(a[token], b[token],
+                    {.choice = -1,
+                     .prompt = static_cast<int>(i),
+                     .token = -1,
+                     .position = static_cast<int>(token)});
+      }
+    }
+  }
+
   // Rows of logits follow from the same tokens up to the first token that differs.
   void compare_rows(size_t choice) {
     const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
     const size_t num_rows =
         std::min({first_difference(a.tokens, b.tokens) + 1, a.draws.size(), b.draws.size()});
-    result.rows += static_cast<int64_t>(num_rows);
     for (size_t i = 0; i < num_rows; ++i) {
-      if (a.draws[i].logits_hash == b.draws[i].logits_hash) continue;
-      ++result.rows_differ;
-      if (!result.first_row) result.first_row = place(choice, i);
+      compare_row(a.draws[i].logits_hash, b.draws[i].logits_hash, place(choice, i));
     }
   }
 
@@ -173,6 +183,13 @@ class Comparison {
     difference.is_tolerated = tolerance_ && distance <= *tolerance_;
     result.log_probs_differ += difference.num_entries;
     result.log_prob_differences.push_back(difference);
+  }
+
+  void compare_row(uint64_t a, uint64_t b, const TokenPlace& place) {
+    ++result.rows;
+    if (a == b) return;
+    ++result.rows_differ;
+    if (!result.first_row) result.first_row = place;
   }
 
   // A line's prompts have as many choices each.
@@ -205,6 +222,7 @@ AnswerComparison compare_answers(const Completion& a, const Completion& b,
   result.same_outcome = a.error.code == b.error.code && a.prompts == b.prompts &&
                         a.choices.size() == b.choices.size();
   if (!result.same_outcome) return result;
+  if (has_hashes) comparison.compare_rows_of_prompts();
   for (size_t choice = 0; choice < a.choices.size(); ++choice) {
     comparison.compare_tokens(choice);
     if (has_hashes) comparison.compare_rows(choice);

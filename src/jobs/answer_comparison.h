@@ -9,11 +9,11 @@
 
 namespace pagedinfer {
 
-// A token of an answer.
+// A token of an answer, or of a prompt that was scored.
 struct TokenPlace {
-  int choice = 0;    // of the record
+  int choice = 0;    // of the record; -1: the token is in the prompt
   int prompt = 0;    // of the line, that it belongs to
-  int token = 0;     // of the completion, from 0
+  int token = 0;     // of the completion, from 0; -1: the token is in the prompt
   int position = 0;  // of the sequence: the tokens before it, those of the prompt included
   bool operator==(const TokenPlace&) const = default;
 };
@@ -59,7 +59,8 @@ struct AnswerComparison {
   int64_t tokens = 0;                           // that were compared
   int64_t tokens_behind = 0;                    // a tolerated difference: these were not
   int64_t log_probs = 0, log_probs_differ = 0;  // entries that were compared, and that differ
-  // Where draws have hashes: those of the tokens that were compared, and how many differ.
+  // Where rows have hashes: those of the tokens that were compared and of prompts that were scored,
+  // and how many differ.
   int64_t rows = 0, rows_differ = 0;
   std::optional<TokenPlace> first_row = {};  // of those that differ
 

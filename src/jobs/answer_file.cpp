@@ -117,6 +117,7 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.head.id_json);
   codec(answer.error.code);
   codec.each(answer.prompts, codec);
+  codec.each(answer.prompt_hashes, codec);
   codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });
   codec.each(answer.choices, [&](auto& choice) {
     codec(choice.tokens);

@@ -13,7 +13,8 @@ namespace pagedinfer {
 class AnswerFile {
  public:
   // Of a completion, what the answers of two runs are compared by is kept: the head, the prompts,
-  // the tokens, draws and log probabilities of each choice, those of the prompts, and the error.
+  // the tokens, draws and log probabilities of each choice, those of the prompts with their hashes,
+  // and the error.
   void add(const Completion& answer);
 
   // Hands everything to the system; then answers can be read.

@@ -84,11 +84,14 @@ std::string_view difference_in_rounding(const Config& a, const Config& b) {
   return of_a.cache == of_b.cache ? "" : "types of the cache";
 }
 
-// The largest difference of two logits of one token. Rows that are not of one vocabulary, or empty,
-// have none.
+// The largest difference of two logits of one token. A row that could not be computed is empty.
+// REQUIRES: both are of one vocabulary.
 void find_largest_difference(const std::vector<float>& a, const std::vector<float>& b,
                              RowDifference& result) {
-  if (a.size() != b.size()) return;
+  if (a.empty() || b.empty()) {
+    result.why_not = "a step failed";
+    return;
+  }
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::bit_cast<uint32_t>(a[i]) == std::bit_cast<uint32_t>(b[i])) continue;
     const float difference = std::abs(a[i] - b[i]);
@@ -96,6 +99,16 @@ void find_largest_difference(const std::vector<float>& a, const std::vector<floa
     result.largest = difference;
     result.token = static_cast<TokenId>(i);
   }
+}
+
+std::vector<TokenId> tokens_before(const Completion& answer, const TokenPlace& place) {
+  std::vector<TokenId> tokens = answer.prompts[static_cast<size_t>(place.prompt)];
+  if (place.choice >= 0) {
+    const std::vector<TokenId>& drawn = answer.choices[static_cast<size_t>(place.choice)].tokens;
+    tokens.insert(tokens.end(), drawn.begin(), drawn.end());
+  }
+  tokens.resize(static_cast<size_t>(place.position));
+  return tokens;
 }
 
 class Verify {
@@ -116,6 +129,7 @@ class Verify {
     Config config;
     AnswerFile answers = {};
     JobResult result = {};
+    int vocab = 0;  // of the model
   };
   using Contexts = std::vector<std::vector<TokenId>>;
 
@@ -206,6 +220,7 @@ void Verify::load(const std::vector<const Side*>& sides) {
 
 void Verify::run_side(Side& side, size_t plan) {
   read_ = hash_of_row;
+  side.vocab = model_->opened.spec.vocab;
   side.result = run_over(side.config, *model_, model_->plans[plan], interrupt_,
                          {.num_candidates = kNumCandidates,
                           .answered = [&](const Completion& answer) { side.answers.add(answer); },
@@ -257,16 +272,17 @@ void Verify::count() {
     if (!comparison.first_row || std::ssize(rows_) == kMaxRows) return;
     const TokenPlace& place = *comparison.first_row;
     rows_.push_back({.turn = a.head.turn, .place = place});
-    const std::vector<TokenId>& tokens = a.choices[static_cast<size_t>(place.choice)].tokens;
-    std::vector<TokenId>& context =
-        contexts_.emplace_back(a.prompts[static_cast<size_t>(place.prompt)]);
-    context.insert(context.end(), tokens.begin(), tokens.begin() + place.token);
+    contexts_.push_back(tokens_before(a, place));
   });
 }
 
-// b's model is loaded, or that of both.
+// b's model is loaded, or that of both. Rows of two vocabularies have no logits in common.
 void Verify::recompute_rows(bool shares_model) {
   if (rows_.empty()) return;
+  if (a_.vocab != b_.vocab) {
+    for (RowDifference& row : rows_) row.why_not = "the models have two vocabularies";
+    return;
+  }
   const auto b = logits_behind(contexts_, model_->plans.back());
   if (!shares_model) load({&a_});
   const auto a = logits_behind(contexts_, model_->plans.front());

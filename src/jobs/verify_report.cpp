@@ -28,7 +28,12 @@ void add_head(JsonWriter& json, const RecordHead& head) {
 }
 
 void add_place(JsonWriter& json, const TokenPlace& place) {
-  json.field("choice", place.choice).field("token", place.token).field("position", place.position);
+  const auto in_completion = [&](int number) {
+    return place.choice < 0 ? std::nullopt : std::optional(number);
+  };
+  add_optional(json, "choice", in_completion(place.choice));
+  add_optional(json, "token", in_completion(place.token));
+  json.field("position", place.position);
 }
 
 void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chosen,
@@ -153,6 +158,7 @@ void append_row_line(std::string& out, const RecordHead& head, const RowDifferen
   json.begin_object().field("kind", "logits");
   add_head(json, head);
   add_place(json, row.place);
+  json.field("computed", row.why_not.empty());
   add_optional(json, "largest_difference", row.largest);
   add_optional(json, "of_token_id", row.largest ? std::optional(row.token) : std::nullopt);
   json.end_object();
@@ -207,8 +213,15 @@ std::string difference_text(const Completion& a, const Completion& b,
 }
 
 std::string row_text(const RecordHead& head, const RowDifference& row) {
-  const std::string place =
-      fmt::format("{}, choice {}, {}", text_of(head), row.place.choice, text_of(row.place, 1));
+  const std::string of =
+      row.place.choice < 0
+          ? fmt::format("prompt {}, position {}", row.place.prompt, row.place.position)
+          : fmt::format("choice {}, {}", row.place.choice, text_of(row.place, 1));
+  const std::string place = fmt::format("{}, {}", text_of(head), of);
+  if (!row.why_not.empty()) {
+    return fmt::format("{}: logits differ; they were not computed once more, as {}\n", place,
+                       row.why_not);
+  }
   if (!row.largest) return fmt::format("{}: rows that are computed alone are equal\n", place);
   return fmt::format("{}: logits differ by up to {:.3g}, of token {}\n", place, *row.largest,
                      row.token);

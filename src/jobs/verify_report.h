@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/request.h"
 #include "jobs/answer_comparison.h"
@@ -27,10 +28,10 @@ struct VerifyCounts {
 struct RowDifference {
   int64_t turn = 0;
   TokenPlace place = {};
-  // Of two logits of one token, and of which; none: alone the rows are equal, or one of them could
-  // not be computed.
+  // Of two logits of one token, and of which; none: alone the rows are equal, or were not computed.
   std::optional<float> largest = {};
   TokenId token = kNoToken;
+  std::string_view why_not = {};  // they were not computed; "": they were
 };
 
 // Two runs of a file.

@@ -15,11 +15,14 @@ BeamSearch::BeamSearch(const BeamSettings& settings, int max_tokens)
   CHECK(settings.width > 0 && max_tokens > 0);
 }
 
-void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role_of) {
+void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role_of,
+                      std::span<const DrawnToken> kept) {
   CHECK(!is_done_ && candidates.size() == running_.size());
+  CHECK(kept.empty() || kept.size() == running_.size());
   struct Continuation {
     int parent;
     TokenId token;
+    float log_probability;
     double sum;
     bool ends;
   };
@@ -29,7 +32,8 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
       const TokenRole role = role_of(candidate.token);
       if (role == TokenRole::kBanned || !std::isfinite(candidate.log_probability)) continue;
       const double sum = running_[parent].sum + double{candidate.log_probability};
-      all.push_back({parent, candidate.token, sum, role == TokenRole::kEnds});
+      all.push_back(
+          {parent, candidate.token, candidate.log_probability, sum, role == TokenRole::kEnds});
     }
   }
   std::ranges::sort(all, {},
@@ -39,17 +43,25 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
   const auto width = static_cast<size_t>(settings_.width);
   const bool is_last = ++num_tokens_ == max_tokens_;
   for (size_t rank = 0; rank < all.size() && running_.size() < width; ++rank) {
-    const auto [parent, token, sum, ends] = all[rank];
+    const auto [parent, token, log_probability, sum, ends] = all[rank];
     if ((ends || is_last) && rank >= width) continue;
     std::vector<TokenId> tokens = before[parent].tokens;
     tokens.push_back(token);
+    std::vector<DrawnToken> draws = before[parent].draws;
+    if (!kept.empty()) {
+      DrawnToken& draw = draws.emplace_back(kept[parent]);
+      draw.token = token;
+      draw.log_probability = log_probability;
+    }
     if (ends || is_last) {
       keep({.tokens = std::move(tokens),
             .sum = sum,
             .score = score(sum, num_tokens_),
-            .reason = ends ? FinishReason::kStop : FinishReason::kLength});
+            .reason = ends ? FinishReason::kStop : FinishReason::kLength,
+            .draws = std::move(draws)});
     } else {
-      running_.push_back({.parent = parent, .tokens = std::move(tokens), .sum = sum});
+      running_.push_back(
+          {.parent = parent, .tokens = std::move(tokens), .sum = sum, .draws = std::move(draws)});
     }
   }
   is_done_ = running_.empty() || !may_improve();

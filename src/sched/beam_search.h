@@ -15,7 +15,8 @@ namespace pagedinfer {
 struct Beam {
   int parent = 0;  // the beam that it continues, of those of the step before
   std::vector<TokenId> tokens = {};
-  double sum = 0;  // of the log probabilities of its tokens
+  double sum = 0;                      // of the log probabilities of its tokens
+  std::vector<DrawnToken> draws = {};  // of its tokens, where they are kept
 };
 
 struct FinishedBeam {
@@ -23,6 +24,7 @@ struct FinishedBeam {
   double sum = 0;
   double score = 0;  // sum / (number of tokens) ^ length_penalty
   FinishReason reason = FinishReason::kStop;
+  std::vector<DrawnToken> draws = {};
 };
 
 // What a token does as the next one of a beam.
@@ -39,10 +41,13 @@ class BeamSearch {
   static int num_candidates(int width, int num_special) { return width + num_special; }
 
   // Continues each beam by its candidates, given in the order of running(). Ignores those that are
-  // banned, or whose log probability is not finite. REQUIRES: the search is not done.
+  // banned, or whose log probability is not finite. What follows a beam keeps its draw in `kept`,
+  // with the token that it goes on with, if `kept` is not empty. REQUIRES: the search is not done;
+  // no step keeps draws, or each does.
   using RoleOf = std::function<TokenRole(TokenId)>;
   using Candidates = std::vector<TokenCandidate>;
-  void step(std::span<const Candidates> candidates, const RoleOf& role_of);
+  void step(std::span<const Candidates> candidates, const RoleOf& role_of,
+            std::span<const DrawnToken> kept = {});
 
   bool is_done() const { return is_done_; }
   // The beams to continue, best first: `width` of them after the first step, fewer if they were

@@ -181,6 +181,17 @@ TEST_CASE("verify compares the log probabilities of lines that score their promp
   CHECK(agreeing.integer("/log_probabilities") == counts.integer("/log_probabilities"));
 }
 
+TEST_CASE("verify tells where two tokenizers make other tokens of a prompt") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "{\"prompt\": \"One day Anna found a\", \"max_tokens\": 5}\n");
+  const Ended ended = verify({"--input", dir / "in.jsonl", "--logits", "--tolerance", "1000", "--a",
+                              "--model story-llama", "--b", "--model story-qwen3"});
+  CAPTURE(ended.err);
+  CHECK(ended.exit_code == 2);
+  CHECK(says(ended, "line 1: a prompt of "));
+  CHECK(says(ended, " tokens, others from position "));
+}
+
 TEST_CASE("verify refuses flags of jobs and of requests in its configurations, by name") {
   const TempDir dir;
   write_file(dir / "in.jsonl", stories());

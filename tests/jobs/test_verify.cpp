@@ -82,6 +82,10 @@ class Scene {
         lines += line + ", \"beam_width\": 3}\n";
         continue;
       }
+      if (i % 6 == 3) {
+        line += R"(, "prompt_logprobs": 1)";
+        num_scored_ += std::ssize(prompt) - 1;
+      }
       if (i % 3 == 1) line += R"(, "temperature": 0.8, "n": 3)";
       if (i % 6 == 4) line += R"(, "best_of": 4)";
       if (i % 5 == 3) line += R"(, "logprobs": 2, "repetition_penalty": 1.2)";
@@ -90,6 +94,9 @@ class Scene {
     }
     write_file(config.config.input, lines);
   }
+
+  // Tokens of prompts that lines of write_all_kinds() score.
+  int64_t num_scored() const { return num_scored_; }
 
   // Compares with `change` made to the second configuration, which runs with a device that
   // `breaks` has changed; the first one finds it too, and must not be concerned.
@@ -143,6 +150,7 @@ class Scene {
   TinyModel files_;
   TokenId vocab_;
   std::vector<Request> requests_;
+  int64_t num_scored_ = 0;
 };
 
 bool is_paged(const Batch& batch) { return batch.block_size == kBlock; }
@@ -249,7 +257,8 @@ TEST_CASE("right configurations agree in every token and every logit, in all fiv
       CHECK(counts.integer("/equal") == 32);
       CHECK(counts.integer("/equal_errors") == 6);
       CHECK(counts.integer("/tokens") > 300);
-      CHECK(counts.integer("/rows") > 250);
+      CHECK(counts.integer("/rows") == counts.integer("/tokens") + scene.num_scored());
+      CHECK(counts.integer("/log_probabilities") > scene.num_scored());
       CHECK(counts.integer("/rows_differ") == 0);
       CHECK(verified.differences.empty());
       CHECK(verified.rows.empty());
@@ -314,6 +323,69 @@ TEST_CASE("wrong attention over long contexts is told where each request becomes
   };
   const Verified verified = scene.verify([](Config& b) { b.max_batch_size = 1; }, breaks);
   check_told(scene, verified, breaks, {{1, 41}, {2, 50}, {3, 41}, {4, 41}, {5, 41}});
+}
+
+TEST_CASE("a wrong position is told of the rows of beams and of scored prompts") {
+  Scene scene;
+  Random random(10);
+  const auto line = [&](int num_prompt, const char* rest) {
+    return fmt::format("{{\"prompt_token_ids\": [{}], {}}}\n",
+                       fmt::join(random.tokens(num_prompt, 61), ", "), rest);
+  };
+  write_file(scene.config.config.input, line(30, R"("max_tokens": 6, "beam_width": 3)") +
+                                            line(40, R"("max_tokens": 0, "prompt_logprobs": 0)") +
+                                            line(9, R"("max_tokens": 5, "beam_width": 2)"));
+  const Break breaks = alters_batches([](Batch& batch) {
+    for (int& position : batch.positions) position += position == 20 && is_paged(batch);
+  });
+  const Verified verified = scene.verify([](Config&) {}, breaks);
+  CHECK(verified.exit_code == 2);
+  REQUIRE(verified.rows.size() == 2);
+  CHECK(verified.rows[0].integer("/index") == 0);
+  CHECK(verified.rows[0].integer("/choice") == 0);
+  CHECK(verified.rows[0].integer("/position") == 30);
+  CHECK(verified.rows[1].integer("/index") == 1);
+  CHECK(verified.rows[1]["/choice"] == "null");
+  CHECK(verified.rows[1]["/token"] == "null");
+  CHECK(verified.rows[1].integer("/position") == 21);
+  for (const Json& row : verified.rows) CHECK(row.number("/largest_difference") > 0);
+  REQUIRE(!verified.differences.empty());
+  const Json& scores = verified.differences.back();
+  CHECK(scores.text("/kind") == "log_probabilities");
+  CHECK(scores.integer("/index") == 1);
+  CHECK(scores.integer("/entry") == 21);
+}
+
+TEST_CASE("rows of two types of computation are computed once more in both") {
+  Scene scene({.dtype = DType::kF32});
+  scene.write({{12, 5}, {30, 9}, {5, 3}});
+  scene.config.tolerance = 1000;
+  const Verified verified = scene.verify([](Config& b) { b.dtype = DType::kBF16; });
+  CHECK(verified.exit_code == 0);
+  REQUIRE(verified.rows.size() == 3);
+  for (const Json& row : verified.rows) {
+    CHECK(row["/computed"] == "true");
+    CHECK(row.number("/largest_difference") > 0);
+    CHECK(row.number("/largest_difference") < 1);
+  }
+}
+
+TEST_CASE("rows of two vocabularies differ, and are not computed once more") {
+  const TinyModel smaller({.vocab = 40});
+  Scene scene;
+  Random random(11);
+  write_file(scene.config.config.input,
+             fmt::format("{{\"prompt_token_ids\": [{}], \"max_tokens\": 9}}\n"
+                         "{{\"prompt_token_ids\": [50, 3]}}\n",
+                         fmt::join(random.tokens(20, 40), ", ")));
+  const Verified verified = scene.verify([&](Config& b) { b.model = smaller.dir(); });
+  CHECK(verified.exit_code == 2);
+  REQUIRE(verified.rows.size() == 1);
+  CHECK(verified.rows[0].integer("/token") == 0);
+  CHECK(verified.rows[0]["/computed"] == "false");
+  CHECK(verified.rows[0]["/largest_difference"] == "null");
+  REQUIRE(verified.differences.size() == 2);
+  CHECK(verified.differences[1].text("/outcome_b") == "unknown_token_id");
 }
 
 TEST_CASE("keeping how tokens were drawn changes no answer") {

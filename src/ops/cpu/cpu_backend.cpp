@@ -244,7 +244,9 @@ void CpuBackend::copy(Tensor from, Tensor to) {
 void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      widen(kernels_, table, int_at(tokens, i), 0, out.cols, out.row<float>(i));
+      const int32_t token = int_at(tokens, i);
+      CHECK(0 <= token && token < table.rows);
+      widen(kernels_, table, token, 0, out.cols, out.row<float>(i));
       if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
     }
   });
