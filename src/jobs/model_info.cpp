@@ -32,7 +32,7 @@ void find_types(const Config& config, ModelInfo& info) {
   const BackendInfo& backend = choose_backend(config.device).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
   info.compute = fmt::format("{} on {}", name_of(used.compute), backend.name);
-  info.cache = name_of(config.kv_dtype.value_or(used.cache));
+  info.cache = name_of(used.cache);
 }
 
 void read_tokenizer(ModelInfo& info) {
