@@ -92,7 +92,9 @@ set(pagedinfer_core_sources
   src/text/jinja/template.cpp
   src/text/jinja/tests.cpp
   src/text/jinja/text_filters.cpp
+  src/text/jinja/text_builder.cpp
   src/text/jinja/text_operations.cpp
+  src/text/jinja/text_search.cpp
   src/text/jinja/value.cpp
   src/text/stop_strings.cpp
   src/text/tokenizer.cpp

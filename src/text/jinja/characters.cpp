@@ -154,11 +154,20 @@ bool is_case_ignorable(char32_t c) {
                     UTF8PROC_CATEGORY_LM, UTF8PROC_CATEGORY_SK});
 }
 
-std::vector<size_t> character_offsets(std::string_view text) {
-  std::vector<size_t> offsets;
-  for (size_t i = 0; i < text.size(); i += utf8_size(text[i])) offsets.push_back(i);
-  offsets.push_back(text.size());
-  return offsets;
+size_t character_offset(std::string_view text, size_t i) {
+  size_t at = 0;
+  while (i > 0 && at < text.size()) {
+    // A block of at most `i` bytes has no more than `i` characters.
+    const size_t size = std::min({i, text.size() - at, size_t{4096}});
+    size_t begun = 0;
+    for (const char byte : text.substr(at, size)) {
+      begun += (static_cast<unsigned char>(byte) & 0xC0) != 0x80 ? 1 : 0;
+    }
+    i -= std::min(begun, i);
+    at += size;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  }
+  return at;
 }
 
 }  // namespace pagedinfer::jinja

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "text/unicode/utf8.h"
 
@@ -50,7 +49,7 @@ void for_characters(std::string_view text, Act act) {
   }
 }
 
-// The byte offsets of the characters, and the size of the text at the end.
-std::vector<size_t> character_offsets(std::string_view text);
+// The byte offset of the character with index `i`, or the size of the text if there is none.
+size_t character_offset(std::string_view text, size_t i);
 
 }  // namespace pagedinfer::jinja

@@ -51,6 +51,7 @@ class Evaluator {
   }
 
   void enter(const ScopeStart& scope, Frame& frame) {
+    budget_.spend_steps(scope.loads.size());
     for (const ScopeStart::Load& load : scope.loads) {
       Value& to = frame.slots[static_cast<size_t>(load.slot)];
       switch (load.from) {
@@ -100,9 +101,9 @@ class Evaluator {
   // Statements.
 
   void add(MarkedText& out, const MarkedText& text) {
-    budget_.spend_text(out.text.size() + text.text.size() > budget_.limits().max_text
-                           ? out.text.size() + text.text.size()
-                           : text.text.size());
+    budget_.spend_reading(text.text.size());
+    budget_.spend_growth(out.text.size(), text.text.size());
+    budget_.spend_memory(text.marks.size() * sizeof(Span));
     out.add(text);
   }
 
@@ -268,7 +269,7 @@ class Evaluator {
   }
 
   Value make_function(const Statement& statement, Frame& frame) {
-    budget_.spend_values(4);
+    budget_.spend_objects(2);
     auto* function = new FunctionObject("Macro", statement.name);
     function->call = [this, &statement, outer = &frame](Arguments arguments) {
       return invoke(statement, *outer, std::move(arguments));
@@ -289,6 +290,7 @@ class Evaluator {
     if (statement.function.may_be_kept) {
       return invoke_in(statement, kept_frame(statement.function, outer), std::move(arguments));
     }
+    budget_.spend_steps(static_cast<size_t>(statement.function.num_slots));
     Frame frame{std::vector<Value>(static_cast<size_t>(statement.function.num_slots)), &outer};
     return invoke_in(statement, frame, std::move(arguments));
   }
@@ -317,6 +319,7 @@ class Evaluator {
       slot(statement.targets[i]->variable, frame) = arguments.positional[i];
     }
     const auto take = [&](std::string_view name) {
+      budget_.spend_steps(arguments.named.size());
       const auto found =
           std::ranges::find(arguments.named, name, &std::pair<std::string, Value>::first);
       if (found == arguments.named.end()) return Value();
@@ -368,6 +371,9 @@ class Evaluator {
       if (!more.is(Kind::kDict)) throw TemplateError("** expects a dict");
       for (const auto& [key, value] : more.entries().entries()) {
         if (!key.is_string()) throw TemplateError("** expects keys that are strings");
+        budget_.spend_steps(result.named.size());
+        budget_.spend_objects(1);
+        budget_.spend_text(key.text().size());
         for (const auto& [name, other] : result.named) {
           if (name == key.text()) throw TemplateError(fmt::format("two values for '{}'", name));
         }
@@ -486,11 +492,16 @@ class Evaluator {
   }
 
   Value concat(const Expr& expr, Frame& frame) {
-    MarkedText text;
+    TextBuilder text(budget_);
     for (const ExprPtr& item : expr.items) {
-      text.add(to_text(evaluate(*item, frame), budget_));
+      const Value value = evaluate(*item, frame);
+      if (value.is_string()) {
+        text.add(value.marked());
+      } else {
+        text.add(to_text(value, budget_));
+      }
     }
-    return runtime_.text(std::move(text));
+    return runtime_.text(text.take());
   }
 
   Value arithmetic_of(const Expr& expr, Frame& frame) {

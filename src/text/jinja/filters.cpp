@@ -31,7 +31,7 @@ bool is_filter(std::string_view name) {
 
 Value apply_filter(Runtime& runtime, std::string_view name, const Value& value,
                    Arguments arguments) {
-  runtime.budget.spend_steps();
+  spend_operands(runtime.budget, value, arguments);
   if (const NamedFilter* filter = find_filter(name)) {
     return filter->filter(runtime, value, arguments);
   }

@@ -17,6 +17,16 @@ using Load = ScopeStart::Load;
 struct Function {
   FunctionShape& shape;
   Function* outer;
+  size_t& num_copied;  // names that were copied, in the whole template
+
+  // Each `if` copies the names of its scope.
+  void spend_names(size_t count) {
+    constexpr size_t kMax = 500'000;
+    num_copied += count;
+    if (num_copied <= kMax) return;
+    throw TemplateError("the template has too many names and conditions", 0,
+                        TemplateError::Reason::kLimit);
+  }
 };
 
 // The variables of one scope while its statements are looked through.
@@ -67,6 +77,7 @@ class Scope {
   // branch assigns to begins as what it is outside.
   template <class... Branches>
   void branch(Branches... branches) {
+    function_.spend_names(symbols_.slots.size());
     const Symbols before = symbols_;
     Symbols after = before;
     std::set<std::string> stored;
@@ -163,7 +174,7 @@ bool mentions(const Block& block, std::string_view name) {
 class Resolver {
  public:
   void resolve(SyntaxTree& tree) {
-    Function function{tree.function, nullptr};
+    Function function{tree.function, nullptr, num_copied_};
     Scope scope(function, nullptr);
     look(scope, tree.body);
     resolve(scope, tree.body, false);
@@ -276,7 +287,7 @@ class Resolver {
   }
 
   void resolve_loop(Scope& scope, Statement& loop, bool soft) {
-    Function own{loop.function, &scope.function()};
+    Function own{loop.function, &scope.function(), num_copied_};
     Function& function = loop.recursive ? own : scope.function();
     if (loop.recursive || loop.test) {
       for (Function* at = &function; at != nullptr; at = at->outer) at->shape.may_be_kept = true;
@@ -329,7 +340,7 @@ class Resolver {
     for (Function* at = &scope.function(); at != nullptr; at = at->outer) {
       at->shape.may_be_kept = true;
     }
-    Function function{statement.function, &scope.function()};
+    Function function{statement.function, &scope.function(), num_copied_};
     Scope inner(function, &scope);
     for (const ExprPtr& parameter : statement.targets) inner.declare_argument(parameter->name);
     look(inner, statement.exprs);
@@ -357,6 +368,7 @@ class Resolver {
   }
 
   int num_loops_ = 0;
+  size_t num_copied_ = 0;
 };
 
 }  // namespace

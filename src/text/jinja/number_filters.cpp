@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -49,7 +50,7 @@ Value to_int(Runtime&, const Value& value, const Arguments& arguments) {
   return Value::integer(truncated(*number));
 }
 
-Value round(Runtime&, const Value& value, const Arguments& arguments) {
+Value round(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("round", arguments, {"precision", "method"});
   const std::string method = bound.has(1) ? bound.string(1).text : "common";
   if (method != "common" && method != "ceil" && method != "floor") {
@@ -59,6 +60,8 @@ Value round(Runtime&, const Value& value, const Arguments& arguments) {
     throw TemplateError(fmt::format("round expects a number, found {}", type_name(value)));
   }
   const int64_t precision = bound.integer(0, 0);
+  constexpr int64_t kMaxSteps = 400;  // of writing and reading that many digits
+  runtime.budget.spend_steps(static_cast<size_t>(std::clamp<int64_t>(precision, 8, kMaxSteps)));
   if (method == "common") {
     if (value.is(Kind::kFloat)) return Value::real(rounded(value.as_double(), precision));
     if (precision >= 0) return Value::integer(value.as_int());

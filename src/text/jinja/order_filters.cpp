@@ -36,7 +36,7 @@ Value sort(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const bool with_case = bound.truth(1, false);
   std::vector<AttributePath> paths;
   if (bound.has(2) && bound[2].is_string()) {
-    for (const Span& span : split_at(bound[2].text(), ",", -1, false)) {
+    for (const Span& span : split_at(bound[2].text(), ",", -1, false, runtime.budget)) {
       paths.emplace_back(runtime,
                          Value::string(bound[2].text().substr(span.begin, span.end - span.begin)));
     }
@@ -46,6 +46,7 @@ Value sort(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const std::vector<Value> values = all_items(runtime, value);
   std::vector<Value> keys;
   for (const Value& item : values) {
+    runtime.budget.spend_steps(paths.size());
     std::vector<Value> key;
     for (const AttributePath& path : paths) {
       key.push_back(with_case ? path.of(item) : without_case(runtime, path.of(item)));

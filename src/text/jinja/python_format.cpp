@@ -11,12 +11,14 @@
 #include "text/jinja/characters.h"
 #include "text/jinja/numbers.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_builder.h"
 #include "text/jinja/text_operations.h"
 
 namespace pagedinfer::jinja {
 namespace {
 
 constexpr int64_t kMaxPrecision = 4'000;
+constexpr size_t kFloatSteps = 8;  // of writing one
 
 // How a value is written: of `%5.2f` and of `{:>5.2f}`.
 struct Spec {
@@ -70,8 +72,10 @@ std::string upper_ascii(std::string text) {
 }
 
 // The digits of a float without its sign.
-std::string float_digits(double number, char type, int64_t precision, bool alternate) {
+std::string float_digits(double number, char type, int64_t precision, bool alternate,
+                         Budget& budget) {
   if (precision > kMaxPrecision) throw TemplateError("a precision in a format is too large");
+  budget.spend_steps(kFloatSteps + static_cast<size_t>(std::max<int64_t>(precision, 0)));
   const double value = std::abs(number);
   const bool upper = type >= 'A' && type <= 'Z';
   const char lower = upper ? static_cast<char>(type - 'A' + 'a') : type;
@@ -118,11 +122,18 @@ MarkedText padded(const MarkedText& text, const Spec& spec, char align, size_t h
   const int64_t missing = spec.width - num_characters(text.text);
   if (missing <= 0) return text;
   const int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
-  MarkedText out = text.part(0, align == '=' ? head : 0);
-  out.add(repeated(spec.fill, left, budget));
+  TextBuilder out(budget);
+  out.add(text, 0, align == '=' ? head : 0);
+  out.add_repeated(spec.fill, left);
   out.add(text, align == '=' ? head : 0, text.text.size());
-  out.add(repeated(spec.fill, missing - left, budget));
-  return out;
+  out.add_repeated(spec.fill, missing - left);
+  return out.take();
+}
+
+MarkedText repr(const Value& value, Budget& budget) {
+  TextBuilder text(budget);
+  append_repr(text, value, budget);
+  return text.take();
 }
 
 size_t head_size(std::string_view text) {
@@ -139,7 +150,11 @@ size_t head_size(std::string_view text) {
 class PercentFormat {
  public:
   PercentFormat(Runtime& runtime, const Value& format, const Value& values)
-      : runtime_(runtime), format_(format), values_(values), cursor_(format.text()) {}
+      : runtime_(runtime),
+        format_(format),
+        values_(values),
+        cursor_(format.text()),
+        out_(runtime.budget) {}
 
   Value formatted() {
     size_t done = 0;
@@ -155,7 +170,7 @@ class PercentFormat {
     const bool used =
         values_.is(Kind::kTuple) ? next_ == values_.items().size() : next_ == 1 || is_mapping();
     if (!used) throw TemplateError("not all values of a format with % are used");
-    return runtime_.text(std::move(out_), format_.is_safe());
+    return runtime_.text(out_.take(), format_.is_safe());
   }
 
  private:
@@ -240,7 +255,7 @@ class PercentFormat {
     if (spec.type == 's') {
       text = to_text(value, runtime_.budget);
     } else if (spec.type == 'r') {
-      append_repr(text, value, runtime_.budget);
+      text = repr(value, runtime_.budget);
     } else if (spec.type == 'c') {
       text = character(value);
     } else {
@@ -248,9 +263,7 @@ class PercentFormat {
     }
     if (format_.is_safe() && !value.is_safe()) text = escape_html(text, runtime_.budget);
     if (spec.precision < 0 || spec.type == 'c') return text;
-    const std::vector<size_t> offsets = character_offsets(text.text);
-    const size_t size = std::min(static_cast<size_t>(spec.precision), offsets.size() - 1);
-    return text.part(0, offsets[size]);
+    return text.part(0, character_offset(text.text, static_cast<size_t>(spec.precision)));
   }
 
   static MarkedText character(const Value& value) {
@@ -265,7 +278,7 @@ class PercentFormat {
     return text;
   }
 
-  static MarkedText numeric(const Value& value, const Spec& spec) {
+  MarkedText numeric(const Value& value, const Spec& spec) {
     require_defined(value);
     const bool whole = std::string_view("diuxXo").find(spec.type) != std::string::npos;
     const bool hexadecimal = spec.type == 'x' || spec.type == 'X' || spec.type == 'o';
@@ -275,9 +288,10 @@ class PercentFormat {
     }
     if (!whole) {
       const double number = value.as_double();
-      return marked_text(sign_of(std::signbit(number) && !std::isnan(number), spec.sign) +
-                             float_digits(number, spec.type, spec.precision, spec.alternate),
-                         false);
+      return marked_text(
+          sign_of(std::signbit(number) && !std::isnan(number), spec.sign) +
+              float_digits(number, spec.type, spec.precision, spec.alternate, runtime_.budget),
+          false);
     }
     const int64_t number = value.is_integral() ? value.as_int() : truncated(value.as_double());
     std::string digits = integer_digits(magnitude_of(number), spec.type, spec.alternate);
@@ -296,7 +310,7 @@ class PercentFormat {
   size_t next_ = 0;
   bool by_key_ = false;
   Value keyed_ = {};
-  MarkedText out_ = {};
+  TextBuilder out_;
 };
 
 // [[fill]align][sign][#][0][width][grouping][.precision][type]
@@ -348,12 +362,14 @@ void group_digits(std::string& digits, char separator, size_t size) {
   }
 }
 
-std::string general_digits(double number, const Spec& spec) {
+std::string general_digits(double number, const Spec& spec, Budget& budget) {
+  budget.spend_steps(kFloatSteps);
   if (spec.type == 0 && spec.precision < 0) return float_repr(std::abs(number));
   if (spec.type != 0) {
-    return float_digits(number, spec.type == 'n' ? 'g' : spec.type, spec.precision, spec.alternate);
+    return float_digits(number, spec.type == 'n' ? 'g' : spec.type, spec.precision, spec.alternate,
+                        budget);
   }
-  std::string digits = float_digits(number, 'g', spec.precision, spec.alternate);
+  std::string digits = float_digits(number, 'g', spec.precision, spec.alternate, budget);
   if (digits.find_first_of(".einf") == std::string::npos) digits += ".0";
   return digits;
 }
@@ -374,9 +390,9 @@ MarkedText format_number(const Value& value, const Spec& spec, Budget& budget) {
     const double number = value.as_double() * (spec.type == '%' ? 100 : 1);
     negative = std::signbit(number) && !std::isnan(number);
     if (spec.type == '%') {
-      digits = float_digits(number, 'f', spec.precision, spec.alternate) + "%";
+      digits = float_digits(number, 'f', spec.precision, spec.alternate, budget) + "%";
     } else if (std::string_view("eEfFgGn").find(spec.type) != std::string::npos || spec.type == 0) {
-      digits = general_digits(number, spec);
+      digits = general_digits(number, spec, budget);
     } else {
       bad_type(spec, value);
     }
@@ -415,10 +431,9 @@ MarkedText format_value(const Value& value, const MarkedText& spec_text, Budget&
       spec.alternate || spec.grouping != 0) {
     bad_type(spec, value);
   }
-  MarkedText text = value.marked();
+  MarkedText text = to_text(value, budget);
   if (spec.precision >= 0) {
-    const std::vector<size_t> offsets = character_offsets(text.text);
-    text = text.part(0, offsets[std::min(static_cast<size_t>(spec.precision), offsets.size() - 1)]);
+    text = text.part(0, character_offset(text.text, static_cast<size_t>(spec.precision)));
   }
   return padded(text, spec, spec.align == 0 ? '<' : spec.align, 0, budget);
 }
@@ -433,7 +448,7 @@ class BraceFormat {
   MarkedText formatted(const MarkedText& format, int levels) {
     if (levels < 0) throw TemplateError("fields of a format are nested too deep");
     const std::string& text = format.text;
-    MarkedText out;
+    TextBuilder out(runtime_.budget);
     for (size_t at = 0; at < text.size();) {
       runtime_.budget.spend_steps();
       const size_t brace = std::min(text.find_first_of("{}", at), text.size());
@@ -449,7 +464,7 @@ class BraceFormat {
       out.add(field(format.part(brace + 1, end), levels));
       at = end + 1;
     }
-    return out;
+    return out.take();
   }
 
  private:
@@ -503,9 +518,7 @@ class BraceFormat {
     if (conversion == 's') {
       value = runtime_.text(to_text(value, runtime_.budget));
     } else if (conversion == 'r') {
-      MarkedText repr;
-      append_repr(repr, value, runtime_.budget);
-      value = runtime_.text(std::move(repr));
+      value = runtime_.text(repr(value, runtime_.budget));
     } else if (conversion != 0) {
       throw TemplateError(
           fmt::format("the conversion !{} in a format is not supported", conversion));
@@ -520,6 +533,7 @@ class BraceFormat {
     Value value = first(path.substr(0, first_end));
     path.remove_prefix(first_end);
     while (!path.empty()) {
+      runtime_.budget.spend_steps();
       if (path[0] == '.') {
         const size_t end = std::min(path.find_first_of(".[", 1), path.size());
         if (end == 1) throw TemplateError("an attribute in a format is empty");
@@ -564,6 +578,7 @@ class BraceFormat {
       return arguments_.positional[i];
     }
     for (const auto& [key, value] : arguments_.named) {
+      runtime_.budget.spend_steps();
       if (key == name) return value;
     }
     throw TemplateError(fmt::format("a format finds no value '{}'", name));
@@ -589,7 +604,10 @@ Value format_braces(Runtime& runtime, const Value& format, const Arguments& argu
 }
 
 std::string format_time(const std::string& format, const DateTime& now, Budget& budget) {
-  budget.spend_text(format.size());
+  constexpr size_t kMaxFormat = size_t{64} << 10;
+  if (format.size() > kMaxFormat) {
+    throw TemplateError(fmt::format("a time's format has more than {} bytes", kMaxFormat));
+  }
   if (format.find('\0') != std::string::npos) {
     throw TemplateError("a time's format has a zero byte");
   }
@@ -621,6 +639,8 @@ std::string format_time(const std::string& format, const DateTime& now, Budget& 
   if (text.empty()) return {};
   text += '.';  // so that an empty result is told from one without room
   const size_t room = 4096 + 64 * format.size();
+  budget.spend_steps(room / 16);
+  budget.spend_text(room);
   std::string result(room, '\0');
   const size_t size = std::strftime(result.data(), result.size(), text.c_str(), &time);
   if (size == 0) throw TemplateError("a formatted time is too long");

@@ -11,7 +11,9 @@
 namespace pagedinfer::jinja {
 namespace {
 
-void append_string_repr(MarkedText& out, const MarkedText& content) {
+constexpr size_t kFloatSteps = 4;  // of writing one
+
+void append_string_repr(TextBuilder& out, const MarkedText& content) {
   const std::string& text = content.text;
   const bool has_single = text.find('\'') != std::string::npos;
   const bool doubled = has_single && text.find('"') == std::string::npos;
@@ -44,14 +46,14 @@ void append_string_repr(MarkedText& out, const MarkedText& content) {
   out.add(std::string_view(&quote, 1));
 }
 
-void append_items(MarkedText& out, const std::vector<Value>& items, Budget& budget) {
+void append_items(TextBuilder& out, const std::vector<Value>& items, Budget& budget) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out.add(", ");
     append_repr(out, items[i], budget);
   }
 }
 
-void append_dict(MarkedText& out, const Dict& dict, Budget& budget) {
+void append_dict(TextBuilder& out, const Dict& dict, Budget& budget) {
   out.add("{");
   bool first = true;
   for (const auto& [key, value] : dict.entries()) {
@@ -63,7 +65,7 @@ void append_dict(MarkedText& out, const Dict& dict, Budget& budget) {
   out.add("}");
 }
 
-void append_view(MarkedText& out, const ViewObject& view, std::string_view name, Budget& budget) {
+void append_view(TextBuilder& out, const ViewObject& view, std::string_view name, Budget& budget) {
   out.add(name);
   out.add("([");
   for (size_t i = 0; i < view.dict.entries().size(); ++i) {
@@ -76,24 +78,25 @@ void append_view(MarkedText& out, const ViewObject& view, std::string_view name,
 // Writes JSON as Python's json.dumps() does.
 class JsonText {
  public:
-  JsonText(const JsonOptions& options, Budget& budget) : options_(options), budget_(budget) {}
+  JsonText(const JsonOptions& options, Budget& budget)
+      : options_(options), budget_(budget), out_(budget) {}
 
   MarkedText text_of(const Value& value) {
     add(value, 0);
-    budget_.spend_text(out_.text.size());
-    return std::move(out_);
+    return out_.take();
   }
 
  private:
   void add(const Value& value, int level) {
     budget_.spend_steps();
-    if (out_.text.size() > budget_.limits().max_text) budget_.spend_text(out_.text.size());
     switch (value.kind()) {
       case Kind::kNone: return out_.add("null");
       case Kind::kBool: return out_.add(value.as_bool() ? "true" : "false");
       case Kind::kInt: return out_.add(std::to_string(value.as_int()));
       case Kind::kBigInt: return out_.add(value.text());
-      case Kind::kFloat: return out_.add(number(value.as_double()));
+      case Kind::kFloat:
+        budget_.spend_steps(kFloatSteps);
+        return out_.add(number(value.as_double()));
       case Kind::kString: return add_string(value.marked());
       case Kind::kList:
       case Kind::kTuple: return add_list(value.items(), level);
@@ -110,7 +113,7 @@ class JsonText {
   }
 
   void add_string(const MarkedText& content) {
-    budget_.spend_steps(content.text.size() / 64);
+    budget_.spend_reading(content.text.size());
     out_.add("\"");
     size_t done = 0;
     for_characters(content.text, [&](char32_t c, size_t begin, size_t end) {
@@ -143,7 +146,7 @@ class JsonText {
   void add_line(int level) {
     if (!options_.indented) return;
     out_.add("\n");
-    for (int i = 0; i < level; ++i) out_.add(options_.indent);
+    out_.add_repeated(marked_text(options_.indent, false), level);
   }
 
   void add_list(const std::vector<Value>& items, int level) {
@@ -171,6 +174,7 @@ class JsonText {
 
   void add_dict(const Dict& dict, int level) {
     if (dict.size() == 0) return out_.add("{}");
+    budget_.spend_values(dict.size());
     std::vector<const Dict::Entry*> entries;
     for (const Dict::Entry& entry : dict.entries()) entries.push_back(&entry);
     if (options_.sort_keys) {
@@ -193,14 +197,13 @@ class JsonText {
 
   const JsonOptions& options_;
   Budget& budget_;
-  MarkedText out_ = {};
+  TextBuilder out_;
 };
 
 }  // namespace
 
-void append_repr(MarkedText& out, const Value& value, Budget& budget) {
+void append_repr(TextBuilder& out, const Value& value, Budget& budget) {
   budget.spend_steps();
-  if (out.text.size() > budget.limits().max_text) budget.spend_text(out.text.size());
   switch (value.kind()) {
     case Kind::kMissing:
     case Kind::kUndefined: return out.add("Undefined");
@@ -208,9 +211,11 @@ void append_repr(MarkedText& out, const Value& value, Budget& budget) {
     case Kind::kBool: return out.add(value.as_bool() ? "True" : "False");
     case Kind::kInt: return out.add(std::to_string(value.as_int()));
     case Kind::kBigInt: return out.add(value.text());
-    case Kind::kFloat: return out.add(float_repr(value.as_double()));
+    case Kind::kFloat:
+      budget.spend_steps(kFloatSteps);
+      return out.add(float_repr(value.as_double()));
     case Kind::kString:
-      budget.spend_steps(value.text().size() / 64);
+      budget.spend_characters(value.text().size());
       if (value.is_safe()) out.add("Markup(");
       append_string_repr(out, value.marked());
       return out.add(value.is_safe() ? ")" : "");
@@ -235,12 +240,14 @@ void append_repr(MarkedText& out, const Value& value, Budget& budget) {
 }
 
 MarkedText to_text(const Value& value, Budget& budget) {
-  if (value.is_string()) return value.marked();
+  if (value.is_string()) {
+    budget.spend_reading(value.text().size());
+    return value.marked();
+  }
   if (value.is_undefined()) return {};
-  MarkedText text;
+  TextBuilder text(budget);
   append_repr(text, value, budget);
-  budget.spend_text(text.text.size());
-  return text;
+  return text.take();
 }
 
 MarkedText to_json(const Value& value, const JsonOptions& options, Budget& budget) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/jinja/text_builder.h"
 #include "text/jinja/value.h"
 
 namespace pagedinfer::jinja {
@@ -12,7 +13,7 @@ namespace pagedinfer::jinja {
 // text says where they are in memory.
 MarkedText to_text(const Value& value, Budget& budget);
 // repr(value), appended.
-void append_repr(MarkedText& out, const Value& value, Budget& budget);
+void append_repr(TextBuilder& out, const Value& value, Budget& budget);
 
 struct JsonOptions {
   bool ensure_ascii = false, sort_keys = false;

@@ -6,14 +6,26 @@
 #include <cmath>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/python_format.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_builder.h"
 #include "text/jinja/text_operations.h"
+#include "text/jinja/text_search.h"
 
 namespace pagedinfer::jinja {
 namespace {
+
+// A name as a message quotes it: a template may make a long one.
+std::string_view shortened(std::string_view name) {
+  constexpr size_t kMax = 100;
+  if (name.size() <= kMax) return name;
+  size_t size = kMax;
+  while ((static_cast<unsigned char>(name[size]) & 0xC0) == 0x80) --size;
+  return name.substr(0, size);
+}
 
 bool is_dunder(std::string_view name) { return name.starts_with("__"); }
 
@@ -28,12 +40,14 @@ int64_t item_index(const Value& key, int64_t size) {
 Value character_at(Runtime& runtime, const Value& string, const Value& key) {
   if (!key.is_integral()) return {};
   const std::string& text = string.text();
-  const std::vector<size_t> offsets = character_offsets(text);
-  runtime.budget.spend_steps(text.size() / 64);
-  const int64_t i = item_index(key, static_cast<int64_t>(offsets.size()) - 1);
+  const bool from_end = key.as_int() < 0;
+  runtime.budget.spend_reading(
+      from_end ? text.size() : std::min(text.size(), 4 * static_cast<size_t>(key.as_int())));
+  const int64_t i = from_end ? key.as_int() + num_characters(text) : key.as_int();
   if (i < 0) return {};
-  const auto at = static_cast<size_t>(i);
-  return runtime.text(string.marked().part(offsets[at], offsets[at + 1]), string.is_safe());
+  const size_t at = character_offset(text, static_cast<size_t>(i));
+  if (at == text.size()) return {};
+  return runtime.text(string.marked().part(at, at + utf8_size(text[at])), string.is_safe());
 }
 
 // object[key] where Python finds something; else missing.
@@ -51,13 +65,7 @@ Value subscript(Runtime& runtime, const Value& object, const Value& key) {
       return i < 0 ? Value() : Value::integer(object.range().at(i));
     }
     case Kind::kDict: {
-      if (key.is(Kind::kList) || key.is(Kind::kDict) || key.is(Kind::kView)) return {};
-      try {
-        check_hashable(key, runtime.budget);
-      } catch (const TemplateError& error) {
-        if (error.reason == TemplateError::Reason::kLimit) throw;
-        return {};
-      }
+      if (!is_hashable(key, runtime.budget)) return {};
       const Value* found = object.entries().find(key, runtime.budget);
       return found == nullptr ? Value() : *found;
     }
@@ -69,8 +77,8 @@ Value subscript(Runtime& runtime, const Value& object, const Value& key) {
 // getattr(object, name) where Python finds something; else missing.
 Value attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (is_dunder(name) || is_mutating(object, name)) {
-    return Value::undefined(fmt::format("the sandbox does not allow the attribute '{}' of {}", name,
-                                        type_name(object)));
+    return Value::undefined(fmt::format("the sandbox does not allow the attribute '{}' of {}",
+                                        shortened(name), type_name(object)));
   }
   if (object.is(Kind::kNamespace)) {
     const Value* found = object.name_space().attributes.find(name);
@@ -89,8 +97,10 @@ Value attribute(Runtime& runtime, const Value& object, std::string_view name) {
     if (name == "step") return Value::integer(object.range().step);
   }
   if (const Method method = find_method(object, name)) {
+    runtime.budget.spend_objects(2);
     auto* function = new FunctionObject("method", std::string(name), object);
     function->call = [&runtime, object, method](const Arguments& arguments) {
+      spend_operands(runtime.budget, object, arguments);
       return method(runtime, object, arguments);
     };
     return Value::of(Kind::kFunction, function);
@@ -102,9 +112,10 @@ Value attribute(Runtime& runtime, const Value& object, std::string_view name) {
   return {};
 }
 
-Value no_attribute(const Value& object, std::string_view name) {
+Value no_attribute(Budget& budget, const Value& object, std::string_view name) {
+  budget.spend_objects(2);
   return Value::undefined(
-      fmt::format("'{} object' has no attribute '{}'", type_name(object), name));
+      fmt::format("'{} object' has no attribute '{}'", type_name(object), shortened(name)));
 }
 
 // The indices of a slice: `count` of them from `begin`.
@@ -128,6 +139,18 @@ Slice slice_of(int64_t size, const Value& begin, const Value& end, const Value& 
   const int64_t to = end.is_none() ? (forward ? size : -1) : clamped(index(end, 0));
   const RangeObject range(from, to, by);
   return {from, by, range.size()};
+}
+
+// The offset of the character that stands `by` characters behind the one at `at`, or before it.
+// REQUIRES: there is one.
+size_t moved(std::string_view text, size_t at, int64_t by) {
+  for (; by > 0; --by) at += utf8_size(text[at]);
+  for (; by < 0; ++by) {
+    do {
+      --at;
+    } while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+  }
+  return at;
 }
 
 [[noreturn]] void no_operator(std::string_view op, const Value& a, const Value& b) {
@@ -230,15 +253,19 @@ Value add(Runtime& runtime, const Value& a, const Value& b) {
       return safe && !value.is_safe() ? escape_html(value.marked(), runtime.budget)
                                       : value.marked();
     };
-    runtime.budget.spend_text(a.text().size() + b.text().size());
-    MarkedText sum = part(a);
+    TextBuilder sum(runtime.budget);
+    sum.add(part(a));
     sum.add(part(b));
-    return runtime.text(std::move(sum), safe);
+    return runtime.text(sum.take(), safe);
   }
   if ((a.is(Kind::kList) || a.is(Kind::kTuple)) && a.kind() == b.kind()) {
-    std::vector<Value> items = a.items();
+    runtime.budget.spend_objects(1);
+    runtime.budget.spend_values(a.items().size() + b.items().size());
+    std::vector<Value> items;
+    items.reserve(a.items().size() + b.items().size());
+    items.insert(items.end(), a.items().begin(), a.items().end());
     items.insert(items.end(), b.items().begin(), b.items().end());
-    return a.is(Kind::kList) ? runtime.list(std::move(items)) : runtime.tuple(std::move(items));
+    return a.is(Kind::kList) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
   }
   no_operator("+", a, b);
 }
@@ -266,8 +293,8 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
   switch (container.kind()) {
     case Kind::kString:
       if (!item.is_string()) no_operator("in", item, container);
-      budget.spend_steps(container.text().size() / 64);
-      return container.text().find(item.text()) != std::string::npos;
+      budget.spend_reading(container.text().size() + item.text().size());
+      return find_text(container.text(), item.text()) != std::string::npos;
     case Kind::kDict:
       check_hashable(item, budget);
       return container.entries().find(item, budget) != nullptr;
@@ -363,6 +390,7 @@ Value Items::next() {
     case Kind::kDict:
       return at_ == of_.entries().size() ? Value() : of_.entries().entries()[at_++].first;
     case Kind::kView:
+      runtime_.budget.spend_objects(1);
       return at_ == of_.view().dict.entries().size() ? Value() : of_.view().at(at_++);
     case Kind::kRange:
       return static_cast<int64_t>(at_) == of_.range().size()
@@ -374,6 +402,16 @@ Value Items::next() {
     }
     default: return {};
   }
+}
+
+void spend_operands(Budget& budget, const Value& value, const Arguments& arguments) {
+  budget.spend_steps(1 + arguments.positional.size() + arguments.named.size());
+  const auto read = [&](const Value& operand) {
+    if (operand.is_string()) budget.spend_reading(operand.text().size());
+  };
+  read(value);
+  for (const Value& argument : arguments.positional) read(argument);
+  for (const auto& [name, argument] : arguments.named) read(argument);
 }
 
 bool is_iterable(const Value& value) {
@@ -430,16 +468,18 @@ Value get_attribute(Runtime& runtime, const Value& object, std::string_view name
   if (object.is(Kind::kDict)) {
     if (const Value* item = object.entries().find(name)) return *item;
   }
-  return no_attribute(object, name);
+  return no_attribute(runtime.budget, object, name);
 }
 
 Value get_item(Runtime& runtime, const Value& object, const Value& key) {
   Value found = subscript(runtime, object, key);
   if (!found.is_missing()) return found;
   if (key.is_string()) {
+    runtime.budget.spend_reading(key.text().size());
     found = attribute(runtime, object, key.text());
-    return found.is_missing() ? no_attribute(object, key.text()) : found;
+    return found.is_missing() ? no_attribute(runtime.budget, object, key.text()) : found;
   }
+  runtime.budget.spend_objects(2);
   return Value::undefined(fmt::format("{} has no such element", type_name(object)));
 }
 
@@ -448,20 +488,23 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& begin, const
   require_defined(object);
   if (object.is_string()) {
     const MarkedText& content = object.marked();
-    const std::vector<size_t> offsets = character_offsets(content.text);
-    runtime.budget.spend_steps(content.text.size() / 16);
-    const Slice slice = slice_of(static_cast<int64_t>(offsets.size()) - 1, begin, end, step);
-    const auto offset = [&](int64_t i) { return offsets[static_cast<size_t>(i)]; };
+    const std::string& text = content.text;
+    runtime.budget.spend_reading(text.size());
+    const Slice slice = slice_of(num_characters(text), begin, end, step);
+    if (slice.count == 0) return runtime.text({}, object.is_safe());
+    size_t at = character_offset(text, static_cast<size_t>(slice.begin));
     if (slice.step == 1) {
-      return runtime.text(content.part(offset(slice.begin), offset(slice.begin + slice.count)),
-                          object.is_safe());
+      const size_t size =
+          character_offset(std::string_view(text).substr(at), static_cast<size_t>(slice.count));
+      return runtime.text(content.part(at, at + size), object.is_safe());
     }
-    MarkedText result;
+    runtime.budget.spend_characters(text.size());
+    TextBuilder result(runtime.budget);
     for (int64_t i = 0; i < slice.count; ++i) {
-      const int64_t at = slice.begin + i * slice.step;
-      result.add(content, offset(at), offset(at + 1));
+      result.add(content, at, at + utf8_size(text[at]));
+      if (i + 1 < slice.count) at = moved(text, at, slice.step);
     }
-    return runtime.text(std::move(result), object.is_safe());
+    return runtime.text(result.take(), object.is_safe());
   }
   if (object.is(Kind::kRange)) {
     const RangeObject& range = object.range();
@@ -475,6 +518,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& begin, const
   }
   const std::vector<Value>& items = object.items();
   const Slice slice = slice_of(static_cast<int64_t>(items.size()), begin, end, step);
+  runtime.budget.spend_values(static_cast<size_t>(slice.count));
   std::vector<Value> result;
   for (int64_t i = 0; i < slice.count; ++i) {
     result.push_back(items[static_cast<size_t>(slice.begin + i * slice.step)]);
@@ -485,7 +529,7 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& begin, const
 
 Value call(Runtime& runtime, const Value& function, Arguments arguments) {
   require_defined(function);
-  runtime.budget.spend_steps();
+  runtime.budget.spend_steps(1 + arguments.positional.size() + arguments.named.size());
   if (!function.is(Kind::kFunction) || !function.function().call) {
     throw TemplateError(fmt::format("{} cannot be called", type_name(function)));
   }

@@ -29,22 +29,31 @@ struct Runtime {
   ~Runtime();
 
   Value text(MarkedText content, bool safe = false) {
+    budget.spend_objects(1);
     budget.spend_text(content.text.size());
+    budget.spend_memory(content.marks.size() * sizeof(Span));
     return Value::string(std::move(content), safe);
   }
   Value list(std::vector<Value> items) {
+    budget.spend_objects(1);
     budget.spend_values(items.size());
     return Value::list(std::move(items));
   }
   Value tuple(std::vector<Value> items) {
+    budget.spend_objects(1);
     budget.spend_values(items.size());
     return Value::tuple(std::move(items));
   }
   Value dict(Dict items) {
+    budget.spend_objects(1 + items.size());
     budget.spend_values(2 * items.size());
     return Value::dict(std::move(items));
   }
 };
+
+// What a filter, a test or a method does to begin with: a step, and the reading of the strings it
+// works on.
+void spend_operands(Budget& budget, const Value& value, const Arguments& arguments);
 
 // The arguments of a call by the names of the parameters. Throws TemplateError if there are too
 // many, unknown ones, or too few: the first `num_required` must be there.

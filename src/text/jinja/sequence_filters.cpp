@@ -11,6 +11,7 @@
 #include "text/jinja/numbers.h"
 #include "text/jinja/python_text.h"
 #include "text/jinja/tests.h"
+#include "text/jinja/text_builder.h"
 #include "text/jinja/text_operations.h"
 
 namespace pagedinfer::jinja {
@@ -73,12 +74,15 @@ Value iterator_over(Runtime& runtime, std::string_view type, std::vector<Value> 
 Value reverse(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("reverse", arguments, {});
   if (value.is_string()) {
-    MarkedText out;
-    const std::vector<size_t> offsets = character_offsets(value.text());
-    for (size_t i = offsets.size() - 1; i > 0; --i) {
-      out.add(value.marked(), offsets[i - 1], offsets[i]);
+    TextBuilder out(runtime.budget);
+    const std::string& text = value.text();
+    for (size_t end = text.size(); end > 0;) {
+      size_t begin = end - 1;
+      while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+      out.add(value.marked(), begin, end);
+      end = begin;
     }
-    return runtime.text(std::move(out), value.is_safe());
+    return runtime.text(out.take(), value.is_safe());
   }
   std::vector<Value> items = all_items(runtime, value);
   std::reverse(items.begin(), items.end());
@@ -104,15 +108,14 @@ Value join(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("join", arguments, {"d", "attribute"});
   const MarkedText separator = bound.has(0) ? to_text(bound[0], runtime.budget) : MarkedText();
   const AttributePath path(runtime, bound[1]);
-  MarkedText out;
+  TextBuilder out(runtime.budget);
   Items all(runtime, value);
   bool begun = false;
   for (Value item = all.next(); !item.is_missing(); item = all.next()) {
     if (std::exchange(begun, true)) out.add(separator);
     out.add(to_text(path.of(item), runtime.budget));
-    if (out.text.size() > runtime.budget.limits().max_text) break;
   }
-  return runtime.text(std::move(out));
+  return runtime.text(out.take());
 }
 
 Value sum(Runtime& runtime, const Value& value, const Arguments& arguments) {
@@ -259,6 +262,7 @@ Value slice(Runtime& runtime, const Value& value, const Arguments& arguments) {
                          const int64_t count = size / num_slices + (longer ? 1 : 0);
                          ++state.slice;
                          const auto begin = state.items.begin() + static_cast<ptrdiff_t>(state.at);
+                         runtime.budget.spend_values(static_cast<size_t>(count));
                          std::vector<Value> part(begin, begin + count);
                          state.at += static_cast<size_t>(count);
                          if (!fill.is_missing() && !fill.is_none() && !longer) part.push_back(fill);
@@ -299,7 +303,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& path, const Value& o
     parts_.push_back(path);
     return;
   }
-  for (const Span& span : split_at(path.text(), ".", -1, false)) {
+  for (const Span& span : split_at(path.text(), ".", -1, false, runtime.budget)) {
     const std::string part = path.text().substr(span.begin, span.end - span.begin);
     const bool is_number =
         !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
@@ -311,6 +315,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& path, const Value& o
 Value AttributePath::of(const Value& value) const {
   Value result = value;
   for (const Value& part : parts_) {
+    runtime_.budget.spend_steps();
     result = get_item(runtime_, result, part);
     if (result.is_undefined() && !otherwise_.is_missing() && !otherwise_.is_none()) {
       result = otherwise_;

@@ -8,7 +8,9 @@
 #include "text/jinja/method_tables.h"
 #include "text/jinja/python_format.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_builder.h"
 #include "text/jinja/text_operations.h"
+#include "text/jinja/text_search.h"
 
 namespace pagedinfer::jinja {
 namespace {
@@ -34,8 +36,7 @@ Value strip(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound = positional("strip", arguments, {"chars"});
   std::optional<std::string_view> chars;
   if (bound.has_value(0)) chars = bound.string(0).text;
-  runtime.budget.spend_steps(self.text().size() / 64);
-  const Span span = stripped(self.text(), chars, kLeft, kRight);
+  const Span span = stripped(self.text(), chars, kLeft, kRight, runtime.budget);
   return text_like(runtime, self, self.marked().part(span.begin, span.end));
 }
 
@@ -48,30 +49,31 @@ Value replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
 }
 
 Value parts(Runtime& runtime, const Value& self, const std::vector<Span>& spans) {
+  runtime.budget.spend_values(spans.size());
   std::vector<Value> result;
   for (const Span& span : spans) {
+    runtime.budget.spend_reading(span.end - span.begin);
     result.push_back(text_like(runtime, self, self.marked().part(span.begin, span.end)));
   }
-  return runtime.list(std::move(result));
+  return Value::list(std::move(result));
 }
 
 template <bool kFromRight>
 Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound("split", arguments, {"sep", "maxsplit"});
   const int64_t max_splits = bound.integer(1, -1);
-  runtime.budget.spend_steps(self.text().size() / 16);
   if (!bound.has_value(0)) {
-    return parts(runtime, self, split_words(self.text(), max_splits, kFromRight));
+    return parts(runtime, self, split_words(self.text(), max_splits, kFromRight, runtime.budget));
   }
   const std::string& separator = bound.string(0).text;
   if (separator.empty()) throw TemplateError("split() expects a separator that is not empty");
-  return parts(runtime, self, split_at(self.text(), separator, max_splits, kFromRight));
+  return parts(runtime, self,
+               split_at(self.text(), separator, max_splits, kFromRight, runtime.budget));
 }
 
 Value splitlines(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound("splitlines", arguments, {"keepends"});
-  runtime.budget.spend_steps(self.text().size() / 16);
-  return parts(runtime, self, split_lines(self.text(), bound.truth(0, false)));
+  return parts(runtime, self, split_lines(self.text(), bound.truth(0, false), runtime.budget));
 }
 
 template <bool kFromRight>
@@ -79,7 +81,8 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
   const Bound bound = positional("partition", arguments, {"sep"}, 1);
   const std::string &text = self.text(), &separator = bound.string(0).text;
   if (separator.empty()) throw TemplateError("partition() expects a separator that is not empty");
-  const size_t at = kFromRight ? text.rfind(separator) : text.find(separator);
+  const size_t at =
+      kFromRight ? find_last_text(text, separator, runtime.budget) : find_text(text, separator);
   const auto part = [&](size_t begin, size_t end) {
     return text_like(runtime, self, self.marked().part(begin, end));
   };
@@ -95,7 +98,7 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
 
 Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound = positional("join", arguments, {"iterable"}, 1);
-  MarkedText result;
+  TextBuilder result(runtime.budget);
   Items items(runtime, bound[0]);
   bool first = true;
   for (Value item = items.next(); !item.is_missing(); item = items.next()) {
@@ -104,19 +107,17 @@ Value join(Runtime& runtime, const Value& self, const Arguments& arguments) {
     }
     if (!std::exchange(first, false)) result.add(self.marked());
     result.add(added_to(runtime, self, item));
-    if (result.text.size() > runtime.budget.limits().max_text) break;
   }
-  return text_like(runtime, self, std::move(result));
+  return text_like(runtime, self, result.take());
 }
 
 // The part of the text between two optional arguments, in bytes; nothing if it lies outside.
 std::optional<Span> searched(Runtime& runtime, const Value& self, const Bound& bound,
                              size_t first) {
   const std::string& text = self.text();
-  runtime.budget.spend_steps(text.size() / 64);
   if (!bound.has_value(first) && !bound.has_value(first + 1)) return Span{0, text.size()};
-  const std::vector<size_t> offsets = character_offsets(text);
-  const auto size = static_cast<int64_t>(offsets.size()) - 1;
+  runtime.budget.spend_reading(2 * text.size());
+  const int64_t size = num_characters(text);
   const auto index = [&](size_t i, int64_t otherwise) {
     int64_t at = bound.has_value(i) ? bound.integer(i, 0) : otherwise;
     if (at < 0) at = std::max<int64_t>(at + size, 0);
@@ -124,7 +125,8 @@ std::optional<Span> searched(Runtime& runtime, const Value& self, const Bound& b
   };
   const int64_t begin = index(first, 0), end = std::min(index(first + 1, size), size);
   if (begin > size || begin > end) return std::nullopt;
-  return Span{offsets[static_cast<size_t>(begin)], offsets[static_cast<size_t>(end)]};
+  return Span{character_offset(text, static_cast<size_t>(begin)),
+              character_offset(text, static_cast<size_t>(end))};
 }
 
 template <bool kFromRight>
@@ -134,7 +136,8 @@ int64_t find_index(Runtime& runtime, const Value& self, const Arguments& argumen
   const std::optional<Span> span = searched(runtime, self, bound, 1);
   if (!span) return -1;
   const std::string_view text = std::string_view(self.text()).substr(0, span->end);
-  size_t at = kFromRight ? text.rfind(sub) : text.find(sub, span->begin);
+  const size_t at =
+      kFromRight ? find_last_text(text, sub, runtime.budget) : find_text(text, sub, span->begin);
   if (at == std::string_view::npos || at < span->begin) return -1;
   return num_characters(text.substr(0, at));
 }
@@ -158,7 +161,8 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
       std::string_view(self.text()).substr(span->begin, span->end - span->begin);
   if (sub.empty()) return Value::integer(num_characters(text) + 1);
   int64_t found = 0;
-  for (size_t at = 0; (at = text.find(sub, at)) != std::string_view::npos; at += sub.size()) {
+  for (size_t at = 0; (at = find_text(text, sub, at)) != std::string_view::npos; at += sub.size()) {
+    runtime.budget.spend_steps();
     ++found;
   }
   return Value::integer(found);
@@ -177,7 +181,9 @@ Value has_affix(Runtime& runtime, const Value& self, const Arguments& arguments)
   };
   if (!bound[0].is(Kind::kTuple)) return Value::boolean(matches(bound.string(0).text));
   for (const Value& affix : bound[0].items()) {
+    runtime.budget.spend_steps();
     if (!affix.is_string()) throw TemplateError(fmt::format("{}() expects strings", name));
+    runtime.budget.spend_reading(affix.text().size());
     if (matches(affix.text())) return Value::boolean(true);
   }
   return Value::boolean(false);
@@ -210,10 +216,11 @@ Value justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
   // As CPython divides an odd number of characters.
   int64_t left = kSide == Side::kCenter ? missing / 2 + (missing & width & 1) : 0;
   if (kSide == Side::kRight) left = missing;
-  MarkedText result = repeated(fill, left, runtime.budget);
+  TextBuilder result(runtime.budget);
+  result.add_repeated(fill, left);
   result.add(self.marked());
-  result.add(repeated(fill, missing - left, runtime.budget));
-  return text_like(runtime, self, std::move(result));
+  result.add_repeated(fill, missing - left);
+  return text_like(runtime, self, result.take());
 }
 
 Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -221,16 +228,17 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const std::string& text = self.text();
   const int64_t missing = bound.integer(0, 0) - num_characters(text);
   const size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
-  MarkedText result = self.marked().part(0, sign);
-  result.add(repeated(marked_text("0", false), missing, runtime.budget));
+  TextBuilder result(runtime.budget);
+  result.add(self.marked(), 0, sign);
+  result.add_repeated(marked_text("0", false), missing);
   result.add(self.marked(), sign, text.size());
-  return text_like(runtime, self, std::move(result));
+  return text_like(runtime, self, result.take());
 }
 
 Value expandtabs(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound("expandtabs", arguments, {"tabsize"});
   const int64_t size = bound.integer(0, 8);
-  MarkedText result;
+  TextBuilder result(runtime.budget);
   int64_t column = 0;
   for_characters(self.text(), [&](char32_t c, size_t begin, size_t end) {
     if (c != '\t') {
@@ -238,19 +246,18 @@ Value expandtabs(Runtime& runtime, const Value& self, const Arguments& arguments
       column = c == '\n' || c == '\r' ? 0 : column + 1;
     } else if (size > 0) {
       const int64_t spaces = size - column % size;
-      MarkedText space = marked_text(" ", self.marked().any_marked(begin, end));
-      result.add(repeated(space, spaces, runtime.budget));
+      result.add_repeated(marked_text(" ", self.marked().any_marked(begin, end)), spaces);
       column += spaces;
     }
   });
-  return text_like(runtime, self, std::move(result));
+  return text_like(runtime, self, result.take());
 }
 
 // Whether the text has characters and all of them are of a kind.
 template <bool (*kIsOfKind)(char32_t)>
 Value is_all(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("a method of str", arguments, {});
-  runtime.budget.spend_steps(self.text().size() / 16);
+  runtime.budget.spend_characters(self.text().size());
   bool all = !self.text().empty();
   for_characters(self.text(), [&](char32_t c, size_t, size_t) { all = all && kIsOfKind(c); });
   return Value::boolean(all);
@@ -262,14 +269,16 @@ Value isascii(Runtime&, const Value& self, const Arguments& arguments) {
   return Value::boolean(std::ranges::all_of(
       self.text(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
 }
-Value isprintable(Runtime&, const Value& self, const Arguments& arguments) {
+Value isprintable(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("isprintable", arguments, {});
+  runtime.budget.spend_characters(self.text().size());
   bool all = true;
   for_characters(self.text(), [&](char32_t c, size_t, size_t) { all = all && is_printable(c); });
   return Value::boolean(all);
 }
-Value isidentifier(Runtime&, const Value& self, const Arguments& arguments) {
+Value isidentifier(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("isidentifier", arguments, {});
+  runtime.budget.spend_characters(self.text().size());
   bool all = !self.text().empty();
   for_characters(self.text(), [&](char32_t c, size_t begin, size_t) {
     all = all && (begin == 0 ? may_start_name(c) : may_continue_name(c));
@@ -278,13 +287,15 @@ Value isidentifier(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 template <bool kUpper>
-Value is_case(Runtime&, const Value& self, const Arguments& arguments) {
+Value is_case(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("a method of str", arguments, {});
-  return Value::boolean(kUpper ? is_upper_text(self.text()) : is_lower_text(self.text()));
+  return Value::boolean(kUpper ? is_upper_text(self.text(), runtime.budget)
+                               : is_lower_text(self.text(), runtime.budget));
 }
 
-Value istitle(Runtime&, const Value& self, const Arguments& arguments) {
+Value istitle(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("istitle", arguments, {});
+  runtime.budget.spend_characters(self.text().size());
   bool after_letter = false, all = true, any = false;
   for_characters(self.text(), [&](char32_t c, size_t, size_t) {
     if (is_upper(c) || is_title(c)) {
@@ -308,6 +319,8 @@ Value format_map(Runtime& runtime, const Value& self, const Arguments& arguments
   Arguments named;
   if (!bound[0].is(Kind::kDict)) throw TemplateError("format_map() expects a dict");
   for (const auto& [key, value] : bound[0].entries().entries()) {
+    runtime.budget.spend_values(2);
+    runtime.budget.spend_reading(key.is_string() ? key.text().size() : 0);
     if (key.is_string()) named.named.emplace_back(key.text(), value);
   }
   return format_braces(runtime, self, named);

@@ -50,7 +50,7 @@ constexpr std::array kSimpleTests = std::to_array<SimpleTest>({
     {"iterable", [](Runtime&, const Value& value) { return is_iterable(value); }},
     {"lower",
      [](Runtime& runtime, const Value& value) {
-       return is_lower_text(to_text(value, runtime.budget).text);
+       return is_lower_text(to_text(value, runtime.budget).text, runtime.budget);
      }},
     {"mapping", [](Runtime&, const Value& value) { return value.is(Kind::kDict); }},
     {"none", [](Runtime&, const Value& value) { return value.is_none(); }},
@@ -68,7 +68,7 @@ constexpr std::array kSimpleTests = std::to_array<SimpleTest>({
     {"undefined", [](Runtime&, const Value& value) { return value.is_undefined(); }},
     {"upper",
      [](Runtime& runtime, const Value& value) {
-       return is_upper_text(to_text(value, runtime.budget).text);
+       return is_upper_text(to_text(value, runtime.budget).text, runtime.budget);
      }},
 });
 
@@ -103,7 +103,7 @@ bool is_test(std::string_view name) {
 
 bool apply_test(Runtime& runtime, std::string_view name, const Value& value,
                 const Arguments& arguments) {
-  runtime.budget.spend_steps();
+  spend_operands(runtime.budget, value, arguments);
   const auto simple = std::ranges::find(kSimpleTests, name, &SimpleTest::name);
   if (simple != kSimpleTests.end()) {
     const Bound bound(name, arguments, {});

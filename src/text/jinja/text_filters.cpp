@@ -9,6 +9,7 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/python_format.h"
 #include "text/jinja/python_text.h"
+#include "text/jinja/text_builder.h"
 #include "text/jinja/text_operations.h"
 
 namespace pagedinfer::jinja {
@@ -69,7 +70,7 @@ Value title(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const auto separates = [](char32_t c) {
     return is_python_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
   };
-  MarkedText out;
+  TextBuilder out(runtime.budget);
   size_t word = 0, word_rest = 0;
   bool in_word = false;
   const auto end_word = [&](size_t end) {
@@ -89,7 +90,7 @@ Value title(Runtime& runtime, const Value& value, const Arguments& arguments) {
     }
   });
   end_word(text.text.size());
-  return runtime.text(std::move(out));
+  return runtime.text(out.take());
 }
 
 Value indent(Runtime& runtime, const Value& value, const Arguments& arguments) {
@@ -107,16 +108,15 @@ Value indent(Runtime& runtime, const Value& value, const Arguments& arguments) {
   }
   MarkedText text = value.marked();
   text.add("\n");
-  const std::vector<Span> lines = split_lines(text.text, false);
-  MarkedText out;
+  const std::vector<Span> lines = split_lines(text.text, false, runtime.budget);
+  TextBuilder out(runtime.budget);
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out.add("\n");
     const bool empty = lines[i].begin == lines[i].end;
     if (i == 0 ? bound.truth(1, false) : bound.truth(2, false) || !empty) out.add(indention);
     out.add(text, lines[i].begin, lines[i].end);
-    if (out.text.size() > runtime.budget.limits().max_text) break;
   }
-  return runtime.text(std::move(out), value.is_safe());
+  return runtime.text(out.take(), value.is_safe());
 }
 
 Value truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
@@ -131,7 +131,7 @@ Value truncate(Runtime& runtime, const Value& value, const Arguments& arguments)
   if (size.is_missing()) throw TemplateError("truncate expects a string");
   if (size.as_int() <= length + leeway) return value;
   if (!value.is_string()) throw TemplateError("truncate expects a string");
-  const size_t kept = character_offsets(value.text())[static_cast<size_t>(length - end_size)];
+  const size_t kept = character_offset(value.text(), static_cast<size_t>(length - end_size));
   size_t cut = kept;
   if (!bound.truth(1, false)) {
     const size_t space = std::string_view(value.text()).substr(0, kept).rfind(' ');
@@ -146,7 +146,9 @@ Value wordcount(Runtime& runtime, const Value& value, const Arguments& arguments
   const Bound bound("wordcount", arguments, {});
   int64_t count = 0;
   bool in_word = false;
-  for_characters(to_text(value, runtime.budget).text, [&](char32_t c, size_t, size_t) {
+  const MarkedText text = to_text(value, runtime.budget);
+  runtime.budget.spend_characters(text.text.size());
+  for_characters(text.text, [&](char32_t c, size_t, size_t) {
     count += is_word(c) && !in_word ? 1 : 0;
     in_word = is_word(c);
   });
@@ -184,7 +186,7 @@ Value forceescape(Runtime& runtime, const Value& value, const Arguments& argumen
 MarkedText quoted(Runtime& runtime, const Value& value, bool query) {
   constexpr char kHex[] = "0123456789ABCDEF";
   const MarkedText text = to_text(value, runtime.budget);
-  MarkedText out;
+  TextBuilder out(runtime.budget);
   for (size_t i = 0; i < text.text.size(); ++i) {
     const char c = text.text[i];
     const auto byte = static_cast<unsigned char>(c);
@@ -195,13 +197,13 @@ MarkedText quoted(Runtime& runtime, const Value& value, bool query) {
         c == ' ' && query ? std::string_view("+") : std::string_view(escape, sizeof escape);
     out.add(plain ? std::string_view(&c, 1) : replacement, text.any_marked(i, i + 1));
   }
-  return out;
+  return out.take();
 }
 
 Value urlencode(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("urlencode", arguments, {});
   if (value.is_string() || !is_iterable(value)) return runtime.text(quoted(runtime, value, false));
-  MarkedText out;
+  TextBuilder out(runtime.budget);
   const Value pairs = value.is(Kind::kDict)
                           ? Value::of(Kind::kView, new ViewObject(value, ViewObject::Of::kItems))
                           : value;
@@ -209,32 +211,33 @@ Value urlencode(Runtime& runtime, const Value& value, const Arguments& arguments
   for (Value item = items.next(); !item.is_missing(); item = items.next()) {
     const std::vector<Value> pair = all_items(runtime, item);
     if (pair.size() != 2) throw TemplateError("urlencode expects pairs");
-    if (!out.text.empty()) out.add("&");
+    if (!out.empty()) out.add("&");
     out.add(quoted(runtime, pair[0], true));
     out.add("=");
     out.add(quoted(runtime, pair[1], true));
   }
-  return runtime.text(std::move(out));
+  return runtime.text(out.take());
 }
 
 Value xmlattr(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("xmlattr", arguments, {"autospace"});
   require_defined(value);
   if (!value.is(Kind::kDict)) throw TemplateError("xmlattr expects a dict");
-  MarkedText out;
+  TextBuilder out(runtime.budget);
   for (const auto& [key, item] : value.entries().entries()) {
+    runtime.budget.spend_steps();
     if (item.is_none() || item.is_undefined()) continue;
     if (!key.is_string()) throw TemplateError("xmlattr expects keys that are strings");
     if (key.text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
       throw TemplateError("a key of xmlattr has a space, '/', '>' or '='");
     }
-    if (!out.text.empty() || bound.truth(0, true)) out.add(" ");
+    if (!out.empty() || bound.truth(0, true)) out.add(" ");
     out.add(escape(runtime, key, {}).marked());
     out.add("=\"");
     out.add(escape(runtime, item, {}).marked());
     out.add("\"");
   }
-  return runtime.text(std::move(out));
+  return runtime.text(out.take());
 }
 
 Value tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "text/jinja/characters.h"
+#include "text/jinja/text_builder.h"
+#include "text/jinja/text_search.h"
 
 namespace pagedinfer::jinja {
 namespace {
@@ -16,15 +18,17 @@ char32_t character_before(std::string_view text, size_t end, size_t& begin) {
 }
 
 // Whether the capital sigma at [begin, end) ends a word.
-bool ends_word(std::string_view text, size_t begin, size_t end) {
+bool ends_word(std::string_view text, size_t begin, size_t end, Budget& budget) {
   bool after_letter = false;
   for (size_t at = begin; at > 0;) {
+    budget.spend_steps();
     const char32_t c = character_before(text, at, at);
     if (is_case_ignorable(c)) continue;
     after_letter = is_cased(c);
     break;
   }
   for (size_t at = end; after_letter && at < text.size(); at += utf8_size(text[at])) {
+    budget.spend_steps();
     const char32_t c = utf8_character(text.substr(at, utf8_size(text[at])));
     if (is_case_ignorable(c)) continue;
     return !is_cased(c);
@@ -32,9 +36,9 @@ bool ends_word(std::string_view text, size_t begin, size_t end) {
   return after_letter;
 }
 
-void append_lower_in(std::string& out, std::string_view text, char32_t c, size_t begin,
-                     size_t end) {
-  if (c == kSigma && ends_word(text, begin, end)) {
+void append_lower_in(std::string& out, std::string_view text, char32_t c, size_t begin, size_t end,
+                     Budget& budget) {
+  if (c == kSigma && ends_word(text, begin, end, budget)) {
     append_utf8(out, kFinalSigma);
   } else {
     append_lower(out, c);
@@ -49,20 +53,28 @@ bool is_line_end(char32_t c) {
 }  // namespace
 
 Span stripped(std::string_view text, const std::optional<std::string_view>& chars, bool left,
-              bool right) {
-  const auto is_stripped = [&](std::string_view bytes, char32_t c) {
-    return chars ? chars->find(bytes) != std::string_view::npos : is_python_space(c);
+              bool right, Budget& budget) {
+  std::vector<char32_t> wanted;
+  if (chars) {
+    budget.spend_characters(2 * chars->size());
+    budget.spend_memory(chars->size() * sizeof(char32_t));
+    for_characters(*chars, [&](char32_t c, size_t, size_t) { wanted.push_back(c); });
+    std::ranges::sort(wanted);
+  }
+  const auto is_stripped = [&](char32_t c) {
+    budget.spend_steps();
+    return chars ? std::ranges::binary_search(wanted, c) : is_python_space(c);
   };
   size_t begin = 0, end = text.size();
   while (left && begin < end) {
     const std::string_view bytes = text.substr(begin, utf8_size(text[begin]));
-    if (!is_stripped(bytes, utf8_character(bytes))) break;
+    if (!is_stripped(utf8_character(bytes))) break;
     begin += bytes.size();
   }
   while (right && begin < end) {
     size_t last = 0;
     const char32_t c = character_before(text, end, last);
-    if (!is_stripped(text.substr(last, end - last), c)) break;
+    if (!is_stripped(c)) break;
     end = last;
   }
   return {begin, end};
@@ -70,16 +82,13 @@ Span stripped(std::string_view text, const std::optional<std::string_view>& char
 
 MarkedText replaced(const MarkedText& text, const MarkedText& old, const MarkedText& with,
                     int64_t max_count, Budget& budget) {
-  budget.spend_steps(text.text.size() / 64);
-  MarkedText out;
+  budget.spend_reading(text.text.size() + old.text.size());
+  TextBuilder out(budget);
   size_t done = 0, at = 0;
   const size_t step = old.text.empty() ? 1 : 0;
   for (int64_t count = 0; max_count < 0 || count < max_count; ++count) {
-    at = text.text.find(old.text, at);
+    at = find_text(text.text, old.text, at);
     if (at == std::string::npos) break;
-    if (out.text.size() + with.text.size() > budget.limits().max_text) {
-      budget.spend_text(out.text.size() + with.text.size());
-    }
     out.add(text, done, at);
     out.add(with);
     done = at + old.text.size();
@@ -92,18 +101,16 @@ MarkedText replaced(const MarkedText& text, const MarkedText& old, const MarkedT
     }
   }
   out.add(text, done, text.text.size());
-  return out;
+  return out.take();
 }
 
 MarkedText in_case(const MarkedText& text, Case to, Budget& budget) {
-  budget.spend_steps(text.text.size() / 16);
-  MarkedText out;
-  out.text.reserve(text.text.size());
+  TextBuilder out(budget);
   std::string mapped;
   bool after_letter = false;
   for_characters(text.text, [&](char32_t c, size_t begin, size_t end) {
     mapped.clear();
-    const auto lower = [&] { append_lower_in(mapped, text.text, c, begin, end); };
+    const auto lower = [&] { append_lower_in(mapped, text.text, c, begin, end, budget); };
     switch (to) {
       case Case::kLower: lower(); break;
       case Case::kUpper: append_upper(mapped, c); break;
@@ -134,10 +141,12 @@ MarkedText in_case(const MarkedText& text, Case to, Budget& budget) {
     }
     out.add(mapped, text.any_marked(begin, end));
   });
-  return out;
+  return out.take();
 }
 
-std::vector<Span> split_words(std::string_view text, int64_t max_splits, bool from_right) {
+std::vector<Span> split_words(std::string_view text, int64_t max_splits, bool from_right,
+                              Budget& budget) {
+  budget.spend_characters(text.size());
   std::vector<Span> words;
   const auto next = [&](size_t begin, bool space) {
     while (begin < text.size()) {
@@ -148,7 +157,7 @@ std::vector<Span> split_words(std::string_view text, int64_t max_splits, bool fr
     return begin;
   };
   if (from_right && max_splits >= 0) {
-    std::vector<Span> all = split_words(text, -1, false);
+    std::vector<Span> all = split_words(text, -1, false, budget);
     const auto num_splits = static_cast<size_t>(max_splits);
     if (all.size() <= num_splits) return all;
     const size_t num_joined = all.size() - num_splits;
@@ -162,6 +171,7 @@ std::vector<Span> split_words(std::string_view text, int64_t max_splits, bool fr
       break;
     }
     const size_t end = next(at, false);
+    budget.spend_values(1);
     words.push_back({at, end});
     at = next(end, true);
   }
@@ -169,27 +179,26 @@ std::vector<Span> split_words(std::string_view text, int64_t max_splits, bool fr
 }
 
 std::vector<Span> split_at(std::string_view text, std::string_view separator, int64_t max_splits,
-                           bool from_right) {
+                           bool from_right, Budget& budget) {
   std::vector<Span> parts;
-  const auto more = [&] {
-    return max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits;
-  };
   if (from_right) {
-    size_t end = text.size();
-    while (more()) {
-      if (end < separator.size()) break;
-      const size_t at = text.rfind(separator, end - separator.size());
-      if (at == std::string_view::npos) break;
-      parts.push_back({at + separator.size(), end});
-      end = at;
-    }
-    parts.push_back({0, end});
-    std::reverse(parts.begin(), parts.end());
+    // From the left in the reversed text.
+    budget.spend_text(text.size() + separator.size());
+    const std::string reversed_text(text.rbegin(), text.rend());
+    const std::string reversed_separator(separator.rbegin(), separator.rend());
+    parts = split_at(reversed_text, reversed_separator, max_splits, false, budget);
+    for (Span& part : parts) part = {text.size() - part.end, text.size() - part.begin};
+    std::ranges::reverse(parts);
     return parts;
   }
+  budget.spend_reading(text.size() + separator.size());
+  const auto more = [&] {
+    budget.spend_values(1);
+    return max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits;
+  };
   size_t begin = 0;
   while (more()) {
-    const size_t at = text.find(separator, begin);
+    const size_t at = find_text(text, separator, begin);
     if (at == std::string_view::npos) break;
     parts.push_back({begin, at});
     begin = at + separator.size();
@@ -198,12 +207,14 @@ std::vector<Span> split_at(std::string_view text, std::string_view separator, in
   return parts;
 }
 
-std::vector<Span> split_lines(std::string_view text, bool keep_ends) {
+std::vector<Span> split_lines(std::string_view text, bool keep_ends, Budget& budget) {
+  budget.spend_characters(text.size());
   std::vector<Span> lines;
   size_t begin = 0;
   for_characters(text, [&](char32_t c, size_t at, size_t end) {
     if (!is_line_end(c) || at < begin) return;
     if (c == '\r' && text.substr(end).starts_with('\n')) ++end;
+    budget.spend_values(1);
     lines.push_back({begin, keep_ends ? end : at});
     begin = end;
   });
@@ -212,19 +223,14 @@ std::vector<Span> split_lines(std::string_view text, bool keep_ends) {
 }
 
 MarkedText repeated(const MarkedText& text, int64_t count, Budget& budget) {
-  MarkedText out;
-  if (count <= 0 || text.text.empty()) return out;
-  if (static_cast<uint64_t>(count) > budget.limits().max_text / text.text.size()) {
-    budget.spend_text(budget.limits().max_text + 1);
-  }
-  budget.spend_steps(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) out.add(text);
-  return out;
+  TextBuilder out(budget);
+  out.add_repeated(text, count);
+  return out.take();
 }
 
 MarkedText escape_html(const MarkedText& text, Budget& budget) {
-  budget.spend_steps(text.text.size() / 64);
-  MarkedText out;
+  budget.spend_reading(text.text.size());
+  TextBuilder out(budget);
   size_t done = 0;
   for (size_t i = 0; i < text.text.size(); ++i) {
     const char c = text.text[i];
@@ -240,10 +246,11 @@ MarkedText escape_html(const MarkedText& text, Budget& budget) {
     done = i + 1;
   }
   out.add(text, done, text.text.size());
-  return out;
+  return out.take();
 }
 
-bool is_upper_text(std::string_view text) {
+bool is_upper_text(std::string_view text, Budget& budget) {
+  budget.spend_characters(text.size());
   bool all = true, any = false;
   for_characters(text, [&](char32_t c, size_t, size_t) {
     if (is_lower(c) || is_title(c)) all = false;
@@ -251,7 +258,8 @@ bool is_upper_text(std::string_view text) {
   });
   return all && any;
 }
-bool is_lower_text(std::string_view text) {
+bool is_lower_text(std::string_view text, Budget& budget) {
+  budget.spend_characters(text.size());
   bool all = true, any = false;
   for_characters(text, [&](char32_t c, size_t, size_t) {
     if (is_upper(c) || is_title(c)) all = false;

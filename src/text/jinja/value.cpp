@@ -256,17 +256,22 @@ void Dict::set(std::string_view key, Value value, bool marked) {
   }
 }
 
-void check_hashable(const Value& key, Budget& budget) {
+bool is_hashable(const Value& key, Budget& budget) {
   budget.spend_steps();
   switch (key.kind()) {
     case Kind::kList:
     case Kind::kDict:
-    case Kind::kView: throw TemplateError(fmt::format("{} cannot be hashed", type_name(key)));
+    case Kind::kView: return false;
     case Kind::kTuple:
-      for (const Value& item : key.items()) check_hashable(item, budget);
-      break;
-    default: break;
+      return std::ranges::all_of(key.items(),
+                                 [&](const Value& item) { return is_hashable(item, budget); });
+    case Kind::kString: budget.spend_reading(key.text().size()); return true;
+    default: return true;
   }
+}
+void check_hashable(const Value& key, Budget& budget) {
+  if (is_hashable(key, budget)) return;
+  throw TemplateError(fmt::format("{} cannot be hashed", type_name(key)));
 }
 
 std::string type_name(const Value& value) {
@@ -335,7 +340,10 @@ bool equals(const Value& a, const Value& b, Budget& budget) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kBigInt:
-    case Kind::kString: budget.spend_steps(a.text().size() / 256); return a.text() == b.text();
+    case Kind::kString:
+      if (a.text().size() != b.text().size()) return false;
+      budget.spend_reading(a.text().size());
+      return a.text() == b.text();
     case Kind::kList:
     case Kind::kTuple: return equal_lists(a.items(), b.items(), budget);
     case Kind::kDict: return equal_dicts(a.entries(), b.entries(), budget);
@@ -372,10 +380,14 @@ bool is_less(const Value& a, const Value& b, Budget& budget) {
   budget.spend_steps();
   if (a.is_number() && b.is_number()) return compare_numbers(a, b, std::less<>());
   if (a.kind() != b.kind()) no_order(a, b);
-  if (a.is_string()) return a.text() < b.text();  // as by code points
+  if (a.is_string()) {
+    budget.spend_reading(std::min(a.text().size(), b.text().size()));
+    return a.text() < b.text();  // as by code points
+  }
   if (!a.is(Kind::kList) && !a.is(Kind::kTuple)) no_order(a, b);
   const std::vector<Value>&x = a.items(), &y = b.items();
   for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    budget.spend_steps();
     if (!is_same(x[i], y[i]) && !equals(x[i], y[i], budget)) return is_less(x[i], y[i], budget);
   }
   return x.size() < y.size();

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -163,10 +163,12 @@ class Dict {
   void add(size_t hash, const Value& key, Value value);
 
   std::vector<Entry> entries_ = {};
-  std::unordered_multimap<size_t, int> index_ = {};  // hashes to entries; of small dicts, empty
+  // Hashes to entries; of small dicts, empty. In order, so that no choice of keys makes it slow.
+  std::multimap<size_t, int> index_ = {};
 };
 
-// Throws TemplateError as Python does where a key of a dict cannot be hashed.
+// Whether Python can hash a key of a dict; check_hashable() throws TemplateError if not.
+bool is_hashable(const Value& key, Budget& budget);
 void check_hashable(const Value& key, Budget& budget);
 
 // The nesting of a container of these items. Throws TemplateError if it is too deep.

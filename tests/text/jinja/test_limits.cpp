@@ -1,6 +1,7 @@
 // Hostile templates end with a TemplateError.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <string>
 
@@ -29,6 +30,13 @@ std::string refusal(const std::string& source, const jinja::Limits& limits = {})
   } catch (const TemplateError& error) {
     return error.what();
   }
+}
+
+// The memory that this process has had at most, in KiB.
+int64_t max_memory_kib() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
 }
 
 }  // namespace
@@ -79,6 +87,188 @@ TEST_CASE("a template that would not end, or take all memory, is refused") {
     CAPTURE(source);
     CHECK(refusal(source, limits) != "");
   }
+}
+
+TEST_CASE("whatever reads a long text spends steps for it") {
+  jinja::Limits limits;
+  limits.max_steps = 500'000;
+  const std::string begin =
+      "{% set a = 'a' * 900000 %}{% set b = '1' * 900000 %}{% set c = ' ' * 900000 %}"
+      "{% for i in range(99999) %}{% set x = ";
+  for (const std::string work : {"a.find('b')",
+                                 "a.rfind('b')",
+                                 "a.count('b')",
+                                 "a.replace('b', 'c')",
+                                 "a.split('b')",
+                                 "a.rsplit('b')",
+                                 "a.split()",
+                                 "a.rsplit()",
+                                 "a.partition('b')",
+                                 "a.rpartition('b')",
+                                 "a.startswith('b')",
+                                 "a.endswith(a)",
+                                 "c.strip()",
+                                 "a.strip('a')",
+                                 "a.lstrip('b')",
+                                 "a.rstrip()",
+                                 "a.casefold()",
+                                 "a.lower()",
+                                 "a.upper()",
+                                 "a.title()",
+                                 "a.swapcase()",
+                                 "a.capitalize()",
+                                 "a.center(5)",
+                                 "a.ljust(5)",
+                                 "a.zfill(5)",
+                                 "a.expandtabs()",
+                                 "a.splitlines()",
+                                 "a.isalnum()",
+                                 "a.isalpha()",
+                                 "a.isascii()",
+                                 "a.isdecimal()",
+                                 "a.isidentifier()",
+                                 "a.islower()",
+                                 "a.isprintable()",
+                                 "a.istitle()",
+                                 "a.isupper()",
+                                 "a.removeprefix('b')",
+                                 "a.removesuffix('b')",
+                                 "a.join(['b', 'c'])",
+                                 "a.format()",
+                                 "'b'.join([a])",
+                                 "a.find('b', 1, 2)",
+                                 "a[5000]",
+                                 "a[-1]",
+                                 "a[2:3]",
+                                 "a[::-1]",
+                                 "a|float",
+                                 "b|float",
+                                 "a|int",
+                                 "c|int(0, 16)",
+                                 "a|length",
+                                 "a|count",
+                                 "a|wordcount",
+                                 "a|truncate(9)",
+                                 "a|trim",
+                                 "c|trim",
+                                 "a|upper",
+                                 "a|capitalize",
+                                 "a|title",
+                                 "a|escape",
+                                 "a|forceescape",
+                                 "a|safe",
+                                 "a|string",
+                                 "a|urlencode",
+                                 "a|tojson",
+                                 "a|indent",
+                                 "a|reverse",
+                                 "a|replace('b', 'c')",
+                                 "a|list",
+                                 "a|last",
+                                 "a|center(5)",
+                                 "a|format",
+                                 "a|default(1)",
+                                 "a is lower",
+                                 "a is upper",
+                                 "a is filter",
+                                 "a is test",
+                                 "a is string",
+                                 "a is eq('b')",
+                                 "'b' in a",
+                                 "a == a ~ ''",
+                                 "a < a ~ 'b'",
+                                 "a ~ 'b'",
+                                 "a + 'b'",
+                                 "a * 2",
+                                 "{a: 1}",
+                                 "{'b': 1}[a]",
+                                 "{'b': 1}.get(a)",
+                                 "'%s' % a",
+                                 "'%.0s' % a",
+                                 "'{}'.format(a)",
+                                 "'{:.1}'.format(a)",
+                                 "[a, a]|unique|list",
+                                 "[a, a ~ '']|max",
+                                 "[a]|map('length')|list",
+                                 "[1.5] * 9000 ~ ''",
+                                 "1.5|round(400)",
+                                 "'%.4000f' % 1.5",
+                                 "strftime_now('%c' * 30000)",
+                                 "[1] * 99999 < [1] * 99999"}) {
+    CAPTURE(work);
+    CHECK(refusal(begin + work + " %}{% endfor %}", limits).find(" steps") != std::string::npos);
+  }
+}
+
+TEST_CASE("searches in text are linear") {
+  // The time of comparing at each place would be that of 10^11 steps.
+  const std::string begin =
+      "{% set a = 'a' * 900000 %}{% set b = 'a' * 450000 ~ 'b' %}{% set c = 'b' ~ 'a' * 450000 %}";
+  for (const char* search :
+       {"a.find(b) + a.rfind(c)", "(b in a) ~ (c in a)", "a.count(b)", "a.replace(b, '')|length",
+        "a|replace(b, '')|length", "a.split(b)|length", "a.rsplit(c)|length",
+        "a.partition(b)|length", "a.rpartition(c)|length", "(a * 3).strip(b[1:] ~ c)|length",
+        "a.strip('b' * 900000)|length"}) {
+    CAPTURE(search);
+    CHECK(refusal(begin + "{{ " + search + " }}") == "");
+  }
+}
+
+TEST_CASE("text is refused before it has grown beyond its limit") {
+  jinja::Limits limits;
+  limits.max_text = 1 << 20;
+  limits.max_memory = 1 << 24;
+  const std::string begin =
+      "{% set a = 'a' * 10000 %}{% set b = 'a' * 1000000 %}{% set l = [1] * 100000 %}"
+      "{% set d = {'a': a} %}";
+  const int64_t before = max_memory_kib();
+  for (const std::string& growth : {std::string("('%(a)s' * 100000) % d"),
+                                    std::string("('%(a)r' * 100000) % d"),
+                                    std::string("('%(a).0s' * 1000) % {'a': b}"),
+                                    std::string("('%(a)s' * 100000)|format(a=a)"),
+                                    std::string("('{a}' * 100000).format(a=a)"),
+                                    std::string("('{a}' * 100000).format_map(d)"),
+                                    std::string("a.join('x' * 100000)"),
+                                    std::string("('x' * 100000)|join(a)"),
+                                    std::string("[b] * 2000 ~ ''"),
+                                    std::string("l|tojson(indent=a)"),
+                                    std::string("l|tojson(separators=(a, a))"),
+                                    std::string("[[[[[[l]]]]]]|tojson(indent=b)"),
+                                    std::string("('x\n' * 100000)|indent(a, true, true)"),
+                                    std::string("('\t' * 100000).expandtabs(10000)"),
+                                    std::string("('x' * 100000).replace('x', a)"),
+                                    std::string("('x' * 100000)|replace('', a)"),
+                                    std::string("b.center(10 ** 12)"),
+                                    std::string("('x,' * 500000).split(',')"),
+                                    std::string("('x ' * 500000).split()"),
+                                    std::string("('\n' * 900000).splitlines()"),
+                                    std::string("b|list"),
+                                    std::string("b|map('upper')|list"),
+                                    std::string("b|map(attribute='upper')|list"),
+                                    std::string("b|map(attribute=b)|list"),
+                                    std::string("b|batch(1)|list"),
+                                    std::string("([[b]] * 10000)|sum(start=[])"),
+                                    std::string("l * 1000"),
+                                    std::string("([l] * 1000)|sum(start=[])"),
+                                    std::string("strftime_now('%c' * 500000)"),
+                                    std::string("['\\x00' * 900000]|string"),
+                                    "b" + repeated(" ~ b", 150)}) {
+    CAPTURE(growth);
+    const std::string reason = refusal(begin + "{% set x = " + growth + " %}{{ x }}", limits);
+    CHECK(reason.find("more than") != std::string::npos);
+  }
+  CHECK(max_memory_kib() - before < 200 * 1024);
+}
+
+TEST_CASE("a template with too many names and conditions is refused when it is parsed") {
+  std::string source;
+  for (int i = 0; i < 4'000; ++i) source += fmt::format("{{{{ a{} }}}}", i);
+  CHECK(refusal(source) == "");
+  CHECK(refusal(source + repeated("{% if x %}{% endif %}", 4'000)) != "");
+}
+
+TEST_CASE("keys whose hashes share a bucket do not make a dict slow") {
+  CHECK(refusal("{{ range(0, 100000 * 126271, 126271)|unique|list|length }}") == "");
 }
 
 TEST_CASE("templates nested too deep are refused when they are parsed") {
