@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "engine/backends.h"
 #include "engine/model_path.h"
 #include "engine/sampling_defaults.h"
@@ -59,18 +60,31 @@ void read_tokenizer(ModelInfo& info) {
 
 void read_chat(const Config& config, ModelInfo& info) {
   const Tokenizer* const tokenizer = info.tokenizer.get();
-  if (!info.problems.keep([&] { info.chat = make_chat_settings(config, info.dir, tokenizer); })) {
+  try {
+    info.chat = make_chat_settings(config, info.dir, tokenizer);
+  } catch (const Error& error) {
+    info.problems.add(error.what());
+    info.chat.format.problem = error.what();  // of every conversation
     return;
   }
   info.problems.keep([&] { check_chat(info.chat, info.dir, tokenizer); });
-  if (!info.chat.format.problem.empty()) info.notes.push_back(info.chat.format.problem);
+  const ChatFormat& format = info.chat.format;
+  if (!format.problem.empty()) info.notes.push_back(format.problem);
+  for (const std::string& fault : format.faults) {
+    if (!fault.empty() && fault != format.problem) info.notes.push_back(fault);
+  }
   RequestDraft draft;
   draft.has_messages = true;
   draft.chat.messages = R"([{"role":"user","content":"What is 3 + 4?"},)"
                         R"({"role":"assistant","content":"7"},)"
                         R"({"role":"user","content":"And 5 more?"}])";
   RenderedChat prompt = make_chat_prompt(draft, info.chat);
-  if (prompt.error.code.empty()) info.example = std::move(prompt.text);
+  if (prompt.error.code.empty()) {
+    info.example = std::move(prompt.text);
+  } else if (format.problem.empty()) {
+    info.notes.push_back(
+        fmt::format("of a plain conversation there is no prompt: {}", prompt.error.message));
+  }
 }
 
 NamedToken token_of(TokenId id, const Tokenizer* tokenizer) {

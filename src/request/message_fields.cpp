@@ -14,9 +14,9 @@ namespace dom = simdjson::dom;
 namespace {
 
 // Keys that templates are known to read. Others are passed on too, and counted as unknown.
-constexpr std::string_view kTexts[] = {"reasoning_content", "reasoning", "thinking", "tool_call_id",
-                                       "name"};
-constexpr std::string_view kOthers[] = {"role", "content", "tool_calls", "function_call"};
+constexpr std::string_view kKnown[] = {"reasoning_content", "reasoning", "thinking",
+                                       "tool_call_id",      "name",      "tool_calls",
+                                       "function_call"};
 // Parts of a content that are no text, however they begin: image_url, input_audio.
 constexpr std::string_view kMedia[] = {"image", "audio", "video", "file"};
 // Variables that have keys of their own in a line.
@@ -28,29 +28,37 @@ bool is_in(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-bool is_media(std::string_view type) {
-  if (type.starts_with("input_")) type.remove_prefix(std::string_view("input_").size());
+bool is_media(std::string_view given) {
+  std::string type(given);
+  for (char& c : type) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  constexpr std::string_view kPrefix = "input_";
+  if (type.starts_with(kPrefix)) type.erase(0, kPrefix.size());
   return std::ranges::any_of(kMedia, [&](std::string_view name) { return type.starts_with(name); });
 }
 
+// A template decides what it takes for a content; only what is no text is refused.
 void check_content(RequestFields& fields, dom::element value, const std::string& path) {
   dom::array list;
-  if (value.is_string()) return;
-  if (value.get(list) != simdjson::SUCCESS || list.size() == 0) {
-    return fields.refuse_value(path, value, "a string or a list of texts");
-  }
+  if (value.get(list) != simdjson::SUCCESS) return;
   size_t count = 0;
   for (const dom::element part : list) {
     const std::string place = fmt::format("{}[{}]", path, count++);
     std::string_view type;
-    if (part["type"].get(type) != simdjson::SUCCESS ||
-        (type == "text" && !part["text"].is_string())) {
-      return fields.refuse_value(place, part, R"({"type": "text", "text": ...})");
+    dom::object object;
+    if (part.get(object) != simdjson::SUCCESS) continue;
+    if (part["type"].get(type) == simdjson::SUCCESS && is_media(type)) {
+      return fields.refuse(
+          "unsupported",
+          fmt::format("{}.type: found {}; this version supports text only", place, quote(type)));
     }
-    if (!is_media(type)) continue;
-    return fields.refuse(
-        "unsupported",
-        fmt::format("{}.type: found {}; this version supports text only", place, quote(type)));
+    for (const auto [name, item] : object) {
+      if (!is_media(name) || name.starts_with("file") || item.is_null()) continue;
+      return fields.refuse(
+          "unsupported",
+          fmt::format("{}: found the key {}; this version supports text only", place, quote(name)));
+    }
   }
 }
 
@@ -83,13 +91,7 @@ void check_message(RequestFields& fields, dom::element value, const std::string&
     } else if (name == "content") {
       has_content = true;
       check_content(fields, item, place);
-    } else if (is_in(kTexts, name)) {
-      if (!item.is_string()) fields.refuse_value(place, item, "a string");
-      has_more = true;
-    } else if (name == "tool_calls") {
-      check_objects(fields, item, place, "a list of calls");
-      has_more = true;
-    } else if (!is_in(kOthers, name)) {
+    } else if (!is_in(kKnown, name)) {
       fields.add_unknown_key(name);
     } else {
       has_more = true;

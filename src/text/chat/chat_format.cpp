@@ -76,8 +76,15 @@ ChatFormat read_chat_format(const std::string& model_dir, const std::string& ask
     format.problem = "--chat-template none: there is no template for messages";
     return format;
   }
-  format.sources = asked.empty() ? find_templates(model_dir)
-                                 : std::vector{read_template(asked, "default", asked)};
+  if (asked.empty()) {
+    format.sources = find_templates(model_dir);
+  } else {
+    try {
+      format.sources = {read_template(asked, "default", asked)};
+    } catch (const Error& error) {
+      throw Error(fmt::format("--chat-template: {}", error.what()));
+    }
+  }
   parse_all(format);
   const TemplateSource* const source = choose_template(format.sources, false);
   format.problem = source == nullptr

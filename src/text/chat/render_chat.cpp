@@ -121,7 +121,7 @@ std::string message_of(const TemplateError& error) {
   switch (error.reason) {
     case TemplateError::Reason::kRaised:
       return fmt::format("the chat template refuses the messages: {}", error.what());
-    case TemplateError::Reason::kLimit: return error.what();
+    case TemplateError::Reason::kLimit:
     case TemplateError::Reason::kFailed: break;
   }
   if (error.line == 0) return error.what();

@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,12 +20,25 @@ namespace {
 
 constexpr std::string_view kDefault = "default";
 
-// A string, or a list of templates with names, of which the last of a name counts.
+// A string, a list of templates with names, of which the last of a name counts, or an object with
+// names as keys.
 std::vector<TemplateSource> templates_in(const JsonObject& root, const std::string& file) {
   namespace dom = simdjson::dom;
   constexpr std::string_view kKey = "chat_template";
   dom::array list;
-  if (const auto value = root.find(kKey); !value || value->get(list) != simdjson::SUCCESS) {
+  const auto value = root.find(kKey);
+  if (dom::object object; value && value->get(object) == simdjson::SUCCESS) {
+    if (object.size() == 0) root.fail(kKey, "is an object without templates");
+    std::vector<TemplateSource> sources;
+    for (const auto [name, text] : object) {
+      if (!text.is_string())
+        root.fail(kKey, "is an object, and not each of its values is a string");
+      sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name),
+                         std::string(text.get_string().value_unsafe())});
+    }
+    return sources;
+  }
+  if (!value || value->get(list) != simdjson::SUCCESS) {
     std::optional<std::string> text = root.find_string(kKey);
     if (!text) return {};
     return {{std::string(kDefault), file, std::move(*text)}};
@@ -46,15 +60,19 @@ std::vector<TemplateSource> templates_of_files(const std::string& model_dir) {
   constexpr std::string_view kFile = "chat_template.jinja", kEnd = ".jinja";
   constexpr std::string_view kFolder = "additional_chat_templates";
   std::vector<TemplateSource> sources;
-  if (const std::string path = fmt::format("{}/{}", model_dir, kFile); file_exists(path)) {
+  // As transformers, takes no folder for a file.
+  if (const std::string path = fmt::format("{}/{}", model_dir, kFile);
+      file_exists(path) && !std::filesystem::is_directory(path)) {
     sources.push_back(read_template(path, std::string(kDefault), std::string(kFile)));
   }
   const std::string folder = fmt::format("{}/{}", model_dir, kFolder);
   for (const std::string& name : names_in_folder(folder)) {
     if (!name.ends_with(kEnd)) continue;
-    sources.push_back(read_template(fmt::format("{}/{}", folder, name),
-                                    name.substr(0, name.size() - kEnd.size()),
-                                    fmt::format("{}/{}", kFolder, name)));
+    TemplateSource source =
+        read_template(fmt::format("{}/{}", folder, name), name.substr(0, name.size() - kEnd.size()),
+                      fmt::format("{}/{}", kFolder, name));
+    std::erase_if(sources, [&](const TemplateSource& other) { return other.name == source.name; });
+    sources.push_back(std::move(source));
   }
   return sources;
 }

@@ -55,10 +55,20 @@ TEST_CASE("a directory's template is found wherever a model keeps it, in transfo
   write_file(dir / "additional_chat_templates/tool_use.jinja", "four");
   CHECK(rendered(dir) == "three");
   CHECK(rendered(dir, "[]") == "four");
+  write_file(dir / "additional_chat_templates/default.jinja", "five");
+  CHECK(rendered(dir) == "five");
+  std::filesystem::remove(dir / "additional_chat_templates/default.jinja");
   // Files replace all that the configuration has, even where none of them is the default.
   std::filesystem::remove(dir / "chat_template.jinja");
   CHECK(rendered(dir) == "no_chat_template");
   CHECK(rendered(dir, "[]") == "four");
+}
+
+TEST_CASE("a folder with the name of a template's file is not read") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "chat_template.jinja");
+  write_file(dir / "tokenizer_config.json", config_with("\"one\""));
+  CHECK(rendered(dir) == "one");
 }
 
 TEST_CASE("of named templates tools choose, and there must be a default") {
@@ -71,6 +81,9 @@ TEST_CASE("of named templates tools choose, and there must be a default") {
   CHECK(rendered(dir, "[{}]") == "two");
   write(named("default", "one"));
   CHECK(rendered(dir, "[{}]") == "one");
+  write_file(dir / "tokenizer_config.json", config_with(R"({"default":"one","tool_use":"two"})"));
+  CHECK(rendered(dir) == "one");
+  CHECK(rendered(dir, "[{}]") == "two");
   write(named("rag", "three"));
   CHECK(rendered(dir) == "no_chat_template");
   const std::string problem = read_chat_format(dir.path(), "", kDay).problem;
@@ -100,14 +113,15 @@ TEST_CASE("a flag's file goes before what the directory has") {
   const ChatFormat none = read_chat_format(dir.path(), "none", kDay);
   CHECK_FALSE(none.can_render());
   CHECK(none.problem.find("--chat-template none") != std::string::npos);
-  CHECK_THROWS_AS(read_chat_format(dir.path(), dir / "missing", kDay), Error);
+  CHECK_THROWS_WITH_AS(read_chat_format(dir.path(), dir / "missing", kDay),
+                       doctest::Contains("--chat-template: "), Error);
   write_file(dir / "own", "\xFF");
   CHECK_THROWS_WITH_AS(read_chat_format(dir.path(), dir / "own", kDay), doctest::Contains("UTF-8"),
                        Error);
 }
 
 TEST_CASE("a malformed file is an error that names it") {
-  for (const char* value : {"7", "{}", R"(["x"])", R"([{"name":"default"}])"}) {
+  for (const char* value : {"7", "{}", R"(["x"])", R"([{"name":"default"}])", R"({"default":7})"}) {
     const TempDir dir;
     CAPTURE(value);
     write_file(dir / "tokenizer_config.json", config_with(value));
