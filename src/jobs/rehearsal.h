@@ -33,7 +33,7 @@ struct RehearsedRun {
   const RunPlan& plan;
   const AttendedKeys& keys;
   std::optional<int> max_new = {};            // no completion has more tokens
-  int64_t max_tokens = 64'000'000;            // of the completions that are rehearsed
+  int64_t max_tokens = 32'000'000;            // of the completions that are rehearsed
   std::function<void()> before_step = [] {};  // may throw to end the rehearsal
 };
 
