@@ -120,13 +120,17 @@ FORMATS = ["'%s|%r' % (s, s)", "'%d %i' % (i, f)", "'%5.2f|%-8s|' % (f, s)", "'%
            "'{:x} {:#b}'.format(255, 5)", "'{!r:>6}'.format('a')", "'{:{w}}|'.format('a', w=4)",
            "'{} {0}'.format(1)", "'{'.format(1)", "'{{}}'.format()", "'{:.3}'.format(uni)",
            "'{:%}'.format(0.25)", "'{:.1e}'.format(12345)", "'{:+}'.format(3)", "'{x}'.format(y=1)",
-           "'{:*^9}'.format(i)", "'{}'.format(none)", "'{}'.format(missing)", "'{:d}'.format('a')"]
+           "'{:*^9}'.format(i)", "'{}'.format(none)", "'{}'.format(missing)", "'{:d}'.format('a')",
+           "'%a' % uni", "'%5a|%.2a' % ('é', 'é')", "'%a' % [1, 'é']", "'{!a}'.format(uni)",
+           "'{:c}|{:>5c}|{:^5c}'.format(233, 65, 65)", "'{:05c}'.format(65)", "'{:+c}'.format(65)",
+           "'{:c}'.format('a')", "'{:c}'.format(-1)", "'{:#c}'.format(65)", "'{:,c}'.format(65)"]
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in",
              "and", "or"]
 SLICES = ["[0]", "[-1]", "[1:]", "[:-1]", "[::-1]", "[1:3]", "[::2]", "[5]", "['a']", "['items']", "[-2:]",
           "[:100]", "[yes]", "[none]", "[1.0]", "[4:1:-1]", "[::0]", "[missing]"]
 TIMES = ["%d %b %Y", "%Y-%m-%d", "%A %B %-d", "%H:%M:%S", "%j %U %W %u %w", "%c|%x|%X", "%y %e %p %I",
-         "%%", "%D %F %T %R", "%G %V %g %C %h %n%t", "%f%z%Z", ""]
+         "%%", "%D %F %T %R", "%G %V %g %C %h %n%t", "%f%z%Z", "", "[%5Z][%-Z][%EZ][%_z][%#Z][%+z]",
+         "%é%"]
 STATEMENTS = r"""
 {% for x in @L %}{{ loop.index }}{{ loop.index0 }}{{ x }}{{ loop.first }}{{ loop.last }},{% endfor %}
 {% for x in @L %}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.length }};{% else %}none{% endfor %}
@@ -214,6 +218,20 @@ x
 {% if false %}{% include 'x' %}{% endif %}ok
 {% set x = [] %}{% set _ = x.append(1) %}
 {{ x.append is defined }}{{ [].append is defined }}{{ nums.append }}
+{{ dict.fromkeys('aba') }}{{ dict.fromkeys([1, 2], 3) }}{{ {}.fromkeys('a') }}{{ dict.fromkeys is defined }}
+{{ dict.fromkeys([[]]) }}
+{{ self }}{{ self.x is defined }}{% macro m() %}{{ self }}{% endmacro %}{{ m() }}
+{% set self = 1 %}{{ self }}
+{% macro m(a, b=2) %}{{ varargs }}{% endmacro %}{{ m.name }}{{ m.arguments }}{{ m.catch_kwargs }}{{ m.catch_varargs }}
+{% macro m() %}{{ kwargs }}{{ caller() }}{% endmacro %}{{ m.name }}{{ m.arguments }}{{ m.catch_kwargs }}{{ m.caller }}{{ m.explicit_caller }}{{ m.no is defined }}
+{% macro m() %}{{ caller.name }}{{ caller.arguments }}{% endmacro %}{% call(x) m() %}{% endcall %}
+{% for a, in [[1]] %}{{ a }}{% endfor %}
+{% for a in [1], recursive %}{{ a }}{% endfor %}
+{{ -9223372036854775808 }} {{ 18446744073709551616 }} {{ -18446744073709551616 }} {{ 1_000_000_000_000_000_000_000 }}
+{{ 18446744073709551616 == 18446744073709551616 }}{{ [18446744073709551616]|tojson }}{{ 18446744073709551616 is integer }}
+{{ uni.rfind('ß') }}{{ uni.rfind('') }}{{ uni.find('') }}{{ csv.rsplit(',', 1) }}{{ csv.rsplit(',,') }}{{ uni.rpartition(' ') }}
+{{ 'aaaa'.rsplit('aa', 1) }}{{ 'aaaaa'.rsplit('aa') }}{{ 'aaaaa'.split('aa') }}{{ 'aaaaa'.count('aa') }}{{ 'aaaaa'.rfind('aa', 0, 4) }}{{ 'abc'.rfind('c', 0, 2) }}
+{{ uni[2:-1:3] }}{{ uni[::-2] }}{{ uni[-1] }}{{ uni[-100] }}{{ uni[100] }}{{ uni[20:5:-4] }}{{ uni|reverse }}{{ '%.7s' % uni }}{{ uni|truncate(9, true, '') }}
 """.strip("\n")
 SPACES = ["x\n  {%+ if yes %}a{% endif %}", "\n\n  {%- if yes +%}\n b{% endif %}\n\n",
           "  {# c #}\n  x", " x {#+ c +#}\n y", "x \n {{- i -}} \n y", "{% raw -%}\n a {%+ endraw +%}\n",

@@ -13,8 +13,9 @@ struct TemplateSource {
 };
 
 // The templates of a model directory, as transformers finds them: chat_template.jinja and those of
-// additional_chat_templates/, whose default.jinja counts before it, else `chat_template` of tokenizer_config.json, else that of
-// chat_template.json. None if there is none. Throws Error if a file cannot be read.
+// additional_chat_templates/, whose default.jinja counts before it, else `chat_template` of
+// tokenizer_config.json, else that of chat_template.json. None if there is none. Throws Error if a
+// file cannot be read.
 std::vector<TemplateSource> find_templates(const std::string& model_dir);
 
 // The template that a file holds. Throws Error if it cannot be read.

@@ -46,6 +46,7 @@ class Evaluator {
   }
 
   Value from_context(const std::string& name) {
+    if (name == "self") return Value::of(Kind::kFunction, new FunctionObject(kReference, name));
     if (const Value* value = variables_.find(name)) return *value;
     return global_function(runtime_, name);
   }
@@ -274,7 +275,28 @@ class Evaluator {
     function->call = [this, &statement, outer = &frame](Arguments arguments) {
       return invoke(statement, *outer, std::move(arguments));
     };
+    function->attribute = [this, &statement](std::string_view name) {
+      return attribute_of_macro(statement, name);
+    };
     return Value::of(Kind::kFunction, function);
+  }
+
+  Value attribute_of_macro(const Statement& statement, std::string_view name) {
+    const bool is_macro = statement.kind == StatementKind::kMacro;
+    const bool names_caller =
+        std::ranges::any_of(statement.targets, [](const auto& p) { return p->name == "caller"; });
+    if (name == "name") return is_macro ? Value::string(statement.name) : Value::none();
+    if (name == "catch_kwargs") return Value::boolean(statement.kwargs_slot >= 0);
+    if (name == "catch_varargs") return Value::boolean(statement.varargs_slot >= 0);
+    if (name == "caller") return Value::boolean(statement.caller_slot >= 0 || names_caller);
+    if (name == "explicit_caller") return Value::boolean(names_caller);
+    if (name != "arguments") return {};
+    budget_.spend_objects(statement.targets.size());
+    std::vector<Value> arguments;
+    for (const ExprPtr& parameter : statement.targets) {
+      arguments.push_back(Value::string(parameter->name));
+    }
+    return runtime_.tuple(std::move(arguments));
   }
 
   void call_with_block(const Statement& statement, Frame& frame, MarkedText& out) {

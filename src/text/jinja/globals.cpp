@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "text/jinja/methods.h"
 #include "text/jinja/python_format.h"
 #include "text/jinja/python_text.h"
 #include "text/jinja/runtime.h"
@@ -122,8 +123,7 @@ Value joiner(const Arguments& arguments) {
 
 Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   const Bound bound("strftime_now", arguments, {"format"}, 1);
-  return runtime.text(
-      marked_text(format_time(bound.string(0).text, runtime.now, runtime.budget), false));
+  return runtime.text(format_time(bound.string(0), runtime.now, runtime.budget));
 }
 
 Value function(std::string_view type, std::string_view name,
@@ -138,9 +138,16 @@ Value function(std::string_view type, std::string_view name,
 Value global_function(Runtime& runtime, std::string_view name) {
   if (name == "range") return function("function", name, range);
   if (name == "dict") {
-    return function("TemplateDict", name, [&runtime](const Arguments& arguments) {
+    auto* object = new FunctionObject("type", std::string(name));
+    object->call = [&runtime](const Arguments& arguments) {
       return runtime.dict(dict_of(runtime, arguments));
-    });
+    };
+    object->attribute = [&runtime](std::string_view which) {
+      if (which != "fromkeys") return Value();
+      return function("method", which,
+                      [&runtime](const Arguments& keys) { return dict_of_keys(runtime, keys); });
+    };
+    return Value::of(Kind::kFunction, object);
   }
   if (name == "namespace") {
     return function("type", name, [&runtime](const Arguments& arguments) {

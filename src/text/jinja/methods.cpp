@@ -30,6 +30,10 @@ Value copy(Runtime&, const Value& self, const Arguments& arguments) {
   return self;  // neither can be changed
 }
 
+Value fromkeys(Runtime& runtime, const Value&, const Arguments& arguments) {
+  return dict_of_keys(runtime, arguments);
+}
+
 bool is_item(Runtime& runtime, const Value& item, const Value& wanted) {
   return is_same(item, wanted) || equals(item, wanted, runtime.budget);
 }
@@ -62,6 +66,7 @@ Value index(Runtime& runtime, const Value& self, const Arguments& arguments) {
 
 constexpr std::array kDictMethods = std::to_array<NamedMethod>({
     {"copy", copy},
+    {"fromkeys", fromkeys},
     {"get", get},
     {"items", view<ViewObject::Of::kItems>},
     {"keys", view<ViewObject::Of::kKeys>},
@@ -109,6 +114,18 @@ Bound positional(std::string_view method, const Arguments& arguments,
   return Bound(method, arguments, parameters, num_required);
 }
 
+Value dict_of_keys(Runtime& runtime, const Arguments& arguments) {
+  const Bound bound = positional("fromkeys", arguments, {"iterable", "value"}, 1);
+  Dict result;
+  Items items(runtime, bound[0]);
+  for (Value key = items.next(); !key.is_missing(); key = items.next()) {
+    check_hashable(key, runtime.budget);
+    runtime.budget.spend_values(2);
+    result.set(key, bound.has(1) ? bound[1] : Value::none(), runtime.budget);
+  }
+  return runtime.dict(std::move(result));
+}
+
 Method find_method(const Value& self, std::string_view name) {
   const auto methods = methods_of(self);
   const auto found = std::ranges::find(methods, name, &NamedMethod::name);
@@ -129,7 +146,6 @@ bool is_unsupported(const Value& self, std::string_view name) {
     case Kind::kInt:
     case Kind::kBigInt:
     case Kind::kFloat: return has(kUnsupportedNumber, name);
-    case Kind::kDict: return name == "fromkeys";
     case Kind::kView: return name == "mapping" || name == "isdisjoint";
     case Kind::kIterator: return name == "send" || name == "throw" || name == "close";
     default: return false;

@@ -8,6 +8,9 @@ namespace pagedinfer::jinja {
 
 using Method = Value (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
 
+// dict.fromkeys(...).
+Value dict_of_keys(Runtime& runtime, const Arguments& arguments);
+
 // A method of str, list, tuple, dict, range; null if there is no such one.
 Method find_method(const Value& self, std::string_view name);
 

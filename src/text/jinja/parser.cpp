@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <initializer_list>
+#include <set>
 
 #include "core/utf8.h"
 #include "text/jinja/lexer.h"
@@ -236,7 +237,7 @@ class Parser {
     at_ = begin;
     result->test_target = target(true, false);
     expect_name("in");
-    result->expr = tuple(false, false, "recursive");
+    result->expr = tuple(false, false);
     if (skip_if_name("if")) result->test = expression();
     result->recursive = skip_if_name("recursive");
     ++num_loops_;
@@ -291,13 +292,12 @@ class Parser {
 
   // The parameters of a macro, and their defaults.
   void signature(Statement& of) {
+    std::set<std::string> names;
     expect("(");
     while (!sees(")")) {
       if (!of.targets.empty()) expect(",");
       of.targets.push_back(name_target());
-      for (size_t i = 0; i + 1 < of.targets.size(); ++i) {
-        if (of.targets[i]->name == of.targets.back()->name) fail("two parameters of one name");
-      }
+      if (!names.insert(of.targets.back()->name).second) fail("two parameters of one name");
       if (skip_if("=")) {
         of.exprs.push_back(expression());
       } else if (!of.exprs.empty()) {
@@ -363,7 +363,7 @@ class Parser {
   }
   ExprPtr target(bool with_tuple, bool with_namespace) {
     ExprPtr result =
-        with_tuple ? tuple(false, false, "in", true, with_namespace) : primary(with_namespace);
+        with_tuple ? tuple(false, false, true, with_namespace) : primary(with_namespace);
     check_target(*result);
     return result;
   }
@@ -383,20 +383,19 @@ class Parser {
 
   // Expressions, from those that bind the loosest to those that bind the tightest.
 
-  bool at_tuple_end(std::string_view end_name) const {
-    return now().kind == TokenKind::kPrintEnd || now().kind == TokenKind::kBlockEnd || sees(")") ||
-           (!end_name.empty() && sees_name(end_name));
+  bool at_tuple_end() const {
+    return now().kind == TokenKind::kPrintEnd || now().kind == TokenKind::kBlockEnd || sees(")");
   }
 
   // An expression, or several with commas between. `simple`: names and literals only.
-  ExprPtr tuple(bool with_conditional, bool in_brackets, std::string_view end_name = {},
-                bool simple = false, bool with_namespace = false) {
+  ExprPtr tuple(bool with_conditional, bool in_brackets, bool simple = false,
+                bool with_namespace = false) {
     int at_line = line();
     std::vector<ExprPtr> items;
     bool is_tuple = false;
     while (true) {
       if (!items.empty()) expect(",");
-      if (at_tuple_end(end_name)) break;
+      if (at_tuple_end()) break;
       items.push_back(simple             ? primary(with_namespace)
                       : with_conditional ? expression()
                                          : either());
@@ -534,7 +533,7 @@ class Parser {
       }
       case TokenKind::kInteger:
         take();
-        result->constant = Value::integer(integer(token));
+        result->constant = integer_value(token);
         return result;
       case TokenKind::kFloat:
         take();
@@ -552,6 +551,17 @@ class Parser {
     fail(fmt::format("unexpected {}", described(token)), token.line);
   }
 
+  static Value integer_value(const Token& token) {
+    constexpr size_t kMaxDigits = 4300;  // as in Python
+    const std::string& text = token.text;
+    const bool decimal = text.find_first_not_of("0123456789") == std::string::npos;
+    int64_t number = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (decimal && parsed.ec == std::errc::result_out_of_range && text.size() <= kMaxDigits) {
+      return Value::big_integer(text);
+    }
+    return Value::integer(integer(token));
+  }
   static int64_t integer(const Token& token) {
     try {
       return parse_integer(token.text, 0).value();
@@ -686,6 +696,7 @@ class Parser {
     const auto require = [&](bool valid) {
       if (!valid) fail("invalid arguments of a call", at_line);
     };
+    std::set<std::string> names;
     bool first = true;
     while (!sees(")")) {
       if (!std::exchange(first, false)) {
@@ -702,7 +713,7 @@ class Parser {
         require(!result.more_named);
         std::string key = take().text;
         take();
-        for (const auto& [other, value] : result.named) require(other != key);
+        require(names.insert(key).second);
         result.named.emplace_back(std::move(key), expression());
       } else {
         require(!result.more_positional && !result.more_named && result.named.empty());

@@ -136,6 +136,21 @@ MarkedText repr(const Value& value, Budget& budget) {
   return text.take();
 }
 
+// ascii(value)
+MarkedText ascii_repr(const Value& value, Budget& budget) {
+  const MarkedText text = repr(value, budget);
+  TextBuilder out(budget);
+  for_characters(text.text, [&](char32_t c, size_t begin, size_t end) {
+    if (c < 0x80) return out.add(text, begin, end);
+    const auto code = static_cast<uint32_t>(c);
+    out.add(code < 0x100     ? fmt::format("\\x{:02x}", code)
+            : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                             : fmt::format("\\U{:08x}", code),
+            text.any_marked(begin, end));
+  });
+  return out.take();
+}
+
 size_t head_size(std::string_view text) {
   size_t size = text.find_first_of("+- ") == 0 ? 1 : 0;
   const std::string_view rest = text.substr(size);
@@ -256,6 +271,8 @@ class PercentFormat {
       text = to_text(value, runtime_.budget);
     } else if (spec.type == 'r') {
       text = repr(value, runtime_.budget);
+    } else if (spec.type == 'a') {
+      text = ascii_repr(value, runtime_.budget);
     } else if (spec.type == 'c') {
       text = character(value);
     } else {
@@ -379,6 +396,19 @@ std::string general_digits(double number, const Spec& spec, Budget& budget) {
       fmt::format("the format type '{}' is not valid for {}", spec.type, type_name(value)));
 }
 
+MarkedText format_character(const Value& value, const Spec& spec, Budget& budget) {
+  constexpr int64_t kMaxCharacter = 0x10FFFF;
+  const int64_t code = value.as_int();
+  const bool plain =
+      spec.sign == '-' && !spec.alternate && spec.grouping == 0 && spec.precision < 0;
+  if (!plain || code < 0 || code > kMaxCharacter || (code >= 0xD800 && code < 0xE000)) {
+    bad_type(spec, value);
+  }
+  MarkedText text;
+  append_utf8(text.text, static_cast<char32_t>(code));
+  return padded(text, spec, spec.align == 0 ? '>' : spec.align, 0, budget);
+}
+
 MarkedText format_number(const Value& value, const Spec& spec, Budget& budget) {
   const char sign = spec.sign == 'm' ? '-' : spec.sign;
   std::string digits;
@@ -398,6 +428,7 @@ MarkedText format_number(const Value& value, const Spec& spec, Budget& budget) {
     }
     if (spec.grouping != 0) group_digits(digits, spec.grouping, 3);
   } else {
+    if (spec.type == 'c') return format_character(value, spec, budget);
     if (spec.type != 0 && std::string_view("bdoxXn").find(spec.type) == std::string::npos) {
       bad_type(spec, value);
     }
@@ -519,6 +550,8 @@ class BraceFormat {
       value = runtime_.text(to_text(value, runtime_.budget));
     } else if (conversion == 'r') {
       value = runtime_.text(repr(value, runtime_.budget));
+    } else if (conversion == 'a') {
+      value = runtime_.text(ascii_repr(value, runtime_.budget));
     } else if (conversion != 0) {
       throw TemplateError(
           fmt::format("the conversion !{} in a format is not supported", conversion));
@@ -591,6 +624,45 @@ class BraceFormat {
   bool manual_ = false;
 };
 
+// The end of the code of strftime(), or of the character, that begins at `at`.
+size_t code_end(std::string_view text, size_t at) {
+  if (text[at] != '%') return at + 1;
+  at = std::min(text.find_first_not_of("_-+^#0123456789", at + 1), text.size());
+  if (at < text.size() && (text[at] == 'E' || text[at] == 'O')) ++at;
+  return std::min(at + 1, text.size());
+}
+
+// What the C library is asked for.
+std::string code_of(std::string_view code) {
+  if (code == "%f") return "000000";
+  if (code.size() < 2 || code[0] != '%') return std::string(code);
+  if (code.back() == 's') throw TemplateError("%s in a time's format is not supported");
+  return code == "%z" || code == "%Z" ? "" : std::string(code);
+}
+
+std::string strftime_text(const std::string& format, const DateTime& now, Budget& budget) {
+  if (format.empty()) return {};
+  std::tm time = {};
+  time.tm_year = now.year - 1900;
+  time.tm_mon = now.month - 1;
+  time.tm_mday = now.day;
+  time.tm_hour = now.hour;
+  time.tm_min = now.minute;
+  time.tm_sec = now.second;
+  timegm(&time);       // sets the day of the week and of the year
+  time.tm_isdst = -1;  // no zone
+  time.tm_zone = "";
+  const std::string text = fmt::format("{}.", format);  // an empty result is told from no room
+  const size_t room = 1024 + 64 * format.size();
+  budget.spend_steps(room / 16);
+  budget.spend_text(room);
+  std::string result(room, '\0');
+  const size_t size = std::strftime(result.data(), result.size(), text.c_str(), &time);
+  if (size == 0) throw TemplateError("a formatted time is too long");
+  result.resize(size - 1);
+  return result;
+}
+
 }  // namespace
 
 Value format_percent(Runtime& runtime, const Value& format, const Value& values) {
@@ -603,49 +675,31 @@ Value format_braces(Runtime& runtime, const Value& format, const Arguments& argu
   return runtime.text(braces.formatted(format.marked(), kMaxLevels), format.is_safe());
 }
 
-std::string format_time(const std::string& format, const DateTime& now, Budget& budget) {
+MarkedText format_time(const MarkedText& format, const DateTime& now, Budget& budget) {
   constexpr size_t kMaxFormat = size_t{64} << 10;
-  if (format.size() > kMaxFormat) {
+  const std::string& text = format.text;
+  if (text.size() > kMaxFormat) {
     throw TemplateError(fmt::format("a time's format has more than {} bytes", kMaxFormat));
   }
-  if (format.find('\0') != std::string::npos) {
+  if (text.find('\0') != std::string::npos) {
     throw TemplateError("a time's format has a zero byte");
   }
-  // Of a time without a zone; a letter of the C library would tell this machine's zone.
-  std::string text;
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      text += format[i];
-      continue;
-    }
-    const char code = format[++i];
-    if (code == 'f') {
-      text += "000000";
-    } else if (code == 's') {
-      throw TemplateError("%s in a time's format is not supported");
-    } else if (code != 'z' && code != 'Z') {
-      text += '%';
-      text += code;
-    }
+  TextBuilder out(budget);
+  std::string piece;  // of which all is marked, or nothing
+  bool piece_marked = false;
+  const auto flush = [&] {
+    out.add(strftime_text(piece, now, budget), piece_marked);
+    piece.clear();
+  };
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = code_end(text, begin);
+    const bool marked = format.any_marked(begin, end);
+    if (marked != piece_marked) flush();
+    piece_marked = marked;
+    piece += code_of(std::string_view(text).substr(begin, end - begin));
   }
-  std::tm time = {};
-  time.tm_year = now.year - 1900;
-  time.tm_mon = now.month - 1;
-  time.tm_mday = now.day;
-  time.tm_hour = now.hour;
-  time.tm_min = now.minute;
-  time.tm_sec = now.second;
-  timegm(&time);  // sets the day of the week and of the year
-  if (text.empty()) return {};
-  text += '.';  // so that an empty result is told from one without room
-  const size_t room = 4096 + 64 * format.size();
-  budget.spend_steps(room / 16);
-  budget.spend_text(room);
-  std::string result(room, '\0');
-  const size_t size = std::strftime(result.data(), result.size(), text.c_str(), &time);
-  if (size == 0) throw TemplateError("a formatted time is too long");
-  result.resize(size - 1);
-  return result;
+  flush();
+  return out.take();
 }
 
 }  // namespace pagedinfer::jinja

@@ -235,6 +235,9 @@ void append_repr(TextBuilder& out, const Value& value, Budget& budget) {
                          : fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
     }
     case Kind::kView: return append_view(out, value.view(), type_name(value), budget);
+    case Kind::kFunction:
+      if (value.function().type_name == kReference) return out.add("<TemplateReference None>");
+      [[fallthrough]];
     default: throw TemplateError(fmt::format("a {} as text is not supported", type_name(value)));
   }
 }

@@ -554,12 +554,18 @@ Value negative(const Value& value) {
   require_defined(value);
   if (value.is_integral()) return integer_arithmetic("-", 0, value.as_int());
   if (value.is(Kind::kFloat)) return Value::real(-value.as_double());
+  if (value.is(Kind::kBigInt)) {
+    const std::string& digits = value.text();
+    if (digits == "9223372036854775808") return Value::integer(INT64_MIN);
+    return Value::big_integer(digits.starts_with('-') ? digits.substr(1)
+                                                      : fmt::format("-{}", digits));
+  }
   throw TemplateError(fmt::format("there is no -{}", type_name(value)));
 }
 Value positive(const Value& value) {
   require_defined(value);
   if (value.is_integral()) return Value::integer(value.as_int());
-  if (value.is(Kind::kFloat)) return value;
+  if (value.is(Kind::kFloat) || value.is(Kind::kBigInt)) return value;
   throw TemplateError(fmt::format("there is no +{}", type_name(value)));
 }
 

@@ -239,6 +239,9 @@ struct FunctionObject : Object {
   std::function<Value(std::string_view)> attribute = {};  // missing: not there
 };
 
+// The type of `self`, a template's blocks, which there are none of.
+inline constexpr std::string_view kReference = "TemplateReference";
+
 // Python's name of the value's type.
 std::string type_name(const Value& value);
 

@@ -121,6 +121,12 @@ TEST_CASE("an escape of a marked character is marked") {
   CHECK(result.from_values == std::vector<Span>{{1, result.text.size() - 1}});
 }
 
+TEST_CASE("a time is marked where its format is") {
+  const Rendered result = rendered("{{ strftime_now('%Y<x>' ~ q ~ '%d') }}");
+  CHECK(result.text == "2024<x>\"κ\"26");
+  CHECK(result.from_values == std::vector<Span>{{7, result.text.size() - 2}});
+}
+
 TEST_CASE("without marked strings nothing is marked") {
   const jinja::Value variables = jinja::from_json(R"({"s": "text"})", false);
   const Rendered result = Template::parse("<{{ s|upper ~ s }}>").render(variables.entries(), {});
