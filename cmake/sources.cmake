@@ -109,10 +109,12 @@ set(pagedinfer_core_sources
   src/ops/cpu/cpu_matmul.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp
+  src/ops/cpu/int8_weights.cpp
   src/ops/cpu/isa.cpp
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
+  src/ops/cpu/vnni_matmul.cpp
   src/ops/cpu/write_kv.cpp
   src/ops/arithmetic.cpp
   src/ops/device_memory.cpp

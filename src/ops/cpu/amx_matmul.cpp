@@ -1,5 +1,6 @@
 // Compiled for AVX-512. The tile instructions are inline assembly, so that the number of a tile can
 // be a template argument.
+#include "ops/cpu/amx_int8_kernel.h"
 #include "ops/cpu/amx_kernel.h"
 
 namespace pagedinfer {
@@ -41,12 +42,19 @@ class AmxTiles {
   static void multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // The same for bytes: those of kLeft have a sign. A row of kRight belongs to four columns.
+  template <int kSums, int kLeft, int kRight>
+  static void multiply_int8() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
+  }
 };
 
 void pack(const PackArgs& args) { pack_tiles(args, kAvx512Kernels.to_bf16); }
+void pack_bytes(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.to_int8); }
 
 }  // namespace
 
 constinit const ProductKernels kAmxProduct = {pack, matmul_tiles<AmxTiles>};
+constinit const ProductKernels kAmxInt8Product = {pack_bytes, matmul_int8_tiles<AmxTiles>};
 
 }  // namespace pagedinfer

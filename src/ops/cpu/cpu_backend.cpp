@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "ops/cpu/copy_kv.h"
 #include "ops/cpu/denormals.h"
+#include "ops/cpu/int8_weights.h"
 #include "ops/cpu/kv_types.h"
 #include "ops/cpu/write_kv.h"
 
@@ -24,18 +25,6 @@ constexpr DType kScaleType = DType::kF32;
 // Keys, values and their scales begin with a page each.
 constexpr int64_t whole_pages(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
-
-// Converts the n numbers from column `first` of row i to float32.
-void widen(const Kernels& kernels, const Tensor& x, int64_t i, int64_t first, int64_t n, float* y) {
-  switch (x.dtype) {
-    case DType::kF32: std::copy_n(x.row<float>(i) + first, n, y); return;
-    case DType::kBF16: return kernels.from_bf16(x.row<bf16>(i) + first, y, n);
-    case DType::kF16: return kernels.from_f16(x.row<f16>(i) + first, y, n);
-    case DType::kI32:
-    case DType::kI8: break;
-  }
-  CHECK(false);
 }
 
 // RMSNorm of one row, as a whole or head by head.
@@ -89,6 +78,7 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
     prefaulter_.will_read(host.data, host.bytes());
     return host;
   }
+  if (dtype == DType::kI8) return quantize(host);
   CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   const Tensor copy = allocate(dtype, host.rows, host.cols);
   pool_.parallel_for(static_cast<int>(host.rows), [&](int i, int) {
@@ -97,11 +87,27 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
       const int64_t n = std::min(kPiece, host.cols - first);
       float piece[kPiece];
       float* const wide = dtype == DType::kF32 ? copy.row<float>(i) + first : piece;
-      widen(kernels_, host, i, first, n, wide);
+      widen_numbers(kernels_, host, i, first, n, wide);
       if (dtype == DType::kBF16) kernels_.to_bf16(wide, copy.row<bf16>(i) + first, n);
     }
   });
   return copy;
+}
+
+Tensor CpuBackend::quantize(const Tensor& host) {
+  permanent_.push_back(
+      HostMemory::of_large_pages(int8_weight_bytes(host.rows, host.cols), "weights in int8"));
+  char* const packed = permanent_.back().data();
+  const int64_t tasks = (host.rows + kInt8PackedRows - 1) / kInt8PackedRows;
+  pool_.parallel_for(static_cast<int>(tasks), [&](int i, int) {
+    pack_int8_rows(kernels_, host, int64_t{i} * kInt8PackedRows, packed);
+  });
+  return int8_weights(packed, host.rows, host.cols);
+}
+
+int64_t CpuBackend::uploaded_bytes(Tensor host, DType dtype) const {
+  if (dtype == DType::kI8) return int8_weight_bytes(host.rows, host.cols);
+  return DeviceMemory::uploaded_bytes(host, dtype);
 }
 
 void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName); }
@@ -246,7 +252,11 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
     for (int64_t i = first; i < last; ++i) {
       const int32_t token = int_at(tokens, i);
       CHECK(0 <= token && token < table.rows);
-      widen(kernels_, table, token, 0, out.cols, out.row<float>(i));
+      if (table.dtype == DType::kI8) {
+        widen_int8_row(kernels_, table, token, out.row<float>(i));
+      } else {
+        widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
+      }
       if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
     }
   });

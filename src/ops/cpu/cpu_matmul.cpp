@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/denormals.h"
+#include "ops/cpu/int8_layout.h"
 
 namespace pagedinfer {
 
@@ -18,6 +19,7 @@ int64_t packed_bytes(int64_t num_rows, int64_t k) {
 }
 
 const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight) {
+  if (weight == DType::kI8) return int8_product_of(options.isa);
   if (options.compute == DType::kBF16) {
     CHECK(weight == DType::kBF16);
     return options.isa == CpuIsa::kAmx ? kAmxProduct : kernels.product_bf16;
@@ -37,12 +39,13 @@ const ProductKernels& product_of(const CpuOptions& options, const Kernels& kerne
 struct TaskSize {
   int outputs, rows;
 };
-TaskSize task_size(int num_threads, int64_t outputs, int num_rows) {
-  constexpr int kMinOutputs = 32, kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
+TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight) {
+  const int min_outputs = weight == DType::kI8 ? kInt8Panel : 32;
+  constexpr int kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kTasksPerThread;
   const int size =
-      std::min(kMaxOutputs, ceil_div(ceil_div(outputs, tasks), kMinOutputs) * kMinOutputs);
+      std::min(kMaxOutputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs);
   const int row_parts =
       std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / ceil_div(outputs, size)));
   return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
@@ -81,7 +84,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
 
   constexpr int64_t kMinWork = 1 << 18;  // multiplications that justify several threads
   const int num_threads = outputs * rows * k < kMinWork ? 1 : pool_.num_threads();
-  const TaskSize size = task_size(num_threads, outputs, rows);
+  const TaskSize size = task_size(num_threads, outputs, rows, type);
   const int row_parts = ceil_div(rows, size.rows);
   const auto multiply = [&](const Product& product, int task) {
     const int first = task / row_parts * size.outputs, first_row = task % row_parts * size.rows;

@@ -27,6 +27,23 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
   size_ = bytes;
 }
 
+// Begins at a multiple of the size of a large page: more is mapped, and what is too much is given
+// back.
+HostMemory HostMemory::of_large_pages(int64_t bytes, std::string_view what) {
+  constexpr int64_t kPage = 4096, kLargePage = int64_t{2} << 20;
+  if (bytes < kLargePage) return {bytes, what};
+  HostMemory whole(bytes + kLargePage, what);
+  const auto begin = reinterpret_cast<uintptr_t>(whole.data_);
+  const auto before = static_cast<int64_t>(-begin % kLargePage);
+  const int64_t used = (before + bytes + kPage - 1) / kPage * kPage;
+  if (before > 0) munmap(whole.data_, static_cast<size_t>(before));
+  if (used < whole.size_) munmap(whole.data_ + used, static_cast<size_t>(whole.size_ - used));
+  whole.data_ += before;
+  whole.size_ = bytes;
+  whole.prefer_large_pages(0, bytes);
+  return whole;
+}
+
 void HostMemory::prefer_large_pages(int64_t offset, int64_t bytes) {
   if (bytes > 0) madvise(data_ + offset, static_cast<size_t>(bytes), MADV_HUGEPAGE);
 }

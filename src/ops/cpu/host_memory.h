@@ -11,6 +11,8 @@ class HostMemory {
   HostMemory() = default;
   // Throws Error, naming `what` the memory is for, if the system has none.
   HostMemory(int64_t bytes, std::string_view what);
+  // The same, in large pages as far as the system has them, which are faster to read.
+  static HostMemory of_large_pages(int64_t bytes, std::string_view what);
   ~HostMemory();
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&& other) noexcept;

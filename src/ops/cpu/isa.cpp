@@ -9,13 +9,14 @@ namespace pagedinfer {
 
 namespace {
 
-// Whether the processor has tiles with bfloat16 products and the system permits them to this
-// process.
+// Whether the processor has tiles with products in bfloat16 and int8, and the system permits them
+// to this process.
 bool amx_works() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
-  if (!(edx & kAmxBf16) || !(edx & kAmxTile)) return false;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25;
+  constexpr unsigned kAll = kBf16 | kTile | kInt8;
+  if ((edx & kAll) != kAll) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
@@ -50,6 +51,14 @@ const Kernels& kernels_of(CpuIsa isa) {
     case CpuIsa::kAmx: return kAvx512Kernels;
   }
   return kPortableKernels;
+}
+
+bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }
+
+const ProductKernels& int8_product_of(CpuIsa isa) {
+  if (isa == CpuIsa::kAmx) return kAmxInt8Product;
+  if (isa == CpuIsa::kAvx512 && has_vnni()) return kVnniProduct;
+  return kernels_of(isa).product_int8;
 }
 
 }  // namespace pagedinfer

@@ -4,6 +4,7 @@
 #include "ops/cpu/attention.h"
 #include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/matmul_float.h"
+#include "ops/cpu/matmul_int8.h"
 #include "ops/cpu/rows.h"
 #include "ops/cpu/scalar_math.h"
 
@@ -29,6 +30,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .to_bf16 = to_bf16_row,
     .from_bf16 = widen_row<bf16>,
     .from_f16 = widen_row<f16>,
+    .from_int8 = widen_row<int8_t>,
     .to_f16 = to_f16_row,
     .to_int8 = to_int8_row,
     .rope_table = rope_table_row,
@@ -36,6 +38,8 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .product_float_bf16 = {pack_float, matmul_float<bf16>},
     .product_float_f16 = {pack_float, matmul_float<f16>},
     .product_bf16 = {pack_rounded, matmul_bf16},
+    .product_int8 = {pack_int8_input, multiply_panels<WordTiles>},
+    .interleave_int8 = interleave_int8,
     .attend_float = attend_segment<float>,
     .attend_bf16 = attend_segment<bf16>,
     .attend_f16 = attend_segment<f16>,

@@ -25,12 +25,13 @@ struct PackArgs {
 constexpr int kPackedRows = 16;
 
 // Computes rows [first_row, last_row) and outputs [first, last) of y = x * weights^T; weights are
-// (outputs, k). Reads no weights but those of these outputs.
+// (outputs, k). Reads no weights but those of these outputs. Weights in int8 lie in panels
+// (int8_layout.h), of which `first` begins one.
 struct MatmulArgs {
   const void* packed;  // x
   int num_rows, k;     // of x
   const void* weights;
-  int64_t weight_stride;  // elements between rows
+  int64_t weight_stride;  // elements between rows; in int8, between panels
   float* y;
   int64_t y_stride;
   int first_row, last_row;  // first_row is a multiple of kPackedRows
@@ -85,7 +86,8 @@ struct Kernels {
   void (*to_bf16)(const float* x, bf16* y, int64_t n);
   void (*from_bf16)(const bf16* x, float* y, int64_t n);
   void (*from_f16)(const f16* x, float* y, int64_t n);
-  // Of a row of keys or values. to_f16: what float16 has no finite number for becomes NaN.
+  void (*from_int8)(const int8_t* x, float* y, int64_t n);
+  // Of rows that are stored. to_f16: what float16 has no finite number for becomes NaN.
   // to_int8 returns the scale: x is about y * scale, or scale is NaN if an x is not finite.
   void (*to_f16)(const float* x, f16* y, int64_t n);
   float (*to_int8)(const float* x, int8_t* y, int64_t n);
@@ -93,8 +95,13 @@ struct Kernels {
   // Cosines and sines of position * inv_freq, computed in double.
   void (*rope_table)(int position, const float* inv_freq, int half, float* cos, float* sin);
 
-  // Products of float32 numbers with weights of any type, and of numbers rounded to bfloat16.
-  ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16;
+  // Products of float32 numbers with weights of any type, of numbers rounded to bfloat16, and of
+  // numbers that become int8.
+  ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16,
+      product_int8;
+  // Writes 16 rows of `columns` int8 numbers, a multiple of 64, to the outputs of a panel from
+  // `panel` on (int8_layout.h). `stride`: between rows.
+  void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t* panel);
 
   // Computes the state of one segment. `k` and `v` are the cache of the whole layer (kv_layout.h).
   // is_first: the previous call was not for the segment before this one, so its first keys have not
@@ -113,10 +120,15 @@ struct Kernels {
 };
 
 extern const Kernels kAvx512Kernels, kAvx2Kernels, kPortableKernels;
-// The product of numbers rounded to bfloat16 for processors with AMX: the bits of product_bf16.
-extern const ProductKernels kAmxProduct;
+// For processors with AMX or AVX-512 VNNI, the bits of product_bf16 and product_int8.
+extern const ProductKernels kAmxProduct, kAmxInt8Product, kVnniProduct;
 
-// The kernels of an instruction set. AMX has only a product of its own, the rest is AVX-512's.
+// The kernels of an instruction set. AMX has only products of its own, the rest is AVX-512's.
 const Kernels& kernels_of(CpuIsa isa);
+
+// The product in int8 of an instruction set: of the fastest kind that this processor has.
+// REQUIRES: isa is among available_isas().
+const ProductKernels& int8_product_of(CpuIsa isa);
+bool has_vnni();  // of AVX-512
 
 }  // namespace pagedinfer

@@ -25,6 +25,18 @@ FORCE_INLINE void with_rows(int rows, const F& f) {
   }
   f.template operator()<kMax>();
 }
+#define INLINE_LAMBDA __attribute__((always_inline))
+
+// Calls f<0>(), f<1>(), ... f<kCount - 1>(). Indices that are constants from the beginning let g++
+// keep an array of sums in registers also where it is used behind a loop.
+template <int kCount, class F>
+FORCE_INLINE void unrolled(const F& f) {
+  const auto call = [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) INLINE_LAMBDA {
+    (f.template operator()<kIndex>(), ...);
+  };
+  call(std::make_integer_sequence<int, kCount>());
+}
+
 // Calls f<n>(first row) for as few tiles of n <= kMax rows as possible, of nearly equal heights.
 template <int kMax, class F>
 FORCE_INLINE void in_equal_tiles(int rows, const F& f) {

@@ -165,10 +165,22 @@ float to_int8_row(const float* x, int8_t* y, int64_t n) {
   const bool is_finite = largest < 0x7f800000;
   const float scale = !is_finite ? __builtin_nanf("") : quotient > 0.0f ? quotient : 1.0f;
 
+  if (!is_finite) {
+    memset(y, 0, n);
+    return scale;
+  }
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   for (int64_t i = 0; i < n; i += 16) {
-    store(lane, bits_as<i32x16>(load_part(x + i, n - i) / broadcast(scale) + broadcast(kRound)));
-    for (int64_t j = 0; j < 16 && i + j < n; ++j) y[i + j] = is_finite ? int8_t(lane[j]) : 0;
+    const f32x16 shifted = load_part(x + i, n - i) / broadcast(scale) + broadcast(kRound);
+    const i32x16 rounded =
+        bits_as<i32x16>(shifted) - broadcast(__builtin_bit_cast(int32_t, kRound));
+    if (n - i >= 16) {
+      store_bytes(y + i, rounded);
+    } else {
+      int8_t last[16];
+      store_bytes(last, rounded);
+      memcpy(y + i, last, n - i);
+    }
   }
   return scale;
 }

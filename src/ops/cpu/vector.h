@@ -56,6 +56,7 @@ LANEWISE(*)
 LANEWISE(/)
 LANEWISE(&)
 LANEWISE(|)
+LANEWISE(^)
 #undef LANEWISE
 
 #define COMPARISON(op)                                                                     \
@@ -110,6 +111,22 @@ FORCE_INLINE Vec16<T> load(const T* from) {
 template <class T>
 FORCE_INLINE void store(T* to, const Vec16<T>& a) {
   for (int i = 0; i < kParts; ++i) ((typename Vec16<T>::InMemory*)to)[i] = a.part[i];
+}
+
+// Stores sixteen integers from -128 to 127 as bytes.
+FORCE_INLINE void store_bytes(int8_t* to, const i32x16& a) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm512_maskz_cvtepi32_epi8(-1, (__m512i)a.part[0]);
+#elif defined(__AVX2__)
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packs_epi32((__m256i)a.part[0], (__m256i)a.part[1]), _MM_SHUFFLE(3, 1, 2, 0));
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+#else
+  const __m128i bytes = _mm_packs_epi16(_mm_packs_epi32((__m128i)a.part[0], (__m128i)a.part[1]),
+                                        _mm_packs_epi32((__m128i)a.part[2], (__m128i)a.part[3]));
+#endif
+  _mm_storeu_si128((__m128i*)to, bytes);
 }
 
 FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }

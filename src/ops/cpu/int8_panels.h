@@ -1,0 +1,105 @@
+// What products in int8 have in common: the packing of the input, and the order in which panels of
+// weights and rows of the input are taken.
+#pragma once
+
+#include "ops/cpu/int8_layout.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/vector.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kInt8RowBlock = 256;  // rows of the input that use a panel while it is in the cache
+
+// Packs rows of the input. `to_int8` is that of Kernels.
+template <class Number>
+void pack_int8(const PackArgs& args, float (*to_int8)(const float*, int8_t*, int64_t)) {
+  const Int8Input<Number> to(args.packed, args.num_rows, args.k);
+  for (int m = args.first_row; m < args.last_row; ++m) {
+    for (int group = 0, k = 0; k < args.k; ++group, k += kInt8Group) {
+      const int columns = args.k - k < kInt8Group ? args.k - k : kInt8Group;
+      alignas(64) int8_t numbers[kInt8Group];
+      if (columns < kInt8Group) memset(numbers, 0, sizeof numbers);
+      const int64_t at = to.at(group, m);
+      to.scales[at] = to_int8(args.x + m * args.stride + k, numbers, columns);
+      int32_t sum = 0;
+      for (const int8_t number : numbers) sum += number;
+      to.shifts[at] = kInt8Zero * sum;
+      Number* const row = to.numbers + at * kInt8Group;
+      for (int i = 0; i < kInt8Group; ++i) row[i] = numbers[i];
+    }
+  }
+}
+
+// A group of the columns of a panel, and what is to be prefetched while it is multiplied.
+struct PanelGroup {
+  const uint8_t* weights;
+  int fours;      // of columns
+  bool is_first;  // the totals begin at +0
+  const char* prefetched;
+  int lines;  // that are prefetched for every four columns, at most 4
+};
+
+// y = total * scale, of one row and the outputs of a panel.
+FORCE_INLINE void store_outputs(const float* total, const float* scales, int outputs, float* y) {
+  for (int i = 0; i < outputs; i += 16) {
+    const f32x16 scaled = load(total + i) * load(scales + i);
+    if (outputs - i >= 16) {
+      store(y + i, scaled);
+    } else {
+      float last[16];
+      store(last, scaled);
+      memcpy(y + i, last, (outputs - i) * sizeof(float));
+    }
+  }
+}
+
+// For every panel and every group of its columns, calls
+//   Tiles::multiply(input, place of the first row in it, rows, group, totals (rows, kInt8Panel))
+// which adds the group to the totals of up to kInt8RowBlock rows. So a group, 16 KiB, stays in the
+// first-level cache for all rows, and few rows are bound by reading the weights in one run.
+template <class Tiles>
+void multiply_panels(const MatmulArgs& args) {
+  const Int8Input<typename Tiles::Number> input(args.packed, args.num_rows, args.k);
+  alignas(64) float total[kInt8RowBlock * kInt8Panel];
+  for (int row = args.first_row; row < args.last_row; row += kInt8RowBlock) {
+    const int left = args.last_row - row, rows = left < kInt8RowBlock ? left : kInt8RowBlock;
+    for (int n = args.first; n < args.last; n += kInt8Panel) {
+      const uint8_t* const panel =
+          (const uint8_t*)args.weights + n / kInt8Panel * args.weight_stride;
+      for (int group = 0, k = 0; k < args.k; ++group, k += kInt8Group) {
+        const int columns = args.k - k < kInt8Group ? args.k - k : kInt8Group;
+        const uint8_t* const weights = panel + int64_t(k) * kInt8Panel;
+        Tiles::multiply(input, input.at(group, row), rows,
+                        {.weights = weights,
+                         .fours = (columns + kFour - 1) / kFour,
+                         .is_first = group == 0,
+                         .prefetched = (const char*)weights + kInt8Group * kInt8Panel,
+                         .lines = 0},
+                        total);
+      }
+      const auto* const scales = (const float*)(panel + int8_scales_at(args.k));
+      const int outputs = args.last - n < kInt8Panel ? args.last - n : kInt8Panel;
+      for (int m = 0; m < rows; ++m) {
+        store_outputs(total + m * kInt8Panel, scales, outputs,
+                      args.y + (row + m) * args.y_stride + n);
+      }
+    }
+  }
+}
+
+// Calls f(i) for the calls i of `count` that multiply one group, with group.lines and
+// group.prefetched such that together they prefetch the group that follows.
+template <class F>
+FORCE_INLINE void share_prefetches(PanelGroup group, int count, const F& f) {
+  constexpr int kLines = kFourBytes / 64;  // for every four columns
+  const int lines = count == 1 ? kLines : count < kLines ? kLines / 2 : 1;
+  for (int i = 0; i < count; ++i) {
+    group.lines = i * lines < kLines ? lines : 0;
+    f(i, group);
+    group.prefetched += group.lines * group.fours * 64;
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer

@@ -1,0 +1,79 @@
+// Products in int8 for AVX-512 with VNNI, whose instruction multiplies four numbers without a sign
+// (weights) with four that have one (the input), and adds the products to 32 bits. With few rows
+// this is bound by reading the weights, with many by that instruction. Compiled for AVX-512 VNNI.
+#include "ops/cpu/int8_panels.h"
+#include "ops/cpu/row_tiles.h"
+
+namespace pagedinfer {
+
+namespace {
+
+constexpr int kMaxRows = 6, kVectors = kInt8Panel / 16;
+
+using NativeInt = i32x16::Native;
+
+// sum += four products in each lane. Inline assembly, because g++ copies sums between the type of
+// the intrinsic's arguments and its own, and runs out of registers.
+FORCE_INLINE void add_products(NativeInt& sum, NativeInt weights, NativeInt numbers) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(weights), "v"(numbers));
+}
+
+struct VnniTiles {
+  using Number = int8_t;
+
+  // The sums of a tile stay in 6 * 4 of 32 registers.
+  template <int kRows>
+  static __attribute__((noinline)) void tile(const Int8Input<Number>& input, int64_t at,
+                                             const PanelGroup& group, float* total) {
+    const int8_t* x = input.numbers + at * kInt8Group;
+    const uint8_t* w = group.weights;
+    const char* prefetched = group.prefetched;
+    NativeInt sum[kRows][kVectors];
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      const NativeInt first = NativeInt{} - input.shifts[at + m];
+      unrolled<kVectors>([&]<int v>() INLINE_LAMBDA { sum[m][v] = first; });
+    });
+    for (int i = 0; i < group.fours; ++i, x += kFour, w += kFourBytes) {
+      for (int line = 0; line < group.lines; ++line, prefetched += 64) {
+        _mm_prefetch(prefetched, _MM_HINT_T1);
+      }
+      NativeInt weights[kVectors];
+      unrolled<kVectors>(
+          [&]<int v>() INLINE_LAMBDA { weights[v] = *(const i32x16::InMemory*)(w + v * 64); });
+      unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+        int32_t four;
+        memcpy(&four, x + m * kInt8Group, sizeof four);
+        const NativeInt numbers = four - NativeInt{};
+        unrolled<kVectors>([&]<int v>()
+                               INLINE_LAMBDA { add_products(sum[m][v], weights[v], numbers); });
+      });
+    }
+    unrolled<kRows>([&]<int m>() INLINE_LAMBDA {
+      const Native scale = input.scales[at + m] - Native{};
+      unrolled<kVectors>([&]<int v>() INLINE_LAMBDA {
+        float* const to = total + m * kInt8Panel + v * 16;
+        const Native before = group.is_first ? Native{} : load_native(to);
+        store_native(to, fma_native(__builtin_convertvector(sum[m][v], Native), scale, before));
+      });
+    });
+  }
+
+  static void multiply(const Int8Input<Number>& input, int64_t at, int rows,
+                       const PanelGroup& group, float* total) {
+    const int tiles = (rows + kMaxRows - 1) / kMaxRows;
+    share_prefetches(group, tiles, [&](int i, const PanelGroup& part) {
+      const int first = rows * i / tiles, last = rows * (i + 1) / tiles;
+      with_rows<kMaxRows>(last - first, [&]<int kRows>() {
+        tile<kRows>(input, at + first, part, total + first * kInt8Panel);
+      });
+    });
+  }
+};
+
+void pack(const PackArgs& args) { pack_int8<int8_t>(args, kAvx512Kernels.to_int8); }
+
+}  // namespace
+
+constinit const ProductKernels kVnniProduct = {pack, multiply_panels<VnniTiles>};
+
+}  // namespace pagedinfer
