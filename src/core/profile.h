@@ -28,6 +28,7 @@ inline constexpr std::string_view kReplayName = "replay";
 // The work that an operation cannot avoid: every input read once, every output written once.
 struct OpWork {
   double bytes = 0, flops = 0;
+  double int8_flops = 0;  // the part of flops on integers of 8 bits
 };
 
 struct TimedOp {
@@ -47,11 +48,14 @@ struct TimedStep {
 // The highest rates that were measured on this machine.
 struct DevicePeaks {
   double bytes_per_second = 0, flops_per_second = 0;
+  double int8_flops_per_second = 0;  // 0: not measured, and no operation has such work
 };
 
 // The minimum time for the work at these rates, in seconds (the roofline model).
 inline double bound_of(const OpWork& work, const DevicePeaks& peaks) {
-  return std::max(work.bytes / peaks.bytes_per_second, work.flops / peaks.flops_per_second);
+  double arithmetic = (work.flops - work.int8_flops) / peaks.flops_per_second;
+  if (work.int8_flops > 0) arithmetic += work.int8_flops / peaks.int8_flops_per_second;
+  return std::max(work.bytes / peaks.bytes_per_second, arithmetic);
 }
 
 }  // namespace pagedinfer

@@ -27,8 +27,11 @@ OpWork matmul_work(Tensor x, std::span<const Product> products) {
   OpWork work = {.bytes = size(x)};
   for (const Product& product : products) {
     work.bytes += size(product.weight) + size(product.out);
-    work.flops += 2.0 * static_cast<double>(x.rows) * static_cast<double>(product.weight.rows) *
-                  static_cast<double>(product.weight.cols);
+    const double flops = 2.0 * static_cast<double>(x.rows) *
+                         static_cast<double>(product.weight.rows) *
+                         static_cast<double>(product.weight.cols);
+    work.flops += flops;
+    if (product.weight.dtype == DType::kI8) work.int8_flops += flops;
   }
   return work;
 }

@@ -16,7 +16,7 @@ OpWork work_of(std::initializer_list<Tensor> moved);
 
 // Counts the rows of the table that the tokens select.
 OpWork embed_work(Tensor table, Tensor tokens, Tensor out);
-// Counts the input once for all products.
+// Counts the input once for all products, and weights without their scales.
 OpWork matmul_work(Tensor x, std::span<const Product> products);
 // Reads and writes the keys and values of every position in every layer.
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache);

@@ -51,7 +51,7 @@ double fastest(DeviceTimer& timer, const std::function<void()>& work) {
 }  // namespace
 
 DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
-                          const std::function<double()>& clock) {
+                          const std::function<double()>& clock, Quantization quantize) {
   const DType activation = ops.activation_type(), stored = ops.matrix_type(compute, compute);
   std::vector<char> x_bytes = random_matrix(activation, probe.rows, probe.width);
   std::vector<char> weight_bytes = random_matrix(stored, probe.width, probe.width);
@@ -66,8 +66,10 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
+  const bool has_int8 = quantize == Quantization::kInt8;
   ops.reserve_weights(ops.uploaded_bytes(host_x, activation) +
-                      ops.uploaded_bytes(host_weight, stored));
+                      ops.uploaded_bytes(host_weight, stored) +
+                      (has_int8 ? ops.uploaded_bytes(host_weight, DType::kI8) : 0));
   ops.reserve_steps(bounds, 2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
   const Tensor x = ops.upload(host_x, activation);
   const Product product = {.weight = ops.upload(host_weight, stored),
@@ -81,8 +83,14 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
   const std::unique_ptr<DeviceTimer> timer = ops.make_timer(clock);
   const double copy = fastest(*timer, [&] { ops.copy(from, to); });
   const double multiply = fastest(*timer, [&] { ops.matmul(x, {&product, 1}); });
-  return {.bytes_per_second = 2.0 * static_cast<double>(from.bytes()) / copy,
-          .flops_per_second = matmul_work(x, {&product, 1}).flops / multiply};
+  const double flops = matmul_work(x, {&product, 1}).flops;
+  DevicePeaks peaks = {.bytes_per_second = 2.0 * static_cast<double>(from.bytes()) / copy,
+                       .flops_per_second = flops / multiply};
+  if (has_int8) {
+    const Product int8 = {.weight = ops.upload(host_weight, DType::kI8), .out = product.out};
+    peaks.int8_flops_per_second = flops / fastest(*timer, [&] { ops.matmul(x, {&int8, 1}); });
+  }
+  return peaks;
 }
 
 }  // namespace pagedinfer

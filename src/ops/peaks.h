@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/profile.h"
+#include "core/quantization.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {
@@ -16,8 +17,10 @@ struct PeakProbe {
 };
 
 // Measures the highest rates of several copies (bytes read and written) and of several products in
-// `compute`. Takes some tenths of a second. REQUIRES: `ops` is new, and is not used afterwards.
+// `compute`, and with kInt8 of products in int8 too. Takes some tenths of a second. REQUIRES: `ops`
+// is new, and is not used afterwards.
 DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
-                          const std::function<double()>& clock);
+                          const std::function<double()>& clock,
+                          Quantization quantize = Quantization::kNone);
 
 }  // namespace pagedinfer

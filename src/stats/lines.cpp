@@ -168,6 +168,7 @@ void append_profile_line(std::string& out, const RunStamp& run, double now,
   begin_line(json, "profile", run, now);
   json.field("peak_gb_per_s", five_digits(1e-9 * profile.peaks.bytes_per_second))
       .field("peak_tflop_per_s", five_digits(1e-12 * profile.peaks.flops_per_second))
+      .field("peak_int8_tflop_per_s", five_digits(1e-12 * profile.peaks.int8_flops_per_second))
       .field("steps", profile.steps)
       .field("decode_steps", profile.decode_steps)
       .field("replayed_steps", profile.replayed_steps)

@@ -48,6 +48,7 @@ void ProfileReport::add(const TimedStep& step) {
     ++sum.calls;
     sum.work.bytes += op.work.bytes;
     sum.work.flops += op.work.flops;
+    sum.work.int8_flops += op.work.int8_flops;
     sum.seconds += op.seconds;
     sum.bound += bound_of(op.work, profile_.peaks);
   }
@@ -67,7 +68,8 @@ Profile ProfileReport::profile() const {
     op.decode_only = key.second;
     if (!op.decode_only || !is_replayed(op.name)) continue;
     op.calls = std::llround(static_cast<double>(op.calls) * scale);
-    for (double* measure : {&op.work.bytes, &op.work.flops, &op.seconds, &op.bound}) {
+    for (double* measure :
+         {&op.work.bytes, &op.work.flops, &op.work.int8_flops, &op.seconds, &op.bound}) {
       *measure *= scale;
     }
   }

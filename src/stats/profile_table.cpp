@@ -73,9 +73,12 @@ std::string profile_table(const Profile& profile) {
   const double seconds = profile.seconds();
   std::string out = fmt::format("profile      {} steps, {} of them of decodes only\n",
                                 grouped(profile.steps), grouped(profile.decode_steps));
+  const DevicePeaks& peaks = profile.peaks;
+  const double int8 = 1e-12 * peaks.int8_flops_per_second;
   out += fmt::format(
-      "             device peaks: {} GB/s and {:.3g} TFLOP/s, measured at the start\n",
-      three_digits(1e-9 * profile.peaks.bytes_per_second), 1e-12 * profile.peaks.flops_per_second);
+      "             device peaks: {} GB/s and {:.3g} TFLOP/s{}, measured at the start\n",
+      three_digits(1e-9 * peaks.bytes_per_second), 1e-12 * peaks.flops_per_second,
+      int8 > 0 ? fmt::format(", in int8 {:.3g}", int8) : "");
   if (profile.replayed_steps > 0) out += replay_rows(profile);
   out += op_rows("decode steps", profile, true, profile.decode_steps, seconds);
   out += op_rows("other steps", profile, false, profile.steps - profile.decode_steps, seconds);

@@ -116,6 +116,11 @@ TEST_CASE("work: the bound is the slower of memory and arithmetic") {
   const DevicePeaks peaks = {.bytes_per_second = 100, .flops_per_second = 1000};
   CHECK(bound_of({.bytes = 50, .flops = 400}, peaks) == 0.5);
   CHECK(bound_of({.bytes = 30, .flops = 400}, peaks) == 0.4);
+  const DevicePeaks both = {
+      .bytes_per_second = 100, .flops_per_second = 1000, .int8_flops_per_second = 4000};
+  CHECK(bound_of({.bytes = 10, .flops = 1600, .int8_flops = 1600}, both) == 0.4);
+  CHECK(bound_of({.bytes = 10, .flops = 1900, .int8_flops = 1600}, both) == 0.7);
+  CHECK(bound_of({.bytes = 50, .flops = 1600, .int8_flops = 1600}, both) == 0.5);
 }
 
 }  // namespace pagedinfer

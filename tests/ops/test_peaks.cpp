@@ -39,6 +39,17 @@ TEST_CASE("peaks: the fastest of several rounds counts, reads and writes of a co
   CHECK(peaks.flops_per_second == 2 * 4 * 8 * 8 / 0.5);
 }
 
+TEST_CASE("peaks: products in int8 have a rate of their own") {
+  const auto ops = make_cpu_ops({});
+  Schedule clock({9, 0.25, 9, 1, 9, 1, 9, 2, 9, 0.5, 9, 2, 9, 1, 9, 0.125, 9, 1});
+  const DevicePeaks peaks = measure_peaks(
+      *ops, DType::kBF16, {.copied_bytes = 8 << 20, .rows = 4, .width = 8},
+      [&] { return clock.next(); }, Quantization::kInt8);
+  CHECK(clock.is_over());
+  CHECK(peaks.flops_per_second == 2 * 4 * 8 * 8 / 0.5);
+  CHECK(peaks.int8_flops_per_second == 2 * 4 * 8 * 8 / 0.125);
+}
+
 TEST_CASE("peaks: a backend copies and multiplies") {
   const auto ops = make_cpu_ops({.isa = CpuIsa::kPortable, .num_threads = 2});
   double now = 0;
