@@ -70,6 +70,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   const BackendInfo& backend = choice.row.info;
   model.backend = &choice.row;
   model.backend_note = std::move(choice.note);
+  model.quantize = config.quantize;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const DType dtype = config.dtype.value_or(file_dtype(model.opened));
   model.options = backend.resolve({.compute = dtype,
@@ -78,8 +79,8 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic});
   if (config.profile) {
-    model.peaks =
-        measure_peaks(*backend.make(model.options), model.options.compute, backend.probe, clock);
+    model.peaks = measure_peaks(*backend.make(model.options), model.options.compute, backend.probe,
+                                clock, model.quantize);
   }
   model.ops = backend.make(model.options);
 }
@@ -112,8 +113,12 @@ PlannedModel LoadedModel::planned() const {
           .backend = backend->info,
           .ops = *ops,
           .kv_type = options.cache,
-          .weight_bytes = weight_bytes(opened, options.compute, *ops),
+          .weight_bytes = weight_bytes().total(),
           .tokenizer_bytes = tokenizer_bytes};
+}
+
+WeightBytes LoadedModel::weight_bytes() const {
+  return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize);
 }
 
 LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
@@ -128,7 +133,7 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
 
 void load_weights(LoadedModel& model, Touch touch) {
   reserve_memory(model);
-  model.weights = load_weights(model.opened, model.options.compute, *model.ops);
+  model.weights = load_weights(model.opened, model.options.compute, *model.ops, model.quantize);
   if (model.plans.size() > 1 && touch == Touch::kYes) model.ops->make_present();
 }
 

@@ -31,8 +31,9 @@ struct LoadedModel {
   std::vector<std::string> notes = {};  // about settings of the model that are not followed
 
   const BackendRow* backend = nullptr;
-  std::string backend_note = {};          // as BackendChoice::note
-  DeviceOptions options = {};             // resolved
+  std::string backend_note = {};  // as BackendChoice::note
+  DeviceOptions options = {};     // resolved
+  Quantization quantize = Quantization::kNone;
   std::optional<DevicePeaks> peaks = {};  // measured for --profile
   std::unique_ptr<Ops> ops = {};
   Weights weights = {};
@@ -40,6 +41,7 @@ struct LoadedModel {
   // One plan for each configuration that was passed to plan_model(), in the same order.
   std::vector<RunPlan> plans = {};
   PlannedModel planned() const;
+  WeightBytes weight_bytes() const;
 
   // In front of those of `ops`; null: nothing is.
   std::unique_ptr<StepProtocol> steps_in_front = {};

@@ -28,6 +28,14 @@ DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
                   name_of(*asked), model.backend.device, name_of(model.kv_type)));
 }
 
+void check_quantization(Quantization asked, const BackendInfo& backend) {
+  if (asked == Quantization::kNone || backend.quantizes) return;
+  throw Error(
+      fmt::format("--quantize int8: {} multiplies in the type of computation only; leave it out, "
+                  "or take --device cpu",
+                  backend.device));
+}
+
 // REQUIRES: `used` is the result of resolve(), so max_step_tokens has a value.
 SchedulerLimits make_limits(const Config& used, int max_model_len) {
   return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
@@ -59,6 +67,7 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const Mode
 
 // All but the memory.
 RunPlan plan_steps(const Config& config, const PlannedModel& model) {
+  check_quantization(config.quantize, model.backend);
   const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
   const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
   RunPlan plan = {.limits = make_limits(used, max_model_len),

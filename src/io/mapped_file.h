@@ -20,6 +20,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   // Asks the system to prefetch `part` of bytes().
   static void read_ahead(std::span<const std::byte> part);
+  // Frees the whole pages of `part` of bytes(). If it is touched again, it is read again from the
+  // file, or zero.
+  static void give_back(std::span<const std::byte> part);
 
  private:
   MappedFile() = default;

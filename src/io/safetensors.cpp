@@ -150,6 +150,16 @@ void Checkpoint::check(std::string_view name, int64_t rows, int64_t cols) const 
   }
 }
 
+bool Checkpoint::is_copy(const StoredTensor& tensor) const {
+  return std::ranges::any_of(copies_,
+                             [&](const auto& copy) { return copy.data() == tensor.bytes.data(); });
+}
+
+void Checkpoint::give_back(std::string_view name) const {
+  const StoredTensor& tensor = stored(name);
+  if (!is_copy(tensor)) MappedFile::give_back(tensor.bytes);
+}
+
 Tensor Checkpoint::tensor(std::string_view name, int64_t rows, int64_t cols) const {
   check(name, rows, cols);
   const StoredTensor& tensor = stored(name);

@@ -45,6 +45,9 @@ class Checkpoint {
   // A view of the mapping, valid while the checkpoint lives; its bytes are read ahead. Throws Error
   // as check() does.
   Tensor tensor(std::string_view name, int64_t rows, int64_t cols) const;
+  // The tensor is not read again: its pages take no memory of the process any more. (The system
+  // keeps those of a file until it needs their memory.)
+  void give_back(std::string_view name) const;
 
  private:
   using Tensors = StoredTensors;
@@ -58,6 +61,7 @@ class Checkpoint {
   std::vector<std::string> paths_;
   // Copies of tensors that are not aligned for their type in the file.
   std::vector<std::vector<std::byte>> copies_;
+  bool is_copy(const StoredTensor& tensor) const;
   Tensors tensors_;
 };
 

@@ -32,7 +32,9 @@ void find_types(const Config& config, ModelInfo& info) {
   if (!asked) return;
   const BackendInfo& backend = choose_backend(config.device).row.info;
   const DeviceOptions used = backend.resolve({.compute = *asked, .cache = *asked});
-  info.compute = fmt::format("{} on {}", name_of(used.compute), backend.name);
+  const bool is_int8 = config.quantize == Quantization::kInt8;
+  info.compute = fmt::format("{} on {}{}", name_of(used.compute), backend.name,
+                             is_int8 ? ", weights in int8" : "");
   info.cache = name_of(used.cache);
 }
 

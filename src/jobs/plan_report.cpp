@@ -22,6 +22,8 @@ std::string lengths(const Histogram& tokens) {
                      grouped(rounded(tokens.percentile(90))), grouped(rounded(tokens.max())));
 }
 
+bool is_int8(const PlanReport& r) { return r.quantize == Quantization::kInt8; }
+
 std::string input_rows(const PlanReport& r) {
   const InputSurvey& s = r.survey;
   std::string out = row("input", fmt::format("{}: {} lines, {} sequences", r.input,
@@ -245,8 +247,9 @@ std::string human_bytes(int64_t bytes) {
 }
 
 std::string plan_table(const PlanReport& r) {
-  std::string out = row("model", fmt::format("{}, {} on {}; the cache in {}", r.model,
-                                             name_of(r.dtype), r.device, name_of(r.plan.kv_type)));
+  std::string out = row(
+      "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
+                           is_int8(r) ? "weights in int8, " : "", name_of(r.plan.kv_type)));
   out += input_rows(r);
   out += memory_rows(r);
   if (r.survey.num_requests() > 0) {
@@ -270,6 +273,7 @@ std::string plan_json(const PlanReport& r) {
       .field("model", r.model)
       .field("dtype", name_of(r.dtype))
       .field("kv_dtype", name_of(r.plan.kv_type))
+      .field("quantize", is_int8(r) ? "int8" : "none")
       .field("device", r.device);
   append_input(json, r);
   append_memory(json, r);

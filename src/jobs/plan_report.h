@@ -32,6 +32,7 @@ struct Advice {
 struct PlanReport {
   std::string input = {}, model = {}, device = {};
   DType dtype = DType::kBF16;
+  Quantization quantize = Quantization::kNone;
   const RunPlan& plan;
   int max_positions = 0;   // of the model
   int64_t file_bytes = 0;  // of the weights, those that are mapped or made up in memory

@@ -61,9 +61,10 @@ bool share_model(const Config& a, const Config& b) {
   });
 }
 
-// The types that a run computes in and caches keys and values in.
+// The types that a run computes in and caches keys and values in, and what its weights become.
 struct Types {
   DType compute, cache;
+  Quantization quantize;
 };
 
 Types types_of(const Config& config) {
@@ -74,13 +75,14 @@ Types types_of(const Config& config) {
   const DType asked = config.dtype.value_or(file_dtype(open_model(dir, source)));
   const DeviceOptions used =
       backend.resolve({.compute = asked, .cache = asked, .cpu_isa = config.cpu_isa});
-  return {used.compute, config.kv_dtype.value_or(used.cache)};
+  return {used.compute, config.kv_dtype.value_or(used.cache), config.quantize};
 }
 
 // What makes the last bits differ; "" if nothing is known to.
 std::string_view difference_in_rounding(const Config& a, const Config& b) {
   const Types of_a = types_of(a), of_b = types_of(b);
   if (of_a.compute != of_b.compute) return "types of computation";
+  if (of_a.quantize != of_b.quantize) return "types of weights";
   return of_a.cache == of_b.cache ? "" : "types of the cache";
 }
 

@@ -10,7 +10,7 @@
 namespace pagedinfer {
 namespace {
 
-enum class Kind : uint8_t { kMatrix, kNorm, kBias };
+enum class Kind : uint8_t { kEmbedding, kMatrix, kNorm, kBias };
 
 struct Needed {
   const std::string& name;
@@ -25,7 +25,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
   const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
                 kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
 
-  visit({names.embedding, weights.embedding, spec.vocab, hidden});
+  visit({names.embedding, weights.embedding, spec.vocab, hidden, Kind::kEmbedding});
   weights.layers.resize(spec.layers.size());
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerNames& n = names.layers[i];
@@ -62,14 +62,19 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   switch (needed.kind) {
     case Kind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
     case Kind::kBias: return {0.0f, 0.25f};
+    case Kind::kEmbedding:
     case Kind::kMatrix: break;
   }
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
 }
 
-DType uploaded_type(Kind kind, DType of_file, DType compute, const DeviceMemory& memory) {
+// An embedding that is looked up only stays as it is: a step reads few of its rows.
+DType uploaded_type(const OpenedModel& model, Kind kind, DType of_file, DType compute,
+                    const DeviceMemory& memory, Quantization quantize) {
   if (kind == Kind::kNorm) return DType::kF32;
   if (kind == Kind::kBias) return memory.bias_type(compute);
+  const bool is_multiplied = kind == Kind::kMatrix || model.spec.tied_embeddings;
+  if (quantize == Quantization::kInt8 && is_multiplied) return DType::kI8;
   return memory.matrix_type(of_file, compute);
 }
 
@@ -85,13 +90,15 @@ DType file_dtype(const OpenedModel& model) {
   return model.checkpoint.dtype(model.names.layers.front().q);
 }
 
-Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory) {
+Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
+                     Quantization quantize) {
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
-    needed.destination =
-        memory.upload(host, uploaded_type(needed.kind, host.dtype, compute, memory));
+    const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
+    needed.destination = memory.upload(host, type);
+    if (type == DType::kI8) model.checkpoint.give_back(needed.name);
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
@@ -114,24 +121,19 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   return all;
 }
 
-int64_t checkpoint_bytes(const OpenedModel& model) {
+WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
+                         Quantization quantize) {
   Weights unused;
-  int64_t total = 0;
-  for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
-    total += model.checkpoint.tensor(needed.name, needed.rows, needed.cols).bytes();
-  });
-  return total;
-}
-
-int64_t weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory) {
-  Weights unused;
-  int64_t total = 0;
+  WeightBytes bytes;
+  const bool is_on_host = !memory.capacity();
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
-    const DType type = uploaded_type(needed.kind, host.dtype, compute, memory);
-    total += memory.uploaded_bytes(host, type);
+    const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
+    const int64_t mapped = is_on_host && type != DType::kI8 ? host.bytes() : 0;
+    bytes.mapped += mapped;
+    bytes.copied += memory.uploaded_bytes(host, type) - mapped;
   });
-  return total;
+  return bytes;
 }
 
 }  // namespace pagedinfer

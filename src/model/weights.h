@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/quantization.h"
 #include "model/decoder.h"
 #include "model/model.h"
 #include "ops/device_memory.h"
@@ -11,16 +12,23 @@ DType file_dtype(const OpenedModel& model);
 
 // Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
-// are float32. Throws Error if a tensor is missing or its shape is not the one of the spec.
-Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory);
+// are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become
+// int8, and their pages of the files are given back. Throws Error if a tensor is missing or its
+// shape is not the one of the spec.
+Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
+                     Quantization quantize = Quantization::kNone);
 
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
 
-// Bytes of the checkpoint's tensors that load_weights() reads. Throws Error as load_weights() does.
-int64_t checkpoint_bytes(const OpenedModel& model);
-
-// Bytes of device memory that load_weights() takes. Throws Error as load_weights() does.
-int64_t weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory);
+// What the memory plan counts for weights: tensors of the checkpoint that stay mapped on the host,
+// and memory of the device.
+struct WeightBytes {
+  int64_t mapped = 0, copied = 0;
+  int64_t total() const { return mapped + copied; }
+};
+// Those that load_weights() takes. Throws Error as load_weights() does.
+WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
+                         Quantization quantize = Quantization::kNone);
 
 }  // namespace pagedinfer

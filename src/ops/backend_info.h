@@ -51,6 +51,7 @@ struct BackendInfo {
 
   // Types that the cache can have beside that of computation.
   std::span<const DType> cache_types = {};
+  bool quantizes = false;             // matrices can be uploaded in kI8
   bool always_deterministic = false;  // even if not asked for
   // The device computes while the host does other work, so steps may overlap.
   bool overlaps = false;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "core/quantization.h"
 #include "core/request.h"
 #include "core/shard.h"
 #include "core/tensor.h"
@@ -68,6 +69,7 @@ struct Config {
   std::optional<std::string> served_model_name = {};
   enum class Weights : uint8_t { kAuto, kDummy } weights = Weights::kAuto;
   std::optional<DType> dtype = {};
+  Quantization quantize = Quantization::kNone;
   std::optional<int> max_model_len = {};
   std::string chat_template = {};
   std::string chat_date = "2024-07-26";

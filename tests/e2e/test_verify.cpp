@@ -222,6 +222,7 @@ TEST_CASE("verify refuses what it has no use for, and says what to do instead") 
   refuses(input + Words{"--output", dir / "in.jsonl"}, {"--input", "is what --output"});
   refuses(input + Words{"--a", "--dtype float32"}, {"--tolerance", "two types of computation"});
   refuses(input + Words{"--a", "--kv-dtype int8"}, {"--tolerance", "two types of the cache"});
+  refuses(input + Words{"--b", "--quantize int8"}, {"--tolerance", "two types of weights"});
   // Both compute in float32 on a CPU.
   refuses(input + Words{"--a", "--dtype float16", "--b", "--dtype float32"},
           {"--tolerance", "two types of the cache"});

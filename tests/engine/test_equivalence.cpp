@@ -81,8 +81,8 @@ void run(Rig& rig, KvPool& pool, const Workload& work, const Expected& expected,
 // Models on one instruction set, or on a GPU, made when they are first asked for.
 class Rigs {
  public:
-  Rigs(CpuIsa isa, DType compute, DType cache_type)
-      : isa_(isa), compute_(compute), cache_type_(cache_type) {
+  Rigs(CpuIsa isa, DType compute, DType cache_type, Quantization quantize)
+      : isa_(isa), compute_(compute), cache_type_(cache_type), quantize_(quantize) {
     open(tiny_shapes());
   }
   // On a GPU, with heads that its tensor cores can and cannot take.
@@ -125,7 +125,7 @@ class Rigs {
       rig = std::make_unique<Rig>(model, options);
     } else {
       const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
-      rig = std::make_unique<Rig>(model, options, cache_type_);
+      rig = std::make_unique<Rig>(model, options, cache_type_, quantize_);
     }
     return *rig;
   }
@@ -133,6 +133,7 @@ class Rigs {
   bool on_gpu_ = false;
   CpuIsa isa_ = CpuIsa::kPortable;
   DType compute_, cache_type_;
+  Quantization quantize_ = Quantization::kNone;
   std::vector<std::unique_ptr<TinyModel>> files_;
   std::vector<OpenedModel> models_;
   std::map<std::tuple<int, CpuIsa, int, bool>, std::unique_ptr<Rig>> rigs_;
@@ -181,13 +182,14 @@ void compare(Rigs& rigs, const char* name, DType cache_type, int seed, bool has_
                               "surplus rows", "forks", "copies", "searches"});
 }
 
-void compare(CpuIsa isa, DType compute, int num_trials, std::optional<DType> cache_type = {}) {
+void compare(CpuIsa isa, DType compute, int num_trials, std::optional<DType> cache_type = {},
+             Quantization quantize = Quantization::kNone) {
   if (std::ranges::count(available_isas(), isa) == 0) {
     MESSAGE("SKIPPED: this processor has no " << std::string(name_of(isa)));
     return;
   }
   const DType type = cache_type.value_or(compute);
-  Rigs rigs(isa, compute, type);
+  Rigs rigs(isa, compute, type, quantize);
   compare(rigs, name_of(isa), type, 1000 * static_cast<int>(type) + 10000 * static_cast<int>(isa),
           isa != CpuIsa::kPortable, num_trials);
 }
@@ -241,6 +243,19 @@ TEST_CASE("any company gives the bits of running alone: avx512, cache in float16
 }
 TEST_CASE("any company gives the bits of running alone: portable, cache in float16") {
   compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)), DType::kF16);
+}
+TEST_CASE("any company gives the bits of running alone: avx2, weights in int8") {
+  compare(CpuIsa::kAvx2, DType::kBF16, scaled(kTrialsCache), {}, Quantization::kInt8);
+}
+TEST_CASE("any company gives the bits of running alone: avx512, weights in int8") {
+  compare(CpuIsa::kAvx512, DType::kBF16, scaled(kTrialsCache), {}, Quantization::kInt8);
+}
+TEST_CASE("any company gives the bits of running alone: amx, weights in int8") {
+  compare(CpuIsa::kAmx, DType::kBF16, scaled(kTrialsCache), {}, Quantization::kInt8);
+}
+TEST_CASE("any company gives the bits of running alone: portable, weights and cache in int8") {
+  compare(CpuIsa::kPortable, DType::kF32, std::max(10, scaled(kTrialsPortable)), DType::kI8,
+          Quantization::kInt8);
 }
 TEST_CASE("on a GPU: with --deterministic any company gives the bits of running alone") {
   if (skips_without_gpu()) return;

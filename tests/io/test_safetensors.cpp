@@ -88,6 +88,44 @@ TEST_CASE("a tensor that its file does not align is copied") {
   for (int i = 0; i < 8; ++i) CHECK(static_cast<const char*>(tensor.data)[i] == i + 1);
 }
 
+TEST_CASE("a tensor that is given back takes no memory, and can be read again from its file") {
+  constexpr int kColumns = 40000;  // many pages
+  const std::string header = header_of({entry("a", "BF16", "[1, 40000]", "[0, 80000]"),
+                                        entry("b", "BF16", "[1, 40000]", "[80000, 160000]")});
+  const TempDir dir;
+  write_file(dir / "model.safetensors", safetensors(header, 160000));
+  const Checkpoint files(dir.path());
+  const auto bytes_of = [](const Tensor& tensor) {
+    return std::string(static_cast<const char*>(tensor.data), static_cast<size_t>(tensor.bytes()));
+  };
+  const Tensor tensor = files.tensor("b", 1, kColumns);
+  const std::string before = bytes_of(tensor);
+  files.give_back("b");
+  CHECK(bytes_of(tensor) == before);
+
+  // What is made up is gone, but for what shares a page with others.
+  const Checkpoint made_up("config.json", DType::kBF16, {{"a", 1, kColumns}, {"b", 1, kColumns}});
+  for (const char* const name : {"a", "b"}) {
+    const Tensor filled = made_up.tensor(name, 1, kColumns);
+    std::fill_n(filled.row<uint16_t>(0), kColumns, uint16_t{7});
+  }
+  made_up.give_back("b");
+  CHECK(made_up.tensor("b", 1, kColumns).row<uint16_t>(0)[kColumns / 2] == 0);
+  for (int i = 0; i < kColumns; ++i) {
+    REQUIRE(made_up.tensor("a", 1, kColumns).row<uint16_t>(0)[i] == 7);
+  }
+}
+
+TEST_CASE("a tensor that its file does not align is not given back") {
+  const std::string header = header_of({entry("a", "BF16", "[1, 40000]", "[1, 80001]")});
+  const TempDir dir;
+  write_file(dir / "model.safetensors", safetensors(header, 80001));
+  const Checkpoint files(dir.path());
+  const Tensor tensor = files.tensor("a", 1, 40000);
+  files.give_back("a");
+  CHECK(tensor.row<uint16_t>(0)[20000] != 0);
+}
+
 TEST_CASE("asking for what a checkpoint lacks names file, tensor, found and expected") {
   TempDir dir;
   write_file(dir / "model.safetensors",

@@ -38,6 +38,7 @@ Config random_config(Random& random, const std::string& model) {
   if (random.one_in(2)) config.dtype = random.one_in(2) ? DType::kF32 : DType::kBF16;
   if (random.one_in(3)) config.weights = Config::Weights::kDummy;
   if (random.one_in(3)) config.kv_dtype = random.one_in(3) ? DType::kBF16 : DType::kI8;
+  if (random.one_in(3)) config.quantize = Quantization::kInt8;
   if (random.one_in(2)) config.max_model_len = random.pick(60, 256);
   if (random.one_in(3)) config.kv = Config::Kv::kContiguous;
   config.block_size = random.pick(1, 40);
@@ -62,9 +63,10 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
     const Config config = random_config(random, files.dir());
     LoadedModel model = load_model({config}, no_clock);
     const RunPlan& plan = model.plans.front();
-    const int64_t copied = plan.memory.weight_bytes - checkpoint_bytes(model.opened);
+    const int64_t copied = model.weight_bytes().copied;
     const int64_t planned = copied + plan.memory.kv_bytes + plan.memory.activation_bytes;
     num_copied += copied > 0;
+    CHECK(model.weight_bytes().total() == plan.memory.weight_bytes);
     CHECK(model.ops->held_bytes() == planned);
     CHECK(step_bytes(model.planned(), plan.bounds).total() == plan.memory.activation_bytes);
     std::vector<Request> requests = requests_of(std::min(40, model.opened.spec.vocab));

@@ -150,6 +150,37 @@ TEST_CASE("a step takes the scratch memory that scratch_bytes() says") {
   CHECK(scratch_bytes(model.spec, DType::kF32, 0, 1) == 4 * (40 + 33));
 }
 
+TEST_CASE("what is multiplied becomes int8, and takes no memory beside that") {
+  for (const bool tied : {false, true}) {
+    for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const TinyModel files({.layers = 2, .dtype = stored, .tied = tied});
+      ModelRunner runner(files.dir(), DType::kBF16, available_isas().back(), 2,
+                         WeightSource::kFiles, {}, Quantization::kInt8);
+      const Weights& w = runner.weights;
+      CHECK(w.output.dtype == DType::kI8);
+      // An embedding that is only looked up stays as it would be.
+      CHECK(w.embedding.dtype == (tied ? DType::kI8 : DType::kBF16));
+      CHECK((w.embedding.data == w.output.data) == tied);
+      int64_t packed = runner.ops->uploaded_bytes(w.output, DType::kI8);
+      for (const LayerWeights& layer : w.layers) {
+        for (const Tensor& matrix :
+             {layer.q, layer.k, layer.v, layer.attention_out, layer.gate, layer.up, layer.down}) {
+          CHECK(matrix.dtype == DType::kI8);
+          packed += runner.ops->uploaded_bytes(matrix, DType::kI8);
+        }
+        CHECK(layer.attention_norm.dtype == DType::kF32);
+      }
+      const WeightBytes bytes =
+          weight_bytes(runner.model, DType::kBF16, *runner.ops, Quantization::kInt8);
+      CHECK(bytes.copied == runner.ops->held_bytes());
+      const int64_t norms = int64_t{24} * 5, embedding = tied ? 0 : int64_t{61} * 24;
+      CHECK(bytes.mapped == (norms + embedding) * size_of(stored));
+      CHECK(bytes.copied == packed + (stored == DType::kF32 ? 0 : 4 * norms) +
+                                (stored == DType::kBF16 ? 0 : 2 * embedding));
+    }
+  }
+}
+
 TEST_CASE("no weight is copied unless it is converted") {
   for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
     const TinyModel files({.layers = 3, .dtype = stored, .family = tiny_gemma3(4, 3)});
@@ -172,7 +203,7 @@ TEST_CASE("no weight is copied unless it is converted") {
       int64_t expected = size_of(stored) * (norms + matrices);
       if (stored != DType::kF32) expected += 4 * norms;
       if (!views) expected += 2 * matrices;
-      CHECK(weight_bytes(model, compute, *runner.ops) == expected);
+      CHECK(weight_bytes(model, compute, *runner.ops).total() == expected);
     }
   }
 }

@@ -20,10 +20,10 @@ class ModelRunner {
   // The type of the cache is that of computation unless it is given.
   ModelRunner(const std::string& dir, DType compute, CpuIsa isa = available_isas().back(),
               int num_threads = 1, WeightSource source = WeightSource::kFiles,
-              std::optional<DType> cache_type = {})
+              std::optional<DType> cache_type = {}, Quantization quantize = Quantization::kNone)
       : model(open_model(dir, source)),
         ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
-        weights(load_weights(model, compute, *ops)),
+        weights(load_weights(model, compute, *ops, quantize)),
         cache_type_(cache_type.value_or(compute)) {}
 
   // Begins a new sequence of at most `num_positions` tokens.

@@ -24,20 +24,22 @@ uint64_t hash_bits(const float* row, int64_t count) {
 
 }  // namespace
 
-Rig::Rig(const OpenedModel& m, const CpuOptions& options, std::optional<DType> cache_type)
-    : Rig(m, make_cpu_ops(options), nullptr, options.compute,
-          cache_type.value_or(options.compute)) {}
+Rig::Rig(const OpenedModel& m, const CpuOptions& options, std::optional<DType> cache_type,
+         Quantization quantize)
+    : Rig(m, make_cpu_ops(options), nullptr, options.compute, cache_type.value_or(options.compute),
+          quantize) {}
 
 Rig::Rig(const OpenedModel& m, const CudaOptions& options)
-    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute, options.compute) {}
+    : Rig(m, nullptr, make_gpu(m.spec, options).release(), options.compute, options.compute,
+          Quantization::kNone) {}
 
 Rig::Rig(const OpenedModel& m, std::unique_ptr<Ops> cpu, CudaOps* gpu, DType compute,
-         DType cache_type)
+         DType cache_type, Quantization quantize)
     : model(m),
       backend_(gpu != nullptr ? std::unique_ptr<Ops>(gpu) : std::move(cpu)),
       gpu_(gpu),
       ops(*backend_, *backend_),
-      weights(load_weights(m, compute, *backend_)),
+      weights(load_weights(m, compute, *backend_, quantize)),
       is_written_(kNumPositions, true) {
   for (size_t i = 0; i < m.spec.layers.size(); ++i) {
     cache.push_back(

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/quantization.h"
 #include "model/decoder.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_ops.h"
@@ -34,7 +35,8 @@ class Rig {
  public:
   // REQUIRES: the model outlives it.
   // The type of the cache is that of computation unless it is given.
-  Rig(const OpenedModel& model, const CpuOptions& options, std::optional<DType> cache_type = {});
+  Rig(const OpenedModel& model, const CpuOptions& options, std::optional<DType> cache_type = {},
+      Quantization quantize = Quantization::kNone);
   // On the GPU. REQUIRES: cuda_problem() is "".
   Rig(const OpenedModel& model, const CudaOptions& options);
 
@@ -72,7 +74,7 @@ class Rig {
 
  private:
   Rig(const OpenedModel& model, std::unique_ptr<Ops> ops, CudaOps* gpu, DType compute,
-      DType cache_type);
+      DType cache_type, Quantization quantize);
 
   std::unique_ptr<Ops> backend_;
   CudaOps* gpu_;  // the same, or null

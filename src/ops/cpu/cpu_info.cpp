@@ -48,6 +48,7 @@ constinit const BackendInfo kCpuInfo = {
     .resolve = resolve,
     .make = make,
     .cache_types = kCacheTypes,
+    .quantizes = true,
     .always_deterministic = true,
     .overlaps = false,
     .usual_step_tokens = 2048,

@@ -20,10 +20,11 @@ struct Hash {  // FNV-1a over words
 
 // The logits after every token of a sequence that is longer than a segment of 256 keys: a prompt in
 // two chunks, then single tokens.
-std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute, DType cache) {
+std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute, DType cache,
+                             Quantization quantize) {
   constexpr int kPrompt = 262, kDecoded = 6;
   ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2, WeightSource::kFiles,
-                     cache);
+                     cache, quantize);
   runner.start(kPrompt + kDecoded);
   std::vector<float> logits;
   int next = 0;
@@ -75,14 +76,16 @@ uint64_t hash_of_log_probs(std::vector<float> logits, CpuIsa isa, int num_thread
 struct Hashes {
   uint64_t logits, log_probs;
 };
-// A type of computation and one of the cache.
+// A type of computation and one of the cache, and what weights become.
 struct Types {
   DType compute, cache;
+  Quantization quantize = Quantization::kNone;
 };
 constexpr Types kTypes[] = {{DType::kF32, DType::kF32},
                             {DType::kBF16, DType::kBF16},
                             {DType::kF32, DType::kF16},
-                            {DType::kBF16, DType::kI8}};
+                            {DType::kBF16, DType::kI8},
+                            {DType::kBF16, DType::kBF16, Quantization::kInt8}};
 struct Committed {
   const char* model;
   Hashes hashes[std::size(kTypes)];
@@ -92,17 +95,20 @@ constexpr Committed kCommitted[] = {
      {{10753741797400798459u, 15355271017959064094u},
       {765877138048836278u, 14977021444315599699u},
       {11056038616069024998u, 14966066762181136576u},
-      {7286632301866591415u, 8804550031737928267u}}},
+      {7286632301866591415u, 8804550031737928267u},
+      {988022739732706296u, 7481019708423346896u}}},
     {"story-qwen3",
      {{5771660795247334748u, 614707839582442838u},
       {4376218965443474527u, 5338450255558681261u},
       {16793594505375358355u, 6854016762901204560u},
-      {18140697001423536951u, 6696625774724732229u}}},
+      {18140697001423536951u, 6696625774724732229u},
+      {821160034707248695u, 17383229415750512267u}}},
     {"story-gemma3",
      {{2677514299680069207u, 9086941815519437963u},
       {11672766447340372614u, 1913413865768831289u},
       {18036301276247203826u, 11441575130466357507u},
-      {16333971714340693841u, 9316857616297279234u}}},
+      {16333971714340693841u, 9316857616297279234u},
+      {1060369322026579326u, 17530455575110468706u}}},
 };
 
 }  // namespace
@@ -112,10 +118,11 @@ TEST_CASE("the bundled models' logits have the committed bits on every instructi
   for (const auto& [model, hashes] : kCommitted) {
     for (const CpuIsa isa : available_isas()) {
       for (size_t i = 0; i < std::size(kTypes); ++i) {
-        const auto [compute, cache] = kTypes[i];
+        const auto [compute, cache, quantize] = kTypes[i];
         INFO(model << " on " << name_of(isa) << " in " << name_of(compute) << ", cache in "
-                   << name_of(cache));
-        const std::vector<float> logits = logits_of(model, isa, compute, cache);
+                   << name_of(cache)
+                   << (quantize == Quantization::kInt8 ? ", weights in int8" : ""));
+        const std::vector<float> logits = logits_of(model, isa, compute, cache, quantize);
         CHECK(hash_of_logits(logits) == hashes[i].logits);
         for (const int threads : {1, 2, 5}) {
           CHECK(hash_of_log_probs(logits, isa, threads) == hashes[i].log_probs);
