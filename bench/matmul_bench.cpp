@@ -1,8 +1,8 @@
-// Products with bfloat16 weights on the CPU, beside two bounds that are measured in the same run on
-// the same threads: the fma peak and the bandwidth of reading memory. Weights are not in the cache:
-// each call takes the next of many copies.
+// Products with weights in bfloat16 or int8 on the CPU, beside two bounds that are measured in the
+// same run on the same threads: the peak of multiply-adds, in 8 bits for int8, and the bandwidth of
+// reading memory. Weights are not in the cache: each call takes the next of many copies.
 //
-//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16] [--json]
+//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16|int8] [--json]
 #include <fmt/format.h>
 #include <immintrin.h>
 
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/kernels.h"
 #include "ops/cpu/thread_pool.h"
 
 namespace pagedinfer {
@@ -62,6 +63,45 @@ __attribute__((target("avx2,fma"))) double run_fma_256(float* sink) {
   return 2.0 * 8 * 12 * kPeakRounds;
 }
 
+// The same for integers: the instruction of VNNI, or products in pairs of 16 bits and an addition.
+__attribute__((target("avx512f,avx512vnni"))) double run_vnni(float* sink) {
+  __m512i sum[16];
+  for (int i = 0; i < 16; ++i) sum[i] = _mm512_set1_epi32(i);
+  const __m512i a = _mm512_set1_epi32(0x03020105), b = _mm512_set1_epi32(0x01fe03ff);
+  for (int n = 0; n < kPeakRounds; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      sum[i] = _mm512_dpbusd_epi32(sum[i], a, b);
+      asm volatile("" : "+v"(sum[i]));
+    }
+  }
+  for (int i = 1; i < 16; ++i) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
+  *sink = static_cast<float>(_mm_cvtsi128_si32(_mm512_castsi512_si128(sum[0])));
+  return 2.0 * 64 * 16 * kPeakRounds;
+}
+__attribute__((target("avx2"))) double run_words_256(float* sink) {
+  __m256i sum[12];
+  for (int i = 0; i < 12; ++i) sum[i] = _mm256_set1_epi32(i);
+  const __m256i a = _mm256_set1_epi32(0x00030005), b = _mm256_set1_epi32(0x00010003);
+  for (int n = 0; n < kPeakRounds; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; ++i) {
+      sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(a, b));
+      asm volatile("" : "+x"(sum[i]));
+    }
+  }
+  for (int i = 1; i < 12; ++i) sum[0] = _mm256_add_epi32(sum[0], sum[i]);
+  *sink = static_cast<float>(_mm256_extract_epi32(sum[0], 0));
+  return 2.0 * 16 * 12 * kPeakRounds;
+}
+
+using Peak = double (*)(float* sink);
+Peak peak_of(CpuIsa isa, DType weight) {
+  const bool wide = isa >= CpuIsa::kAvx512;
+  if (weight == DType::kI8) return wide && has_vnni() ? run_vnni : run_words_256;
+  return wide ? run_fma_512 : run_fma_256;
+}
+
 // Reads a range in four streams.
 __attribute__((target("avx2"))) void read_range(const char* from, size_t bytes, float* sink) {
   const size_t quarter = bytes / 4 / 64 * 64;
@@ -83,7 +123,7 @@ __attribute__((target("avx2"))) void read_range(const char* from, size_t bytes, 
 struct Bounds {
   double flops, bytes;
 };
-Bounds measure(ThreadPool& pool, bool wide, const std::vector<uint16_t>& memory) {
+Bounds measure(ThreadPool& pool, Peak peak, const std::vector<uint16_t>& memory) {
   const int threads = pool.num_threads();
   std::vector<float> sinks(static_cast<size_t>(threads) * 16);
   constexpr int kRounds = 8;
@@ -93,7 +133,7 @@ Bounds measure(ThreadPool& pool, bool wide, const std::vector<uint16_t>& memory)
     double operations = 0;
     const double fma_time = seconds([&] {
       pool.parallel_for(threads, [&](int i, int) {
-        const double done = wide ? run_fma_512(&sinks[i * 16]) : run_fma_256(&sinks[i * 16]);
+        const double done = peak(&sinks[i * 16]);
         if (i == 0) operations = done * threads;
       });
     });
@@ -115,7 +155,7 @@ Bounds measure(ThreadPool& pool, bool wide, const std::vector<uint16_t>& memory)
 struct Options {
   int threads = 1;
   CpuIsa isa = available_isas().back();
-  DType compute = DType::kBF16;
+  DType compute = DType::kBF16, weight = DType::kBF16;
   bool json = false;
 };
 
@@ -128,13 +168,19 @@ void run(const Options& options) {
     w = static_cast<uint16_t>((state >> 16 & 0x8000) | (0x3b80 + (state >> 18 & 0x1ff)));
   }
   ThreadPool pool(options.threads);
-  const auto ops = make_cpu_ops({options.isa, options.threads, options.compute});
-  const bool wide = options.isa >= CpuIsa::kAvx512;
+  const Peak peak = peak_of(options.isa, options.weight);
+  const auto size_of_weight = static_cast<double>(size_of(options.weight));
 
   for (const auto& [k, n] : {std::pair{2048, 2048}, {2048, 8192}, {8192, 2048}, {2048, 32000}}) {
-    const Bounds bounds = measure(pool, wide, memory);
+    const Bounds bounds = measure(pool, peak, memory);
     const int64_t size = int64_t{k} * n;
     const int copies = static_cast<int>(static_cast<int64_t>(memory.size()) / size);
+    const auto ops = make_cpu_ops({options.isa, options.threads, options.compute});
+    std::vector<Tensor> weights;
+    for (int i = 0; i < copies; ++i) {
+      const Tensor host = {memory.data() + i * size, DType::kBF16, n, k, k};
+      weights.push_back(ops->upload(host, options.weight));
+    }
     std::vector<float> x(static_cast<size_t>(512) * k), y(static_cast<size_t>(512) * n);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) - 8.0f;
     int copy = 0;
@@ -143,23 +189,25 @@ void run(const Options& options) {
       std::vector<double> times;
       for (int repeat = 0; repeat < 11; ++repeat) {
         copy = (copy + 1) % copies;
-        const Product product = {{memory.data() + copy * size, DType::kBF16, n, k, k},
+        const Product product = {weights[static_cast<size_t>(copy)],
                                  {y.data(), DType::kF32, rows, n, n}};
         times.push_back(seconds([&] { ops->matmul(input, {&product, 1}); }));
       }
       const double time = median(times), best = *std::min_element(times.begin(), times.end());
       const double flops = 2.0 * static_cast<double>(size) * rows / time;
-      const double bytes = 2.0 * static_cast<double>(size) / time;
+      const double bytes = size_of_weight * static_cast<double>(size) / time;
       // The bound is the time of whichever takes longer.
       const double bound = std::max(2.0 * static_cast<double>(size) * rows / bounds.flops,
-                                    2.0 * static_cast<double>(size) / bounds.bytes);
+                                    size_of_weight * static_cast<double>(size) / bounds.bytes);
       if (options.json) {
         fmt::print(
-            "{{\"isa\":\"{}\",\"threads\":{},\"k\":{},\"n\":{},\"rows\":{},\"ms\":{:.4f},"
+            "{{\"isa\":\"{}\",\"type\":\"{}\",\"threads\":{},\"k\":{},\"n\":{},\"rows\":{},\"ms\":{"
+            ":.4f},"
             "\"best_ms\":{:.4f},\"gflops\":{:.2f},\"gbytes\":{:.2f},\"peak_gflops\":{:.1f},"
             "\"peak_gbytes\":{:.2f},\"of_bound\":{:.3f},\"best_of_bound\":{:.3f}}}\n",
-            name_of(options.isa), options.threads, k, n, rows, time * 1e3, best * 1e3, flops / 1e9,
-            bytes / 1e9, bounds.flops / 1e9, bounds.bytes / 1e9, bound / time, bound / best);
+            name_of(options.isa), name_of(options.weight), options.threads, k, n, rows, time * 1e3,
+            best * 1e3, flops / 1e9, bytes / 1e9, bounds.flops / 1e9, bounds.bytes / 1e9,
+            bound / time, bound / best);
       } else {
         fmt::print(
             "{:6} {} threads  {:5} x {:5}  {:3} rows  {:8.3f} ms (best {:8.3f})  {:7.1f} GFLOP/s "
@@ -175,7 +223,7 @@ void run(const Options& options) {
 int usage() {
   fmt::print(stderr,
              "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
-             "[--type f32|bf16] [--json]\n");
+             "[--type f32|bf16|int8] [--json]\n");
   return 2;
 }
 
@@ -198,6 +246,7 @@ int main(int argc, char** argv) {
       options.threads = std::max(1, std::atoi(argv[i]));
     } else if (flag == "--type") {
       options.compute = value == "f32" ? DType::kF32 : DType::kBF16;
+      options.weight = value == "int8" ? DType::kI8 : DType::kBF16;
     } else if (flag == "--isa") {
       bool found = false;
       for (const CpuIsa isa : available_isas()) {

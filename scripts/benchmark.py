@@ -124,7 +124,9 @@ def sync(program, repeats):
 
 def kernels(threads):
     for count in threads:
-        for name, flags in (("matmul", ["--threads", str(count), "--json"]), ("ops", [str(count)])):
+        matmul = ["--threads", str(count), "--json"]
+        for name, flags in (("matmul", matmul), ("matmul", [*matmul, "--type", "int8"]),
+                            ("ops", [str(count)])):
             program = ROOT / "build" / f"pagedinfer_{name}_bench"
             lines = output_of(str(program), *flags).splitlines()
             print("\n".join(lines))

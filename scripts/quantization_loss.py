@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Measures what a model loses by --quantize int8.
+
+    scripts/quantization_loss.py --model DIR [DIR ...] [--text FILE] [--prompts FILE]
+                                 [--max-model-len N] [--tokens N] [--program FILE] [--save]
+
+The tokens of a text and those that the model generates greedily are compared between weights as
+they are, --quantize none, and int8:
+
+    perplexity   of the text, exp of the mean of -log p of its tokens, in pieces of N tokens
+    top 1        share of the text's places at which both find the same token the most likely
+    top 5        share of the tokens that are among the five most likely of both
+    tokens       share of the greedy tokens before the first one that differs
+    prompts      prompts whose greedy completions have no different token
+    answers      questions whose greedy completion is the expected answer, none and int8
+
+The text is by default that of the bundled prompts with their answers, a piece each, and the prompts
+are those.
+Prints a table; --save appends to results/quantization_loss.jsonl.
+"""
+import argparse
+import json
+import math
+import pathlib
+import tempfile
+
+from benchmark import ROOT, record, run
+
+PROMPTS = ROOT / "datasets" / "prompts.jsonl"
+MODELS = ["story-llama", "story-qwen3", "story-gemma3"]
+KINDS = {"none": [], "int8": ["--quantize", "int8"]}
+CANDIDATES = 5
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def write_lines(path, lines):
+    with open(path, "w", encoding="utf-8") as out:
+        for line in lines:
+            out.write(json.dumps(line) + "\n")
+
+
+def completed(program, model, lines, kind, folder, *flags):
+    path = pathlib.Path(folder) / "lines.jsonl"
+    write_lines(path, lines)
+    run(program, path, folder, "--model", model, *flags, *KINDS[kind])
+    records = read_lines(pathlib.Path(folder) / "run.jsonl")
+    for found in records:
+        if "error" in found:
+            raise SystemExit(f"{model}, {kind}: {found['error']}")
+    return records
+
+
+def pieces_of(text, length):
+    """Pieces of about `length` tokens, at the ends of lines: a token is rarely below 3 letters."""
+    pieces, piece = [], ""
+    for line in text.splitlines(keepends=True):
+        if piece and len(piece) + len(line) > 3 * length:
+            pieces.append(piece)
+            piece = ""
+        piece += line
+    return [p for p in pieces + [piece] if p.strip()]
+
+
+def scores(records):
+    """The log probability of every token of the text but each piece's first, and its candidates."""
+    log_probs, candidates = [], []
+    for found in records:
+        scored = found["prompt_logprobs"]
+        for log_prob, top in zip(scored["token_logprobs"], scored["top_logprobs"]):
+            if log_prob is None:
+                continue
+            log_probs.append(log_prob)
+            candidates.append(sorted(top, key=top.get, reverse=True))
+    return log_probs, candidates
+
+
+def common_prefix(a, b):
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
+def right_answers(prompts, records):
+    return sum("answer" in prompt and found["text"].strip() == prompt["answer"]
+               for prompt, found in zip(prompts, records))
+
+
+def compare(program, model, pieces, prompts, flags):
+    loss = {}
+    asked = [{"prompt": piece, "max_tokens": 0, "prompt_logprobs": CANDIDATES} for piece in pieces]
+    greedy = [{key: value for key, value in prompt.items() if key != "answer"}
+              for prompt in prompts]
+    with tempfile.TemporaryDirectory() as folder:
+        found = {kind: scores(completed(program, model, asked, kind, folder, *flags))
+                 for kind in KINDS}
+        answers = {kind: completed(program, model, greedy, kind, folder, "--token-ids", *flags)
+                   for kind in KINDS}
+    for kind, (log_probs, _) in found.items():
+        loss[f"perplexity_{kind}"] = math.exp(-sum(log_probs) / len(log_probs))
+        loss[f"right_answers_{kind}"] = right_answers(prompts, answers[kind])
+    tops = list(zip(found["none"][1], found["int8"][1], strict=True))
+    pairs = [(a["token_ids"], b["token_ids"])
+             for a, b in zip(answers["none"], answers["int8"], strict=True)]
+    return {**loss,
+            "text_tokens": len(tops),
+            "top_1": sum(a[:1] == b[:1] for a, b in tops) / len(tops),
+            "top_5": sum(len({*a} & {*b}) / max(len(a), 1) for a, b in tops) / len(tops),
+            "same_tokens": sum(common_prefix(a, b) for a, b in pairs) / sum(len(a) for a, _ in pairs),
+            "same_prompts": sum(a == b for a, b in pairs),
+            "prompts": len(pairs),
+            "questions": sum("answer" in prompt for prompt in prompts)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
+    parser.add_argument("--model", nargs="+", default=MODELS, metavar="DIR")
+    parser.add_argument("--text", help="a file; default: the bundled prompts with their answers")
+    parser.add_argument("--prompts", default=PROMPTS, help="a file of lines to complete greedily")
+    parser.add_argument("--max-model-len", type=int, help="as that of pagedinfer run")
+    parser.add_argument("--tokens", type=int, default=1024, help="in a piece of the text, about")
+    parser.add_argument("--save", action="store_true",
+                        help="append to results/quantization_loss.jsonl")
+    args = parser.parse_args()
+
+    prompts = [prompt for prompt in read_lines(args.prompts) if "prompt" in prompt]
+    if args.text:
+        pieces = pieces_of(pathlib.Path(args.text).read_text(encoding="utf-8"), args.tokens)
+    else:
+        pieces = [f"{p['prompt']} {p.get('answer', '')}".strip() for p in prompts]
+    flags = ["--max-model-len", str(args.max_model_len)] if args.max_model_len else []
+    print("| model | perplexity, none | int8 | top 1 | top 5 | tokens | prompts | answers |")
+    print("|---|---|---|---|---|---|---|---|")
+    for model in args.model:
+        loss = compare(args.program, model, pieces, prompts, flags)
+        print(f"| {pathlib.Path(model).name} | {loss['perplexity_none']:.4f} "
+              f"| {loss['perplexity_int8']:.4f} | {loss['top_1']:.1%} | {loss['top_5']:.1%} "
+              f"| {loss['same_tokens']:.1%} | {loss['same_prompts']} of {loss['prompts']} "
+              f"| {loss['right_answers_none']} and {loss['right_answers_int8']} "
+              f"of {loss['questions']} |", flush=True)
+        if args.save:
+            record("quantization_loss", f"scripts/quantization_loss.py --model {model}",
+                   {"model": pathlib.Path(model).name, **loss})
+
+
+if __name__ == "__main__":
+    main()
