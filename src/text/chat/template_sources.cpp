@@ -31,8 +31,9 @@ std::vector<TemplateSource> templates_in(const JsonObject& root, const std::stri
     if (object.size() == 0) root.fail(kKey, "is an object without templates");
     std::vector<TemplateSource> sources;
     for (const auto [name, text] : object) {
-      if (!text.is_string())
+      if (!text.is_string()) {
         root.fail(kKey, "is an object, and not each of its values is a string");
+      }
       sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name),
                          std::string(text.get_string().value_unsafe())});
     }
