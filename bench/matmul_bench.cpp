@@ -168,7 +168,7 @@ void run(const Options& options) {
     std::vector<Tensor> weights;
     for (int i = 0; i < copies; ++i) {
       const Tensor host = {memory.data() + i * size, DType::kBF16, n, k, k};
-      weights.push_back(ops->upload(host, options.weight));
+      weights.push_back(ops->upload_matrix(host, options.weight));
     }
     std::vector<float> x(static_cast<size_t>(512) * k), y(static_cast<size_t>(512) * n);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) - 8.0f;

@@ -102,6 +102,7 @@ set(pagedinfer_core_sources
   src/text/unicode/utf8.cpp
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
+  src/ops/cpu/bf16_weights.cpp
   src/ops/cpu/cpu_attention.cpp
   src/ops/cpu/copy_kv.cpp
   src/ops/cpu/cpu_backend.cpp

@@ -22,13 +22,17 @@ constexpr const char* name_of(DType dtype) {
   return "";
 }
 
+// kPanels: an order of the device's own, for matmul() and embed() only.
+enum class Layout : uint8_t { kRows, kPanels };
+
 // A non-owning matrix view. Rows are `stride` elements apart, so a block of columns of a
 // wider matrix is a view too. Where the memory lives is known to the Ops that made it, not
 // to the view.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::kF32;
-  int64_t rows = 0, cols = 0, stride = 0;
+  int64_t rows = 0, cols = 0, stride = 0;  // kPanels: the stride is that of the panels
+  Layout layout = Layout::kRows;
 
   bool empty() const { return data == nullptr; }
   int64_t bytes() const { return rows * cols * size_of(dtype); }

@@ -34,16 +34,23 @@ class DeviceMemory {
   virtual void reserve_weights(int64_t bytes) { static_cast<void>(bytes); }
   virtual Tensor allocate(DType dtype, int64_t rows, int64_t cols) = 0;  // zeros
   // Makes a matrix of the checkpoint available to the device's Arithmetic, converted to `dtype`.
-  // The result may be a view of `host`, which must outlive the DeviceMemory then. In kI8 it is a
-  // copy in a layout of the device, for matmul() and embed() only.
+  // The result may be a view of `host`, which must outlive the DeviceMemory then.
   virtual Tensor upload(Tensor host, DType dtype) = 0;
+  // As upload(), for matmul() and embed() only, so the device may choose another layout, as it
+  // must for kI8.
+  virtual Tensor upload_matrix(Tensor host, DType dtype) { return upload(host, dtype); }
+  // Whether upload_matrix() copies into such a layout, and keeps nothing of `host`.
+  virtual bool packs(DType dtype) const { return static_cast<void>(dtype), false; }
   // The types in which to upload matrices and biases if products are computed in `compute`.
   virtual DType matrix_type(DType of_file, DType compute) const {
     return compute == DType::kF32 ? of_file : compute;
   }
   virtual DType bias_type(DType compute) const = 0;
-  // What upload() takes up, with what it keeps of `host`: nothing in kI8. For the memory plan.
+  // What upload() and upload_matrix() take up, with what they keep of `host`. For the memory plan.
   virtual int64_t uploaded_bytes(Tensor host, DType dtype) const;
+  virtual int64_t matrix_bytes(Tensor host, DType dtype) const {
+    return uploaded_bytes(host, dtype);
+  }
 
   // Caches. Those of later runs lie where those of the runs before were.
   virtual void reserve_kv(int64_t bytes) { static_cast<void>(bytes); }

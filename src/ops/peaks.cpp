@@ -68,11 +68,11 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
                              .head_dim = 64};
   const bool has_int8 = quantize == Quantization::kInt8;
   ops.reserve_weights(ops.uploaded_bytes(host_x, activation) +
-                      ops.uploaded_bytes(host_weight, stored) +
-                      (has_int8 ? ops.uploaded_bytes(host_weight, DType::kI8) : 0));
+                      ops.matrix_bytes(host_weight, stored) +
+                      (has_int8 ? ops.matrix_bytes(host_weight, DType::kI8) : 0));
   ops.reserve_steps(bounds, 2 * probe.copied_bytes + host_x.bytes() + ops.workspace_bytes(bounds));
   const Tensor x = ops.upload(host_x, activation);
-  const Product product = {.weight = ops.upload(host_weight, stored),
+  const Product product = {.weight = ops.upload_matrix(host_weight, stored),
                            .out = ops.scratch(activation, probe.rows, probe.width)};
   constexpr int64_t kRow = 1 << 20;  // floats
   const auto large = [&] {
@@ -87,7 +87,7 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
   DevicePeaks peaks = {.bytes_per_second = 2.0 * static_cast<double>(from.bytes()) / copy,
                        .flops_per_second = flops / multiply};
   if (has_int8) {
-    const Product int8 = {.weight = ops.upload(host_weight, DType::kI8), .out = product.out};
+    const Product int8 = {.weight = ops.upload_matrix(host_weight, DType::kI8), .out = product.out};
     peaks.int8_flops_per_second = flops / fastest(*timer, [&] { ops.matmul(x, {&int8, 1}); });
   }
   return peaks;

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "ops/cpu/bf16_weights.h"
 #include "ops/cpu/copy_kv.h"
 #include "ops/cpu/denormals.h"
 #include "ops/cpu/int8_weights.h"
@@ -78,7 +79,6 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
     prefaulter_.will_read(host.data, host.bytes());
     return host;
   }
-  if (dtype == DType::kI8) return quantize(host);
   CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   const Tensor copy = allocate(dtype, host.rows, host.cols);
   pool_.parallel_for(static_cast<int>(host.rows), [&](int i, int) {
@@ -94,20 +94,26 @@ Tensor CpuBackend::upload(Tensor host, DType dtype) {
   return copy;
 }
 
-Tensor CpuBackend::quantize(const Tensor& host) {
-  permanent_.push_back(
-      HostMemory::of_large_pages(int8_weight_bytes(host.rows, host.cols), "weights in int8"));
-  char* const packed = permanent_.back().data();
-  const int64_t tasks = (host.rows + kInt8PackedRows - 1) / kInt8PackedRows;
-  pool_.parallel_for(static_cast<int>(tasks), [&](int i, int) {
-    pack_int8_rows(kernels_, host, int64_t{i} * kInt8PackedRows, packed);
-  });
-  return int8_weights(packed, host.rows, host.cols);
+bool CpuBackend::packs(DType dtype) const {
+  return dtype == DType::kI8 || (dtype == DType::kBF16 && options_.packs_weights);
 }
 
-int64_t CpuBackend::uploaded_bytes(Tensor host, DType dtype) const {
-  if (dtype == DType::kI8) return int8_weight_bytes(host.rows, host.cols);
-  return DeviceMemory::uploaded_bytes(host, dtype);
+Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
+  if (!packs(dtype)) return upload(host, dtype);
+  permanent_.push_back(HostMemory::of_large_pages(matrix_bytes(host, dtype), "packed weights"));
+  char* const packed = permanent_.back().data();
+  const bool is_int8 = dtype == DType::kI8;
+  constexpr int kRows = kInt8PackedRows;
+  static_assert(kBf16PackedRows == kRows);
+  pool_.parallel_for(static_cast<int>((host.rows + kRows - 1) / kRows), [&](int i, int) {
+    (is_int8 ? pack_int8_rows : pack_bf16_rows)(kernels_, host, int64_t{i} * kRows, packed);
+  });
+  return (is_int8 ? int8_weights : bf16_weights)(packed, host.rows, host.cols);
+}
+
+int64_t CpuBackend::matrix_bytes(Tensor host, DType dtype) const {
+  if (!packs(dtype)) return uploaded_bytes(host, dtype);
+  return (dtype == DType::kI8 ? int8_weight_bytes : bf16_weight_bytes)(host.rows, host.cols);
 }
 
 void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName); }
@@ -252,8 +258,9 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
     for (int64_t i = first; i < last; ++i) {
       const int32_t token = int_at(tokens, i);
       CHECK(0 <= token && token < table.rows);
-      if (table.dtype == DType::kI8) {
-        widen_int8_row(kernels_, table, token, out.row<float>(i));
+      if (table.layout == Layout::kPanels) {
+        const auto widen = table.dtype == DType::kI8 ? widen_int8_row : widen_bf16_row;
+        widen(kernels_, table, token, out.row<float>(i));
       } else {
         widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
       }

@@ -22,7 +22,9 @@ class CpuBackend final : public Ops {
 
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
-  int64_t uploaded_bytes(Tensor host, DType dtype) const override;
+  Tensor upload_matrix(Tensor host, DType dtype) override;
+  bool packs(DType dtype) const override;
+  int64_t matrix_bytes(Tensor host, DType dtype) const override;
   void reserve_kv(int64_t bytes) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   void clear_kv() override { kv_used_ = 0; }
@@ -61,7 +63,6 @@ class CpuBackend final : public Ops {
   // floats are touched.
   template <class F>
   void for_rows(int64_t rows, int64_t floats, const F& f);
-  Tensor quantize(const Tensor& host);  // a copy in int8
   int64_t packed_input_bytes(const StepBounds& bounds) const;
 
   const CpuOptions options_;

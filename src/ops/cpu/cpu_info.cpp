@@ -29,13 +29,15 @@ DeviceOptions resolve(const DeviceOptions& asked) {
   if (asked.compute == DType::kF16) options.compute = DType::kF32;
   options.cpu_isa = choose_isa(asked.cpu_isa);
   options.deterministic = true;
+  options.pack_weights = asked.pack_weights && can_pack(*options.cpu_isa, options.compute);
   return options;
 }
 
 std::unique_ptr<Ops> make(const DeviceOptions& options) {
   return make_cpu_ops({.isa = options.cpu_isa.value(),
                        .num_threads = options.num_threads,
-                       .compute = options.compute});
+                       .compute = options.compute,
+                       .packs_weights = options.pack_weights});
 }
 
 }  // namespace

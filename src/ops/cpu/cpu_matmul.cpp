@@ -18,8 +18,10 @@ int64_t packed_bytes(int64_t num_rows, int64_t k) {
   return 4 * ((num_rows + 15) / 16 * 16) * ((k + 255) / 256 * 256);
 }
 
-const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight) {
+const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight,
+                                 Layout layout) {
   if (weight == DType::kI8) return int8_product_of(options.isa);
+  if (layout == Layout::kPanels) return kernels.product_bf16_panels;
   if (options.compute == DType::kBF16) {
     CHECK(weight == DType::kBF16);
     return options.isa == CpuIsa::kAmx ? kAmxProduct : kernels.product_bf16;
@@ -62,14 +64,15 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
   if (rows == 0 || products.empty()) return;
   CHECK(x.dtype == DType::kF32);
   const DType type = products[0].weight.dtype;
+  const Layout layout = products[0].weight.layout;
   int64_t outputs = 0;
   for (const Product& product : products) {
     const Tensor &weight = product.weight, &out = product.out;
     CHECK(weight.cols == k && out.rows == rows && out.cols == weight.rows);
-    CHECK(weight.dtype == type && out.dtype == DType::kF32);
+    CHECK(weight.dtype == type && weight.layout == layout && out.dtype == DType::kF32);
     outputs += weight.rows;
   }
-  const ProductKernels& kernels = product_of(options_, kernels_, type);
+  const ProductKernels& kernels = product_of(options_, kernels_, type, layout);
 
   if (packed_.size() < packed_bytes(rows, k)) {
     packed_ = HostMemory();  // released first: both may not fit

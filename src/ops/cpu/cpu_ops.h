@@ -19,7 +19,13 @@ struct CpuOptions {
   // kBF16: products round their input to bfloat16; weights are bfloat16. kF32: products convert
   // weights of any type to float32 and round nothing. Sums are float32 in both.
   DType compute = DType::kBF16;
+  // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
+  // REQUIRES: can_pack().
+  bool packs_weights = false;
 };
+
+// Whether there is such an order for this instruction set and type of computation.
+bool can_pack(CpuIsa isa, DType compute);
 
 // A backend on this processor. Results have the same bits for every isa and num_threads.
 // REQUIRES: isa is among available_isas().

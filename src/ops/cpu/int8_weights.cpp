@@ -46,7 +46,7 @@ void pack_int8_rows(const Kernels& kernels, const Tensor& host, int64_t first, c
 }
 
 Tensor int8_weights(char* packed, int64_t rows, int64_t cols) {
-  return {packed, DType::kI8, rows, cols, int8_panel_bytes(cols)};
+  return {packed, DType::kI8, rows, cols, int8_panel_bytes(cols), Layout::kPanels};
 }
 
 void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {

@@ -53,6 +53,9 @@ const Kernels& kernels_of(CpuIsa isa) {
   return kPortableKernels;
 }
 
+// AMX multiplies weights in place about as fast.
+bool can_pack(CpuIsa isa, DType compute) { return isa != CpuIsa::kAmx && compute == DType::kBF16; }
+
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 const ProductKernels& int8_product_of(CpuIsa isa) {

@@ -3,6 +3,7 @@
 
 #include "ops/cpu/attention.h"
 #include "ops/cpu/matmul_bf16.h"
+#include "ops/cpu/matmul_bf16_panels.h"
 #include "ops/cpu/matmul_float.h"
 #include "ops/cpu/matmul_int8.h"
 #include "ops/cpu/rows.h"
@@ -38,8 +39,10 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .product_float_bf16 = {pack_float, matmul_float<bf16>},
     .product_float_f16 = {pack_float, matmul_float<f16>},
     .product_bf16 = {pack_rounded, matmul_bf16},
+    .product_bf16_panels = {pack_rounded, matmul_bf16_panels},
     .product_int8 = {pack_int8_input, multiply_panels<WordTiles>},
     .interleave_int8 = interleave_int8,
+    .interleave_bf16 = interleave_bf16,
     .attend_float = attend_segment<float>,
     .attend_bf16 = attend_segment<bf16>,
     .attend_f16 = attend_segment<f16>,

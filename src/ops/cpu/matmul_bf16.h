@@ -118,19 +118,29 @@ struct Panel {
   alignas(64) float data[kChunk * kPanelOutputs];
 };
 
-void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps, ChunkCopy& copy) {
-  for (int v = 0; v < kPanelVectors; ++v) {
-    if (output + v * 16 >= args.last) return;  // the totals of the missing outputs are not used
-    copy_weights(args, output + v * 16, k, copy);
-    for (int step = 0; step < steps; ++step) {
-      float* to = panel.data + step * kSumStep * kPanelOutputs + v * 16;
-      for_pairs(copy.rows + step * kSumStep, [&](int pair, const f32x16& even, const f32x16& odd) {
-        store(to + 2 * pair * kPanelOutputs, even);
-        store(to + (2 * pair + 1) * kPanelOutputs, odd);
-      });
+// Weights in place, for multiply_block().
+struct WeightRows {
+  // Fills `panel` with `steps` steps of the columns from k on, of the outputs from `output` on.
+  static void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps) {
+    ChunkCopy copy;
+    for (int v = 0; v < kPanelVectors; ++v) {
+      if (output + v * 16 >= args.last) return;  // the totals of the missing outputs are not used
+      copy_weights(args, output + v * 16, k, copy);
+      for (int step = 0; step < steps; ++step) {
+        float* to = panel.data + step * kSumStep * kPanelOutputs + v * 16;
+        for_pairs(copy.rows + step * kSumStep,
+                  [&](int pair, const f32x16& even, const f32x16& odd) {
+                    store(to + 2 * pair * kPanelOutputs, even);
+                    store(to + (2 * pair + 1) * kPanelOutputs, odd);
+                  });
+      }
     }
   }
-}
+  // Prefetches columns [first, last) of the outputs from `output` on.
+  static RowPrefetcher prefetch(const MatmulArgs& args, int output, int first, int last) {
+    return prefetch_weights(args, output, first, last);
+  }
+};
 
 // Adds `steps` steps of kSumStep columns to the totals of kRows rows of x; if `first`, the totals
 // start at +0. Row m of x begins at x + m * kChunk, `panel` is that of fill(), and `total` is
@@ -176,9 +186,9 @@ struct Block {
 
 // Multiplies a block with the kPanelOutputs outputs from n. Adds to y, except that the block with
 // the first columns sets it.
+template <class Weights>
 void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefetcher prefetcher) {
   Panel panel;
-  ChunkCopy copy;
   alignas(64) float total[kRowBlock * kPanelOutputs];
   const int rows = block.rows;
   // Calls f(vector of totals, its place in y, number of totals that y has).
@@ -196,7 +206,7 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefet
   for (int k = block.first_column; k < block.last_column; k += kChunk) {
     const int left = args.k - k < kChunk ? args.k - k : kChunk;
     const int steps = (left + kSumStep - 1) / kSumStep;
-    fill(panel, args, n, k, steps, copy);
+    Weights::fill(panel, args, n, k, steps);
     const float* x =
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk;
     const int lines = 2 * kPanelOutputs * kPanelTileRows / rows + 1;
@@ -218,6 +228,7 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefet
   for_totals([](const float* from, float* y, int count) { store_part(y, count, load(from)); });
 }
 
+template <class Weights>
 void matmul_panels(const MatmulArgs& args) {
   for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
     const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
@@ -226,8 +237,8 @@ void matmul_panels(const MatmulArgs& args) {
     for (int k = 0; k < args.k; k += columns) {
       const int last = args.k - k < columns ? args.k : k + columns;
       for (int n = args.first; n < args.last; n += kPanelOutputs) {
-        multiply_block(args, {row, rows, k, last}, n,
-                       prefetch_weights(args, n + kPanelOutputs, k, last));
+        multiply_block<Weights>(args, {row, rows, k, last}, n,
+                                Weights::prefetch(args, n + kPanelOutputs, k, last));
       }
     }
   }
@@ -236,7 +247,8 @@ void matmul_panels(const MatmulArgs& args) {
 // ----
 
 void matmul_bf16(const MatmulArgs& args) {
-  args.last_row - args.first_row <= kMaxDirectRows ? matmul_direct(args) : matmul_panels(args);
+  args.last_row - args.first_row <= kMaxDirectRows ? matmul_direct(args)
+                                                   : matmul_panels<WeightRows>(args);
 }
 
 }  // namespace

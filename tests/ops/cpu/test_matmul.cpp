@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -55,7 +56,8 @@ std::vector<float> multiply(Ops& ops, const Case& c, int first, int last) {
                     memory.back()->data() + j * stride * size);
     }
     out.emplace_back(size_t(rows) * (n + 3), -1.0f);
-    products.push_back({{memory.back()->data(), c.type, n, c.k, stride},
+    const Tensor weights = {memory.back()->data(), c.type, n, c.k, stride};
+    products.push_back({ops.packs(c.type) ? ops.upload_matrix(weights, c.type) : weights,
                         {out.back().data(), DType::kF32, rows, n, n + 3}});
   }
   // The rows of x are apart too.
@@ -91,11 +93,14 @@ std::vector<float> expected(const Case& c) {
   return all;
 }
 
-// Every instruction set with one thread and with several.
+// Every instruction set with one thread and with several, with weights in place and packed.
 std::vector<std::unique_ptr<Ops>> all_ops(DType compute) {
   std::vector<std::unique_ptr<Ops>> all;
   for (const CpuIsa isa : available_isas()) {
-    for (const int threads : {1, 3}) all.push_back(make_cpu_ops({isa, threads, compute}));
+    for (const int threads : {1, 3}) {
+      all.push_back(make_cpu_ops({isa, threads, compute}));
+      if (can_pack(isa, compute)) all.push_back(make_cpu_ops({isa, threads, compute, true}));
+    }
   }
   return all;
 }
@@ -197,6 +202,33 @@ TEST_CASE("a product reads weights at any even address") {
         ops->matmul({x.data(), DType::kF32, 5, 70, 70}, {&product, 1});
         CHECK(num_different(out, right) == 0);
       }
+    }
+  }
+}
+
+TEST_CASE("packed weights are those of the checkpoint, rounded to bfloat16") {
+  std::mt19937 random(5);
+  for (const DType stored : {DType::kBF16, DType::kF32, DType::kF16}) {
+    for (const auto& [rows, cols] : {std::pair(1, 1), {33, 31}, {70, 100}, {64, 32}, {15, 33}}) {
+      std::vector<float> numbers = random_numbers(random, size_t(rows) * cols, Numbers{});
+      for (float& w : numbers) w = as_stored(w, stored);
+      GuardedBytes memory(int64_t{rows} * cols * size_of(stored));
+      store_numbers(numbers.data(), rows * cols, stored, memory.data());
+      const auto ops = make_cpu_ops({CpuIsa::kPortable, 2, DType::kBF16, true});
+      const Tensor host = {memory.data(), stored, rows, cols, cols};
+      REQUIRE(ops->packs(DType::kBF16));
+      const auto padded = [](int n) { return (n + 31) / 32 * 32; };
+      CHECK(ops->matrix_bytes(host, DType::kBF16) == 2 * padded(rows) * padded(cols));
+      const int64_t held = ops->held_bytes();
+      const Tensor packed = ops->upload_matrix(host, DType::kBF16);
+      CHECK(ops->held_bytes() - held == ops->matrix_bytes(host, DType::kBF16));
+      std::vector<int32_t> tokens(static_cast<size_t>(rows));
+      std::iota(tokens.begin(), tokens.end(), 0);
+      std::vector<float> out(numbers.size());
+      ops->embed(packed, {tokens.data(), DType::kI32, rows, 1, 1}, 1.0f,
+                 {out.data(), DType::kF32, rows, cols, cols});
+      for (float& w : numbers) w = as_stored(w, DType::kBF16);
+      CHECK(num_different(out, numbers) == 0);
     }
   }
 }

@@ -1,0 +1,167 @@
+// Products with bfloat16 weights in panels (bf16_layout.h): the additions, and so the bits, of
+// matmul_bf16.h. Weights are widened in registers and used at once for all rows of a tile. A chunk
+// of a panel is read from memory for the first tile and from the first-level cache for the others.
+#pragma once
+
+#include "ops/cpu/bf16_layout.h"
+#include "ops/cpu/matmul_bf16.h"
+#include "ops/cpu/row_tiles.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kPairTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 1;
+// With more rows, weights that stay widened in the cache are faster. With 32 registers they are
+// not.
+constexpr int kMaxPairRows = kNativeLanes == 16 ? INT32_MAX : kNativeLanes == 8 ? 8 : 0;
+constexpr int kPairVectors = 2;
+constexpr int kPairOutputs = kPairVectors * kNativeLanes;  // of a tile
+constexpr int kPairLines = kBf16Panel * 4 / 64;            // cache lines of a pair of columns
+
+// Adds `steps` steps of kSumStep columns to the totals of kRows rows of x and kPairOutputs outputs;
+// if `first`, the totals start at +0. Row m of x begins at x + m * kChunk; `pairs` and `total`
+// begin with the first of the outputs and have kBf16Panel of them in a row. Meanwhile prefetches as
+// many bytes from `prefetched` on as a panel has in these steps, unless that is null.
+template <int kRows>
+__attribute__((noinline)) void pair_tile(const float* x, const bf16* pairs, int steps, bool first,
+                                         const char* prefetched, float* total) {
+  using Bits = i32x16::Native;
+  const Bits upper = int32_t(0xffff0000) - Bits{};
+  for (int step = 0; step < steps; ++step, first = false) {
+    Native sum[2][kRows][kPairVectors];  // of the even and odd columns
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kPairVectors; ++v) sum[0][m][v] = sum[1][m][v] = Native{};
+    }
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kSumStep / 2; ++pair, x += 2, pairs += 2 * kBf16Panel) {
+      if (prefetched != nullptr) {
+        for (int i = 0; i < kPairLines; ++i, prefetched += 64) {
+          _mm_prefetch(prefetched, _MM_HINT_T0);
+        }
+      }
+      Bits both[kPairVectors];
+      for (int v = 0; v < kPairVectors; ++v) {
+        both[v] = (Bits)load_native((const float*)(pairs + v * 2 * kNativeLanes));
+      }
+      for (int odd = 0; odd < 2; ++odd) {
+        Native w[kPairVectors];
+        for (int v = 0; v < kPairVectors; ++v) {
+          w[v] = (Native)(odd ? both[v] & upper : both[v] << 16);
+        }
+        for (int m = 0; m < kRows; ++m) {
+          const Native factor = x[m * kChunk + odd] - Native{};
+          for (int v = 0; v < kPairVectors; ++v) {
+            sum[odd][m][v] = fma_native(factor, w[v], sum[odd][m][v]);
+          }
+        }
+      }
+    }
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kPairVectors; ++v) {
+        float* const to = total + m * kBf16Panel + v * kNativeLanes;
+        const Native before = first ? Native{} : load_native(to);
+        store_native(to, before + (sum[0][m][v] + sum[1][m][v]));
+      }
+    }
+  }
+}
+
+// A chunk of a panel times some rows of x.
+void multiply_chunk(const float* x, int rows, const bf16* pairs, int steps, bool first,
+                    const char* prefetched, float* total) {
+  for (int n = 0; n < kBf16Panel; n += kPairOutputs) {
+    in_equal_tiles<kPairTileRows>(rows, [&]<int kRows>(int m) {
+      pair_tile<kRows>(x + m * kChunk, pairs + 2 * n, steps, first,
+                       n == 0 && m == 0 ? prefetched : nullptr, total + m * kBf16Panel + n);
+    });
+  }
+}
+
+// Multiplies a block with the panel of output n. Adds to y, except that the block with the first
+// columns sets it. `after` is what will be read next.
+void multiply_panel(const MatmulArgs& args, const Block& block, int n, const bf16* panel,
+                    const bf16* after) {
+  alignas(64) float total[kRowBlock * kBf16Panel];
+  const int outputs = args.last - n < kBf16Panel ? args.last - n : kBf16Panel;
+  const auto for_totals = [&](const auto& f) {
+    for (int m = 0; m < block.rows; ++m) {
+      for (int i = 0; i < outputs; i += 16) {
+        f(total + m * kBf16Panel + i, args.y + (block.first_row + m) * args.y_stride + n + i,
+          outputs - i);
+      }
+    }
+  };
+  if (block.first_column > 0) {
+    for_totals([](float* to, const float* y, int count) { store(to, load_part(y, count)); });
+  }
+  for (int k = block.first_column; k < block.last_column; k += kChunk) {
+    const int left = args.k - k < kChunk ? args.k - k : kChunk;
+    const bf16* const pairs = panel + int64_t(k) * kBf16Panel;
+    const bf16* const next = k + kChunk < block.last_column ? pairs + kChunk * kBf16Panel : after;
+    multiply_chunk(
+        (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk,
+        block.rows, pairs, (left + kSumStep - 1) / kSumStep, k == 0, (const char*)next, total);
+  }
+  for_totals([](const float* from, float* y, int count) { store_part(y, count, load(from)); });
+}
+
+void matmul_pairs(const MatmulArgs& args) {
+  for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
+    const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
+    // The block of x stays in the second-level cache for all outputs.
+    const int columns = kBlockNumbers / rows / kChunk * kChunk;
+    for (int k = 0; k < args.k; k += columns) {
+      const int last = args.k - k < columns ? args.k : k + columns;
+      for (int n = args.first; n < args.last; n += kBf16Panel) {
+        const bf16* const panel = (const bf16*)args.weights + n / kBf16Panel * args.weight_stride;
+        multiply_panel(args, {row, rows, k, last}, n, panel,
+                       panel + args.weight_stride + int64_t(k) * kBf16Panel);
+      }
+    }
+  }
+}
+
+// Weights in panels, for multiply_block().
+struct WeightPanels {
+  static const bf16* pairs(const MatmulArgs& args, int output, int k) {
+    return (const bf16*)args.weights + output / kBf16Panel * args.weight_stride +
+           int64_t(k) * kBf16Panel + output % kBf16Panel * 2;
+  }
+  static void fill(Panel& panel, const MatmulArgs& args, int output, int k, int steps) {
+    const bf16* from = pairs(args, output, k);
+    float* to = panel.data;
+    for (int pair = 0; pair < steps * kSumStep / 2; ++pair) {
+      for (int v = 0; v < kPanelVectors; ++v) {
+        const i32x16 both = load((const int32_t*)(from + v * 32));
+        store(to + v * 16, bits_as<f32x16>(shift_left<16>(both)));
+        store(to + kPanelOutputs + v * 16, bits_as<f32x16>(both & broadcast(int32_t(0xffff0000))));
+      }
+      from += 2 * kBf16Panel;
+      to += 2 * kPanelOutputs;
+    }
+  }
+  static RowPrefetcher prefetch(const MatmulArgs& args, int output, int first, int last) {
+    const int64_t run = int64_t(last - first) * kBf16Panel * int64_t(sizeof(bf16));
+    return {(const char*)pairs(args, output / kBf16Panel * kBf16Panel, first), run, run};
+  }
+};
+
+void matmul_bf16_panels(const MatmulArgs& args) {
+  args.last_row - args.first_row <= kMaxPairRows ? matmul_pairs(args)
+                                                 : matmul_panels<WeightPanels>(args);
+}
+
+// Interleaves 16 rows of kBf16Step numbers, as a panel has them.
+void interleave_bf16(const bf16* rows, bf16* panel) {
+  const float* from[16];  // pairs, which are only moved
+  for (int i = 0; i < 16; ++i) from[i] = (const float*)(rows + i * kBf16Step);
+  f32x16 pairs[16];
+  load_transposed(from, pairs);
+  for (const f32x16& pair : pairs) {
+    store((int32_t*)panel, bits_as<i32x16>(pair));
+    panel += 2 * kBf16Panel;
+  }
+}
+
+}  // namespace
+}  // namespace pagedinfer
