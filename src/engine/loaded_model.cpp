@@ -77,7 +77,8 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .cache = dtype,
                                    .num_threads = config.threads.value_or(cores),
                                    .cpu_isa = config.cpu_isa,
-                                   .deterministic = config.deterministic});
+                                   .deterministic = config.deterministic,
+                                   .pack_weights = config.pack_weights});
   if (config.profile) {
     model.peaks = measure_peaks(*backend.make(model.options), model.options.compute, backend.probe,
                                 clock, model.quantize);

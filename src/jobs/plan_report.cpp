@@ -54,7 +54,8 @@ std::string memory_rows(const PlanReport& r) {
   const int64_t copies = m.weight_bytes - r.file_bytes;
   add("weights", m.weight_bytes,
       copies > 0 && r.file_bytes > 0
-          ? fmt::format("{} {}, {} converted", human_bytes(r.file_bytes), kind, human_bytes(copies))
+          ? fmt::format("{} {}, {} packed or converted", human_bytes(r.file_bytes), kind,
+                        human_bytes(copies))
           : kind);
   add("KV cache", m.kv_bytes,
       fmt::format("{} blocks of {} tokens; {} a token, {} a block", grouped(m.num_blocks),

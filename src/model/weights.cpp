@@ -68,13 +68,16 @@ DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
 }
 
+bool is_multiplied(const OpenedModel& model, Kind kind) {
+  return kind == Kind::kMatrix || (kind == Kind::kEmbedding && model.spec.tied_embeddings);
+}
+
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
 DType uploaded_type(const OpenedModel& model, Kind kind, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
   if (kind == Kind::kNorm) return DType::kF32;
   if (kind == Kind::kBias) return memory.bias_type(compute);
-  const bool is_multiplied = kind == Kind::kMatrix || model.spec.tied_embeddings;
-  if (quantize == Quantization::kInt8 && is_multiplied) return DType::kI8;
+  if (quantize == Quantization::kInt8 && is_multiplied(model, kind)) return DType::kI8;
   return memory.matrix_type(of_file, compute);
 }
 
@@ -97,8 +100,12 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
     const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
-    needed.destination = memory.upload(host, type);
-    if (type == DType::kI8) model.checkpoint.give_back(needed.name);
+    if (!is_multiplied(model, needed.kind)) {
+      needed.destination = memory.upload(host, type);
+      return;
+    }
+    needed.destination = memory.upload_matrix(host, type);
+    if (memory.packs(type)) model.checkpoint.give_back(needed.name);
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
@@ -129,9 +136,12 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
     const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
-    const int64_t mapped = is_on_host && type != DType::kI8 ? host.bytes() : 0;
+    const bool is_matrix = is_multiplied(model, needed.kind);
+    const bool stays = is_on_host && !(is_matrix && memory.packs(type));
+    const int64_t mapped = stays ? host.bytes() : 0;
     bytes.mapped += mapped;
-    bytes.copied += memory.uploaded_bytes(host, type) - mapped;
+    bytes.copied +=
+        (is_matrix ? memory.matrix_bytes(host, type) : memory.uploaded_bytes(host, type)) - mapped;
   });
   return bytes;
 }

@@ -70,6 +70,7 @@ struct Config {
   enum class Weights : uint8_t { kAuto, kDummy } weights = Weights::kAuto;
   std::optional<DType> dtype = {};
   Quantization quantize = Quantization::kNone;
+  bool pack_weights = true;
   std::optional<int> max_model_len = {};
   std::string chat_template = {};
   std::string chat_date = "2024-07-26";

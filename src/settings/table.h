@@ -156,6 +156,10 @@ inline constexpr auto kSettings = [] {
           "fast, and completions change a little. Not on a GPU.",
           "Take int8 for speed; scripts/quantization_loss.py says what a model loses.",
           {.choices = choices::kQuantizations}),
+      row(kModel, "pack_weights", field_of<&Config::pack_weights, Kind::kOnOff>(), kKeepsRecords,
+          "Copy bfloat16 weights at the start into the order in which products read them fastest; "
+          "the copy takes the place of the file in memory.",
+          "Take off for a handful of tokens, or where several processes share one file."),
       // A token in, a token out.
       row(kModel, "max_model_len", field_of<&Config::max_model_len>(), kChangesRecords,
           "Longest prompt and completion together.", "Lower it to bound memory and runaway lines.",

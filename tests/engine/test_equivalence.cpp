@@ -124,7 +124,10 @@ class Rigs {
       const CudaOptions options = {.compute = compute_, .deterministic = true, .graphs = graphs};
       rig = std::make_unique<Rig>(model, options);
     } else {
-      const CpuOptions options = {.isa = isa, .num_threads = num_threads, .compute = compute_};
+      const CpuOptions options = {.isa = isa,
+                                  .num_threads = num_threads,
+                                  .compute = compute_,
+                                  .packs_weights = num_threads > 1 && can_pack(isa, compute_)};
       rig = std::make_unique<Rig>(model, options, cache_type_, quantize_);
     }
     return *rig;

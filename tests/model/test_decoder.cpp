@@ -161,12 +161,12 @@ TEST_CASE("what is multiplied becomes int8, and takes no memory beside that") {
       // An embedding that is only looked up stays as it would be.
       CHECK(w.embedding.dtype == (tied ? DType::kI8 : DType::kBF16));
       CHECK((w.embedding.data == w.output.data) == tied);
-      int64_t packed = runner.ops->uploaded_bytes(w.output, DType::kI8);
+      int64_t packed = runner.ops->matrix_bytes(w.output, DType::kI8);
       for (const LayerWeights& layer : w.layers) {
         for (const Tensor& matrix :
              {layer.q, layer.k, layer.v, layer.attention_out, layer.gate, layer.up, layer.down}) {
           CHECK(matrix.dtype == DType::kI8);
-          packed += runner.ops->uploaded_bytes(matrix, DType::kI8);
+          packed += runner.ops->matrix_bytes(matrix, DType::kI8);
         }
         CHECK(layer.attention_norm.dtype == DType::kF32);
       }
