@@ -17,6 +17,7 @@
 #include "engine/intake.h"
 #include "io/interrupt.h"
 #include "tests/support/chat_support.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/support.h"
 
 using namespace pagedinfer;
@@ -177,7 +178,7 @@ TEST_CASE("any number of threads makes of the lines what a loop makes of them") 
   const TempDir dir;
   const std::string path = dir / "in";
   std::mt19937 random(1);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < (kSanitized ? 12 : 60); ++round) {
     write_file(path, random_input(random, static_cast<int>(random() % 400)));
     LineChoice choice;
     if (round % 3 == 0) choice.shard = {.index = 1, .count = 3};

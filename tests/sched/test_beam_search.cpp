@@ -11,6 +11,7 @@
 #include "sched/beam_search.h"
 #include "tests/support/model_goldens.h"
 #include "tests/support/paths.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/workload.h"
 
 using namespace pagedinfer;
@@ -173,7 +174,7 @@ TEST_CASE("a beam search over a table finds the beams that transformers finds") 
 
 TEST_CASE("a beam search finds what a search by masks over all continuations finds") {
   Random random(1);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < scaled(3000); ++round) {
     const int vocab = random.pick(24, 40);
     Tokens ends = random.tokens(random.pick(0, 3), vocab);
     std::ranges::sort(ends);

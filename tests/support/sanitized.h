@@ -18,6 +18,6 @@ inline bool is_skipped_when_sanitized(const char* reason) {
 }
 
 // A number of random runs: fewer with a sanitizer, which slows each of them down.
-constexpr int scaled(int num_runs) { return kSanitized ? num_runs / 8 : num_runs; }
+constexpr int scaled(int num_runs) { return kSanitized ? num_runs / 16 : num_runs; }
 
 }  // namespace pagedinfer
