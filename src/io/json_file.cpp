@@ -65,14 +65,12 @@ std::optional<element> JsonObject::find(std::string_view key) const {
 }
 
 void JsonObject::complain(std::string_view key, std::string_view message) const {
-  if (problems_ == nullptr) fail(key, message);
-  problems_->keep([&] { fail(key, message); });
+  keep([&] { fail(key, message); });
 }
 
 void JsonObject::complain(std::string_view key, std::string_view found,
                           std::string_view expected) const {
-  if (problems_ == nullptr) refuse(key, found, expected);
-  problems_->keep([&] { refuse(key, found, expected); });
+  keep([&] { refuse(key, found, expected); });
 }
 
 JsonObject JsonObject::within(std::string_view key, simdjson::dom::object object) const {

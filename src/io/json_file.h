@@ -59,6 +59,14 @@ class JsonObject {
   // As fail() and refuse(), for what need not end the reading: returns where problems are kept.
   void complain(std::string_view key, std::string_view message) const;
   void complain(std::string_view key, std::string_view found, std::string_view expected) const;
+  // Calls `step`. An Error that ends it goes where problems are kept, and the result is false;
+  // without such a place it is thrown.
+  template <class Step>
+  bool keep(const Step& step) const {
+    if (problems_ != nullptr) return problems_->keep(step);
+    step();
+    return true;
+  }
 
  private:
   int64_t as_integer(std::string_view key, simdjson::dom::element value, int64_t min,

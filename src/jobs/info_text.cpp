@@ -1,9 +1,11 @@
 #include "jobs/info_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "core/json.h"
 #include "core/shortened.h"
@@ -55,7 +57,7 @@ std::string windows_text(const ModelSpec& spec) {
   const auto slides = [](const LayerSpec& layer) { return layer.window > 0; };
   const auto count = std::ranges::count_if(spec.layers, slides);
   if (count == 0) return "";
-  return fmt::format(", {} of the layers see the last {} positions", count,
+  return fmt::format("{} of the layers see the last {} positions", count,
                      std::ranges::find_if(spec.layers, slides)->window);
 }
 
@@ -97,18 +99,35 @@ std::string family_text(const InspectedModel& model) {
              : fmt::format("{} ({})", shortened(model.architecture), shortened(model.model_type));
 }
 
+std::string layers_text(const ModelSpec& spec) {
+  std::vector<std::string> parts;
+  if (!spec.layers.empty()) parts.push_back(std::to_string(spec.layers.size()));
+  if (spec.hidden > 0) parts.push_back(fmt::format("of {} channels", spec.hidden));
+  if (spec.intermediate > 0) parts.push_back(fmt::format("{} in the MLP", spec.intermediate));
+  if (std::string windows = windows_text(spec); !windows.empty()) parts.push_back(windows);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string heads_text(const ModelSpec& spec) {
+  std::string text = spec.heads > 0 ? std::to_string(spec.heads) : "";
+  if (spec.head_dim > 0) {
+    text += fmt::format("{}of {} channels", text.empty() ? "" : " ", spec.head_dim);
+  }
+  if (spec.kv_heads > 0) {
+    text += fmt::format("{}{} of keys and values", text.empty() ? "" : ", ", spec.kv_heads);
+  }
+  return text;
+}
+
 void add_shapes(const InspectedModel& model, Lines& lines) {
   const ModelSpec& spec = model.spec;
   lines.add("family", family_text(model));
-  if (!spec.layers.empty()) {
-    lines.add("layers", fmt::format("{}, of {} channels, {} in the MLP{}", spec.layers.size(),
-                                    spec.hidden, spec.intermediate, windows_text(spec)));
-    lines.add("heads", fmt::format("{} of {} channels, {} of keys and values", spec.heads,
-                                   spec.head_dim, spec.kv_heads));
-  }
+  lines.add("layers", layers_text(spec));
+  lines.add("heads", heads_text(spec));
   if (spec.vocab > 0) {
-    lines.add("vocabulary", fmt::format("{} tokens{}", grouped(spec.vocab),
-                                        spec.tied_embeddings ? ", embeddings tied" : ""));
+    lines.add("vocabulary",
+              fmt::format("{} tokens{}", grouped(spec.vocab),
+                          model.tied_embeddings.value_or(false) ? ", embeddings tied" : ""));
   }
   if (spec.max_positions > 0) {
     lines.add("context", fmt::format("{} tokens", grouped(spec.max_positions)));
@@ -133,15 +152,25 @@ void write_tokens(JsonWriter& json, const std::vector<NamedToken>& tokens) {
 void write_shapes(JsonWriter& json, const InspectedModel& model) {
   const ModelSpec& spec = model.spec;
   json.field("architecture", model.architecture).field("model_type", model.model_type);
-  json.field("layers", spec.layers.size()).field("hidden_size", spec.hidden);
-  json.field("intermediate_size", spec.intermediate);
-  json.field("heads", spec.heads).field("kv_heads", spec.kv_heads);
-  json.field("head_dim", spec.head_dim).field("vocab_size", spec.vocab);
-  json.field("context", spec.max_positions).field("tied_embeddings", spec.tied_embeddings);
-  json.key("windows").begin_array();
-  for (const LayerSpec& layer : spec.layers) json.value(layer.window);
-  json.end_array();
-  json.field("parameters", model.parameters).field("weight_files", model.num_files);
+  const auto add_known = [&](std::string_view name, int64_t number) {
+    if (number > 0) json.field(name, number);
+  };
+  add_known("layers", std::ssize(spec.layers));
+  add_known("hidden_size", spec.hidden);
+  add_known("intermediate_size", spec.intermediate);
+  add_known("heads", spec.heads);
+  add_known("kv_heads", spec.kv_heads);
+  add_known("head_dim", spec.head_dim);
+  add_known("vocab_size", spec.vocab);
+  add_known("context", spec.max_positions);
+  if (model.tied_embeddings) json.field("tied_embeddings", *model.tied_embeddings);
+  if (!spec.layers.empty() && spec.layers.front().window >= 0) {
+    json.key("windows").begin_array();
+    for (const LayerSpec& layer : spec.layers) json.value(layer.window);
+    json.end_array();
+  }
+  add_known("parameters", model.parameters);
+  json.field("weight_files", model.num_files);
   json.key("weights").begin_array();
   for (const TensorTotal& total : model.stored) {
     json.begin_object().field("type", total.type).field("tensors", total.num_tensors);

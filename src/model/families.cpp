@@ -39,6 +39,55 @@ bool is_null(const JsonObject& config, std::string_view key) {
   });
 }
 
+// 0 if the field cannot be read.
+int size(const JsonObject& config, std::string_view key, int fallback, int max = kMaxSize) {
+  int value = 0;
+  config.keep(
+      [&] { value = static_cast<int>(config.find_integer(key, 1, max).value_or(fallback)); });
+  return value;
+}
+
+// The channels of a head; 0 if that is not known.
+int read_head_dim(const JsonObject& config, const ConfigDefaults& defaults, const ModelSpec& spec) {
+  int channels = 0;
+  if (config.has("head_dim") || defaults.head_dim > 0) {
+    channels = size(config, "head_dim", defaults.head_dim);
+  } else if (spec.hidden > 0 && spec.heads > 0 && spec.hidden % spec.heads == 0) {
+    channels = spec.hidden / spec.heads;
+  }
+  std::string found = std::to_string(channels), expected;
+  if (channels > kMaxHeadDim) {
+    expected = fmt::format("at most {}", kMaxHeadDim);
+  } else if (channels % 2 != 0) {
+    expected = "an even number";
+  } else if (int64_t{spec.heads} * channels > kMaxSize) {
+    found = fmt::format("{} in {} heads", channels, spec.heads);
+    expected = fmt::format("at most {} together", kMaxSize);
+  }
+  if (expected.empty()) return channels;
+  config.complain("head_dim", found, expected);
+  return 0;
+}
+
+void read_heads(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
+  spec.heads = size(config, "num_attention_heads", defaults.heads);
+  const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
+  spec.kv_heads = size(config, "num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
+  const bool is_divided = spec.kv_heads == 0 || spec.heads % spec.kv_heads == 0;
+  if (!is_divided) {
+    config.complain("num_key_value_heads", std::to_string(spec.kv_heads),
+                    fmt::format("a divisor of the {} heads", spec.heads));
+  }
+  const bool divides = config.has("head_dim") || defaults.head_dim > 0 || spec.heads == 0 ||
+                       spec.hidden % spec.heads == 0;
+  if (!divides) {
+    config.complain("num_attention_heads", std::to_string(spec.heads),
+                    fmt::format("a divisor of hidden_size {}", spec.hidden));
+  }
+  spec.head_dim = read_head_dim(config, defaults, spec);
+  if (!is_divided || !divides) spec.heads = spec.kv_heads = 0;
+}
+
 }  // namespace
 
 ReadFamily find_family(const JsonObject& config) {
@@ -59,107 +108,110 @@ ReadFamily find_family(const JsonObject& config) {
 }
 
 void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
-  const auto size = [&](std::string_view key, int fallback, int max = kMaxSize) {
-    return static_cast<int>(config.find_integer(key, 1, max).value_or(fallback));
-  };
-  spec.hidden = size("hidden_size", defaults.hidden);
-  spec.vocab = size("vocab_size", defaults.vocab);
-  spec.intermediate = size("intermediate_size", defaults.intermediate);
-  spec.max_positions = size("max_position_embeddings", defaults.max_positions, kMaxPositions);
-  spec.layers.assign(size("num_hidden_layers", defaults.layers, kMaxLayers), {});
-
-  spec.heads = size("num_attention_heads", defaults.heads);
-  const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
-  spec.kv_heads = size("num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
-  if (spec.heads % spec.kv_heads != 0) {
-    config.refuse("num_key_value_heads", std::to_string(spec.kv_heads),
-                  fmt::format("a divisor of the {} heads", spec.heads));
-  }
-  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden % spec.heads != 0) {
-    config.refuse("num_attention_heads", std::to_string(spec.heads),
-                  fmt::format("a divisor of hidden_size {}", spec.hidden));
-  }
-  spec.head_dim = size("head_dim", defaults.head_dim > 0 ? defaults.head_dim
-                                                         : std::max(1, spec.hidden / spec.heads));
-  if (spec.head_dim > kMaxHeadDim) {
-    config.refuse("head_dim", std::to_string(spec.head_dim),
-                  fmt::format("at most {}", kMaxHeadDim));
-  }
-  if (spec.head_dim % 2 != 0) {
-    config.refuse("head_dim", std::to_string(spec.head_dim), "an even number");
-  }
-  if (int64_t{spec.heads} * spec.head_dim > kMaxSize) {
-    config.refuse("head_dim", fmt::format("{} in {} heads", spec.head_dim, spec.heads),
-                  fmt::format("at most {} together", kMaxSize));
-  }
+  spec.hidden = size(config, "hidden_size", defaults.hidden);
+  spec.vocab = size(config, "vocab_size", defaults.vocab);
+  spec.intermediate = size(config, "intermediate_size", defaults.intermediate);
+  spec.max_positions =
+      size(config, "max_position_embeddings", defaults.max_positions, kMaxPositions);
+  const int layers = size(config, "num_hidden_layers", defaults.layers, kMaxLayers);
+  spec.layers.assign(static_cast<size_t>(layers), {});
+  read_heads(config, defaults, spec);
 
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
-  spec.norm_eps = static_cast<float>(config.find_number("rms_norm_eps", 0.0, 1.0).value_or(1e-6));
-  spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(defaults.tied_embeddings);
+  config.keep([&] {
+    const double eps = config.find_number("rms_norm_eps", 0.0, 1.0).value_or(1e-6);
+    spec.norm_eps = static_cast<float>(eps);
+  });
+  config.keep([&] {
+    spec.tied_embeddings =
+        config.find_bool("tie_word_embeddings").value_or(defaults.tied_embeddings);
+  });
   const bool has_eos = defaults.eos_token && *defaults.eos_token < spec.vocab;
   if (has_eos && !is_null(config, "eos_token_id")) spec.eos_tokens = {*defaults.eos_token};
 }
 
 void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
-  const std::vector<int64_t> tokens = from.one_or_more("eos_token_id", 0, spec.vocab - 1);
-  if (!tokens.empty()) spec.eos_tokens.assign(tokens.begin(), tokens.end());
+  from.keep([&] {
+    const std::vector<int64_t> tokens = from.one_or_more("eos_token_id", 0, spec.vocab - 1);
+    if (!tokens.empty()) spec.eos_tokens.assign(tokens.begin(), tokens.end());
+  });
 }
 
 void expect(const JsonObject& config, std::string_view key, std::string_view value) {
-  const std::string found = config.find_string(key).value_or(std::string(value));
-  if (found != value) config.complain(key, shortened(found), value);
+  config.keep([&] {
+    const std::string found = config.find_string(key).value_or(std::string(value));
+    if (found != value) config.complain(key, shortened(found), value);
+  });
 }
 
 void refuse(const JsonObject& config, std::string_view key) {
-  if (config.find_bool(key).value_or(false)) {
+  config.keep([&] {
+    if (!config.find_bool(key).value_or(false)) return;
     config.complain(key, "is true, which is not supported");
-  }
-}
-
-int read_window(const JsonObject& config, int absent) {
-  if (is_null(config, "sliding_window")) return 0;
-  return static_cast<int>(config.find_integer("sliding_window", 1, kMaxPositions).value_or(absent));
+  });
 }
 
 void refuse_unless_causal(const JsonObject& config) {
-  if (!config.find_bool("is_causal").value_or(true)) {
+  config.keep([&] {
+    if (config.find_bool("is_causal").value_or(true)) return;
     config.complain("is_causal", "is not true, which is not supported");
-  }
+  });
 }
 
-std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers) {
+std::optional<int> read_window(const JsonObject& config, int absent) {
+  if (is_null(config, "sliding_window")) return 0;
+  std::optional<int> window;
+  config.keep([&] {
+    const auto found = config.find_integer("sliding_window", 1, kMaxPositions);
+    window = static_cast<int>(found.value_or(absent));
+  });
+  return window;
+}
+
+SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers) {
+  std::vector<std::string> types;
+  if (!config.keep([&] { types = config.strings("layer_types"); })) return std::nullopt;
   std::vector<bool> slides;
-  for (const std::string& type : config.strings("layer_types")) {
+  for (const std::string& type : types) {
     const bool is_full = type == "full_attention" || type == "attention";  // an older name
     if (!is_full && type != "sliding_attention") {
       config.complain("layer_types", shortened(type), "full_attention or sliding_attention");
     }
     slides.push_back(type == "sliding_attention");
   }
-  if (config.has("layer_types") && slides.size() != num_layers) {
-    config.refuse("layer_types", fmt::format("{} entries", slides.size()),
-                  fmt::format("{}, as many as layers", num_layers));
+  if (!config.has("layer_types") || slides.size() == num_layers) return slides;
+  if (num_layers > 0) {
+    config.complain("layer_types", fmt::format("{} entries", slides.size()),
+                    fmt::format("{}, as many as layers", num_layers));
   }
-  return slides;
+  return std::nullopt;
 }
 
-void set_windows(const JsonObject& config, const std::vector<bool>& slides, int window,
+void set_windows(const JsonObject& config, const SlidingLayers& slides, std::optional<int> window,
                  ModelSpec& spec) {
-  for (size_t i = 0; i < slides.size(); ++i) {
-    if (!slides[i]) continue;
-    if (window == 0) config.fail("sliding_window", "is off, expected one for layers that slide");
-    spec.layers[i].window = window;
+  const bool is_off = slides && window == 0 && std::ranges::find(*slides, true) != slides->end();
+  if (is_off) config.complain("sliding_window", "is off, expected one for layers that slide");
+  const bool is_known = slides && window && !is_off;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (!is_known) spec.layers[i].window = kUnknownWindow;
+    if (is_known && (*slides)[i]) spec.layers[i].window = *window;
   }
 }
 
 void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
-  const bool is_on = config.find_bool("use_sliding_window").value_or(false);
-  const int window = is_on ? read_window(config, 4096) : 0;
-  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
-  const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
-  for (int64_t i = 0; slides.size() < spec.layers.size(); ++i) {
-    slides.push_back(window > 0 && i >= first);
-  }
+  std::optional<int> window;
+  config.keep([&] {
+    const bool is_on = config.find_bool("use_sliding_window").value_or(false);
+    window = is_on ? read_window(config, 4096) : 0;
+  });
+  SlidingLayers slides = read_layer_types(config, spec.layers.size());
+  const bool knows_first = config.keep([&] {
+    const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
+    for (int64_t i = 0; slides && slides->size() < spec.layers.size(); ++i) {
+      slides->push_back(window.value_or(0) > 0 && i >= first);
+    }
+  });
+  if (!knows_first) slides.reset();
   set_windows(config, slides, window, spec);
 }
 

@@ -9,7 +9,8 @@ namespace pagedinfer {
 
 // Fills in `spec` and `names` from config.json. `names` gets the alternatives for the tensors'
 // names; the first that the checkpoint has is used. Complains of settings that this implementation
-// of the family does not support. Throws Error where it cannot go on.
+// of the family does not support, and of fields that cannot be read. Where `config` keeps such
+// problems, what is not known because of them is 0 or empty, or kUnknownWindow.
 using ReadFamily = void (*)(const JsonObject& config, ModelSpec& spec,
                             std::vector<TensorNames>& names);
 
@@ -28,7 +29,7 @@ struct ConfigDefaults {
 };
 
 // Reads the fields that all families share: sizes, layers, norm_eps, tied embeddings,
-// end-of-sequence tokens. Throws Error for sizes that contradict each other.
+// end-of-sequence tokens. Complains of sizes that contradict each other: they become 0.
 void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec);
 
 // Replaces the end-of-sequence tokens with "eos_token_id", a number or a list, if it is there.
@@ -43,19 +44,25 @@ void refuse(const JsonObject& config, std::string_view key);
 // Complains if "is_causal" is false.
 void refuse_unless_causal(const JsonObject& config);
 
-// "sliding_window" in positions: 0 if it is null, `absent` if there is none.
-int read_window(const JsonObject& config, int absent);
+// The window of a layer, if a field that decides it cannot be read.
+constexpr int kUnknownWindow = -1;
+
+// "sliding_window" in positions: 0 if it is null, `absent` if there is none, nullopt if it cannot
+// be read.
+std::optional<int> read_window(const JsonObject& config, int absent);
 
 // For each layer of "layer_types", whether its attention has a sliding window. Empty if the field
-// is absent.
-std::vector<bool> read_layer_types(const JsonObject& config, size_t num_layers);
+// is absent, nullopt if it cannot be read.
+using SlidingLayers = std::optional<std::vector<bool>>;
+SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers);
 
-// Sets the window of the layers that slide. Throws Error if a layer slides and `window` is 0.
-void set_windows(const JsonObject& config, const std::vector<bool>& slides, int window,
+// Sets the window of the layers that slide, or kUnknownWindow where `slides` or `window` is not
+// known. Complains if a layer slides and `window` is 0.
+void set_windows(const JsonObject& config, const SlidingLayers& slides, std::optional<int> window,
                  ModelSpec& spec);
 
 // Sets the windows of Qwen: if "use_sliding_window" is true, the layers of "layer_types" or,
-// without that, those from "max_window_layers" on slide. Throws Error as set_windows() does.
+// without that, those from "max_window_layers" on slide. Complains as set_windows() does.
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
 // The names that most families give their tensors. `root` is the prefix of all but the output

@@ -12,9 +12,10 @@ namespace {
 enum Rope { kFull, kSliding };
 
 void refuse_number(const JsonObject& config, std::string_view key) {
-  if (const auto number = config.find_number(key, -1e30, 1e30)) {
-    config.complain(key, fmt::format("is {}, which is not supported", *number));
-  }
+  config.keep([&] {
+    const auto number = config.find_number(key, -1e30, 1e30);
+    if (number) config.complain(key, fmt::format("is {}, which is not supported", *number));
+  });
 }
 
 void read_text(const JsonObject& config, ModelSpec& spec) {
@@ -41,19 +42,28 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   spec.qk_norm = true;
   spec.sandwich_norm = true;
   spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
-  const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
-  spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  config.keep([&] {
+    const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
+    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  });
 
-  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
-  const int64_t pattern = config.find_integer("sliding_window_pattern", 1, 1 << 12).value_or(6);
-  for (int64_t i = 1; slides.size() < spec.layers.size(); ++i) slides.push_back(i % pattern != 0);
+  SlidingLayers slides = read_layer_types(config, spec.layers.size());
+  const bool knows_pattern = config.keep([&] {
+    const int64_t pattern = config.find_integer("sliding_window_pattern", 1, 1 << 12).value_or(6);
+    for (int64_t i = 1; slides && slides->size() < spec.layers.size(); ++i) {
+      slides->push_back(i % pattern != 0);
+    }
+  });
+  if (!knows_pattern) slides.reset();
   set_windows(config, slides, read_window(config, 4096), spec);
 
   spec.rope_inv_freq = {
       layer_rope_frequencies(config, {"full_attention", "rope_theta", 1e6}, spec.head_dim),
       layer_rope_frequencies(config, {"sliding_attention", "rope_local_base_freq", 1e4},
                              spec.head_dim)};
-  for (size_t i = 0; i < slides.size(); ++i) spec.layers[i].rope = slides[i] ? kSliding : kFull;
+  for (size_t i = 0; slides && i < spec.layers.size(); ++i) {
+    spec.layers[i].rope = (*slides)[i] ? kSliding : kFull;
+  }
 }
 
 }  // namespace
@@ -72,7 +82,8 @@ void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
     text->complain("quantization_config", "is there, and quantized checkpoints are not supported");
   }
   read_text(*text, spec);
-  spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true);
+  config.keep(
+      [&] { spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true); });
   read_eos_tokens(*text, spec);
   names = {usual_names("language_model.model.", "language_model.lm_head.weight", spec),
            usual_names("model.language_model.", "lm_head.weight", spec)};

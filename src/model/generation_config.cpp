@@ -108,8 +108,10 @@ GivenSampling read_settings(const JsonObject& from, bool samples) {
     if (!json) continue;
     element wrong;
     const auto value = read_json(setting, *json, wrong);
-    if (!value) from.refuse(key, wrong, expected_of(setting));
-    give(setting, *value, sampling);
+    from.keep([&] {
+      if (!value) from.refuse(key, wrong, expected_of(setting));
+      give(setting, *value, sampling);
+    });
   }
   return sampling;
 }
@@ -129,25 +131,29 @@ std::optional<int64_t> find_length(const JsonObject& from, std::string_view key)
 }  // namespace
 
 GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec) {
-  const bool samples = from.find_bool("do_sample").value_or(false);
+  bool samples = false;
+  from.keep([&] { samples = from.find_bool("do_sample").value_or(false); });
   GenerationDefaults defaults = {.sampling = read_settings(from, samples),
                                  .names_top_k = !samples || from.has("top_k")};
 
   // As in transformers, min_new_tokens overrides min_length.
-  const auto min_length = from.find_integer("min_length", 0, kMaxCount).value_or(0);
-  if (const auto min_new = from.find_integer("min_new_tokens", 0, kMaxCount)) {
-    defaults.floor.tokens = static_cast<int>(*min_new);
-  } else {
-    defaults.floor.with_prompt = static_cast<int>(min_length);
-  }
+  const auto read_floor = [&](std::string_view key, int& tokens) {
+    from.keep([&] { tokens = static_cast<int>(from.find_integer(key, 0, kMaxCount).value_or(0)); });
+  };
+  read_floor("min_length", defaults.floor.with_prompt);
+  read_floor("min_new_tokens", defaults.floor.tokens);
+  if (from.has("min_new_tokens")) defaults.floor.with_prompt = 0;
   defaults.max_tokens =
       find_length(from, from.has("max_new_tokens") ? "max_new_tokens" : "max_length");
 
-  spec.suppressed = known_tokens(from, "suppress_tokens", spec.vocab);
-  spec.suppressed_first = known_tokens(from, "begin_suppress_tokens", spec.vocab);
-  const auto forced = from.one_or_more("forced_eos_token_id", 0, spec.vocab - 1);
-  if (!forced.empty()) spec.forced_end = static_cast<TokenId>(std::ranges::min(forced));
-  read_bad_words(from, defaults, spec);
+  from.keep([&] { spec.suppressed = known_tokens(from, "suppress_tokens", spec.vocab); });
+  from.keep(
+      [&] { spec.suppressed_first = known_tokens(from, "begin_suppress_tokens", spec.vocab); });
+  from.keep([&] {
+    const auto forced = from.one_or_more("forced_eos_token_id", 0, spec.vocab - 1);
+    if (!forced.empty()) spec.forced_end = static_cast<TokenId>(std::ranges::min(forced));
+  });
+  from.keep([&] { read_bad_words(from, defaults, spec); });
   for (const auto& [key, neutral] : kUnsupportedKeys) {
     const auto value = from.find(key);
     if (!value || has_no_effect(*value, neutral)) continue;

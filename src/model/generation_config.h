@@ -26,7 +26,7 @@ struct GenerationDefaults {
 };
 
 // Also sets suppressed, suppressed_first and forced_end of the spec. REQUIRES: vocab and eos_tokens
-// of the spec are set. Throws Error for values of a wrong type or range.
+// of the spec are set. Complains of values of a wrong type or range, and goes on without them.
 GenerationDefaults read_generation_config(const JsonObject& from, ModelSpec& spec);
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -21,11 +22,18 @@ constexpr int kShownTensors = 3;  // of those that are wrong
 void read_unknown_family(const JsonObject& config, ModelSpec& spec, Problems& problems) {
   const auto text = config.has("hidden_size") ? std::nullopt : config.find_object("text_config");
   const JsonObject& from = text ? *text : config;
-  if (!problems.keep([&] { read_sizes(from, {}, spec); })) return;
+  read_sizes(from, {.hidden = 0, .layers = 0, .heads = 0}, spec);
+  for (LayerSpec& layer : spec.layers) layer.window = kUnknownWindow;
   problems.keep([&] { spec.rope_inv_freq = {rope_frequencies(from, spec.head_dim)}; });
 }
 
-// Returns the names that the tensors may have; none if the family is not known or cannot be read.
+bool knows_sizes(const ModelSpec& spec) {
+  const int sizes[] = {spec.hidden,   spec.vocab,    spec.intermediate, spec.heads,
+                       spec.kv_heads, spec.head_dim, spec.max_positions};
+  return std::ranges::all_of(sizes, [](int size) { return size > 0; }) && !spec.layers.empty();
+}
+
+// Returns the names that the tensors may have; none if the shapes of the tensors are not known.
 std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& model,
                                      Problems& problems) {
   problems.keep([&] {
@@ -33,7 +41,7 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
     if (!architectures.empty()) model.architecture = architectures.front();
   });
   problems.keep([&] { model.model_type = config.find_string("model_type").value_or(""); });
-  problems.keep([&] { check_supported(config); });
+  check_supported(config);
   ReadFamily read = nullptr;
   std::vector<TensorNames> candidates;
   if (!problems.keep([&] { read = find_family(config); })) {
@@ -41,8 +49,20 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
   } else if (!problems.keep([&] { read(config, model.spec, candidates); })) {
     candidates.clear();
   }
-  if (model.spec.vocab > 0) problems.keep([&] { read_eos_tokens(config, model.spec); });
+  const bool knows_ties =
+      problems.keep([&] { model.tied_embeddings = config.find_bool("tie_word_embeddings"); });
+  if (!knows_ties || !knows_sizes(model.spec)) candidates.clear();
+  if (!candidates.empty()) model.tied_embeddings = model.spec.tied_embeddings;
   return candidates;
+}
+
+void read_tokens(const std::string& dir, const JsonObject& config, InspectedModel& model,
+                 Problems& problems) {
+  const int vocab = model.spec.vocab;
+  if (vocab == 0) model.spec.vocab = std::numeric_limits<int>::max();  // not known
+  problems.keep([&] { read_eos_tokens(config, model.spec); });
+  problems.keep([&] { model.generation = read_generation(dir, model.spec, &problems); });
+  model.spec.vocab = vocab;
 }
 
 void add_totals(const Checkpoint& files, InspectedModel& model) {
@@ -89,6 +109,7 @@ void read_checkpoint(const std::string& dir, std::vector<TensorNames> candidates
   if (candidates.empty()) return;
   TensorNames names = has_files ? choose_names(candidates, *files) : candidates.front();
   if (has_files) tie_embeddings(*files, names, model.spec);
+  model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
   if (has_files) check_tensors(*files, needed, problems);
@@ -114,9 +135,7 @@ InspectedModel inspect_model(const std::string& dir, WeightSource source, Proble
   std::vector<TensorNames> candidates;
   if (problems.keep([&] { file.emplace(dir + "/config.json", &problems); })) {
     candidates = read_config(file->root(), model, problems);
-    if (model.spec.vocab > 0) {
-      problems.keep([&] { model.generation = read_generation(dir, model.spec); });
-    }
+    read_tokens(dir, file->root(), model, problems);
   }
   if (source == WeightSource::kFiles) {
     read_checkpoint(dir, std::move(candidates), model, problems);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,10 @@ struct TensorTotal {
 
 struct InspectedModel {
   std::string architecture = {}, model_type = {};  // of config.json; "" = it does not say
-  // As far as they could be read. Where the family is not known, sizes that config.json does not
-  // give are 0 or Llama's.
+  // As far as they could be read: sizes that are not known are 0, and windows that are not known
+  // negative.
   ModelSpec spec = {};
+  std::optional<bool> tied_embeddings = {};  // nullopt if that is not known
   GenerationDefaults generation = {};
 
   // Of the tensors that the model needs; 0 if that is not known.
@@ -33,7 +35,8 @@ struct InspectedModel {
 };
 
 // Reads what open_model() reads. Why it would refuse goes into `problems`, all of it; nothing is
-// thrown but for lack of memory.
+// thrown but for lack of memory. Of fields that contradict each other or cannot be read, what they
+// would say is not known.
 InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems);
 
 }  // namespace pagedinfer

@@ -1,4 +1,6 @@
 // Llama 2, 3, 3.1 and 3.2.
+#include <algorithm>
+
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -10,8 +12,9 @@ void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   expect(config, "hidden_act", "silu");
   refuse(config, "attention_bias");
   refuse(config, "mlp_bias");
-  for (const bool slides : read_layer_types(config, spec.layers.size())) {
-    if (slides) config.complain("layer_types", "has 'sliding_attention', which is not supported");
+  const SlidingLayers slides = read_layer_types(config, spec.layers.size());
+  if (slides && std::ranges::find(*slides, true) != slides->end()) {
+    config.complain("layer_types", "has 'sliding_attention', which is not supported");
   }
   spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
   names = {usual_names("model.", "lm_head.weight", spec)};

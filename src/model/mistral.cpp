@@ -15,9 +15,9 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   expect(config, "hidden_act", "silu");
   refuse(config, "attention_bias");
   spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
-  const int window = read_window(config, 4096);
-  std::vector<bool> slides = read_layer_types(config, spec.layers.size());
-  if (slides.empty()) slides.assign(spec.layers.size(), window > 0);
+  const std::optional<int> window = read_window(config, 4096);
+  SlidingLayers slides = read_layer_types(config, spec.layers.size());
+  if (slides && slides->empty()) slides->assign(spec.layers.size(), window.value_or(0) > 0);
   set_windows(config, slides, window, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

@@ -12,17 +12,18 @@ void check_supported(const JsonObject& config) {
     config.complain("quantization_config", "is there, and quantized checkpoints are not supported");
   }
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-    if (config.find_integer(key, 0, INT64_MAX).value_or(0) > 0) {
+    config.keep([&] {
+      if (config.find_integer(key, 0, INT64_MAX).value_or(0) == 0) return;
       config.complain(key, "is there, and experts are not supported");
-    }
+    });
   }
   refuse_unless_causal(config);
 }
 
-GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec) {
+GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec, Problems* problems) {
   const std::string path = dir + "/generation_config.json";
   if (!file_exists(path)) return {};
-  const JsonFile file(path);
+  const JsonFile file(path, problems);
   read_eos_tokens(file.root(), spec);
   return read_generation_config(file.root(), spec);
 }

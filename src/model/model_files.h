@@ -17,8 +17,10 @@ namespace pagedinfer {
 void check_supported(const JsonObject& config);
 
 // Reads generation_config.json, if there is one, into the defaults and the spec. REQUIRES: the
-// vocabulary and the ends of config.json are set in the spec. Throws Error.
-GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec);
+// vocabulary and the ends of config.json are set in the spec. Throws Error; what a field is wrong
+// in goes into `problems`, unless that is null.
+GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec,
+                                   Problems* problems = nullptr);
 
 // The first of the candidates whose embedding or output the checkpoint has.
 TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files);

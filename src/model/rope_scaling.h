@@ -10,7 +10,7 @@ namespace pagedinfer {
 // The frequencies of rotary position embedding, (head_dim / 2) in radians per position, as
 // config.json gives them by "rope_theta" with "rope_scaling" or by "rope_parameters": types
 // default, linear and llama3. They are rounded as in Hugging Face transformers, so that the angles
-// of far positions agree. Throws Error for other types and for values out of range.
+// of far positions agree. Complains of other types and of values out of range.
 std::vector<float> rope_frequencies(const JsonObject& config, int head_dim);
 
 // One type of layers, where each type has a rope of its own.

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -70,6 +71,85 @@ TEST_CASE("every reason against a model is told, and open_model tells the first 
                        doctest::Contains("quantization_config"), Error);
 }
 
+TEST_CASE("a field that cannot be read hides no other reason, and no size is told for it") {
+  Problems problems;
+  const InspectedModel model = inspect(
+      R"({"architectures": ["Qwen3ForCausalLM"], "hidden_size": "y", "num_hidden_layers": "x",
+      "num_attention_heads": 32, "hidden_act": "gelu", "rms_norm_eps": "e", "vocab_size": 61,
+      "tie_word_embeddings": 3, "attention_bias": 1, "sliding_window": "w",
+      "use_sliding_window": true, "num_experts": "n", "is_causal": 0, "eos_token_id": "e",
+      "rope_scaling": {"rope_type": "llama3", "factor": "f", "low_freq_factor": "l",
+                       "high_freq_factor": 4, "original_max_position_embeddings": "o"}})",
+      problems);
+  for (const char* field :
+       {"hidden_size", "num_hidden_layers", "hidden_act", "rms_norm_eps", "tie_word_embeddings",
+        "attention_bias", "sliding_window", "num_experts", "is_causal", "eos_token_id",
+        "rope_scaling.factor", "low_freq_factor", "original_max_position_embeddings"}) {
+    CAPTURE(field);
+    CHECK(count(problems, field) == 1);
+  }
+  CHECK(problems.all().size() == 13);
+  CHECK(model.spec.hidden == 0);
+  CHECK(model.spec.layers.empty());
+  CHECK(model.spec.vocab == 61);
+  CHECK(model.spec.heads == 32);
+  CHECK_FALSE(model.tied_embeddings.has_value());
+  CHECK(model.parameters == 0);
+}
+
+TEST_CASE("sizes that contradict each other are told beside the other reasons") {
+  for (const bool has_head_dim : {false, true}) {
+    CAPTURE(has_head_dim);
+    Problems problems;
+    const InspectedModel model =
+        inspect(fmt::format(R"({{"architectures": ["LlamaForCausalLM"], "hidden_size": 24,
+          "num_hidden_layers": 2, "num_attention_heads": 5, "num_key_value_heads": 2, {}
+          "vocab_size": 61, "hidden_act": "gelu", "quantization_config": {{"bits": 4}},
+          "rope_scaling": {{"rope_type": "weird"}}}})",
+                            has_head_dim ? R"("head_dim": 3,)" : ""),
+                problems);
+    for (const char* words :
+         {"num_key_value_heads: found 2", "hidden_act", "weird", "quantization_config"}) {
+      CAPTURE(words);
+      CHECK(count(problems, words) == 1);
+    }
+    CHECK(count(problems, "num_attention_heads") == (has_head_dim ? 0 : 1));
+    CHECK(count(problems, "head_dim: found 3") == (has_head_dim ? 1 : 0));
+    CHECK(problems.all().size() == 5);
+    CHECK(model.spec.heads == 0);
+    CHECK(model.spec.kv_heads == 0);
+    CHECK(model.spec.head_dim == 0);
+    CHECK(model.parameters == 0);
+    CHECK(model.spec.layers.size() == 2);
+  }
+}
+
+TEST_CASE("layers whose window cannot be read have none that is known") {
+  const auto windows = [](const std::string& fields) {
+    Problems problems;
+    const InspectedModel model = inspect(
+        fmt::format(R"({{"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 4,
+          "vocab_size": 61, "num_hidden_layers": 2, {}}})",
+                    fields),
+        problems);
+    CHECK(problems.all().size() == 1);
+    REQUIRE(model.spec.layers.size() == 2);
+    CHECK(model.spec.layers[0].window == model.spec.layers[1].window);
+    return model.spec.layers[0].window;
+  };
+  for (const std::string type : {"mistral", "qwen3", "gemma3_text"}) {
+    CAPTURE(type);
+    const std::string family = fmt::format(R"("model_type": "{}", "head_dim": 8, )", type);
+    CHECK(windows(family + R"("layer_types": [1])") < 0);
+    CHECK(windows(family + R"("layer_types": ["sliding_attention"])") < 0);
+    CHECK(windows(family + R"("use_sliding_window": true, "sliding_window": "w")") < 0);
+    CHECK(windows(family + R"("sliding_window": null, "use_sliding_window": true,
+                              "layer_types": ["sliding_attention", "full_attention"])") < 0);
+  }
+  CHECK(windows(R"("model_type": "gpt9")") < 0);
+  CHECK(windows(R"("model_type": "qwen3", "head_dim": 8, "hidden_act": "gelu")") == 0);
+}
+
 TEST_CASE("an unknown family has sizes as far as config.json gives them") {
   Problems problems;
   const InspectedModel model =
@@ -82,7 +162,14 @@ TEST_CASE("an unknown family has sizes as far as config.json gives them") {
   CHECK(model.model_type == "mixtral");
   CHECK(model.spec.hidden == 64);
   CHECK(model.spec.layers.size() == 3);
+  CHECK(model.spec.intermediate == 0);
+  CHECK_FALSE(model.tied_embeddings.has_value());
   CHECK(model.parameters == 0);
+  Problems of_empty;
+  const InspectedModel empty = inspect(R"({"model_type": "gpt9"})", of_empty);
+  CHECK(empty.spec.hidden == 0);
+  CHECK(empty.spec.heads == 0);
+  CHECK(empty.spec.layers.empty());
 }
 
 TEST_CASE("tensors that are missing are told, the first ones by name") {
@@ -107,8 +194,10 @@ TEST_CASE("what cannot be read is a problem beside the others") {
   CHECK(count(problems, "model.safetensors") == 1);
   Problems of_generation;
   const TinyModel files;
-  write_file(files.dir() + "/generation_config.json", R"({"top_k": "many"})");
+  write_file(files.dir() + "/generation_config.json", R"({"top_k": "many", "do_sample": 1,
+      "min_length": -1, "min_new_tokens": "m", "suppress_tokens": 1, "forced_eos_token_id": "f",
+      "bad_words_ids": 2, "eos_token_id": "e"})");
   inspect_model(files.dir(), WeightSource::kFiles, of_generation);
   CHECK(count(of_generation, "top_k") == 1);
-  CHECK(of_generation.all().size() == 1);
+  CHECK(of_generation.all().size() == 8);
 }
