@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/error.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/cuda_ops.h"
 
@@ -33,6 +34,12 @@ BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> 
     }
   }
   return {rows.back(), note};
+}
+
+void check_head_dim(const BackendInfo& backend, int head_dim) {
+  if (backend.max_head_dim == 0 || head_dim <= backend.max_head_dim) return;
+  throw Error(fmt::format("config.json: heads of {} channels: {} computes at most {}", head_dim,
+                          backend.device, backend.max_head_dim));
 }
 
 }  // namespace pagedinfer

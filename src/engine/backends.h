@@ -30,4 +30,7 @@ struct BackendChoice {
 // REQUIRES: the last of them does.
 BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> rows = backends());
 
+// Throws Error if the backend does not compute heads of so many channels.
+void check_head_dim(const BackendInfo& backend, int head_dim);
+
 }  // namespace pagedinfer

@@ -141,6 +141,8 @@ ModelInfo describe_model(const Config& config) {
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   info.model = inspect_model(dir, source, info.problems);
   info.problems.keep([&] { find_types(config, info); });
+  info.problems.keep(
+      [&] { check_head_dim(choose_backend(config.device).row.info, info.model.spec.head_dim); });
   read_tokenizer(info);
   read_chat(config, info);
   add_ends(info);

@@ -1,5 +1,6 @@
 // `pagedinfer info`: what a model is, and the prompts of a file.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
@@ -55,6 +56,42 @@ TEST_CASE("info lists every reason why a run refuses a model, and the run points
   const Answers refused = answer("{\"prompt\": \"x\"}\n", {"--model", files.dir()});
   CHECK(refused.exit_code == 1);
   CHECK(refused.err.find("pagedinfer info --model " + files.dir()) != std::string::npos);
+}
+
+TEST_CASE("info leaves out what faults of config.json hide, and a run has the same reason") {
+  const TempDir dir;
+  fs::copy(qwen(), dir / "m");
+  std::string config = read_file(qwen() + "/config.json");
+  const auto set = [&](const std::string& name, const std::string& value) {
+    config.insert(config.rfind('}'), fmt::format(", \"{}\": {}", name, value));
+    write_file(dir / "m/config.json", config);
+  };
+  set("head_dim", "512");
+  const Ended wide = info({"--model", dir / "m"});
+  CHECK(wide.out.find("heads of 512 channels: the CPU computes at most 256") != std::string::npos);
+  const Answers refused =
+      answer("{\"prompt\": \"x\"}\n", {"--model", dir / "m", "--weights", "dummy"});
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.err.find("heads of 512 channels") != std::string::npos);
+
+  set("num_attention_heads", "5");
+  set("num_hidden_layers", "\"x\"");
+  set("tie_word_embeddings", "\"x\"");
+  set("head_dim", "7");
+  const Ended text = info({"--model", dir / "m"});
+  CHECK(text.exit_code == 1);
+  CHECK(text.out.find("no, for 4 reasons") != std::string::npos);
+  for (const char* words : {"\nheads", "parameters ", "embeddings tied", "\nlayers          2"}) {
+    CHECK_MESSAGE(text.out.find(words) == std::string::npos, words);
+  }
+  const Ended ended = info({"--model", dir / "m", "--json"});
+  const Json json(ended.out.substr(0, ended.out.size() - 1));
+  CHECK(json.has("/hidden_size"));
+  CHECK(json.has("/vocab_size"));
+  for (const char* name : {"/layers", "/heads", "/kv_heads", "/head_dim", "/parameters",
+                           "/tied_embeddings", "/windows"}) {
+    CHECK_MESSAGE(!json.has(name), name);
+  }
 }
 
 TEST_CASE("info without a model, or with a flag it has no use for, is refused") {

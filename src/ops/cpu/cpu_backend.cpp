@@ -120,10 +120,7 @@ void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName)
 
 KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
   CHECK(dtype != DType::kI32);
-  if (head_dim > kMaxHeadDim) {
-    throw Error(fmt::format("heads of {} dimensions: the CPU backend has at most {}", head_dim,
-                            kMaxHeadDim));
-  }
+  CHECK(head_dim <= kMaxHeadDim);
   const int64_t rows = kv_heads * padded_positions(num_positions);
   const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
   constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/kernels.h"
 
 namespace pagedinfer {
 namespace {
@@ -53,6 +54,7 @@ constinit const BackendInfo kCpuInfo = {
     .quantizes = true,
     .always_deterministic = true,
     .overlaps = false,
+    .max_head_dim = kMaxHeadDim,
     .usual_step_tokens = 2048,
     // The rest is for the page cache and other programs.
     .memory = {.usual_share = 0.5,
