@@ -22,7 +22,7 @@ void parse_all(ChatFormat& format) {
     } catch (const jinja::TemplateError& error) {
       format.templates.emplace_back();
       format.faults.back() =
-          fmt::format("the chat template ({}) cannot be read: {}{}", source.origin,
+          fmt::format("the chat template ({}) cannot be read: {}{}", location_of(source),
                       error.line > 0 ? fmt::format("line {}: ", error.line) : "", error.what());
     }
   }

@@ -117,15 +117,15 @@ Dict variables_of(const ChatFormat& format, const Chat& chat, std::vector<Value>
   return variables;
 }
 
-std::string message_of(const TemplateError& error) {
-  switch (error.reason) {
-    case TemplateError::Reason::kRaised:
-      return fmt::format("the chat template refuses the messages: {}", error.what());
-    case TemplateError::Reason::kLimit:
-    case TemplateError::Reason::kFailed: break;
+std::string message_of(const TemplateError& error, const TemplateSource& source) {
+  using Reason = TemplateError::Reason;
+  if (error.reason == Reason::kRaised) {
+    return fmt::format("the chat template refuses the messages: {}", error.what());
   }
-  if (error.line == 0) return error.what();
-  return fmt::format("the chat template fails at its line {}: {}", error.line, error.what());
+  if (error.line == 0 && error.reason != Reason::kLimit) return error.what();  // of the messages
+  return fmt::format("the chat template ({}) fails{}: {}", location_of(source),
+                     error.line > 0 ? fmt::format(" at its line {}", error.line) : "",
+                     error.what());
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
     }
     return result;
   } catch (const TemplateError& error) {
-    return {.error = RequestError{"invalid_messages", message_of(error)}};
+    return {.error = RequestError{"invalid_messages", message_of(error, *source)}};
   }
 }
 

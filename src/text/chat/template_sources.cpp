@@ -35,14 +35,14 @@ std::vector<TemplateSource> templates_in(const JsonObject& root, const std::stri
         root.fail(kKey, "is an object, and not each of its values is a string");
       }
       sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name),
-                         std::string(text.get_string().value_unsafe())});
+                         std::string(text.get_string().value_unsafe()), std::string(kKey)});
     }
     return sources;
   }
   if (!value || value->get(list) != simdjson::SUCCESS) {
     std::optional<std::string> text = root.find_string(kKey);
     if (!text) return {};
-    return {{std::string(kDefault), file, std::move(*text)}};
+    return {{std::string(kDefault), file, std::move(*text), std::string(kKey)}};
   }
   std::vector<TemplateSource> sources;
   for (const dom::element named : list) {
@@ -52,7 +52,8 @@ std::vector<TemplateSource> templates_in(const JsonObject& root, const std::stri
       root.fail(kKey, "is a list, and not each of its items has a name and a template");
     }
     std::erase_if(sources, [&](const TemplateSource& source) { return source.name == name; });
-    sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name), std::string(text)});
+    sources.push_back({std::string(name), fmt::format("{}, '{}'", file, name), std::string(text),
+                       std::string(kKey)});
   }
   return sources;
 }
@@ -79,6 +80,10 @@ std::vector<TemplateSource> templates_of_files(const std::string& model_dir) {
 }
 
 }  // namespace
+
+std::string location_of(const TemplateSource& source) {
+  return source.key.empty() ? source.origin : fmt::format("{} of {}", source.key, source.origin);
+}
 
 TemplateSource read_template(const std::string& path, std::string name, std::string origin) {
   const MappedFile file(path);

@@ -10,7 +10,11 @@ struct TemplateSource {
   std::string name = {};    // "default", "tool_use", ...
   std::string origin = {};  // "chat_template.jinja", "tokenizer_config.json"
   std::string text = {};
+  std::string key = {};  // of the field of that file: "chat_template"; "" = it is the whole file
 };
+
+// Where the template stands, for messages: "chat_template of tokenizer_config.json".
+std::string location_of(const TemplateSource& source);
 
 // The templates of a model directory, as transformers finds them: chat_template.jinja and those of
 // additional_chat_templates/, whose default.jinja counts before it, else `chat_template` of

@@ -179,10 +179,35 @@ TEST_CASE("what a template refuses, fails at or needs too much of is an error of
   CHECK(error("{{ raise_exception('no') }}").code == "invalid_messages");
   CHECK(error("{{ raise_exception('no') }}").message ==
         "the chat template refuses the messages: no");
-  CHECK(error("a\n{{ 1 + 'x' }}").message.starts_with("the chat template fails at its line 2: "));
+  const std::string failed = error("a\n{{ 1 + 'x' }}").message;
+  CHECK(failed.starts_with("the chat template (test) fails at its line 2: "));
   const RequestError limit = error("{{ 'x' * 100000000 }}");
   CHECK(limit.code == "invalid_messages");
-  CHECK(limit.message.find("more than") != std::string::npos);
+  CHECK(limit.message ==
+        "the chat template (test) fails at its line 1: "
+        "the template needs more than 67108864 bytes of text");
+}
+
+TEST_CASE("a template that fails is named by its file, or by the field of its file") {
+  const TempDir dir;
+  const auto error = [&] {
+    return render_chat(read_chat_format(dir.path(), "", "2024-07-26"), ask(kHi), std::nullopt)
+        .error.message;
+  };
+  write_file(dir / "tokenizer_config.json", R"({"chat_template": "\n{{ 1 + 'x' }}"})");
+  CHECK(error().starts_with(
+      "the chat template (chat_template of tokenizer_config.json) fails at its line 2: "));
+  write_file(dir / "tokenizer_config.json", R"({"chat_template": "\n{{ 1 + }}"})");
+  CHECK(error().starts_with(
+      "the chat template (chat_template of tokenizer_config.json) cannot be read: line 2: "));
+  write_file(
+      dir / "tokenizer_config.json",
+      R"({"chat_template": {"default": "{% for i in range(10) %}{{ 'x' * 9999999 }}{% endfor %}"}})");
+  CHECK(
+      error().starts_with("the chat template (chat_template of tokenizer_config.json, 'default') "
+                          "fails at its line 1: the template needs more than "));
+  write_file(dir / "chat_template.jinja", "\n\n{{ 1 + 'x' }}");
+  CHECK(error().starts_with("the chat template (chat_template.jinja) fails at its line 3: "));
 }
 
 TEST_CASE("the parts that people wrote are those of messages, tools and arguments alone") {
