@@ -20,11 +20,11 @@ struct Function {
   size_t& num_copied;  // names that were copied, in the whole template
 
   // Each `if` copies the names of its scope.
-  void spend_names(size_t count) {
+  void spend_names(size_t count, int line) {
     constexpr size_t kMax = 500'000;
     num_copied += count;
     if (num_copied <= kMax) return;
-    throw TemplateError("the template has too many names and conditions", 0,
+    throw TemplateError("the template has too many names and conditions", line,
                         TemplateError::Reason::kLimit);
   }
 };
@@ -73,11 +73,11 @@ class Scope {
     }
   }
 
-  // Looks through branches of which one runs: each begins with what is known now. What some
-  // branch assigns to begins as what it is outside.
+  // Looks through branches of a statement in that line, of which one runs: each begins with what is
+  // known now. What some branch assigns to begins as what it is outside.
   template <class... Branches>
-  void branch(Branches... branches) {
-    function_.spend_names(symbols_.slots.size());
+  void branch(int line, Branches... branches) {
+    function_.spend_names(symbols_.slots.size(), line);
     const Symbols before = symbols_;
     Symbols after = before;
     std::set<std::string> stored;
@@ -216,11 +216,12 @@ class Resolver {
       case StatementKind::kMacro: return look(scope, statement.target);
       case StatementKind::kIf:
         look(scope, statement.expr);
-        return scope.branch([&] { look(scope, statement.body); },
-                            [&] {
-                              for (const auto& branch : statement.branches) look(scope, *branch);
-                            },
-                            [&] { look(scope, statement.otherwise); });
+        return scope.branch(
+            statement.line, [&] { look(scope, statement.body); },
+            [&] {
+              for (const auto& branch : statement.branches) look(scope, *branch);
+            },
+            [&] { look(scope, statement.otherwise); });
       default: return;
     }
   }

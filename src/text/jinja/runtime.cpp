@@ -405,7 +405,8 @@ Value Items::next() {
 }
 
 void spend_operands(Budget& budget, const Value& value, const Arguments& arguments) {
-  budget.spend_steps(1 + arguments.positional.size() + arguments.named.size());
+  constexpr size_t kStepsPerName = 16;  // it is copied, compared and hashed
+  budget.spend_steps(1 + arguments.positional.size() + kStepsPerName * arguments.named.size());
   const auto read = [&](const Value& operand) {
     if (operand.is_string()) budget.spend_reading(operand.text().size());
   };

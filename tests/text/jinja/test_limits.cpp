@@ -200,6 +200,13 @@ TEST_CASE("whatever reads a long text spends steps for it") {
   }
 }
 
+TEST_CASE("arguments with names spend steps wherever they are passed on") {
+  std::string names;
+  for (int i = 0; i < 1'000; ++i) names += fmt::format(", a{}=1", i);
+  CHECK(refusal("{{ range(2000)|map('format'" + names + ")|list }}").find(" steps") !=
+        std::string::npos);
+}
+
 TEST_CASE("searches in text are linear") {
   // The time of comparing at each place would be that of 10^11 steps.
   const std::string begin =
@@ -264,7 +271,13 @@ TEST_CASE("a template with too many names and conditions is refused when it is p
   std::string source;
   for (int i = 0; i < 4'000; ++i) source += fmt::format("{{{{ a{} }}}}", i);
   CHECK(refusal(source) == "");
-  CHECK(refusal(source + repeated("{% if x %}{% endif %}", 4'000)) != "");
+  const std::string tags = repeated("{% if x %}{% endif %}", 4'000);
+  CHECK(refusal(source + tags) != "");
+  try {
+    (void)jinja::Template::parse(source + "\n" + tags);
+  } catch (const jinja::TemplateError& error) {
+    CHECK(error.line == 2);
+  }
 }
 
 TEST_CASE("keys whose hashes share a bucket do not make a dict slow") {
