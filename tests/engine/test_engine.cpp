@@ -125,11 +125,11 @@ TEST_CASE("a step asks for the log probabilities that its requests want") {
   };
   std::vector<Line> lines;
   for (const int num_log_probs : {-1, 0, 5}) {
-    Request request = make_request(std::ssize(lines), 3, 4);
+    Request request = make_request(std::ssize(lines), 3, 4, kTinyVocab);
     request.sampling.num_log_probs = num_log_probs;
     lines.push_back({0, std::move(request)});
   }
-  Request best = make_request(std::ssize(lines), 3, 4);
+  Request best = make_request(std::ssize(lines), 3, 4, kTinyVocab);
   best.random_key = 9;
   best.num_samples = 2;
   lines.push_back({0, std::move(best)});
@@ -145,7 +145,7 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
   constexpr double kRead = 0.25;
   std::vector<Line> lines;
   for (int i = 0; i < 80; ++i) {
-    Request request = make_request(i, 3, 2);
+    Request request = make_request(i, 3, 2, kTinyVocab);
     request.head = {.index = i, .line = i + 1, .arrived = kRead};
     request.sampling.ignore_eos = true;
     lines.push_back({0, std::move(request)});
