@@ -2,7 +2,7 @@
 // same run on the same threads: the peak of multiply-adds, in 8 bits for int8, and the bandwidth of
 // reading memory. Weights are not in the cache: each call takes the next of many copies.
 //
-//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16|int8] [--json]
+//   pagedinfer_matmul_bench [--threads N] [--isa NAME] [--type f32|bf16|int8] [--packed] [--json]
 #include <fmt/format.h>
 #include <immintrin.h>
 
@@ -145,6 +145,7 @@ struct Options {
   int threads = 1;
   CpuIsa isa = available_isas().back();
   DType compute = DType::kBF16, weight = DType::kBF16;
+  bool packed = false;  // bfloat16 weights are packed
   bool json = false;
 };
 
@@ -164,7 +165,7 @@ void run(const Options& options) {
     const Bounds bounds = measure(pool, peak, memory);
     const int64_t size = int64_t{k} * n;
     const int copies = static_cast<int>(static_cast<int64_t>(memory.size()) / size);
-    const auto ops = make_cpu_ops({options.isa, options.threads, options.compute});
+    const auto ops = make_cpu_ops({options.isa, options.threads, options.compute, options.packed});
     std::vector<Tensor> weights;
     for (int i = 0; i < copies; ++i) {
       const Tensor host = {memory.data() + i * size, DType::kBF16, n, k, k};
@@ -190,13 +191,14 @@ void run(const Options& options) {
                                     size_of_weight * static_cast<double>(size) / bounds.bytes);
       if (options.json) {
         fmt::print(
-            "{{\"isa\":\"{}\",\"type\":\"{}\",\"threads\":{},\"k\":{},\"n\":{},\"rows\":{},\"ms\":{"
+            "{{\"isa\":\"{}\",\"type\":\"{}\",\"packed\":{},\"threads\":{},\"k\":{},\"n\":{},"
+            "\"rows\":{},\"ms\":{"
             ":.4f},"
             "\"best_ms\":{:.4f},\"gflops\":{:.2f},\"gbytes\":{:.2f},\"peak_gflops\":{:.1f},"
             "\"peak_gbytes\":{:.2f},\"of_bound\":{:.3f},\"best_of_bound\":{:.3f}}}\n",
-            name_of(options.isa), name_of(options.weight), options.threads, k, n, rows, time * 1e3,
-            best * 1e3, flops / 1e9, bytes / 1e9, bounds.flops / 1e9, bounds.bytes / 1e9,
-            bound / time, bound / best);
+            name_of(options.isa), name_of(options.weight), options.packed, options.threads, k, n,
+            rows, time * 1e3, best * 1e3, flops / 1e9, bytes / 1e9, bounds.flops / 1e9,
+            bounds.bytes / 1e9, bound / time, bound / best);
       } else {
         fmt::print(
             "{:6} {} threads  {:5} x {:5}  {:3} rows  {:8.3f} ms (best {:8.3f})  {:7.1f} GFLOP/s "
@@ -212,7 +214,7 @@ void run(const Options& options) {
 int usage() {
   fmt::print(stderr,
              "usage: pagedinfer_matmul_bench [--threads N] [--isa portable|avx2|avx512|amx] "
-             "[--type f32|bf16|int8] [--json]\n");
+             "[--type f32|bf16|int8] [--packed] [--json]\n");
   return 2;
 }
 
@@ -225,8 +227,8 @@ int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
+    if (flag == "--json" || flag == "--packed") {
+      (flag == "--json" ? options.json : options.packed) = true;
       continue;
     }
     if (++i == argc) return usage();
@@ -246,5 +248,6 @@ int main(int argc, char** argv) {
       return usage();
     }
   }
+  if (options.packed && !can_pack(options.isa, options.compute)) return usage();
   run(options);
 }
