@@ -46,7 +46,8 @@ INPUTS = {"prompts.jsonl": 40, "questions.jsonl": 12, "million.jsonl": 24}
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
     "--build", "--cpunodebind", "--cpus", "--local-dir", "--membind", "--out",
-    "--output-on-failure", "--shards", "--target", "--test-dir", "--update",
+    "--output-on-failure", "--packed", "--shards", "--target", "--test-dir", "--type",
+    "--update",
 }
 # How the source writes an error code; behind a bare brace only where a text follows.
 NAME = r'\s*"([a-z]+(?:_[a-z0-9]+)*)"\s*,'
