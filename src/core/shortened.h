@@ -3,12 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
+
 namespace pagedinfer {
 
 // The first bytes of a text in UTF-8, at most `max_bytes` of them, cut between characters.
 inline std::string_view first_bytes(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
-  while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0) == 0x80) --max_bytes;
+  while (max_bytes > 0 && continues_character(text[max_bytes])) --max_bytes;
   return text.substr(0, max_bytes);
 }
 

@@ -41,10 +41,22 @@ inline int utf8_length(std::string_view text) {
   return lead.size;
 }
 
+// Whether a byte belongs to the character that an earlier byte begins.
+constexpr bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+// Where the character that ends at `end` begins. REQUIRES: 0 < `end` <= the size of `text`.
+inline size_t character_begin(std::string_view text, size_t end) {
+  size_t begin = end - 1;
+  while (begin > 0 && continues_character(text[begin])) --begin;
+  return begin;
+}
+
 // The characters of `text`. REQUIRES: it is UTF-8.
 inline int num_characters(std::string_view text) {
   int count = 0;
-  for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  for (const char byte : text) count += !continues_character(byte);
   return count;
 }
 

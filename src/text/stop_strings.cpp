@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -15,8 +17,6 @@ size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, 
   }
   return pattern[matched] == next ? matched + 1 : 0;
 }
-
-bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "text/unicode/unicode_classes.h"
 #include "text/unicode/utf8.h"
 
@@ -19,8 +20,7 @@ constexpr std::string_view kWordCharacter =
 size_t trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
-    size_t begin = end - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const size_t begin = character_begin(text, end);
     if (!is_white_space(utf8_character(text.substr(begin, end - begin)))) break;
     end = begin;
   }
@@ -97,9 +97,7 @@ bool AddedTokens::inside_word(std::string_view text, size_t begin, size_t end) c
     scan.start(character);
     return scan.next().has_value();
   };
-  size_t before = begin;
-  while (before > 0 && (static_cast<unsigned char>(text[--before]) & 0xC0) == 0x80) {
-  }
+  const size_t before = begin > 0 ? character_begin(text, begin) : 0;
   return (begin > 0 && is_word(text.substr(before, begin - before))) ||
          (end < text.size() && is_word(text.substr(end, utf8_size(text[end]))));
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/unicode/unicode_classes.h"
 
 namespace pagedinfer::jinja {
@@ -67,8 +68,7 @@ std::string_view strip_left(std::string_view text) {
 
 std::string_view strip_right(std::string_view text) {
   while (!text.empty()) {
-    size_t begin = text.size() - 1;
-    while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const size_t begin = character_begin(text, text.size());
     if (!is_python_space(utf8_character(text.substr(begin)))) break;
     text.remove_suffix(text.size() - begin);
   }
@@ -159,13 +159,9 @@ size_t character_offset(std::string_view text, size_t i) {
   while (i > 0 && at < text.size()) {
     // A block of at most `i` bytes has no more than `i` characters.
     const size_t size = std::min({i, text.size() - at, size_t{4096}});
-    size_t begun = 0;
-    for (const char byte : text.substr(at, size)) {
-      begun += (static_cast<unsigned char>(byte) & 0xC0) != 0x80 ? 1 : 0;
-    }
-    i -= std::min(begun, i);
+    i -= std::min(static_cast<size_t>(num_characters(text.substr(at, size))), i);
     at += size;
-    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    while (at < text.size() && continues_character(text[at])) ++at;
   }
   return at;
 }

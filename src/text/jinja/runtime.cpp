@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/shortened.h"
 #include "core/utf8.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/methods.h"
@@ -18,14 +19,7 @@
 namespace pagedinfer::jinja {
 namespace {
 
-// A name as a message quotes it: a template may make a long one.
-std::string_view shortened(std::string_view name) {
-  constexpr size_t kMax = 100;
-  if (name.size() <= kMax) return name;
-  size_t size = kMax;
-  while ((static_cast<unsigned char>(name[size]) & 0xC0) == 0x80) --size;
-  return name.substr(0, size);
-}
+constexpr size_t kQuotedBytes = 100;  // of a name, in a message: a template may make a long one
 
 bool is_dunder(std::string_view name) { return name.starts_with("__"); }
 
@@ -78,7 +72,7 @@ Value subscript(Runtime& runtime, const Value& object, const Value& key) {
 Value attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (is_dunder(name) || is_mutating(object, name)) {
     return Value::undefined(fmt::format("the sandbox does not allow the attribute '{}' of {}",
-                                        shortened(name), type_name(object)));
+                                        first_bytes(name, kQuotedBytes), type_name(object)));
   }
   if (object.is(Kind::kNamespace)) {
     const Value* found = object.name_space().attributes.find(name);
@@ -114,8 +108,8 @@ Value attribute(Runtime& runtime, const Value& object, std::string_view name) {
 
 Value no_attribute(Budget& budget, const Value& object, std::string_view name) {
   budget.spend_objects(2);
-  return Value::undefined(
-      fmt::format("'{} object' has no attribute '{}'", type_name(object), shortened(name)));
+  return Value::undefined(fmt::format("'{} object' has no attribute '{}'", type_name(object),
+                                      first_bytes(name, kQuotedBytes)));
 }
 
 // The indices of a slice: `count` of them from `begin`.
@@ -145,11 +139,7 @@ Slice slice_of(int64_t size, const Value& begin, const Value& end, const Value& 
 // REQUIRES: there is one.
 size_t moved(std::string_view text, size_t at, int64_t by) {
   for (; by > 0; --by) at += utf8_size(text[at]);
-  for (; by < 0; ++by) {
-    do {
-      --at;
-    } while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
-  }
+  for (; by < 0; ++by) at = character_begin(text, at);
   return at;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "core/utf8.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/filter_tables.h"
 #include "text/jinja/filters.h"
@@ -77,8 +78,7 @@ Value reverse(Runtime& runtime, const Value& value, const Arguments& arguments) 
     TextBuilder out(runtime.budget);
     const std::string& text = value.text();
     for (size_t end = text.size(); end > 0;) {
-      size_t begin = end - 1;
-      while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+      const size_t begin = character_begin(text, end);
       out.add(value.marked(), begin, end);
       end = begin;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/text_builder.h"
 #include "text/jinja/text_search.h"
@@ -12,8 +13,7 @@ namespace {
 constexpr char32_t kSigma = 0x3A3, kFinalSigma = 0x3C2;
 
 char32_t character_before(std::string_view text, size_t end, size_t& begin) {
-  begin = end - 1;
-  while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  begin = character_begin(text, end);
   return utf8_character(text.substr(begin, end - begin));
 }
 
