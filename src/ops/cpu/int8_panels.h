@@ -43,14 +43,7 @@ struct PanelGroup {
 // y = total * scale, of one row and the outputs of a panel.
 FORCE_INLINE void store_outputs(const float* total, const float* scales, int outputs, float* y) {
   for (int i = 0; i < outputs; i += 16) {
-    const f32x16 scaled = load(total + i) * load(scales + i);
-    if (outputs - i >= 16) {
-      store(y + i, scaled);
-    } else {
-      float last[16];
-      store(last, scaled);
-      memcpy(y + i, last, (outputs - i) * sizeof(float));
-    }
+    store_part(y + i, outputs - i, load(total + i) * load(scales + i));
   }
 }
 

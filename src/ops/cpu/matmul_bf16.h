@@ -184,6 +184,48 @@ struct Block {
   int first_row, rows, first_column, last_column;
 };
 
+// Calls f(block, n) for each block, so small that its x stays in the second-level cache, with each
+// n-th output of kOutputs.
+template <int kOutputs, class F>
+void for_blocks(const MatmulArgs& args, const F& f) {
+  for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
+    const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
+    const int columns = kBlockNumbers / rows / kChunk * kChunk;
+    for (int k = 0; k < args.k; k += columns) {
+      const int last = args.k - k < columns ? args.k : k + columns;
+      for (int n = args.first; n < args.last; n += kOutputs) f(Block{row, rows, k, last}, n);
+    }
+  }
+}
+
+// Calls f(16 totals, their place in y, how many y has from there on) for the totals of a block,
+// (rows, kOutputs), of the outputs from n on.
+template <int kOutputs, class F>
+FORCE_INLINE void for_totals(const MatmulArgs& args, const Block& block, int n, float* total,
+                             const F& f) {
+  const int left = args.last - n, outputs = left < kOutputs ? left : kOutputs;
+  for (int m = 0; m < block.rows; ++m) {
+    for (int i = 0; i < outputs; i += 16) {
+      f(total + m * kOutputs + i, args.y + (block.first_row + m) * args.y_stride + n + i,
+        outputs - i);
+    }
+  }
+}
+// The block with the first columns begins its totals itself, the others with what y has.
+template <int kOutputs>
+void load_totals(const MatmulArgs& args, const Block& block, int n, float* total) {
+  if (block.first_column == 0) return;
+  for_totals<kOutputs>(args, block, n, total, [](float* to, const float* y, int count) {
+    store(to, load_part(y, count));
+  });
+}
+template <int kOutputs>
+void store_totals(const MatmulArgs& args, const Block& block, int n, float* total) {
+  for_totals<kOutputs>(args, block, n, total, [](const float* from, float* y, int count) {
+    store_part(y, count, load(from));
+  });
+}
+
 // Multiplies a block with the kPanelOutputs outputs from n. Adds to y, except that the block with
 // the first columns sets it.
 template <class Weights>
@@ -191,18 +233,7 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefet
   Panel panel;
   alignas(64) float total[kRowBlock * kPanelOutputs];
   const int rows = block.rows;
-  // Calls f(vector of totals, its place in y, number of totals that y has).
-  const auto for_totals = [&](const auto& f) {
-    for (int v = 0; v < kPanelVectors && n + v * 16 < args.last; ++v) {
-      for (int m = 0; m < rows; ++m) {
-        f(total + m * kPanelOutputs + v * 16,
-          args.y + (block.first_row + m) * args.y_stride + n + v * 16, args.last - n - v * 16);
-      }
-    }
-  };
-  if (block.first_column > 0) {
-    for_totals([](float* to, const float* y, int count) { store(to, load_part(y, count)); });
-  }
+  load_totals<kPanelOutputs>(args, block, n, total);
   for (int k = block.first_column; k < block.last_column; k += kChunk) {
     const int left = args.k - k < kChunk ? args.k - k : kChunk;
     const int steps = (left + kSumStep - 1) / kSumStep;
@@ -225,23 +256,16 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefet
       tiles.template operator()<false>();
     }
   }
-  for_totals([](const float* from, float* y, int count) { store_part(y, count, load(from)); });
+  store_totals<kPanelOutputs>(args, block, n, total);
 }
 
 template <class Weights>
 void matmul_panels(const MatmulArgs& args) {
-  for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
-    const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
-    // The block of x stays in the second-level cache for all outputs.
-    const int columns = kBlockNumbers / rows / kChunk * kChunk;
-    for (int k = 0; k < args.k; k += columns) {
-      const int last = args.k - k < columns ? args.k : k + columns;
-      for (int n = args.first; n < args.last; n += kPanelOutputs) {
-        multiply_block<Weights>(args, {row, rows, k, last}, n,
-                                Weights::prefetch(args, n + kPanelOutputs, k, last));
-      }
-    }
-  }
+  for_blocks<kPanelOutputs>(args, [&](const Block& block, int n) {
+    multiply_block<Weights>(
+        args, block, n,
+        Weights::prefetch(args, n + kPanelOutputs, block.first_column, block.last_column));
+  });
 }
 
 // ----

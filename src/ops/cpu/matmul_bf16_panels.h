@@ -82,18 +82,7 @@ void multiply_chunk(const float* x, int rows, const bf16* pairs, int steps, bool
 void multiply_panel(const MatmulArgs& args, const Block& block, int n, const bf16* panel,
                     const bf16* after) {
   alignas(64) float total[kRowBlock * kBf16Panel];
-  const int outputs = args.last - n < kBf16Panel ? args.last - n : kBf16Panel;
-  const auto for_totals = [&](const auto& f) {
-    for (int m = 0; m < block.rows; ++m) {
-      for (int i = 0; i < outputs; i += 16) {
-        f(total + m * kBf16Panel + i, args.y + (block.first_row + m) * args.y_stride + n + i,
-          outputs - i);
-      }
-    }
-  };
-  if (block.first_column > 0) {
-    for_totals([](float* to, const float* y, int count) { store(to, load_part(y, count)); });
-  }
+  load_totals<kBf16Panel>(args, block, n, total);
   for (int k = block.first_column; k < block.last_column; k += kChunk) {
     const int left = args.k - k < kChunk ? args.k - k : kChunk;
     const bf16* const pairs = panel + int64_t(k) * kBf16Panel;
@@ -102,23 +91,15 @@ void multiply_panel(const MatmulArgs& args, const Block& block, int n, const bf1
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk,
         block.rows, pairs, (left + kSumStep - 1) / kSumStep, k == 0, (const char*)next, total);
   }
-  for_totals([](const float* from, float* y, int count) { store_part(y, count, load(from)); });
+  store_totals<kBf16Panel>(args, block, n, total);
 }
 
 void matmul_pairs(const MatmulArgs& args) {
-  for (int row = args.first_row; row < args.last_row; row += kRowBlock) {
-    const int rows = args.last_row - row < kRowBlock ? args.last_row - row : kRowBlock;
-    // The block of x stays in the second-level cache for all outputs.
-    const int columns = kBlockNumbers / rows / kChunk * kChunk;
-    for (int k = 0; k < args.k; k += columns) {
-      const int last = args.k - k < columns ? args.k : k + columns;
-      for (int n = args.first; n < args.last; n += kBf16Panel) {
-        const bf16* const panel = (const bf16*)args.weights + n / kBf16Panel * args.weight_stride;
-        multiply_panel(args, {row, rows, k, last}, n, panel,
-                       panel + args.weight_stride + int64_t(k) * kBf16Panel);
-      }
-    }
-  }
+  for_blocks<kBf16Panel>(args, [&](const Block& block, int n) {
+    const bf16* const panel = (const bf16*)args.weights + n / kBf16Panel * args.weight_stride;
+    multiply_panel(args, block, n, panel,
+                   panel + args.weight_stride + int64_t(block.first_column) * kBf16Panel);
+  });
 }
 
 // Weights in panels, for multiply_block().

@@ -11,12 +11,6 @@ template <class T>
 FORCE_INLINE f32x16 load_part(const T* from, int64_t count) {
   return count >= 16 ? load_as_float(from) : load_as_float(from, int(count));
 }
-FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
-  if (count >= 16) return store(to, a);
-  float whole[16];
-  store(whole, a);
-  memcpy(to, whole, count * sizeof(float));
-}
 
 // y[i] = f(x[i])
 template <class T, class F>

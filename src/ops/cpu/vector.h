@@ -129,6 +129,14 @@ FORCE_INLINE void store_bytes(int8_t* to, const i32x16& a) {
   _mm_storeu_si128((__m128i*)to, bytes);
 }
 
+// Stores the first `count` numbers, at most 16.
+FORCE_INLINE void store_part(float* to, int64_t count, const f32x16& a) {
+  if (count >= 16) return store(to, a);
+  float whole[16];
+  store(whole, a);
+  memcpy(to, whole, count * sizeof(float));
+}
+
 FORCE_INLINE f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
 
 // Loads sixteen values of any weight type as float32. The form with `count` reads only so many and
