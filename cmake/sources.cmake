@@ -116,6 +116,7 @@ set(pagedinfer_core_sources
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
   src/ops/cpu/vnni_matmul.cpp
+  src/ops/cpu/widen_numbers.cpp
   src/ops/cpu/write_kv.cpp
   src/ops/arithmetic.cpp
   src/ops/device_memory.cpp

@@ -1,5 +1,3 @@
-#include "ops/cpu/bf16_weights.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -7,12 +5,13 @@
 
 #include "core/check.h"
 #include "ops/cpu/bf16_layout.h"
-#include "ops/cpu/int8_weights.h"
+#include "ops/cpu/packed_format.h"
+#include "ops/cpu/widen_numbers.h"
 
 namespace pagedinfer {
 namespace {
 
-static_assert(kBf16Panel % kBf16PackedRows == 0);
+static_assert(kBf16Panel % kPackedWeightRows == 0);
 
 // Columns [first, first + n) of a row, rounded to bfloat16.
 void round_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t first, int64_t n,
@@ -26,17 +25,15 @@ void round_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t
   kernels.to_bf16(wide.data(), y, n);
 }
 
-}  // namespace
-
-int64_t bf16_weight_bytes(int64_t rows, int64_t cols) {
+int64_t bytes_of(int64_t rows, int64_t cols) {
   return bf16_panels(rows) * bf16_panel_size(cols) * int64_t{sizeof(bf16)};
 }
 
-void pack_bf16_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
+void pack_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
   bf16* to = reinterpret_cast<bf16*>(packed) + first / kBf16Panel * bf16_panel_size(host.cols) +
              first % kBf16Panel * 2;
-  const int64_t rows = std::min<int64_t>(kBf16PackedRows, host.rows - first);
-  bf16 numbers[kBf16PackedRows * kBf16Step] = {};
+  const int64_t rows = std::min<int64_t>(kPackedWeightRows, host.rows - first);
+  bf16 numbers[kPackedWeightRows * kBf16Step] = {};
   for (int64_t column = 0; column < host.cols; column += kBf16Step) {
     const int64_t columns = std::min<int64_t>(kBf16Step, host.cols - column);
     if (columns < kBf16Step) std::fill(std::begin(numbers), std::end(numbers), bf16{});
@@ -48,11 +45,11 @@ void pack_bf16_rows(const Kernels& kernels, const Tensor& host, int64_t first, c
   }
 }
 
-Tensor bf16_weights(char* packed, int64_t rows, int64_t cols) {
+Tensor view_of(char* packed, int64_t rows, int64_t cols) {
   return {packed, DType::kBF16, rows, cols, bf16_panel_size(cols), Layout::kPanels};
 }
 
-void widen_bf16_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
+void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
   CHECK(weights.dtype == DType::kBF16 && weights.layout == Layout::kPanels);
   const bf16* from = weights.row<bf16>(i / kBf16Panel) + i % kBf16Panel * 2;
   for (int64_t first = 0; first < weights.cols; first += kBf16Step) {
@@ -63,5 +60,9 @@ void widen_bf16_row(const Kernels& kernels, const Tensor& weights, int64_t i, fl
     kernels.from_bf16(numbers, y + first, std::min<int64_t>(weights.cols - first, kBf16Step));
   }
 }
+
+}  // namespace
+
+constinit const PackedFormat kBf16Format = {bytes_of, pack_rows, view_of, widen_row};
 
 }  // namespace pagedinfer

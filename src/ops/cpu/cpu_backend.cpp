@@ -8,11 +8,11 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "ops/cpu/bf16_weights.h"
 #include "ops/cpu/copy_kv.h"
 #include "ops/cpu/denormals.h"
-#include "ops/cpu/int8_weights.h"
 #include "ops/cpu/kv_types.h"
+#include "ops/cpu/packed_format.h"
+#include "ops/cpu/widen_numbers.h"
 #include "ops/cpu/write_kv.h"
 
 namespace pagedinfer {
@@ -100,20 +100,20 @@ bool CpuBackend::packs(DType dtype) const {
 
 Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
   if (!packs(dtype)) return upload(host, dtype);
-  permanent_.push_back(HostMemory::of_large_pages(matrix_bytes(host, dtype), "packed weights"));
+  const PackedFormat& format = packed_format(dtype);
+  permanent_.push_back(
+      HostMemory::of_large_pages(format.bytes(host.rows, host.cols), "packed weights"));
   char* const packed = permanent_.back().data();
-  const bool is_int8 = dtype == DType::kI8;
-  constexpr int kRows = kInt8PackedRows;
-  static_assert(kBf16PackedRows == kRows);
-  pool_.parallel_for(static_cast<int>((host.rows + kRows - 1) / kRows), [&](int i, int) {
-    (is_int8 ? pack_int8_rows : pack_bf16_rows)(kernels_, host, int64_t{i} * kRows, packed);
+  const int64_t tasks = (host.rows + kPackedWeightRows - 1) / kPackedWeightRows;
+  pool_.parallel_for(static_cast<int>(tasks), [&](int i, int) {
+    format.pack_rows(kernels_, host, int64_t{i} * kPackedWeightRows, packed);
   });
-  return (is_int8 ? int8_weights : bf16_weights)(packed, host.rows, host.cols);
+  return format.view(packed, host.rows, host.cols);
 }
 
 int64_t CpuBackend::matrix_bytes(Tensor host, DType dtype) const {
-  if (!packs(dtype)) return uploaded_bytes(host, dtype);
-  return (dtype == DType::kI8 ? int8_weight_bytes : bf16_weight_bytes)(host.rows, host.cols);
+  return packs(dtype) ? packed_format(dtype).bytes(host.rows, host.cols)
+                      : uploaded_bytes(host, dtype);
 }
 
 void CpuBackend::reserve_kv(int64_t bytes) { kv_ = HostMemory(bytes, kCacheName); }
@@ -256,8 +256,7 @@ void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
       const int32_t token = int_at(tokens, i);
       CHECK(0 <= token && token < table.rows);
       if (table.layout == Layout::kPanels) {
-        const auto widen = table.dtype == DType::kI8 ? widen_int8_row : widen_bf16_row;
-        widen(kernels_, table, token, out.row<float>(i));
+        packed_format(table.dtype).widen_row(kernels_, table, token, out.row<float>(i));
       } else {
         widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
       }

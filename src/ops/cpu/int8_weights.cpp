@@ -1,43 +1,27 @@
-#include "ops/cpu/int8_weights.h"
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "core/check.h"
 #include "ops/cpu/int8_layout.h"
+#include "ops/cpu/packed_format.h"
+#include "ops/cpu/widen_numbers.h"
 
 namespace pagedinfer {
 namespace {
 
-static_assert(kInt8Panel % kInt8PackedRows == 0);
+static_assert(kInt8Panel % kPackedWeightRows == 0);
 
-}  // namespace
+int64_t bytes_of(int64_t rows, int64_t cols) { return int8_panels(rows) * int8_panel_bytes(cols); }
 
-void widen_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t first, int64_t n,
-                   float* y) {
-  switch (x.dtype) {
-    case DType::kF32: std::copy_n(x.row<float>(row) + first, n, y); return;
-    case DType::kBF16: return kernels.from_bf16(x.row<bf16>(row) + first, y, n);
-    case DType::kF16: return kernels.from_f16(x.row<f16>(row) + first, y, n);
-    case DType::kI32:
-    case DType::kI8: break;
-  }
-  CHECK(false);
-}
-
-int64_t int8_weight_bytes(int64_t rows, int64_t cols) {
-  return int8_panels(rows) * int8_panel_bytes(cols);
-}
-
-void pack_int8_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
+void pack_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
   const int64_t columns = int8_columns(host.cols);
   std::vector<float> wide(static_cast<size_t>(host.cols));
-  std::vector<int8_t> rows(static_cast<size_t>(kInt8PackedRows * columns));
+  std::vector<int8_t> rows(static_cast<size_t>(kPackedWeightRows * columns));
   char* const panel = packed + first / kInt8Panel * int8_panel_bytes(host.cols);
   const int64_t place = first % kInt8Panel;
   auto* const scales = reinterpret_cast<float*>(panel + int8_scales_at(host.cols)) + place;
-  for (int64_t i = 0; i < kInt8PackedRows && first + i < host.rows; ++i) {
+  for (int64_t i = 0; i < kPackedWeightRows && first + i < host.rows; ++i) {
     widen_numbers(kernels, host, first + i, 0, host.cols, wide.data());
     scales[i] = kernels.to_int8(wide.data(), rows.data() + i * columns, host.cols);
   }
@@ -45,11 +29,11 @@ void pack_int8_rows(const Kernels& kernels, const Tensor& host, int64_t first, c
                           reinterpret_cast<uint8_t*>(panel) + place * kFour);
 }
 
-Tensor int8_weights(char* packed, int64_t rows, int64_t cols) {
+Tensor view_of(char* packed, int64_t rows, int64_t cols) {
   return {packed, DType::kI8, rows, cols, int8_panel_bytes(cols), Layout::kPanels};
 }
 
-void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
+void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
   CHECK(weights.dtype == DType::kI8 && weights.stride == int8_panel_bytes(weights.cols));
   const char* const panel =
       static_cast<const char*>(weights.data) + i / kInt8Panel * weights.stride;
@@ -70,5 +54,9 @@ void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, fl
               sizeof scale);
   kernels.scale(y, scale, y, weights.cols);
 }
+
+}  // namespace
+
+constinit const PackedFormat kInt8Format = {bytes_of, pack_rows, view_of, widen_row};
 
 }  // namespace pagedinfer

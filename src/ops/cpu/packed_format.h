@@ -1,0 +1,36 @@
+// Orders of a type's own, into which matrices of weights are packed from any type of the
+// checkpoint.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor.h"
+#include "ops/cpu/kernels.h"
+
+namespace pagedinfer {
+
+// Rows that one call of pack_rows() packs; panels hold a multiple of them.
+constexpr int kPackedWeightRows = 16;
+
+struct PackedFormat {
+  // Of a packed matrix.
+  int64_t (*bytes)(int64_t rows, int64_t cols);
+  // Packs rows [first, first + kPackedWeightRows) of a matrix, as far as it has them. Threads pack
+  // different rows. REQUIRES: `first` is a multiple of kPackedWeightRows, `packed` has room for
+  // bytes(), and the calling thread has FlushDenormals.
+  void (*pack_rows)(const Kernels& kernels, const Tensor& host, int64_t first, char* packed);
+  // The view of a packed matrix.
+  Tensor (*view)(char* packed, int64_t rows, int64_t cols);
+  // Row i as float32. REQUIRES: `weights` is a view().
+  void (*widen_row)(const Kernels& kernels, const Tensor& weights, int64_t i, float* y);
+};
+
+extern const PackedFormat kBf16Format;  // bf16_layout.h
+extern const PackedFormat kInt8Format;  // int8_layout.h
+
+// REQUIRES: there is a format of that type.
+inline const PackedFormat& packed_format(DType type) {
+  return type == DType::kI8 ? kInt8Format : kBf16Format;
+}
+
+}  // namespace pagedinfer
