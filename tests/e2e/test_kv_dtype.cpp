@@ -11,20 +11,6 @@
 namespace pagedinfer {
 namespace {
 
-std::string prompts() {
-  std::string lines;
-  for (int i = 0; i < 12; ++i) {
-    std::string prompt = "Once upon a time";
-    for (int words = 0; words < i * i; ++words) prompt += " Lily has a red ball.";
-    lines += R"({"id": )" + std::to_string(i) + R"(, "prompt": ")" + prompt +
-             R"(", "max_tokens": )" + std::to_string(4 + i);
-    if (i % 3 == 1) lines += R"(, "temperature": 0.9)";
-    if (i % 4 == 2) lines += R"(, "n": 3)";
-    lines += "}\n";
-  }
-  return lines;
-}
-
 // Multiplies a matrix of a float32 model by a power of two.
 void scale_weights(const std::string& file, const std::string& tensor, float by) {
   std::string bytes = read_file(file);
@@ -45,19 +31,7 @@ void scale_weights(const std::string& file, const std::string& tensor, float by)
 }  // namespace
 
 TEST_CASE("completions with a cache in int8 are the same bytes in every configuration") {
-  const std::string lines = prompts();
-  const Words flags = {"--kv-dtype", "int8", "--threads", "2"};
-  const std::string expected = answer(lines, flags).out;
-  CHECK(expected.find("error") == std::string::npos);
-  CHECK(answer(lines, {"--threads", "2"}).out != expected);  // the loss is there to see
-  for (const Words& more : {Words{"--kv", "contiguous"}, Words{"--block-size", "1"},
-                            Words{"--num-blocks", "50"},  // some are preempted
-                            Words{"--max-batch-size", "1"}, Words{"--prefill-chunk-size", "7"},
-                            Words{"--prefix-cache", "off"}, Words{"--cpu-isa", "portable"},
-                            Words{"--cpu-isa", "avx2"}}) {
-    CAPTURE(more[1]);
-    CHECK(answer(lines, flags + more).out == expected);
-  }
+  check_same_in_every_configuration({"--kv-dtype", "int8"});
 }
 
 TEST_CASE("the summary tells the cache's type and its bytes") {

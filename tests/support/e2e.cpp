@@ -126,4 +126,36 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
+std::string varied_prompts() {
+  std::string lines;
+  for (int i = 0; i < 12; ++i) {
+    std::string prompt = "Once upon a time";
+    for (int words = 0; words < i * i; ++words) prompt += " Lily has a red ball.";
+    lines += R"({"id": )" + std::to_string(i) + R"(, "prompt": ")" + prompt +
+             R"(", "max_tokens": )" + std::to_string(4 + i);
+    if (i % 3 == 1) lines += R"(, "temperature": 0.9)";
+    if (i % 4 == 2) lines += R"(, "n": 3)";
+    if (i % 5 == 3) lines += R"(, "logprobs": 2)";
+    lines += "}\n";
+  }
+  return lines;
+}
+
+void check_same_in_every_configuration(const Words& flags) {
+  const std::string lines = varied_prompts();
+  const std::string expected = answer(lines, flags).out;
+  CHECK(expected.find("error") == std::string::npos);
+  CHECK(answer(lines).out != expected);
+  for (const Words& more :
+       {Words{"--kv", "contiguous"}, Words{"--block-size", "1"}, Words{"--threads", "1"},
+        Words{"--threads", "3"}, Words{"--num-blocks", "50"},  // some are preempted
+        Words{"--max-batch-size", "1"}, Words{"--prefill-chunk-size", "7"},
+        Words{"--prefix-cache", "off"}, Words{"--cpu-isa", "portable"},
+        Words{"--cpu-isa", "avx2"}}) {
+    CAPTURE(more[0]);
+    CAPTURE(more[1]);
+    CHECK(answer(lines, flags + more).out == expected);
+  }
+}
+
 }  // namespace pagedinfer

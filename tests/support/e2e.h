@@ -59,8 +59,14 @@ struct Answers {
 };
 Answers answer(std::string_view lines, const Words& flags = {});
 
+// CHECKs that with `flags` completions are the same bytes whatever else a run does, and that the
+// flags change them.
+void check_same_in_every_configuration(const Words& flags);
+
 // Lines of very different lengths, so that requests do not end in the order of the input.
 std::string uneven_lines(int count);
+// Lines of uneven length: greedy, sampled, with log probabilities, with several choices.
+std::string varied_prompts();
 // Lines that need little work and whose records are more than a pipe holds.
 std::string lines_with_long_ids(int count);
 

@@ -11,35 +11,15 @@
 
 #include "ops/cpu/amx_kernel.h"
 #include "ops/cpu/denormals.h"
+#include "tests/support/plain_tiles.h"
 #include "tests/support/product_reference.h"
 
 namespace pagedinfer {
 
 namespace {
 
-// Eight tiles of 16 rows of 64 bytes, as the processor multiplies them.
-class LoopTiles {
+class LoopTiles : public PlainTiles {
  public:
-  LoopTiles() { ++num_configured; }
-  ~LoopTiles() { --num_configured; }
-
-  template <int kTile>
-  static void zero() {
-    REQUIRE(num_configured == 1);
-    std::memset(tile[kTile], 0, sizeof tile[kTile]);
-  }
-  template <int kTile>
-  static void load(const void* from, int64_t stride) {
-    for (int i = 0; i < 16; ++i) {
-      std::memcpy(tile[kTile][i], static_cast<const char*>(from) + i * stride, 64);
-    }
-  }
-  template <int kTile>
-  static void store(void* to, int64_t stride) {
-    for (int i = 0; i < 16; ++i) {
-      std::memcpy(static_cast<char*>(to) + i * stride, tile[kTile][i], 64);
-    }
-  }
   // Per sum one fma chain from +0 over the even and one over the odd columns.
   template <int kSums, int kLeft, int kRight>
   static void multiply() {
@@ -60,10 +40,6 @@ class LoopTiles {
       }
     }
   }
-
- private:
-  static inline uint32_t tile[8][16][16];
-  static inline int num_configured = 0;
 };
 
 void to_bf16(const float* x, bf16* y, int64_t n) { store_numbers(x, n, DType::kBF16, y); }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -12,58 +13,33 @@
 #include <vector>
 
 #include "ops/cpu/amx_int8_kernel.h"
-#include "ops/cpu/int8_weights.h"
+#include "ops/cpu/packed_format.h"
 #include "tests/support/int8_reference.h"
 #include "tests/support/ops_support.h"
+#include "tests/support/plain_tiles.h"
 #include "tests/support/product_reference.h"
 
 namespace pagedinfer {
 
 namespace {
 
-// Eight tiles of 16 rows of 64 bytes, as the processor multiplies them.
-class LoopTiles {
+class LoopTiles : public PlainTiles {
  public:
-  LoopTiles() { ++num_configured; }
-  ~LoopTiles() { --num_configured; }
-
-  template <int kTile>
-  static void zero() {
-    REQUIRE(num_configured == 1);
-    std::memset(tile[kTile], 0, sizeof tile[kTile]);
-  }
-  template <int kTile>
-  static void load(const void* from, int64_t stride) {
-    for (int i = 0; i < 16; ++i) {
-      std::memcpy(tile[kTile][i], static_cast<const char*>(from) + i * stride, 64);
-    }
-  }
-  template <int kTile>
-  static void store(void* to, int64_t stride) {
-    for (int i = 0; i < 16; ++i) {
-      std::memcpy(static_cast<char*>(to) + i * stride, tile[kTile][i], 64);
-    }
-  }
   template <int kSums, int kLeft, int kRight>
   static void multiply_int8() {
     for (int i = 0; i < 16; ++i) {
       for (int j = 0; j < 16; ++j) {
-        int32_t sum = 0;
-        std::memcpy(&sum, &tile[kSums][i][4 * j], sizeof sum);
+        auto sum = std::bit_cast<int32_t>(tile[kSums][i][j]);
         for (int four = 0; four < 16; ++four) {
           for (int b = 0; b < 4; ++b) {
-            sum += static_cast<int8_t>(tile[kLeft][i][4 * four + b]) *
-                   static_cast<int>(tile[kRight][four][4 * j + b]);
+            sum += static_cast<int8_t>(tile[kLeft][i][four] >> 8 * b) *
+                   static_cast<int>(tile[kRight][four][j] >> 8 * b & 0xff);
           }
         }
-        std::memcpy(&tile[kSums][i][4 * j], &sum, sizeof sum);
+        tile[kSums][i][j] = std::bit_cast<uint32_t>(sum);
       }
     }
   }
-
- private:
-  static inline uint8_t tile[8][16][64];
-  static inline int num_configured = 0;
 };
 
 void pack_portably(const PackArgs& args) { pack_int8<int8_t>(args, kPortableKernels.to_int8); }
@@ -102,10 +78,10 @@ Case random_case(std::mt19937& random, int rows, int k, int n, Numbers numbers) 
 
 // Weights whose end is followed by a page that cannot be read.
 std::unique_ptr<GuardedBytes> pack_weights(Case& c) {
-  auto packed = std::make_unique<GuardedBytes>(size_t(int8_weight_bytes(c.n, c.k)));
-  for (int64_t first = 0; first < c.n; first += kInt8PackedRows) {
-    pack_int8_rows(kPortableKernels, {c.w.data(), DType::kF32, c.n, c.k, c.k}, first,
-                   packed->data());
+  auto packed = std::make_unique<GuardedBytes>(size_t(kInt8Format.bytes(c.n, c.k)));
+  for (int64_t first = 0; first < c.n; first += kPackedWeightRows) {
+    kInt8Format.pack_rows(kPortableKernels, {c.w.data(), DType::kF32, c.n, c.k, c.k}, first,
+                          packed->data());
   }
   return packed;
 }
