@@ -5,7 +5,7 @@
 
 The mutations stand in tests/mutations/*.toml: a name, a file, the text that is replaced (it must
 occur once), what replaces it, and a test case (a doctest pattern, without commas) that must fail
-then. A crash and a test that does not end count as failing. The checkout is not touched: a copy of
+then; also the program that has the test, if it is not pagedinfer_tests. A crash and a test that does not end count as failing. The checkout is not touched: a copy of
 it is broken and built in DIR [build/mutations], which is used again by the next run.
 """
 
@@ -36,8 +36,9 @@ def mirror(source, target):
 
 
 class Copy:
-    def __init__(self, directory, jobs):
+    def __init__(self, directory, jobs, programs):
         self.source, self.build_dir, self.jobs = directory / "source", directory / "build", jobs
+        self.programs = programs
         self.source.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             mirror(ROOT / name, self.source / name)
@@ -49,13 +50,13 @@ class Copy:
 
     def build(self):
         command = ["cmake", "--build", self.build_dir, "-j", str(self.jobs), "--target",
-                   "pagedinfer_tests"]
+                   *self.programs]
         done = subprocess.run(command, capture_output=True, text=True)
         return "" if done.returncode == 0 else done.stdout[-3000:]
 
-    def failing(self, pattern, limit):
+    def failing(self, program, pattern, limit):
         """The names of the failing test cases, or what else went wrong."""
-        command = [self.build_dir / "tests/pagedinfer_tests", f"-tc={pattern}"]
+        command = [self.build_dir / "tests" / program, f"-tc={pattern}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit,
                                   errors="replace")
@@ -76,6 +77,10 @@ def mutations(words):
                 yield label, entry
 
 
+def program_of(entry):
+    return entry.get("program", "pagedinfer_tests")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutations")
@@ -83,14 +88,14 @@ def main():
     parser.add_argument("--limit", type=int, default=120, help="seconds for a test [120]")
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
-    copy = Copy(args.build.resolve(), args.jobs)
     chosen = list(mutations(args.words))
+    copy = Copy(args.build.resolve(), args.jobs, sorted({program_of(entry) for _, entry in chosen}))
 
     problem = copy.build()
     if problem:
         sys.exit(f"the unbroken code does not build:\n{problem}")
-    for pattern in sorted({entry["test"] for _, entry in chosen}):
-        failing = copy.failing(pattern, args.limit)
+    for program, pattern in sorted({(program_of(entry), entry["test"]) for _, entry in chosen}):
+        failing = copy.failing(program, pattern, args.limit)
         if failing:
             sys.exit(f"the unbroken code fails '{pattern}': {', '.join(failing)}")
 
@@ -103,7 +108,7 @@ def main():
             sys.exit(f"{label}: {places} places in {entry['file']} hold {entry['old']!r}")
         path.write_text(original.replace(entry["old"], entry["new"]))
         problem = copy.build()
-        failing = [] if problem else copy.failing(entry["test"], args.limit)
+        failing = [] if problem else copy.failing(program_of(entry), entry["test"], args.limit)
         path.write_text(original)
         survivors += not failing
         verdict = f"DOES NOT BUILD\n{problem}" if problem else "; ".join(failing) or "SURVIVES"

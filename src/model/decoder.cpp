@@ -61,10 +61,16 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
     ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
   };
-  // Adds a block's output to the residual and normalizes the sum for the next block.
-  const auto add_norm = [&](Tensor block_out, Tensor weight) {
-    ops.add_rms_norm(b.residual, block_out, weight, spec.norm_weight_offset, spec.norm_eps,
-                     b.normed);
+  // Adds a block's output, normalized by out_norm if the model has one, to the residual and
+  // normalizes the sum for the next block.
+  const auto add_norm = [&](Tensor out_norm, Tensor next_norm) {
+    if (spec.sandwich_norm) {
+      ops.norm_add_rms_norm(b.residual, b.block_out, out_norm, next_norm, spec.norm_weight_offset,
+                            spec.norm_eps, b.normed);
+    } else {
+      ops.add_rms_norm(b.residual, b.block_out, next_norm, spec.norm_weight_offset, spec.norm_eps,
+                       b.normed);
+    }
   };
   const auto matmul = [&](Tensor x, std::initializer_list<Product> products) {
     ops.matmul(x, {products.begin(), products.size()});
@@ -97,15 +103,14 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
                    .window = layer.window},
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
-    if (spec.sandwich_norm) norm(b.block_out, w.attention_out_norm, b.block_out);
-    add_norm(b.block_out, w.mlp_norm);
+    add_norm(w.attention_out_norm, w.mlp_norm);
     matmul(b.normed, {{w.gate, b.gate}, {w.up, b.up}});
     ops.gate(b.gate, b.up, spec.activation, b.gated);
     matmul(b.gated, {{w.down, b.block_out}});
-    if (spec.sandwich_norm) norm(b.block_out, w.mlp_out_norm, b.block_out);
     if (l + 1 < spec.layers.size()) {
-      add_norm(b.block_out, weights.layers[l + 1].attention_norm);
+      add_norm(w.mlp_out_norm, weights.layers[l + 1].attention_norm);
     } else {
+      if (spec.sandwich_norm) norm(b.block_out, w.mlp_out_norm, b.block_out);
       ops.add(b.residual, b.block_out);
     }
   }

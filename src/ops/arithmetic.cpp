@@ -15,6 +15,12 @@ void Arithmetic::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, f
   rms_norm(x, weight, offset, eps, out);
 }
 
+void Arithmetic::norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
+                                   float eps, Tensor out) {
+  rms_norm(y, y_weight, offset, eps, y);
+  add_rms_norm(x, y, weight, offset, eps, out);
+}
+
 void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);

@@ -46,6 +46,10 @@ class Arithmetic {
   virtual void add(Tensor x, Tensor y) = 0;  // x += y
   // x += y, then out = rms_norm(x).
   virtual void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps, Tensor out);
+  // y = rms_norm(y, y_weight), x += y, then out = rms_norm(x, weight). The contents of y are
+  // undefined afterwards.
+  virtual void norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
+                                 float eps, Tensor out);
   // Adds `bias`, one row of the activation type, to every row of x.
   virtual void add_bias(Tensor x, Tensor bias);
   // Computes all products with the input x.

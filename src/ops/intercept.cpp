@@ -28,6 +28,11 @@ class InterceptedArithmetic final : public Arithmetic {
     around({"add and norm"}, work_of({x, y, weight, x, out}),
            [&] { inner_.add_rms_norm(x, y, weight, offset, eps, out); });
   }
+  void norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
+                         float eps, Tensor out) override {
+    around({"norm, add and norm"}, work_of({x, y, y_weight, weight, x, out}),
+           [&] { inner_.norm_add_rms_norm(x, y, y_weight, weight, offset, eps, out); });
+  }
   void add_bias(Tensor x, Tensor bias) override {
     around({"add bias"}, work_of({x, bias, x}), [&] { inner_.add_bias(x, bias); });
   }

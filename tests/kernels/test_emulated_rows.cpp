@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/drawn_tokens.h"
 #include "kernels/elementwise.h"
@@ -18,13 +19,14 @@ constexpr double kRounding = sizeof(T) == 4              ? 1e-6
                              : std::is_same_v<T, __half> ? 5e-4
                                                          : 4e-3;
 
-// Whether every element of `got` is within a few roundings of want(row, column).
+// Whether every element of `got` is within a few roundings of want(row, column), and of `terms`
+// that were added to get it.
 template <class T, class F>
-bool is_near(GuardedMatrix<T>& got, int rows, int cols, const F& want) {
+bool is_near(GuardedMatrix<T>& got, int rows, int cols, const F& want, double terms = 0.2) {
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < cols; ++j) {
       const double x = want(i, j);
-      if (!(std::abs(got(i, j) - x) <= 3 * kRounding<T> * (std::abs(x) + 0.2))) return false;
+      if (!(std::abs(got(i, j) - x) <= 3 * kRounding<T> * (std::abs(x) + terms))) return false;
     }
   }
   return got.guards_are_whole();
@@ -68,20 +70,28 @@ void check_elementwise(Random& random) {
 template <class T>
 void check_norm(Random& random) {
   const bool vectors = random.below(2), has_residual = random.below(2), in_place = random.below(2);
+  const bool is_double = has_residual && random.below(2);
   const int rows = random.below(5), runs = 1 + random.below(3),
             width = random_width(random, vectors);
   const int cols = runs * width;
   GuardedMatrix<T> x(random, rows, cols, vectors), residual(random, rows, cols, vectors),
       own_out(random, rows, cols, vectors);
   x.fill(random), residual.fill(random);
-  GuardedMatrix<float> weight(random, 1, width, random.below(2));
-  weight.fill(random);
+  GuardedMatrix<float> weight(random, 1, width, random.below(2)),
+      x_weight(random, 1, width, random.below(2));
+  weight.fill(random), x_weight.fill(random);
   std::vector<double> sums, wanted;
   for (int i = 0; i < rows; ++i) {
     for (int run = 0; run < runs; ++run) {
-      double squares = 0;
+      double squares = 0, x_squares = 0;
       for (int j = run * width; j < (run + 1) * width; ++j) {
-        sums.push_back(has_residual ? rounded<T>(x(i, j) + residual(i, j)) : x(i, j));
+        x_squares += double{x(i, j)} * x(i, j);
+      }
+      for (int j = run * width; j < (run + 1) * width; ++j) {
+        const double x_norm =
+            x(i, j) / std::sqrt(x_squares / width + 1e-5) * (x_weight(0, j - run * width) + 1);
+        const double term = is_double ? x_norm : x(i, j);
+        sums.push_back(has_residual ? rounded<T>(term + residual(i, j)) : x(i, j));
         squares += sums.back() * sums.back();
       }
       for (int j = 0; j < width; ++j) {
@@ -95,6 +105,7 @@ void check_norm(Random& random) {
                    .x = x.matrix(),
                    .residual = has_residual ? residual.matrix() : Matrix{nullptr, 0},
                    .weight = static_cast<float*>(weight.matrix().data),
+                   .x_weight = is_double ? static_cast<float*>(x_weight.matrix().data) : nullptr,
                    .offset = 1.0f,
                    .eps = 1e-5f,
                    .out = out.matrix(),
@@ -102,9 +113,12 @@ void check_norm(Random& random) {
                    .runs = runs,
                    .width = width},
                   nullptr);
-  CHECK(is_near(out, rows, cols, [&](int i, int j) { return wanted[i * cols + j]; }));
+  const double terms = is_double ? 5 : 0.2;
+  CHECK(is_near(
+      out, rows, cols, [&](int i, int j) { return wanted[i * cols + j]; }, terms));
   if (has_residual) {
-    CHECK(is_near(residual, rows, cols, [&](int i, int j) { return sums[i * cols + j]; }));
+    CHECK(is_near(
+        residual, rows, cols, [&](int i, int j) { return sums[i * cols + j]; }, terms));
   }
 }
 
@@ -237,6 +251,52 @@ TEST_CASE("the GPU replaces placeholder tokens and no others") {
 
 TEST_CASE("the GPU's norms follow their formula for any width") {
   for_types(2, [](Random& random, auto type) { check_norm<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU's norm of a norm and a sum has the bits of the two norms") {
+  for_types(5, [](Random& random, auto type) {
+    using T = decltype(type);
+    const bool vectors = random.below(2);
+    const int rows = 1 + random.below(4);
+    const int width = vectors ? 8 * (1 + random.below(450)) : 1 + random.below(700);
+    GuardedMatrix<T> x(random, rows, width, vectors), y(random, rows, width, vectors),
+        sum(random, rows, width, vectors), other_sum(random, rows, width, vectors),
+        out(random, rows, width, vectors), other_out(random, rows, width, vectors);
+    GuardedMatrix<float> weights(random, 2, (width + 3) / 4 * 4, true);
+    for (auto* m : {&x, &sum}) m->fill(random);
+    weights.fill(random);
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < width; ++j) other_sum.at(i, j) = sum.at(i, j);
+    }
+    float* const first = static_cast<float*>(weights.matrix().data);
+    RmsNormArgs args = {.type = kTypeOf<T>,
+                        .x = x.matrix(),
+                        .residual = sum.matrix(),
+                        .weight = first,
+                        .x_weight = first + weights.matrix().stride,
+                        .offset = 1.0f,
+                        .eps = 1e-6f,
+                        .out = out.matrix(),
+                        .num_rows = rows,
+                        .runs = 1,
+                        .width = width};
+    launch_rms_norm(args, nullptr);
+    args.weight = std::exchange(args.x_weight, nullptr);
+    args.residual = {nullptr, 0};
+    args.out = y.matrix();
+    launch_rms_norm(args, nullptr);
+    args.weight = first;
+    args.x = y.matrix(), args.residual = other_sum.matrix(), args.out = other_out.matrix();
+    launch_rms_norm(args, nullptr);
+    int64_t differences = 0;
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < width; ++j) {
+        differences += out(i, j) != other_out(i, j) || sum(i, j) != other_sum(i, j);
+      }
+    }
+    CHECK(differences == 0);
+    CHECK((x.guards_are_whole() && sum.guards_are_whole() && out.guards_are_whole()));
+  });
 }
 
 TEST_CASE("the GPU normalizes and rotates heads and writes them to their slots") {

@@ -22,6 +22,10 @@ class PassedOnArithmetic : public Arithmetic {
                     Tensor out) override {
     inner_.add_rms_norm(x, y, weight, offset, eps, out);
   }
+  void norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
+                         float eps, Tensor out) override {
+    inner_.norm_add_rms_norm(x, y, y_weight, weight, offset, eps, out);
+  }
   void add_bias(Tensor x, Tensor bias) override { inner_.add_bias(x, bias); }
   void matmul(Tensor x, std::span<const Product> products) override { inner_.matmul(x, products); }
   void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override {

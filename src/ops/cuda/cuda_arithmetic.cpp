@@ -55,13 +55,15 @@ void CudaBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
   check_launch("embedding");
 }
 
-void CudaBackend::norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps,
-                       Tensor out) {
+void CudaBackend::norm(Tensor x, Tensor x_weight, kernels::Matrix residual, Tensor weight,
+                       float offset, float eps, Tensor out) {
   CHECK(same_shape(x, out) && x.cols % weight.cols == 0);
+  CHECK(x_weight.empty() || x_weight.cols == weight.cols);
   kernels::launch_rms_norm({.type = type_of(x.dtype),
                             .x = matrix(x),
                             .residual = residual,
                             .weight = floats(weight),
+                            .x_weight = x_weight.empty() ? nullptr : floats(x_weight),
                             .offset = offset,
                             .eps = eps,
                             .out = matrix(out),
@@ -73,13 +75,19 @@ void CudaBackend::norm(Tensor x, kernels::Matrix residual, Tensor weight, float 
 }
 
 void CudaBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
-  norm(x, {nullptr, 0}, weight, offset, eps, out);
+  norm(x, {}, {nullptr, 0}, weight, offset, eps, out);
 }
 
 void CudaBackend::add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
                                Tensor out) {
   CHECK(same_shape(x, y));
-  norm(y, matrix(x), weight, offset, eps, out);
+  norm(y, {}, matrix(x), weight, offset, eps, out);
+}
+
+void CudaBackend::norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight,
+                                    float offset, float eps, Tensor out) {
+  CHECK(same_shape(x, y));
+  norm(y, y_weight, matrix(x), weight, offset, eps, out);
 }
 
 void CudaBackend::add(Tensor x, Tensor y) {

@@ -61,6 +61,8 @@ class CudaBackend final : public CudaOps {
   void add(Tensor x, Tensor y) override;
   void add_rms_norm(Tensor x, Tensor y, Tensor weight, float offset, float eps,
                     Tensor out) override;
+  void norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor weight, float offset,
+                         float eps, Tensor out) override;
   void add_bias(Tensor x, Tensor bias) override;
   void matmul(Tensor x, std::span<const Product> products) override;
   void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
@@ -127,8 +129,10 @@ class CudaBackend final : public CudaOps {
   static char* take(Piece& piece, int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
-  // Unless residual.data is null, residual += x first, and the sum is normalized.
-  void norm(Tensor x, kernels::Matrix residual, Tensor weight, float offset, float eps, Tensor out);
+  // Unless residual.data is null, residual += x first, and the sum is normalized. Unless x_weight
+  // is empty, x is normalized before that.
+  void norm(Tensor x, Tensor x_weight, kernels::Matrix residual, Tensor weight, float offset,
+            float eps, Tensor out);
 
   const CudaOptions options_;
   const cudaDeviceProp device_;

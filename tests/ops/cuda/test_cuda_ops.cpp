@@ -124,6 +124,28 @@ TEST_CASE("on a GPU: norms over rows and heads, with and without a sum before") 
   });
 }
 
+TEST_CASE("on a GPU: a norm of a sum with what was normalized itself") {
+  compare(12, [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
+    const int64_t width = random_cols(random), rows = random.between(1, 60);
+    const Pair x(gpu, dtype, rows, width, random_gap(random), &random);
+    const Pair y(gpu, dtype, rows, width, random_gap(random), &random);
+    const Pair out(gpu, dtype, rows, width, random_gap(random), nullptr);
+    const Pair weight(gpu, DType::kF32, 1, width, 0, &random);
+    const Pair y_weight(gpu, DType::kF32, 1, width, 0, &random);
+    const float offset = random.below(2) ? 1.0f : 0.0f;
+    cpu.rms_norm(y.cpu, y_weight.cpu, offset, 1e-5f, y.cpu);
+    std::vector<float> normed = rounded_to(dtype, y.values);
+    cpu.add(x.cpu, view(normed, rows, width));
+    std::vector<float> sum = rounded_to(dtype, x.values);
+    cpu.rms_norm(view(sum, rows, width), weight.cpu, offset, 1e-5f, out.cpu);
+    gpu.norm_add_rms_norm(x.gpu.view(), y.gpu.view(), y_weight.gpu.view(), weight.gpu.view(),
+                          offset, 1e-5f, out.gpu.view());
+    out.check();
+    x.check();
+    CHECK((x.gpu.guards_are_whole() && out.gpu.guards_are_whole()));
+  });
+}
+
 TEST_CASE("on a GPU: sums, biases and gated activations") {
   compare(3, [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
     const int64_t cols = random_cols(random), rows = random.between(1, 60);
