@@ -43,22 +43,21 @@ __device__ int draw_index(const Row& row, const double* prefix, int count, doubl
 // Tries the largest logit less 1, 2, ... kThresholds times the temperature, all in one pass.
 __device__ uint32_t min_rank_for_share(const Row& row, double share) {
   float sums[kThresholds] = {};
-  const float* const groups = row.space.groups + row.index * row.space.num_groups;
   const auto threshold = [&](int i) { return row.largest - row.settings.temperature * (i + 1); };
   const float lowest = threshold(kThresholds - 1);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  for (int group = warp; group < row.space.num_groups; group += kWarps) {
-    if (groups[group] < lowest) continue;
-    for (int i = lane; i < kGroup; i += kWarp) {
-      const int id = group * kGroup + i;
-      const float logit = id < row.a.vocabulary ? row.x[id] : -__builtin_huge_valf();
+  const auto add = [&](const int(&)[kAhead], const float(&logits)[kAhead]) {
+#pragma unroll
+    for (const float logit : logits) {
       const float weight = row.weight(logit);
 #pragma unroll
       for (int s = 0; s < kThresholds; ++s) {
         if (logit >= threshold(s)) sums[s] += weight;
       }
     }
-  }
+  };
+  for_each_group(
+      row, [&](float largest) { return largest >= lowest; }, add);
 #pragma unroll
   for (int s = 0; s < kThresholds; ++s) {
     const float sum = lane_sum(sums[s]);
@@ -84,7 +83,11 @@ __device__ uint32_t min_rank_for_share(const Row& row, double share) {
 __device__ int gather_candidates(const Row& row, uint32_t min_rank, uint64_t* keys, int room) {
   const bool by_weight = !row.top_k() && !(row.settings.top_p < 1.0f);
   const float min_weight = fminf(row.settings.min_p, 1.0f);  // the largest logit has weight 1
-  return gather(row, keys, room, [&](float logit, int) {
+  // A larger logit may have a weight that is smaller by some last bits.
+  const auto may_take = [&](float largest) {
+    return by_weight ? row.weight(largest) >= min_weight * 0.9999f : rank_of(largest) >= min_rank;
+  };
+  return gather(row, keys, room, may_take, [&](float logit, int) {
     return by_weight ? row.weight(logit) >= min_weight : rank_of(logit) >= min_rank;
   });
 }
@@ -181,7 +184,7 @@ __device__ int draw_from(const Row& row, uint64_t* keys, int count, bool is_all,
   return id_of(keys[index]);
 }
 
-__global__ void __launch_bounds__(kDrawThreads)
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     draw_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   Row row = {a, space, shared, blockIdx.x, {}, nullptr, 0};
@@ -222,7 +225,7 @@ __global__ void __launch_bounds__(kDrawThreads)
 }
 
 // Draws the rows that draw_kernel() has left. A thread block takes one row after another.
-__global__ void __launch_bounds__(kDrawThreads)
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     draw_big_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   uint64_t* const keys = space.keys + int64_t{blockIdx.x} * a.vocabulary;

@@ -16,8 +16,8 @@ __device__ int sort_largest(const Row& row, int count) {
   static_assert(kMaxReported <= kSharedKeys);
   uint64_t* const keys = row.shared.keys;
   const uint32_t min_rank = min_rank_of_largest(row, count);
-  int found =
-      gather(row, keys, kSharedKeys, [&](float logit, int) { return rank_of(logit) >= min_rank; });
+  const auto reaches = [&](float logit, int = 0) { return rank_of(logit) >= min_rank; };
+  int found = gather(row, keys, kSharedKeys, reaches, reaches);
   if (found > kSharedKeys) {  // many are equal, or close together
     const auto rank_at = [&](int id) { return rank_of(row.x[id]); };
     const Selected last = select_rank(row.a.vocabulary, count, rank_at, row.shared);
@@ -25,7 +25,7 @@ __device__ int sort_largest(const Row& row, int count) {
     const auto reversed_id = [&](int id) { return rank_at(id) == last.rank ? ~id : 0; };
     const int last_id =
         static_cast<int>(~select_rank(row.a.vocabulary, last.place, reversed_id, row.shared).rank);
-    found = gather(row, keys, kSharedKeys, [&](float logit, int id) {
+    found = gather(row, keys, kSharedKeys, reaches, [&](float logit, int id) {
       const uint32_t rank = rank_of(logit);
       return rank > last.rank || (rank == last.rank && id <= last_id);
     });
@@ -34,7 +34,7 @@ __device__ int sort_largest(const Row& row, int count) {
   return min_of(found, count);
 }
 
-__global__ void __launch_bounds__(kDrawThreads)
+__global__ void __launch_bounds__(kDrawThreads, kDrawBlocks)
     raw_rows_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Shared shared;
   Row row = {a, space, shared, blockIdx.x, {}, nullptr, 0};

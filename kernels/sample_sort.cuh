@@ -7,7 +7,8 @@
 
 namespace pagedinfer::kernels {
 
-constexpr int kDrawThreads = 1024;  // per thread block
+constexpr int kDrawThreads = 512;  // per thread block
+constexpr int kDrawBlocks = 2;     // on a multiprocessor: one waits for memory, the other computes
 // Keys sorted in shared memory. Also the number of weight blocks in the largest vocabulary, 2^20.
 constexpr int kSharedKeys = 4096;
 

@@ -70,6 +70,11 @@ T __shfl_down_sync(unsigned mask, T x, int by, int width = 32) {
   const int lane = emulated::lane();
   return __shfl_sync(mask, x, lane % width + by < width ? lane + by : lane);
 }
+template <class T>
+T __shfl_up_sync(unsigned mask, T x, int by) {
+  const int lane = emulated::lane();
+  return __shfl_sync(mask, x, lane >= by ? lane - by : lane);
+}
 inline unsigned __ballot_sync(unsigned, bool vote) {
   const char* all = emulated::exchange(&vote, sizeof vote);
   unsigned votes = 0;
@@ -77,7 +82,13 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
   return votes;
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+inline void __threadfence() {}
 template <class T>
 T atomicAdd(T* at, T x) {
   const T before = *at;
