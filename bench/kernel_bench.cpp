@@ -47,12 +47,18 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
   }
   kernels::AttentionPlan plan;
   constexpr int64_t kStates = 32768;
-  kernels::plan_attention(starts, at, group, kStates, plan);
+  int multiprocessors = 0;
+  check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
+             "to look at the GPU");
+  const kernels::AttentionLimits limits = {.max_states = kStates,
+                                           .blocks_at_once = 3 * multiprocessors / s.kv_heads};
+  kernels::plan_attention(starts, at, group, s.window, limits, plan);
+  const int64_t num_cuts = std::max(plan.small.num_cuts, plan.large.num_cuts);
+  const std::vector<uint32_t> counters(
+      static_cast<size_t>(kernels::attention_counters(num_cuts + 1, s.kv_heads)));
   bench.forget_lists();
   const auto work_of = [&](const kernels::AttentionTiles& tiles) {
-    return kernels::AttentionWork{bench.upload(tiles.items), bench.upload(tiles.combines),
-                                  static_cast<int>(tiles.items.size()),
-                                  static_cast<int>(tiles.combines.size())};
+    return kernels::AttentionWork{bench.upload(tiles.items), static_cast<int>(tiles.items.size())};
   };
   const int64_t rows = std::ssize(at), q_width = int64_t{s.heads} * s.head_dim;
   kernels::AttentionArgs args = {};
@@ -70,6 +76,7 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
   args.small = work_of(plan.small);
   args.large = work_of(plan.large);
   args.num_states = plan.num_states;
+  args.counters = const_cast<uint32_t*>(bench.upload(counters));
   check_cuda(
       cudaDeviceGetAttribute(&args.max_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
       "to look at the GPU");

@@ -240,7 +240,6 @@ set(pagedinfer_cuda_sources
 # Its kernels.
 set(pagedinfer_kernel_sources
   kernels/attention.cu
-  kernels/attention_combine.cu
   kernels/attention_slow.cu
   kernels/attention_tile_128.cu
   kernels/attention_tile_256.cu

@@ -15,7 +15,6 @@ void launch_tiles(int head_dim, const TileArgs& args, cudaStream_t stream) {
     case 128: launch_tiles_128(args, stream); break;
     default: launch_tiles_256(args, stream); break;
   }
-  if (args.num_combines > 0) launch_combine(args, head_dim, stream);
 }
 
 }  // namespace
@@ -30,6 +29,10 @@ bool attention_is_slow(const AttentionArgs& args) {
 int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim) {
   return num_states * kv_heads *
          (int64_t{sizeof(AttentionState)} + head_dim * int64_t{sizeof(float)});
+}
+
+int64_t attention_counters(int64_t num_cuts, int kv_heads) {
+  return num_cuts * kv_heads * kMaxPartsOfTile;
 }
 
 void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
@@ -48,21 +51,19 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .group = args.heads / kv_heads,
                     .scale_log2 = args.scale * 1.44269504088896341f,
                     .window = args.window,
-                    .positions = args.positions,
-                    .query_starts = args.query_starts,
                     .block_table = args.block_table,
                     .max_blocks = args.max_blocks,
                     .block_divisor = block_divisor(args.block_size),
-                    .max_shared_bytes = args.max_shared_bytes};
+                    .max_shared_bytes = args.max_shared_bytes,
+                    .restarts = args.restarts,
+                    .counters = args.counters};
   tiles.state_outs = static_cast<float*>(args.workspace);
   tiles.states =
       reinterpret_cast<AttentionState*>(tiles.state_outs + args.num_states * kv_heads * dim);
   const auto launch = [&](const AttentionWork& work, int tile_rows) {
     tiles.tile_rows = tile_rows;
     tiles.items = work.items;
-    tiles.combines = work.combines;
     tiles.num_items = work.num_items;
-    tiles.num_combines = work.num_combines;
     launch_tiles(dim, tiles, stream);
   };
   launch(args.small, kSmallTileRows);

@@ -4,11 +4,12 @@
 // the block size or the pool.
 //
 // The softmax is computed in float32. It restarts every kSegmentKeys keys, and the segments are
-// combined in ascending order. bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run
-// on tensor cores; there the probabilities are rounded to the type before the product with V.
-// Everything else runs a slow float32 kernel, which ignores the plan. Prompts with a head_dim of
-// 256 are slower on devices that give a thread block 99 KiB of shared memory (sm_86, sm_89) than
-// on those that give it 163 KiB or more; the bits are the same.
+// combined in ascending order, those of a tile that is cut by the last of its thread blocks.
+// bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run on tensor cores; there the
+// probabilities are rounded to the type before the product with V. Everything else runs a slow
+// float32 kernel, which ignores the plan. Prompts with a head_dim of 256 are slower on devices that
+// give a thread block 99 KiB of shared memory (sm_86, sm_89) than on those that give it 163 KiB or
+// more; the bits are the same.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -17,11 +18,10 @@
 
 namespace pagedinfer::kernels {
 
-// AttentionTiles in device memory.
+// The items of AttentionTiles in device memory.
 struct AttentionWork {
   const AttentionItem* items;
-  const AttentionCombine* combines;
-  int num_items, num_combines;
+  int num_items;
 };
 
 struct AttentionArgs {
@@ -35,15 +35,19 @@ struct AttentionArgs {
   const int32_t* query_starts;  // (num_seqs + 1)
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks
   int num_tokens, num_seqs, max_blocks, block_size;
-  AttentionWork small, large;
-  int64_t num_states;    // of the plan
-  int max_shared_bytes;  // per thread block: the device's opt-in limit
-  void* workspace;       // attention_workspace_bytes(), 16-byte aligned; used until the kernels end
+  AttentionWork small, large;  // of the plan for this window
+  int64_t num_states;          // of that plan
+  int max_shared_bytes;        // per thread block: the device's opt-in limit
+  bool restarts = true;        // of the softmax, in tiles of many rows too; slower
+  void* workspace;     // attention_workspace_bytes(), 16-byte aligned; used until the kernels end
+  uint32_t* counters;  // attention_counters(), all 0; they are 0 again when the kernels end
 };
 
 // True if launch_attention() runs the slow kernel, which needs neither plan nor workspace.
 bool attention_is_slow(const AttentionArgs& args);
 int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim);
+// The number of AttentionArgs::counters for a plan with `num_cuts` cut tiles of each size.
+int64_t attention_counters(int64_t num_cuts, int kv_heads);
 void launch_attention(const AttentionArgs& args, cudaStream_t stream);
 
 }  // namespace pagedinfer::kernels

@@ -6,8 +6,10 @@
 
 namespace pagedinfer::kernels {
 
-// One launch of tiles of one size, or of the combine kernel after it. Pointers and sizes are those
-// of AttentionArgs.
+// A tile is computed by at most so many thread blocks, each of some of its rows.
+constexpr int kMaxPartsOfTile = kLargeTileRows / kSmallTileRows;
+
+// One launch of tiles of one size. Pointers and sizes are those of AttentionArgs.
 struct TileArgs {
   Type type;
   const void *q, *k, *v;
@@ -16,15 +18,17 @@ struct TileArgs {
   int kv_heads, group;  // group: query heads per KV head
   float scale_log2;     // scale * log2(e): weights are powers of 2
   int window;
-  const int32_t *positions, *query_starts, *block_table;
+  const int32_t* block_table;
   int max_blocks;
   BlockDivisor block_divisor;
   int tile_rows, max_shared_bytes;
+  bool restarts;  // of AttentionArgs
   const AttentionItem* items;
-  const AttentionCombine* combines;
-  int num_items, num_combines;
+  int num_items;
   AttentionState* states;  // (num_states, kv_heads)
   float* state_outs;       // (num_states, kv_heads, head_dim)
+  // (cuts, kv_heads, kMaxPartsOfTile) Thread blocks that have written their states of a cut tile.
+  uint32_t* counters;
 };
 
 void launch_tiles_64(const TileArgs& args, cudaStream_t stream);
@@ -32,7 +36,6 @@ void launch_tiles_80(const TileArgs& args, cudaStream_t stream);
 void launch_tiles_96(const TileArgs& args, cudaStream_t stream);
 void launch_tiles_128(const TileArgs& args, cudaStream_t stream);
 void launch_tiles_256(const TileArgs& args, cudaStream_t stream);
-void launch_combine(const TileArgs& args, int head_dim, cudaStream_t stream);
 void launch_slow_attention(const AttentionArgs& args, cudaStream_t stream);
 
 }  // namespace pagedinfer::kernels

@@ -1,8 +1,8 @@
-// The arithmetic of attention on 16 rows and a tile of keys, by kParts warps together. They divide
-// the keys among them in the product with K and the dimensions in the product with V; `part` is the
-// warp's number among them. A lane holds parts of two rows of a 16 x 8 accumulator, lane / 4 and
-// lane / 4 + 8: its elements 0 and 1 belong to the first ("row 0"), 2 and 3 to the second ("row
-// 1").
+// The arithmetic of attention on kBands bands of 16 rows and a tile of keys, by kParts warps
+// together. They divide the keys among them in the product with K and the dimensions in the product
+// with V; `part` is the warp's number among them. What is read of K and V serves all bands. A lane
+// holds parts of two rows of a 16 x 8 accumulator, lane / 4 and lane / 4 + 8: its elements 0 and 1
+// belong to the first ("row 0"), 2 and 3 to the second ("row 1").
 #pragma once
 
 #include "kernels/attention_state.h"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr float kMasked = -__builtin_huge_valf();  // the score of a key that a row does not see
 
-// Calls f(score, row, key) for each score that the lane holds of a part: row is 0 or 1, key is the
-// number of the key in the tile.
+// Calls f(score, row, key) for each score that the lane holds of a part of a band: row is 0 or 1,
+// key is the number of the key in the tile.
 template <int kParts, int kTiles, class F>
 __device__ void for_each_score(float (&score)[kTiles][4], int part, const F& f) {
   const int first = part * 16 + threadIdx.x % 4 * 2;
@@ -28,25 +28,32 @@ __device__ void for_each_score(float (&score)[kTiles][4], int part, const F& f) 
   }
 }
 
-// score = q k^T for the part's keys, 16 by 16. The 16 rows begin at row `row` of q. REQUIRES: score
-// is 0.
-template <class T, int D, int kParts, int kTiles>
-__device__ void score_keys(float (&score)[kTiles][4], const T* q, int row, const T* keys,
+// score = q k^T for the part's keys, 16 by 16. The rows begin at row `row` of q. REQUIRES: score is
+// 0.
+template <class T, int D, int kParts, int kBands, int kTiles>
+__device__ void score_keys(float (&score)[kBands][kTiles][4], const T* q, int row, const T* keys,
                            int part) {
   using Rows = SharedRows<D>;
   const int lane = threadIdx.x % kWarp;
   q += row * Rows::kStride, keys += part * 16 * Rows::kStride;
 #pragma unroll
   for (int d = 0; d < D; d += 16) {
-    uint32_t left[4];
-    load_matrices(left, q + Rows::offset(lane % 16, d / 8 + lane / 16));
+    uint32_t left[kBands][4];
+#pragma unroll
+    for (int b = 0; b < kBands; ++b) {
+      load_matrices(left[b],
+                    q + b * 16 * Rows::kStride + Rows::offset(lane % 16, d / 8 + lane / 16));
+    }
     const T* const piece = keys + Rows::offset(lane / 16 * 8 + lane % 8, d / 8 + lane / 8 % 2);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
       uint32_t right[4];
       load_matrices(right, piece + n * kParts * 16 * Rows::kStride);
-      multiply_add<T>(score[2 * n], left, right[0], right[1]);
-      multiply_add<T>(score[2 * n + 1], left, right[2], right[3]);
+#pragma unroll
+      for (int b = 0; b < kBands; ++b) {
+        multiply_add<T>(score[b][2 * n], left[b], right[0], right[1]);
+        multiply_add<T>(score[b][2 * n + 1], left[b], right[2], right[3]);
+      }
     }
   }
 }
@@ -100,22 +107,29 @@ __device__ void softmax_update(float (&score)[kTiles][4], AttentionState (&state
 
 // out = keep * out + p v in the part's dimensions, 16 at a time. `out` has room for the part with
 // the most dimensions.
-template <class T, int D, int kParts, int kOut, int kTiles>
-__device__ void add_values(float (&out)[kOut][4], const float (&keep)[2],
-                           const float (&p)[kTiles][4], const T* values, int part) {
+template <class T, int D, int kParts, int kBands, int kOut, int kTiles>
+__device__ void add_values(float (&out)[kBands][kOut][4], const float (&keep)[kBands][2],
+                           const float (&p)[kBands][kTiles][4], const T* values, int part) {
   using Rows = SharedRows<D>;
   const int lane = threadIdx.x % kWarp;
 #pragma unroll
-  for (int n = 0; n < kOut; ++n) {
+  for (int b = 0; b < kBands; ++b) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) out[n][i] = mul_rn(out[n][i], keep[i / 2]);
+    for (int n = 0; n < kOut; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[b][n][i] = mul_rn(out[b][n][i], keep[b][i / 2]);
+    }
   }
 #pragma unroll
   for (int k = 0; k < kTiles / 2; ++k) {
-    const float(&low)[4] = p[2 * k];
-    const float(&high)[4] = p[2 * k + 1];
-    const uint32_t left[4] = {pack_pair<T>(low[0], low[1]), pack_pair<T>(low[2], low[3]),
-                              pack_pair<T>(high[0], high[1]), pack_pair<T>(high[2], high[3])};
+    uint32_t left[kBands][4];
+#pragma unroll
+    for (int b = 0; b < kBands; ++b) {
+      const float(&low)[4] = p[b][2 * k];
+      const float(&high)[4] = p[b][2 * k + 1];
+      left[b][0] = pack_pair<T>(low[0], low[1]), left[b][1] = pack_pair<T>(low[2], low[3]);
+      left[b][2] = pack_pair<T>(high[0], high[1]), left[b][3] = pack_pair<T>(high[2], high[3]);
+    }
 #pragma unroll
     for (int n = 0; n < kOut / 2; ++n) {
       const int piece = n * kParts + part;
@@ -123,8 +137,11 @@ __device__ void add_values(float (&out)[kOut][4], const float (&keep)[2],
       uint32_t right[4];
       load_matrices_transposed(
           right, values + k * 16 * Rows::kStride + Rows::offset(lane % 16, 2 * piece + lane / 16));
-      multiply_add<T>(out[2 * n], left, right[0], right[1]);
-      multiply_add<T>(out[2 * n + 1], left, right[2], right[3]);
+#pragma unroll
+      for (int b = 0; b < kBands; ++b) {
+        multiply_add<T>(out[b][2 * n], left[b], right[0], right[1]);
+        multiply_add<T>(out[b][2 * n + 1], left[b], right[2], right[3]);
+      }
     }
   }
 }

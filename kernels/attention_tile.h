@@ -21,16 +21,15 @@ KERNEL_HD constexpr AttentionItem rows_from(AttentionItem item, int row) {
   return item;
 }
 
-KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, const int32_t* query_starts,
-                                   const int32_t* positions, int group, int tile_rows, int window) {
+KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, int group, int tile_rows,
+                                   int window) {
   Tile tile = {};
-  tile.start = query_starts[item.seq];
+  tile.start = item.start;
   tile.first_row = item.first_row;
-  const int seq_rows = (query_starts[item.seq + 1] - tile.start) * group;
-  tile.num_rows = min_of(tile_rows, seq_rows - item.first_row);
+  tile.num_rows = min_of(tile_rows, item.seq_rows - item.first_row);
   if (tile.num_rows <= 0) return tile;
-  tile.first_position = positions[tile.start + item.first_row / group];
-  tile.last_position = positions[tile.start + (item.first_row + tile.num_rows - 1) / group];
+  tile.first_position = item.position + item.first_row / group;
+  tile.last_position = item.position + (item.first_row + tile.num_rows - 1) / group;
   const KeyRange visible = visible_keys(tile.first_position, tile.last_position, window);
   tile.first_key = max_of(visible.begin, item.first_segment * kSegmentKeys);
   tile.end_key = min_of(visible.end, item.end_segment * kSegmentKeys);
@@ -40,14 +39,23 @@ KERNEL_HD constexpr Tile make_tile(const AttentionItem& item, const int32_t* que
 // The tile of a thread block that computes `rows` rows of an item, from row `row` on. If the item
 // writes states, it writes one for each row, even for a row that sees no key of the segment; so the
 // tile then has the keys of the whole item.
-KERNEL_HD constexpr Tile make_part(const AttentionItem& item, int row, int rows,
-                                   const int32_t* query_starts, const int32_t* positions, int group,
+KERNEL_HD constexpr Tile make_part(const AttentionItem& item, int row, int rows, int group,
                                    int tile_rows, int window) {
-  Tile part = make_tile(rows_from(item, row), query_starts, positions, group, rows, window);
+  Tile part = make_tile(rows_from(item, row), group, rows, window);
   if (rows == tile_rows || item.state < 0 || part.num_rows <= 0) return part;
-  const Tile whole = make_tile(item, query_starts, positions, group, tile_rows, window);
+  const Tile whole = make_tile(item, group, tile_rows, window);
   part.first_key = whole.first_key, part.end_key = whole.end_key;
   return part;
+}
+
+// The segments of a tile that is cut, all of which have states.
+struct SegmentRange {
+  int begin, end;
+};
+KERNEL_HD constexpr SegmentRange segments_of_cut(const AttentionItem& item, int group, int window) {
+  const KeyRange keys =
+      visible_keys(item.position, item.position + (item.seq_rows - 1) / group, window);
+  return {keys.begin / kSegmentKeys, ceil_div(keys.end, kSegmentKeys)};
 }
 
 // Rows of D 2-byte elements in shared memory, as vectors of 16 bytes. ldmatrix reads the same

@@ -62,7 +62,8 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const Mode
           .block_size = block_size,
           .heads = spec.heads,
           .kv_heads = spec.kv_heads,
-          .head_dim = spec.head_dim};
+          .head_dim = spec.head_dim,
+          .windows = windows_of(spec)};
 }
 
 // All but the memory.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,5 +41,14 @@ struct ModelSpec {
   std::vector<TokenId> suppressed_first = {};  // never drawn as the first token of a completion
   std::optional<TokenId> forced_end = {};      // the last token of a completion of maximum length
 };
+
+// The windows that its layers have, each once.
+inline std::vector<int> windows_of(const ModelSpec& spec) {
+  std::vector<int> windows;
+  for (const LayerSpec& layer : spec.layers) windows.push_back(layer.window);
+  std::ranges::sort(windows);
+  windows.erase(std::ranges::unique(windows).begin(), windows.end());
+  return windows;
+}
 
 }  // namespace pagedinfer

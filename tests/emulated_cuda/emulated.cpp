@@ -71,6 +71,11 @@ void* scheduler;
 const std::function<void()>* body;
 uint64_t random_state = 1;
 
+size_t next_random() {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return random_state >> 33;
+}
+
 void wait() {
   const int self = current;
   emulated_switch(&fibers[self].stack_top, scheduler);
@@ -135,8 +140,7 @@ void run_block() {
       std::fputs("a block waits for threads that wait for something else\n", stderr);
       std::abort();
     }
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    std::swap(ready[(random_state >> 33) % ready.size()], ready.back());
+    std::swap(ready[next_random() % ready.size()], ready.back());
     current = ready.back();
     ready.pop_back();
     threadIdx = fibers[current].index;
@@ -149,14 +153,17 @@ void run_block() {
 void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread) {
   gridDim = grid, blockDim = block, body = &thread;
   shared.resize(static_cast<size_t>(shared_bytes) + 128);
+  std::vector<uint3> blocks;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
-        blockIdx = {x, y, z};
-        std::fill(shared.begin(), shared.end(), 0xff);
-        run_block();
-      }
+      for (unsigned x = 0; x < grid.x; ++x) blocks.push_back({x, y, z});
     }
+  }
+  for (; !blocks.empty(); blocks.pop_back()) {
+    std::swap(blocks[next_random() % blocks.size()], blocks.back());
+    blockIdx = blocks.back();
+    std::fill(shared.begin(), shared.end(), 0xff);
+    run_block();
   }
 }
 

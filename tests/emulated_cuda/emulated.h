@@ -39,7 +39,7 @@ extern dim3 blockDim, gridDim;
 
 namespace emulated {
 
-// Runs the blocks one after the other. Shared memory is NaN at first.
+// Runs the blocks one after the other, in random order. Shared memory is NaN at first.
 void run(dim3 grid, dim3 block, int shared_bytes, const std::function<void()>& thread);
 unsigned char* dynamic_shared();
 

@@ -45,6 +45,11 @@ Step random_step(Random& random) {
   return step;
 }
 
+AttentionLimits random_limits(Random& random) {
+  return {.max_states = random.below(3) ? 1 << 20 : random.below(2000),
+          .blocks_at_once = std::array{0, 1, 2, 10, 1000}[random.below(5)]};
+}
+
 bool is_visible(int key, int position, int window) {
   return key <= position && key >= first_visible(position, window);
 }
@@ -54,23 +59,29 @@ bool is_visible(int key, int position, int window) {
 TEST_CASE("every query's visible keys are attended to exactly once, whatever the plan") {
   Random random{1};
   AttentionPlan plan;
-  for (int round = 0; round < scaled(150); ++round) {
+  int64_t cuts = 0, windowed_cuts = 0, whole = 0;
+  for (int round = 0; round < scaled(250); ++round) {
     const Step step = random_step(random);
     const int group = std::array{1, 2, 3, 4, 7, 8, 17, 71}[random.below(8)];
     const int window = random.below(2) ? 0 : 1 + random.below(700);
-    const int64_t most = random.below(3) ? 1 << 20 : random.below(2000);
-    plan_attention(step.query_starts, step.positions, group, most, plan);
-    REQUIRE(plan.num_states <= most);
+    const AttentionLimits limits = random_limits(random);
+    plan_attention(step.query_starts, step.positions, group, window, limits, plan);
+    REQUIRE(plan.num_states <= limits.max_states);
     std::map<std::pair<int, int>, std::vector<int>> attended;  // by sequence and row
     std::set<int64_t> states;
     int64_t wrong = 0;
     for (const AttentionTiles* tiles : {&plan.small, &plan.large}) {
       const int tile_rows = tiles == &plan.small ? kSmallTileRows : kLargeTileRows;
+      std::map<int, std::vector<AttentionItem>> of_cut;
       for (const AttentionItem& item : tiles->items) {
-        const Tile tile = make_tile(item, step.query_starts.data(), step.positions.data(), group,
-                                    tile_rows, window);
+        const Tile tile = make_tile(item, group, tile_rows, window);
+        wrong += item.start != step.query_starts[item.seq];
         wrong += tile.num_rows < 1 || tile.num_rows > tile_rows;
+        wrong += tile.first_key >= tile.end_key;  // a thread block without work
+        wrong += (item.state >= 0) != (item.cut >= 0);
+        whole += item.state < 0 && item.end_segment - item.first_segment > 1;
         if (item.state >= 0) {
+          of_cut[item.cut].push_back(item);
           wrong += item.end_segment != item.first_segment + 1;
           for (int row = 0; row < tile.num_rows; ++row) {
             wrong += !states.insert(item.state + row).second;
@@ -95,6 +106,22 @@ TEST_CASE("every query's visible keys are attended to exactly once, whatever the
           }
         }
       }
+      // What the last thread block of a cut tile waits for and reads is what the others write.
+      wrong += std::ssize(of_cut) != tiles->num_cuts;
+      for (const auto& [cut, items] : of_cut) {
+        wrong += cut >= tiles->num_cuts;
+        for (const AttentionItem& item : items) {
+          const SegmentRange segments = segments_of_cut(item, group, window);
+          wrong += segments.end - segments.begin != std::ssize(items);
+          const auto other = std::ranges::find_if(
+              items, [&](const auto& i) { return i.first_segment == segments.begin; });
+          wrong +=
+              other == items.end() ||
+              other->state != item.state - (item.first_segment - segments.begin) * item.seq_rows;
+        }
+        ++cuts;
+        windowed_cuts += items[0].first_segment > 0;
+      }
     }
     for (int seq = 0; seq < step.num_seqs(); ++seq) {
       const int start = step.query_starts[seq];
@@ -111,43 +138,33 @@ TEST_CASE("every query's visible keys are attended to exactly once, whatever the
     }
     REQUIRE(wrong == 0);
   }
+  CHECK(cuts > 20);
+  CHECK(windowed_cuts > 5);
+  CHECK(whole > 20);
 }
 
-TEST_CASE("the combine step finds a state for each segment that its tile sees, and no other") {
-  Random random{2};
-  AttentionPlan plan;
-  int64_t combines = 0, windowed = 0;
-  for (int round = 0; round < 300; ++round) {
-    const Step step = random_step(random);
-    const int group = 1 + random.below(20), window = random.below(2) ? 0 : 1 + random.below(700);
-    const int64_t most = random.below(3) ? 1 << 20 : random.below(2000);
-    plan_attention(step.query_starts, step.positions, group, most, plan);
-    REQUIRE(plan.num_states <= most);
-    for (const AttentionTiles* tiles : {&plan.small, &plan.large}) {
-      const int tile_rows = tiles == &plan.small ? kSmallTileRows : kLargeTileRows;
-      std::set<int> written, read;
-      for (const AttentionItem& item : tiles->items) {
-        const Tile tile = make_tile(item, step.query_starts.data(), step.positions.data(), group,
-                                    tile_rows, window);
-        if (item.state < 0 || tile.first_key >= tile.end_key) continue;
-        for (int row = 0; row < tile.num_rows; ++row) written.insert(item.state + row);
-      }
-      for (const AttentionCombine& c : tiles->combines) {
-        const int first = step.positions[step.query_starts[c.seq] + c.first_row / group];
-        const int first_segment = first_visible(first, window) / gpu::kSegmentKeys;
-        const int start = step.query_starts[c.seq], end = step.query_starts[c.seq + 1];
-        const int num_rows = min_of(tile_rows, (end - start) * group - c.first_row);
-        for (int s = first_segment; s < c.end_segment; ++s) {
-          for (int row = 0; row < num_rows; ++row) read.insert(c.state + s * num_rows + row);
-        }
-        ++combines;
-        windowed += first_segment > 0;
-      }
-      REQUIRE(written == read);
+TEST_CASE("tiles are cut where their number leaves a device without work, and only there") {
+  // Decodes of 3 segments, 8 KV heads, 3 thread blocks on each of 132 multiprocessors.
+  const AttentionLimits limits = {.max_states = 1 << 20, .blocks_at_once = 3 * 132 / 8};
+  const auto num_items = [&](int num_seqs, int longest) {
+    std::vector<int32_t> starts = {0}, positions;
+    for (int i = 0; i < num_seqs; ++i) {
+      starts.push_back(i + 1);
+      positions.push_back(i == num_seqs / 2 ? longest - 1 : 600);
     }
-  }
-  CHECK(combines > 100);
-  CHECK(windowed > 20);
+    AttentionPlan plan;
+    plan_attention(starts, positions, 3, 0, limits, plan);
+    const auto segments = [](const AttentionItem& i) { return i.end_segment - i.first_segment; };
+    for (size_t i = 1; i < plan.small.items.size(); ++i) {
+      CHECK(segments(plan.small.items[i - 1]) >= segments(plan.small.items[i]));
+    }
+    return std::ssize(plan.small.items);
+  };
+  CHECK(num_items(1, 600) == 3);
+  CHECK(num_items(64, 600) == 3 * 64);
+  CHECK(num_items(128, 600) == 128);
+  CHECK(num_items(256, 600) == 256);
+  CHECK(num_items(256, 8192) == 255 + 32);  // one that the others would not wait for
 }
 
 TEST_CASE("a key is read where the block table says") {
@@ -202,15 +219,13 @@ TEST_CASE("thread blocks that share an item have each of its rows and states onc
   for (int round = 0; round < 100; ++round) {
     const Step step = random_step(random);
     const int group = 1 + random.below(20), part_rows = std::array{16, 64, 128}[random.below(3)];
-    plan_attention(step.query_starts, step.positions, group, 1 << 20, plan);
     const int window = random.below(2) ? 0 : 1 + random.below(700);
+    plan_attention(step.query_starts, step.positions, group, window, random_limits(random), plan);
     for (const AttentionItem& item : plan.large.items) {
-      const Tile whole = make_tile(item, step.query_starts.data(), step.positions.data(), group,
-                                   kLargeTileRows, window);
+      const Tile whole = make_tile(item, group, kLargeTileRows, window);
       int rows = 0, end_key = whole.first_key;
       for (int row = 0; row < kLargeTileRows; row += part_rows) {
-        const Tile tile = make_part(item, row, part_rows, step.query_starts.data(),
-                                    step.positions.data(), group, kLargeTileRows, window);
+        const Tile tile = make_part(item, row, part_rows, group, kLargeTileRows, window);
         if (tile.num_rows <= 0) {
           REQUIRE(tile.first_key >= tile.end_key);
           continue;

@@ -34,14 +34,13 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
 template <class T>
 Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, const Batch& batch,
                    int64_t num_positions, bool is_padded) {
-  AttentionPlan plan;
-  plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                 max_attention_states(bounds), plan);
-  StepShape step = shape_of(batch, plan);
+  std::vector<AttentionPlan> plans;
+  plan_step(batch, bounds, attention_limits(bounds, 1), plans);
+  StepShape step = shape_of(batch, plans);
   if (is_padded) step = padded(step, bounds);
   const StepArrays at = lay_out(step);
   std::vector<int32_t> numbers(static_cast<size_t>(at.size));
-  pack(batch, plan, step, numbers.data());
+  pack(batch, plans, step, numbers.data());
   const auto ints = [&](const PackedRange& range) { return numbers.data() + range.first; };
 
   const int q_width = shape.heads * shape.dim, kv_width = shape.kv_heads * shape.dim;
@@ -102,34 +101,35 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
               .slot_mapping = ints(at.slot_mapping),
               .cache = cache},
              nullptr);
-  const auto work = [&](const PackedRange& items, int64_t num_items, const PackedRange& combines,
-                        int64_t num_combines) {
+  const auto work = [&](const PackedRange& items, int64_t num_items) {
     return AttentionWork{reinterpret_cast<const AttentionItem*>(ints(items)),
-                         reinterpret_cast<const AttentionCombine*>(ints(combines)),
-                         static_cast<int>(num_items), static_cast<int>(num_combines)};
+                         static_cast<int>(num_items)};
   };
-  NanBytes workspace(attention_workspace_bytes(step.states, shape.kv_heads, shape.dim));
-  launch_attention(
-      {.type = kTypeOf<T>,
-       .q = q.matrix(),
-       .out = out.matrix(),
-       .cache = cache,
-       .heads = shape.heads,
-       .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
-       .window = shape.window,
-       .positions = ints(at.positions),
-       .query_starts = ints(at.query_starts),
-       .block_table = ints(at.block_table),
-       .num_tokens = rows,
-       .num_seqs = static_cast<int>(step.sequences),
-       .max_blocks = static_cast<int>(step.max_blocks),
-       .block_size = batch.block_size,
-       .small = work(at.small_items, step.small_items, at.small_combines, step.small_combines),
-       .large = work(at.large_items, step.large_items, at.large_combines, step.large_combines),
-       .num_states = step.states,
-       .max_shared_bytes = 227 << 10,
-       .workspace = workspace.as<void>()},
-      nullptr);
+  const PlanShape& sizes = step.plans[0];
+  NanBytes workspace(attention_workspace_bytes(sizes.states, shape.kv_heads, shape.dim));
+  std::vector<uint32_t> counters(
+      static_cast<size_t>(attention_counters(step.sequences, shape.kv_heads)));
+  launch_attention({.type = kTypeOf<T>,
+                    .q = q.matrix(),
+                    .out = out.matrix(),
+                    .cache = cache,
+                    .heads = shape.heads,
+                    .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
+                    .window = shape.window,
+                    .positions = ints(at.positions),
+                    .query_starts = ints(at.query_starts),
+                    .block_table = ints(at.block_table),
+                    .num_tokens = rows,
+                    .num_seqs = static_cast<int>(step.sequences),
+                    .max_blocks = static_cast<int>(step.max_blocks),
+                    .block_size = batch.block_size,
+                    .small = work(at.plans[0].small_items, sizes.small_items),
+                    .large = work(at.plans[0].large_items, sizes.large_items),
+                    .num_states = sizes.states,
+                    .max_shared_bytes = 227 << 10,
+                    .workspace = workspace.as<void>(),
+                    .counters = counters.data()},
+                   nullptr);
 
   Outcome<T> outcome;
   bool all_are_numbers = true;
@@ -165,7 +165,8 @@ void check(Random& random, const Shape& shape, int context) {
                              .block_size = random.between(1, 40),
                              .heads = shape.heads,
                              .kv_heads = shape.kv_heads,
-                             .head_dim = shape.dim};
+                             .head_dim = shape.dim,
+                             .windows = {shape.window}};
   Batch batch = random_decodes(random, bounds);
   const int first = random.below(9);
   for (size_t i = 0; i < batch.block_table.size(); ++i) {  // each sequence has its own blocks

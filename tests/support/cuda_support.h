@@ -47,7 +47,8 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
                              .block_size = 1,
                              .heads = spec.heads,
                              .kv_heads = spec.kv_heads,
-                             .head_dim = spec.head_dim};
+                             .head_dim = spec.head_dim,
+                             .windows = windows_of(spec)};
   ops->reserve_weights(512 * kMiB);
   ops->reserve_kv(512 * kMiB);
   ops->reserve_steps(bounds, 256 * kMiB + ops->workspace_bytes(bounds));

@@ -1,4 +1,6 @@
 // CudaBackend's calls of kernels/ and of cuBLAS.
+#include <algorithm>
+
 #include "core/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
@@ -227,15 +229,16 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
   CHECK(same_shape(q, out) && q.dtype == cache.k.dtype && args.kv_heads == cache.kv_heads);
   CHECK(args.head_dim == cache.head_dim && q.cols == int64_t{args.heads} * args.head_dim);
   CHECK(args.heads == group_of(bounds_) * args.kv_heads);  // what the step's plan is for
-  const StepShape& shape = step_.shape;
-  const kernels::AttentionWork small = {.items = step_.small_items,
-                                        .combines = step_.small_combines,
-                                        .num_items = static_cast<int>(shape.small_items),
-                                        .num_combines = static_cast<int>(shape.small_combines)};
-  const kernels::AttentionWork large = {.items = step_.large_items,
-                                        .combines = step_.large_combines,
-                                        .num_items = static_cast<int>(shape.large_items),
-                                        .num_combines = static_cast<int>(shape.large_combines)};
+  const auto window = std::ranges::find(bounds_.windows, args.window);
+  CHECK(window != bounds_.windows.end());
+  const auto plan = static_cast<size_t>(window - bounds_.windows.begin());
+  const StepArrays::Plan& at = step_.at.plans[plan];
+  const PlanShape& shape = step_.shape.plans[plan];
+  const auto work = [&](const PackedRange& items, int64_t num_items) {
+    return kernels::AttentionWork{
+        reinterpret_cast<const kernels::AttentionItem*>(step_.arrays + items.first),
+        static_cast<int>(num_items)};
+  };
   kernels::launch_attention({.type = type_of(q.dtype),
                              .q = matrix(q),
                              .out = matrix(out),
@@ -250,11 +253,13 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
                              .num_seqs = static_cast<int>(batch.context_lens.rows),
                              .max_blocks = batch.max_blocks,
                              .block_size = batch.block_size,
-                             .small = small,
-                             .large = large,
+                             .small = work(at.small_items, shape.small_items),
+                             .large = work(at.large_items, shape.large_items),
                              .num_states = shape.states,
                              .max_shared_bytes = static_cast<int>(device_.sharedMemPerBlockOptin),
-                             .workspace = step_.attention_workspace},
+                             .restarts = options_.deterministic,
+                             .workspace = step_.attention_workspace,
+                             .counters = fixed_.counters},
                             stream_.get());
   check_launch("attention");
 }

@@ -162,6 +162,10 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   }
   char* const copies = take(steps_, planned.copies, kAligned, "copies in the cache");
   fixed_.copy_arrays = reinterpret_cast<int32_t*>(copies);
+  char* const counters = take(steps_, planned.counters, kAligned, "attention");
+  fixed_.counters = reinterpret_cast<uint32_t*>(counters);
+  check_cuda(cudaMemsetAsync(counters, 0, static_cast<size_t>(planned.counters), stream_.get()),
+             "memory for attention");
   fixed_.copies = Staging(planned.copies);
   fixed_.step = Staging(planned.arrays);
   fixed_.samples = Staging(fixed_.sample_bytes);
@@ -230,11 +234,11 @@ void CudaBackend::copy(Tensor from, Tensor to) {
 
 BatchView CudaBackend::stage(const Batch& batch) {
   steps_.arena.end_step();
-  kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds_),
-                          max_attention_states(bounds_), step_.plan);
-  step_.shape = shape_of(batch, step_.plan);
+  plan_step(batch, bounds_, attention_limits(bounds_, device_.multiProcessorCount), step_.plans);
+  step_.shape = shape_of(batch, step_.plans);
   if (options_.graphs && only_decodes(step_.shape)) step_.shape = padded(step_.shape, bounds_);
-  const StepArrays at = lay_out(step_.shape);
+  step_.at = lay_out(step_.shape);
+  const StepArrays& at = step_.at;
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
   if (bytes > fixed_.step.bytes()) {
     throw Error(
@@ -242,7 +246,7 @@ BatchView CudaBackend::stage(const Batch& batch) {
   }
   auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
   step_.arrays = packed;
-  pack(batch, step_.plan, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
+  pack(batch, step_.plans, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
   fixed_.step.send(packed, bytes, stream_.get());
   const auto is_placeholder = [](TokenId token) { return token < 0; };
   if (std::ranges::any_of(batch.tokens, is_placeholder)) {
@@ -256,18 +260,12 @@ BatchView CudaBackend::stage(const Batch& batch) {
   const auto column = [&](const PackedRange& range) {
     return Tensor{packed + range.first, DType::kI32, range.count, 1, 1};
   };
-  const auto entries = [&]<class Entry>(const Entry*& to, const PackedRange& range) {
-    to = reinterpret_cast<const Entry*>(packed + range.first);
-  };
-  entries(step_.small_items, at.small_items);
-  entries(step_.small_combines, at.small_combines);
-  entries(step_.large_items, at.large_items);
-  entries(step_.large_combines, at.large_combines);
   // Layers run one after the other and share one workspace.
-  const int64_t workspace = bounds_.kv_heads == 0
-                                ? 0
-                                : kernels::attention_workspace_bytes(
-                                      step_.shape.states, bounds_.kv_heads, bounds_.head_dim);
+  int64_t states = 0;
+  for (const PlanShape& plan : step_.shape.plans) states = std::max(states, plan.states);
+  const int64_t workspace = bounds_.kv_heads == 0 ? 0
+                                                  : kernels::attention_workspace_bytes(
+                                                        states, bounds_.kv_heads, bounds_.head_dim);
   step_.attention_workspace = take_step(workspace, "attention");
   return {.copies = batch.copies,
           .tokens = column(at.tokens),

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "kernels/attention_plan.h"
 #include "kernels/kv_layout.h"
@@ -13,6 +14,7 @@
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
+#include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_graphs.h"
 #include "ops/cuda/step_shape.h"
 
@@ -101,18 +103,18 @@ class CudaBackend final : public CudaOps {
     char* product_workspace = nullptr;
     char* sample_arrays = nullptr;
     int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
+    uint32_t* counters = nullptr;     // AttentionArgs::counters
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
     Staging weights = {}, step = {}, samples = {}, copies = {};
     int64_t sample_bytes = 0;
   };
-  // What stage() has prepared for the current step: the attention plan, the shape of the step's
-  // arrays, and pointers to these arrays and the workspace on the device.
+  // What stage() has prepared for the current step: the attention plans, the shape and layout of
+  // the step's arrays, and pointers to these arrays and the workspace on the device.
   struct Step {
-    kernels::AttentionPlan plan = {};
+    std::vector<kernels::AttentionPlan> plans = {};
     StepShape shape = {};
+    StepArrays at = {};
     int32_t* arrays = nullptr;
-    const kernels::AttentionItem *small_items = nullptr, *large_items = nullptr;
-    const kernels::AttentionCombine *small_combines = nullptr, *large_combines = nullptr;
     char* attention_workspace = nullptr;
   };
 

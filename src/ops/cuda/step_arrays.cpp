@@ -11,9 +11,7 @@ namespace {
 
 constexpr int64_t kGranule = 4;  // numbers
 constexpr int64_t kItemInts = sizeof(kernels::AttentionItem) / sizeof(int32_t);
-constexpr int64_t kCombineInts = sizeof(kernels::AttentionCombine) / sizeof(int32_t);
-constexpr kernels::AttentionItem kNoItem = {0, 0, 0, 0, -1};
-constexpr kernels::AttentionCombine kNoCombine = {0, 0, 0, 0};
+constexpr kernels::AttentionItem kNoItem = {};
 
 int64_t rounded(int64_t count) { return align_up(count, kGranule); }
 
@@ -32,14 +30,15 @@ StepArrays lay_out(const StepShape& shape) {
   take(arrays.context_lens, shape.sequences);
   take(arrays.block_table, shape.sequences * shape.max_blocks);
   take(arrays.logit_tokens, shape.logits);
-  take(arrays.small_items, shape.small_items * kItemInts);
-  take(arrays.small_combines, shape.small_combines * kCombineInts);
-  take(arrays.large_items, shape.large_items * kItemInts);
-  take(arrays.large_combines, shape.large_combines * kCombineInts);
+  for (const PlanShape& plan : shape.plans) {
+    StepArrays::Plan& at = arrays.plans.emplace_back();
+    take(at.small_items, plan.small_items * kItemInts);
+    take(at.large_items, plan.large_items * kItemInts);
+  }
   return arrays;
 }
 
-void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape,
+void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, const StepShape& shape,
           int32_t* to) {
   const StepArrays at = lay_out(shape);
   // Writes the numbers, then filler(index) up to the end of the range.
@@ -69,33 +68,30 @@ void pack(const Batch& batch, const kernels::AttentionPlan& plan, const StepShap
   }
   std::fill(row, to + at.block_table.first + rounded(at.block_table.count), -1);
 
-  const auto entries = [&]<class Entry>(const PackedRange& range, std::span<const Entry> list,
-                                        const Entry& filler) {
+  const auto items = [&](const PackedRange& range, std::span<const kernels::AttentionItem> list) {
     int32_t* place = to + range.first;
     int32_t* const end = place + range.count;
-    const auto append = [&](const Entry* from, size_t count) {
-      if (count > 0) std::memcpy(place, from, count * sizeof(Entry));
-      place += count * sizeof(Entry) / sizeof(int32_t);
+    const auto append = [&](const kernels::AttentionItem* from, size_t count) {
+      if (count > 0) std::memcpy(place, from, count * sizeof(*from));
+      place += count * kItemInts;
     };
     append(list.data(), list.size());
-    while (place != end) append(&filler, 1);
+    while (place != end) append(&kNoItem, 1);
     std::fill(end, to + range.first + rounded(range.count), 0);
   };
-  using Items = std::span<const kernels::AttentionItem>;
-  using Combines = std::span<const kernels::AttentionCombine>;
-  entries(at.small_items, Items(plan.small.items), kNoItem);
-  entries(at.small_combines, Combines(plan.small.combines), kNoCombine);
-  entries(at.large_items, Items(plan.large.items), kNoItem);
-  entries(at.large_combines, Combines(plan.large.combines), kNoCombine);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    items(at.plans[i].small_items, plans[i].small.items);
+    items(at.plans[i].large_items, plans[i].large.items);
+  }
 }
 
 int64_t max_packed(const StepBounds& bounds) {
-  constexpr int64_t kParts = 11;
+  const int64_t num_plans = std::ssize(bounds.windows), parts = 7 + 2 * num_plans;
   const int64_t rows = bounds.tokens * group_of(bounds), states = max_attention_states(bounds);
   // Each sequence may have one tile that is not full. A tile is one item, or several, with states.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
-  return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 + items * kItemInts +
-         bounds.sequences * kCombineInts + kParts * kGranule;
+  return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 +
+         num_plans * items * kItemInts + parts * kGranule;
 }
 
 }  // namespace pagedinfer

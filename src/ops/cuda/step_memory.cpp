@@ -22,13 +22,16 @@ StepMemory::StepMemory(const StepBounds& bounds)
                    max_sample_bytes(bounds.vocab, bounds.context, bounds.sequences)),
       drawn(2 * align_up(DrawnLayout(bounds.sequences).bytes, DeviceArena::kStepAlignment)),
       copies(3 * kCopiesAtOnce * int64_t{sizeof(int32_t)}),
+      counters(kernels::attention_counters(bounds.sequences, bounds.kv_heads) *
+               int64_t{sizeof(uint32_t)}),
       arrays(max_packed(bounds) * int64_t{sizeof(int32_t)}),
       attention(kernels::attention_workspace_bytes(max_attention_states(bounds), bounds.kv_heads,
                                                    bounds.head_dim)),
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 
 int64_t StepMemory::total() const {
-  return products + sample_lists + drawn + copies + arrays + attention + sampling + kSlack;
+  return products + sample_lists + drawn + copies + counters + arrays + attention + sampling +
+         kSlack;
 }
 
 }  // namespace pagedinfer

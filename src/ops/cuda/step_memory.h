@@ -9,7 +9,7 @@ namespace pagedinfer {
 constexpr int64_t kCopiesAtOnce = 1024;
 
 // Device memory, in bytes, that steps within the bounds need beside the activations. The first
-// four are allocated once, the others by each step.
+// five are allocated once, the others by each step.
 struct StepMemory {
   explicit StepMemory(const StepBounds& bounds);
 
@@ -18,6 +18,7 @@ struct StepMemory {
       0;  // settings of sampled rows; if they do not fit, rows are sampled in several launches
   int64_t drawn = 0;      // tokens of two steps and what is reported of them
   int64_t copies = 0;     // what copy_kv() copies at once
+  int64_t counters = 0;   // of attention
   int64_t arrays = 0;     // the batch
   int64_t attention = 0;  // states
   int64_t sampling = 0;   // its workspace

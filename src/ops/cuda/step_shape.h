@@ -7,6 +7,9 @@
 #include <bit>
 #include <compare>
 #include <cstdint>
+#include <iterator>
+#include <span>
+#include <vector>
 
 #include "core/batch.h"
 #include "kernels/attention_plan.h"
@@ -14,11 +17,16 @@
 
 namespace pagedinfer {
 
+// Of the attention plan for one window.
+struct PlanShape {
+  int64_t small_items = 0, large_items = 0, states = 0;
+
+  auto operator<=>(const PlanShape&) const = default;
+};
 struct StepShape {
   int64_t tokens = 0, sequences = 0, logits = 0;
   int64_t max_blocks = 0, block_size = 0;
-  int64_t small_items = 0, small_combines = 0, large_items = 0, large_combines = 0;
-  int64_t states = 0;
+  std::vector<PlanShape> plans = {};
 
   auto operator<=>(const StepShape&) const = default;
 };
@@ -29,26 +37,45 @@ inline int group_of(const StepBounds& bounds) {
 inline int64_t max_blocks(const StepBounds& bounds) {
   return (bounds.context + bounds.block_size - 1) / bounds.block_size;
 }
-// max_states for plan_attention(). More states would only take memory: this much parallel work
-// fills every device.
+// AttentionLimits::max_states. More states would only take memory: this much parallel work fills
+// every device.
 inline int64_t max_attention_states(const StepBounds& bounds) {
-  constexpr int64_t kMax = 32768;
+  constexpr int64_t kMaxNumbers = int64_t{1} << 25;  // of all KV heads
+  const int64_t width = std::max(int64_t{bounds.kv_heads} * bounds.head_dim, int64_t{1});
   const int64_t segments = (bounds.context + kernels::kSegmentKeys - 1) / kernels::kSegmentKeys;
-  return std::min(bounds.sequences * segments * kernels::kLargeTileRows, kMax);
+  return std::min(bounds.sequences * segments * kernels::kLargeTileRows,
+                  std::max<int64_t>(kMaxNumbers / width, 1024));
+}
+// For a device with so many multiprocessors.
+inline kernels::AttentionLimits attention_limits(const StepBounds& bounds, int multiprocessors) {
+  constexpr int kBlocks = 3;  // that a multiprocessor has shared memory for
+  return {.max_states = max_attention_states(bounds),
+          .blocks_at_once = std::max(kBlocks * multiprocessors / std::max(bounds.kv_heads, 1), 1)};
 }
 
-inline StepShape shape_of(const Batch& batch, const kernels::AttentionPlan& plan) {
-  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
-  return {.tokens = batch.num_tokens(),
-          .sequences = batch.num_seqs(),
-          .logits = batch.num_logits(),
-          .max_blocks = batch.max_blocks,
-          .block_size = batch.block_size,
-          .small_items = count(plan.small.items),
-          .small_combines = count(plan.small.combines),
-          .large_items = count(plan.large.items),
-          .large_combines = count(plan.large.combines),
-          .states = plan.num_states};
+// One plan for each of the bounds' windows.
+inline void plan_step(const Batch& batch, const StepBounds& bounds,
+                      const kernels::AttentionLimits& limits,
+                      std::vector<kernels::AttentionPlan>& plans) {
+  plans.resize(bounds.windows.size());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
+                            bounds.windows[i], limits, plans[i]);
+  }
+}
+
+inline StepShape shape_of(const Batch& batch, std::span<const kernels::AttentionPlan> plans) {
+  StepShape shape = {.tokens = batch.num_tokens(),
+                     .sequences = batch.num_seqs(),
+                     .logits = batch.num_logits(),
+                     .max_blocks = batch.max_blocks,
+                     .block_size = batch.block_size};
+  for (const kernels::AttentionPlan& plan : plans) {
+    shape.plans.push_back({.small_items = std::ssize(plan.small.items),
+                           .large_items = std::ssize(plan.large.items),
+                           .states = plan.num_states});
+  }
+  return shape;
 }
 
 // True for a decode step: every sequence has one token and one row of logits.
@@ -78,18 +105,19 @@ inline StepShape padded(const StepShape& shape, const StepBounds& bounds) {
   const int64_t rows = std::min({decode_rows(shape.tokens), bounds.tokens, bounds.sequences});
   result.tokens = result.sequences = result.logits = rows;
   result.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
-  result.states = max_attention_states(bounds);
   const int group = group_of(bounds);
-  const auto pad = [&](int64_t& items, int64_t& combines, int tile_rows) {
-    if (items == 0) return;
-    const int64_t tiles =
-        kernels::ceil_div(group, tile_rows);  // of a sequence whose tiles are not cut
-    const int64_t by_cuts = items - shape.sequences * tiles;
-    items = rows * tiles + std::min(share_bucket(by_cuts, 16, 8), result.states / group);
-    combines = combines > 0 ? rows : 0;
-  };
-  pad(result.small_items, result.small_combines, kernels::kSmallTileRows);
-  pad(result.large_items, result.large_combines, kernels::kLargeTileRows);
+  for (PlanShape& plan : result.plans) {
+    plan.states = max_attention_states(bounds);
+    const auto pad = [&](int64_t& items, int tile_rows) {
+      if (items == 0) return;
+      const int64_t tiles =
+          kernels::ceil_div(group, tile_rows);  // of a sequence whose tiles are not cut
+      const int64_t by_cuts = items - shape.sequences * tiles;
+      items = rows * tiles + std::min(share_bucket(by_cuts, 16, 8), plan.states / group);
+    };
+    pad(plan.small_items, kernels::kSmallTileRows);
+    pad(plan.large_items, kernels::kLargeTileRows);
+  }
   return result;
 }
 

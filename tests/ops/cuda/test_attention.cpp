@@ -17,6 +17,7 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   spec.kv_heads = shape.kv_heads;
   spec.head_dim = shape.dim;
   spec.vocab = 100;
+  spec.layers = {{.window = shape.window}};
   const auto gpu = make_gpu(spec, {.compute = shape.cache, .deterministic = deterministic});
   AttentionSteps steps(random, shape, sequences, block_size, chunk);
   const KvLayer cache =

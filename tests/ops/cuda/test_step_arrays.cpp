@@ -20,7 +20,8 @@ StepBounds random_bounds(Random& random) {
           .block_size = random.between(1, 64),
           .heads = kv_heads * group,
           .kv_heads = kv_heads,
-          .head_dim = 64};
+          .head_dim = 64,
+          .windows = random.below(2) ? std::vector{0} : std::vector{0, random.between(1, 900)}};
 }
 
 // The arrays of a step as the device gets them.
@@ -28,9 +29,9 @@ struct Packed {
   StepArrays at;
   std::vector<int32_t> numbers;
 
-  Packed(const Batch& batch, const kernels::AttentionPlan& plan, const StepShape& shape)
+  Packed(const Batch& batch, std::span<const kernels::AttentionPlan> plans, const StepShape& shape)
       : at(lay_out(shape)), numbers(static_cast<size_t>(at.size) + 4, kUntouched) {
-    pack(batch, plan, shape, numbers.data());
+    pack(batch, plans, shape, numbers.data());
     for (size_t i = 0; i < 4; ++i) CHECK(numbers[static_cast<size_t>(at.size) + i] == kUntouched);
   }
   std::vector<int32_t> part(const PackedRange& range) const {
@@ -61,13 +62,12 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
     const StepBounds bounds = random_bounds(random);
     const bool decodes = random.below(2);
     const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
-    kernels::AttentionPlan plan;
-    kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                            max_attention_states(bounds), plan);
-    const StepShape own = shape_of(batch, plan);
+    std::vector<kernels::AttentionPlan> plans;
+    plan_step(batch, bounds, attention_limits(bounds, random.below(2) ? 132 : 2), plans);
+    const StepShape own = shape_of(batch, plans);
     CHECK(only_decodes(own) >= decodes);
     const StepShape shape = decodes ? padded(own, bounds) : own;
-    const Packed packed(batch, plan, shape);
+    const Packed packed(batch, plans, shape);
     const StepArrays& at = packed.at;
     CHECK(at.size <= max_packed(bounds));
 
@@ -92,16 +92,14 @@ TEST_CASE("a step's arrays arrive as they are, and within what was planned for t
     }
     CHECK(packed.part(at.block_table) == table);
 
-    const kernels::AttentionItem no_item = {0, 0, 0, 0, -1};
-    const kernels::AttentionCombine no_combine = {0, 0, 0, 0};
-    CHECK(packed.part(at.small_items) ==
-          as_numbers(plan.small.items, shape.small_items - own.small_items, no_item));
-    CHECK(packed.part(at.small_combines) ==
-          as_numbers(plan.small.combines, shape.small_combines - own.small_combines, no_combine));
-    CHECK(packed.part(at.large_items) ==
-          as_numbers(plan.large.items, shape.large_items - own.large_items, no_item));
-    CHECK(packed.part(at.large_combines) ==
-          as_numbers(plan.large.combines, shape.large_combines - own.large_combines, no_combine));
+    const kernels::AttentionItem no_item = {};
+    for (size_t i = 0; i < bounds.windows.size(); ++i) {
+      const PlanShape &before = own.plans[i], &after = shape.plans[i];
+      CHECK(packed.part(at.plans[i].small_items) ==
+            as_numbers(plans[i].small.items, after.small_items - before.small_items, no_item));
+      CHECK(packed.part(at.plans[i].large_items) ==
+            as_numbers(plans[i].large.items, after.large_items - before.large_items, no_item));
+    }
   }
 }
 

@@ -52,14 +52,16 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
                                .block_size = random.between(1, 64),
                                .heads = spec.heads,
                                .kv_heads = spec.kv_heads,
-                               .head_dim = spec.head_dim};
+                               .head_dim = spec.head_dim,
+                               .windows = {0, random.between(1, 700)}};
     const DType type = random.below(2) ? DType::kBF16 : DType::kF32;
     const StepMemory planned(bounds);
 
     // As the plan counts, and as the backend takes.
     const int64_t scratch = scratch_bytes(spec, type, bounds.tokens, bounds.sequences);
     DeviceArena arena(scratch + planned.total());
-    for (const int64_t bytes : {planned.products, planned.sample_lists, planned.drawn}) {
+    for (const int64_t bytes :
+         {planned.products, planned.sample_lists, planned.drawn, planned.counters}) {
       REQUIRE(arena.take_permanent(bytes, DeviceArena::kStepAlignment).has_value());
     }
 
@@ -73,18 +75,17 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
       const bool decodes = random.below(2);
       const Batch batch = decodes ? random_decodes(random, bounds) : random_batch(random, bounds);
       arena.end_step();
-      kernels::AttentionPlan plan;
-      kernels::plan_attention(batch.query_starts, batch.positions, spec.heads / spec.kv_heads,
-                              max_attention_states(bounds), plan);
-      StepShape shape = shape_of(batch, plan);
+      std::vector<kernels::AttentionPlan> plans;
+      plan_step(batch, bounds, attention_limits(bounds, random.below(2) ? 132 : 2), plans);
+      StepShape shape = shape_of(batch, plans);
       if (decodes) shape = padded(shape, bounds);
       const int64_t array_bytes = 4 * lay_out(shape).size;
       CHECK(array_bytes <= planned.arrays);
       REQUIRE(arena.take_step(array_bytes).has_value());
-      REQUIRE(arena
-                  .take_step(kernels::attention_workspace_bytes(shape.states, spec.kv_heads,
-                                                                spec.head_dim))
-                  .has_value());
+      const int64_t states = std::max(shape.plans[0].states, shape.plans[1].states);
+      REQUIRE(
+          arena.take_step(kernels::attention_workspace_bytes(states, spec.kv_heads, spec.head_dim))
+              .has_value());
       BatchView view;
       view.tokens.rows = shape.tokens;
       view.logit_tokens.rows = shape.logits;

@@ -10,11 +10,12 @@
 namespace pagedinfer {
 namespace {
 
+constexpr int kMultiprocessors = 132;
+
 StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
-  kernels::AttentionPlan plan;
-  kernels::plan_attention(batch.query_starts, batch.positions, group_of(bounds),
-                          max_attention_states(bounds), plan);
-  return shape_of(batch, plan);
+  std::vector<kernels::AttentionPlan> plans;
+  plan_step(batch, bounds, attention_limits(bounds, kMultiprocessors), plans);
+  return shape_of(batch, plans);
 }
 
 }  // namespace
@@ -56,7 +57,8 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
                                .block_size = random.between(1, 300),
                                .heads = kv_heads * group,
                                .kv_heads = kv_heads,
-                               .head_dim = 64};
+                               .head_dim = 64,
+                               .windows = {0, random.between(1, 2000)}};
     const StepShape own = shape_for(random_decodes(random, bounds), bounds);
     REQUIRE(only_decodes(own));
     const StepShape full = padded(own, bounds);
@@ -67,22 +69,22 @@ TEST_CASE("a padded step holds the step and is within the bounds") {
     CHECK(full.block_size == own.block_size);
     CHECK(full.max_blocks >= own.max_blocks);
     CHECK(full.max_blocks <= max_blocks(bounds));
-    CHECK(full.small_items >= own.small_items);
-    CHECK(full.large_items >= own.large_items);
-    CHECK(full.small_combines >= own.small_combines);
-    CHECK(full.large_combines >= own.large_combines);
-    // No kernel is launched without work.
-    CHECK((full.small_items > 0) == (own.small_items > 0));
-    CHECK((full.large_items > 0) == (own.large_items > 0));
-    CHECK((full.small_combines > 0) == (own.small_combines > 0));
-    CHECK((full.large_combines > 0) == (own.large_combines > 0));
-    CHECK(full.states >= own.states);
-    CHECK(full.states == max_attention_states(bounds));
-    // Rows, and an eighth of what is cut.
-    const int64_t items = own.small_items + own.large_items;
-    const int64_t tiles = own.small_items > 0 ? (group + 15) / 16 : (group + 63) / 64;
-    CHECK(full.small_items + full.large_items - items <=
-          (full.tokens - own.tokens) * tiles + 8 + items / 8);
+    REQUIRE(full.plans.size() == 2);
+    for (size_t i = 0; i < 2; ++i) {
+      const PlanShape &before = own.plans[i], &after = full.plans[i];
+      CHECK(after.small_items >= before.small_items);
+      CHECK(after.large_items >= before.large_items);
+      // No kernel is launched without work.
+      CHECK((after.small_items > 0) == (before.small_items > 0));
+      CHECK((after.large_items > 0) == (before.large_items > 0));
+      CHECK(after.states >= before.states);
+      CHECK(after.states == max_attention_states(bounds));
+      // Rows, and an eighth of what is cut.
+      const int64_t items = before.small_items + before.large_items;
+      const int64_t tiles = before.small_items > 0 ? (group + 15) / 16 : (group + 63) / 64;
+      CHECK(after.small_items + after.large_items - items <=
+            (full.tokens - own.tokens) * tiles + 8 + items / 8);
+    }
   }
 }
 
@@ -93,7 +95,8 @@ TEST_CASE("sequences that grow change the shape rarely") {
                              .block_size = 16,
                              .heads = 24,
                              .kv_heads = 8,
-                             .head_dim = 128};
+                             .head_dim = 128,
+                             .windows = {0, 512}};
   Random random{7};
   for (const int sequences : {1, 7, 64, 256}) {
     std::vector<int> lengths;
