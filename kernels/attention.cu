@@ -22,8 +22,9 @@ void launch_tiles(int head_dim, const TileArgs& args, cudaStream_t stream) {
 bool attention_is_slow(const AttentionArgs& args) {
   const int dim = args.cache.head_dim;
   const bool has_tiles = dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
-  return args.type == Type::kF32 || !has_tiles || !in_vectors(args.type, args.q, dim) ||
-         !in_vectors(args.type, args.out, dim);
+  const bool has_room = !args.cache.is_int8() || args.max_shared_bytes >= int8_tile_bytes(dim);
+  return args.type == Type::kF32 || !has_tiles || !has_room ||
+         !in_vectors(args.type, args.q, dim) || !in_vectors(args.type, args.out, dim);
 }
 
 int64_t attention_workspace_bytes(int64_t num_states, int kv_heads, int head_dim) {
@@ -43,6 +44,8 @@ void launch_attention(const AttentionArgs& args, cudaStream_t stream) {
                     .q = args.q.data,
                     .k = args.cache.k,
                     .v = args.cache.v,
+                    .k_scale = args.cache.k_scale,
+                    .v_scale = args.cache.v_scale,
                     .out = args.out.data,
                     .q_stride = args.q.stride,
                     .out_stride = args.out.stride,

@@ -1,15 +1,16 @@
 // Causal attention over a cache that a block table describes: whole prompts, chunks at any offset
-// and decode steps, with the paged and the contiguous pool. The bits of an output row depend only
-// on its row of q and on the keys and values that it sees, not on the plan, the batch, the chunk,
-// the block size or the pool.
+// and decode steps, with the paged and the contiguous pool. With `restarts` the bits of an output
+// row depend only on its row of q and on the keys and values that it sees, not on the plan, the
+// batch, the chunk, the block size or the pool. Without, those of tiles of many rows depend on
+// whether the plan cuts their tile.
 //
 // The softmax is computed in float32. It restarts every kSegmentKeys keys, and the segments are
 // combined in ascending order, those of a tile that is cut by the last of its thread blocks.
 // bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run on tensor cores; there the
 // probabilities are rounded to the type before the product with V. Everything else runs a slow
-// float32 kernel, which ignores the plan. Prompts with a head_dim of 256 are slower on devices that
-// give a thread block 99 KiB of shared memory (sm_86, sm_89) than on those that give it 163 KiB or
-// more; the bits are the same.
+// float32 kernel, which ignores the plan. On devices that give a thread block 99 KiB of shared
+// memory (sm_86, sm_89), not 163 KiB or more, prompts with a head_dim of 256 are slower, with the
+// same bits, and an int8 cache with that head_dim runs the slow kernel.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -25,7 +26,7 @@ struct AttentionWork {
 };
 
 struct AttentionArgs {
-  Type type;      // of q, the cache and out
+  Type type;      // of q and out, and of the cache unless it is int8
   Matrix q, out;  // (num_tokens, heads * head_dim)
   KvCache cache;
   int heads;

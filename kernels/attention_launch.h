@@ -9,10 +9,15 @@ namespace pagedinfer::kernels {
 // A tile is computed by at most so many thread blocks, each of some of its rows.
 constexpr int kMaxPartsOfTile = kLargeTileRows / kSmallTileRows;
 
+// Bytes of shared memory that a thread block has on every device or, for wide heads of int8, must
+// have.
+constexpr int int8_tile_bytes(int head_dim) { return (head_dim > 128 ? 163 : 99) << 10; }
+
 // One launch of tiles of one size. Pointers and sizes are those of AttentionArgs.
 struct TileArgs {
   Type type;
   const void *q, *k, *v;
+  const float *k_scale, *v_scale;
   void* out;
   int64_t q_stride, out_stride, num_positions;
   int kv_heads, group;  // group: query heads per KV head

@@ -10,8 +10,10 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kLanes = 16;  // partial sums of the weights: lane = key mod 16
 
-template <class T>
+// T is the type of q and the output, Stored that of the cache.
+template <class T, class Stored>
 __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const AttentionArgs a) {
+  constexpr bool kInt8 = std::is_same_v<Stored, int8_t>;
   const int token = blockIdx.x, head = blockIdx.y, dim = a.cache.head_dim;
   float* const q = reinterpret_cast<float*>(dynamic_shared());  // (dim), already scaled
   float* const total = q + dim;                                 // (dim)
@@ -22,12 +24,13 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
   const int seq = sequence_of(a.query_starts, a.num_seqs, token);
   const int32_t* const block_row = a.block_table + int64_t(seq) * a.max_blocks;
   const BlockDivisor divisor = block_divisor(a.block_size);
-  const int row = kv_row_elements(dim, sizeof(T)), kv_head = head / (a.heads / a.cache.kv_heads);
-  const T* const k = static_cast<const T*>(a.cache.k);
-  const T* const v = static_cast<const T*>(a.cache.v);
-  const auto offset = [&](int key) {
-    return kv_offset(kv_head, cache_position(block_row, divisor, key), a.cache.num_positions, row);
+  const int kv_head = head / (a.heads / a.cache.kv_heads);
+  const Stored* const k = static_cast<const Stored*>(a.cache.k);
+  const Stored* const v = static_cast<const Stored*>(a.cache.v);
+  const auto row_of = [&](int key) {
+    return kv_offset(kv_head, cache_position(block_row, divisor, key), a.cache.num_positions, 1);
   };
+  const auto offset = [&](int key) { return row_of(key) * kv_row_elements(dim, sizeof(Stored)); };
   const T* const from = static_cast<const T*>(a.q.data) + token * a.q.stride + int64_t{head} * dim;
   for (int d = threadIdx.x; d < dim; d += kThreads) {
     q[d] = mul_rn(to_float(from[d]), a.scale);
@@ -45,9 +48,10 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
       const int key = s * kSegmentKeys + i;
       float score = -__builtin_huge_valf();
       if (key >= keys.begin && key < keys.end) {
-        const T* const row_of_k = k + offset(key);
+        const Stored* const row_of_k = k + offset(key);
         score = 0.0f;
         for (int d = 0; d < dim; ++d) score = __fmaf_rn(q[d], to_float(row_of_k[d]), score);
+        if (kInt8) score = mul_rn(score, a.cache.k_scale[row_of(key)]);
       }
       p[i] = score;
       largest = fmaxf(largest, score);
@@ -69,6 +73,13 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
       if (threadIdx.x == 0) segment_sum = sum;
     }
     __syncthreads();
+    if (kInt8) {
+      for (int key = keys.begin + threadIdx.x; key < keys.end; key += kThreads) {
+        float& x = p[key - s * kSegmentKeys];
+        x = mul_rn(x, a.cache.v_scale[row_of(key)]);
+      }
+      __syncthreads();
+    }
     const CombineScales scales = combine(state, {largest, segment_sum}, exact_exp);
     for (int d = threadIdx.x; d < dim; d += kThreads) {
       float out = 0.0f;
@@ -90,7 +101,10 @@ void launch_slow_attention(const AttentionArgs& args, cudaStream_t stream) {
   const dim3 grid(args.num_tokens, args.heads);
   const int bytes = 2 * args.cache.head_dim * int(sizeof(float));
   with_type(args.type, [&](auto zero) {
-    launch_kernel(slow_attention_kernel<decltype(zero)>, grid, kThreads, bytes, stream, args);
+    using T = decltype(zero);
+    const auto kernel =
+        args.cache.is_int8() ? slow_attention_kernel<T, int8_t> : slow_attention_kernel<T, T>;
+    launch_kernel(kernel, grid, kThreads, bytes, stream, args);
   });
 }
 

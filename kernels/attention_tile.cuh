@@ -9,6 +9,10 @@
 // is 1. Every kSegmentKeys keys the softmax restarts; its state is combined into the total, or
 // written out.
 //
+// With kInt8 rows of the cache are int8 with a scale. A thread widens what it has copied itself to
+// T, into one of two buffers; no barrier is needed between. A score is multiplied by its key's
+// scale and, once the softmax has summed it, p by its value's scale.
+//
 // Shapes without restarts (FlashAttention-2, Dao 2023) have no totals. Their registers hold two
 // bands of rows instead, so that what is read of K and V in shared memory serves twice the
 // products. A row's bits then depend on whether its tile is cut or not.
@@ -17,21 +21,27 @@
 #include "kernels/attention_combine.cuh"
 #include "kernels/attention_launch.h"
 #include "kernels/attention_rows.cuh"
+#include "kernels/int8.h"
 
 namespace pagedinfer::kernels {
 namespace {
 
-template <int D, int kRowGroups, int kParts_, bool kRestarts_ = true>
+template <int D, int kRowGroups, int kParts_, bool kRestarts_ = true, bool kInt8_ = false>
 struct TileShape {
   static constexpr int kDim = D, kParts = kParts_;
-  static constexpr bool kRestarts = kRestarts_;
+  static constexpr bool kRestarts = kRestarts_, kInt8 = kInt8_;
   static constexpr int kBands = kRestarts || D > 128 ? 1 : 2;
   static constexpr int kThreads = kWarp * kRowGroups * kParts;
   static constexpr int kRows = 16 * kBands * kRowGroups;
-  static constexpr int kKeys = D > 128 || (kBands > 1 && D > 80) ? 32 : 64;  // by the registers
-  static constexpr int kStages = (kRowGroups == 1 && D <= 96) || (kBands > 1 && D > 80) ? 3 : 2;
+  // Fewer where registers are scarce or, for int8, shared memory is.
+  static constexpr int kKeys = D > 128 || (kBands > 1 && D > 80) || kInt8 ? 32 : 64;
+  static constexpr int kStages =
+      (kRowGroups == 1 && (kInt8 ? D <= 128 : D <= 96)) || (kBands > 1 && D > 80) ? 3 : 2;
   static constexpr int kStride = SharedRows<D>::kStride, kVecs = SharedRows<D>::kVecs;
   static constexpr int kTile = kKeys * kStride;
+  static constexpr int kBuffers = kInt8 ? 2 : kStages;         // of keys and values as T
+  static constexpr int kRawVecs = kInt8 ? kKeys * D / 16 : 0;  // of a tile of keys as int8
+  static constexpr int kScales = kInt8 ? kKeys : 0;
   // 16 x 8 accumulators of a warp, for the scores and for the output.
   static constexpr int kOwnScores = 2 * ceil_div(kKeys / 16, kParts);
   static constexpr int kOut = 2 * ceil_div(D / 16, kParts);
@@ -40,10 +50,11 @@ struct TileShape {
   static constexpr int kTotals = kRestarts ? 4 * kOut : 0;
   static constexpr bool kTotalsInShared = kTotals > 64;
   static constexpr int kExchange = kParts > 1 ? 16 * kKeys / 4 : 0;  // float4
-  static constexpr int kBytes = (kRows * kStride + kStages * 2 * kTile) * 2 + kExchange * 16 +
-                                kStages * kKeys * 4 +
-                                (kTotalsInShared ? kThreads * kTotals * 4 : 0);
-  static_assert(kSegmentKeys % kKeys == 0 && kKeys * kVecs % kThreads == 0 && kKeys <= kThreads);
+  static constexpr int kBytes =
+      (kRows * kStride + kBuffers * 2 * kTile) * 2 + kStages * 2 * (kRawVecs * 16 + kScales * 4) +
+      kExchange * 16 + kStages * kKeys * 4 + (kTotalsInShared ? kThreads * kTotals * 4 : 0);
+  static_assert(kSegmentKeys % kKeys == 0 && (kInt8 || kKeys * kVecs % kThreads == 0) &&
+                kKeys <= kThreads);
   static_assert(kStride * 2 % 16 == 0 && (kParts == 1 || kRowGroups == 1));
 };
 
@@ -56,11 +67,16 @@ struct TileWork {
   const int32_t* block_row;
   int64_t head_base;  // first element of the head in the cache
   int kv_head;
-  T *q, *stages;       // in shared memory
-  int* key_positions;  // in shared memory, (kStages, kKeys)
+  // In shared memory.
+  T *q, *buffers;
+  uint4* raw;          // (kStages, keys and values, kRawVecs)
+  float* scales;       // (kStages, keys and values, kScales)
+  int* key_positions;  // (kStages, kKeys)
 
-  __device__ T* keys(int stage) const { return stages + stage * 2 * S::kTile; }
-  __device__ T* values(int stage) const { return keys(stage) + S::kTile; }
+  __device__ T* keys(int buffer) const { return buffers + buffer * 2 * S::kTile; }
+  __device__ T* values(int buffer) const { return keys(buffer) + S::kTile; }
+  __device__ const float* key_scales(int stage) const { return scales + stage * 2 * S::kScales; }
+  __device__ const float* value_scales(int stage) const { return key_scales(stage) + S::kScales; }
   __device__ int position(int row) const {  // -1: past the last row, sees no key
     if (row >= tile.num_rows) return -1;
     const int first = tile.first_row / a.group;
@@ -107,6 +123,7 @@ struct TileWork {
   // Starts the copies of a tile of keys. REQUIRES: store_key_position() for the stage, then a
   // barrier.
   __device__ void load_keys(int stage) const {
+    if constexpr (S::kInt8) return load_raw(stage);
     constexpr int kCopies = S::kKeys * S::kVecs / S::kThreads;
     const T* const k = static_cast<const T*>(a.k) + head_base;
     const T* const v = static_cast<const T*>(a.v) + head_base;
@@ -122,6 +139,59 @@ struct TileWork {
       const int64_t from = int64_t(valid ? positions[n] : 0) * D;
       copy_async(keys(stage) + copy.to, k + copy.vec * 8 + from, valid);
       copy_async(values(stage) + copy.to, v + copy.vec * 8 + from, valid);
+    }
+  }
+
+  __device__ void load_raw(int stage) const {
+    constexpr int kOfRow = D / 16;
+    const int8_t* const k = static_cast<const int8_t*>(a.k) + head_base;
+    const int8_t* const v = static_cast<const int8_t*>(a.v) + head_base;
+    const int* const positions = key_positions + stage * S::kKeys;
+    uint4* const to = raw + stage * 2 * S::kRawVecs;
+#pragma unroll
+    for (int n = 0; n < ceil_div(S::kRawVecs, S::kThreads); ++n) {
+      const int i = threadIdx.x + n * S::kThreads;
+      if (S::kRawVecs % S::kThreads != 0 && i >= S::kRawVecs) break;
+      const int position = positions[i / kOfRow];
+      const int64_t from = int64_t(max_of(position, 0)) * D + i % kOfRow * 16;
+      copy_async(to + i, k + from, position >= 0);
+      copy_async(to + S::kRawVecs + i, v + from, position >= 0);
+    }
+    if (threadIdx.x < S::kKeys) {
+      const int position = positions[threadIdx.x];
+      const int64_t from = kv_head * a.num_positions + max_of(position, 0);
+      float* const scale = scales + stage * 2 * S::kScales + threadIdx.x;
+      copy_word_async(scale, a.k_scale + from, position >= 0);
+      copy_word_async(scale + S::kScales, a.v_scale + from, position >= 0);
+    }
+  }
+
+  // Widens the int8 that this thread has copied. REQUIRES: they have arrived.
+  __device__ void widen(int stage, int buffer) const {
+    constexpr int kOfRow = D / 16;
+    const uint4* const from = raw + stage * 2 * S::kRawVecs;
+    const auto widen_row = [&](uint4 numbers, T* rows, int row, int vec) {
+      const uint32_t four[4] = {numbers.x, numbers.y, numbers.z, numbers.w};
+      uint32_t pairs[8];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const Int8Pairs both =
+            std::is_same_v<T, __half> ? int8_as_f16(four[i]) : int8_as_bf16(four[i]);
+        pairs[2 * i] = subtract_pair<T>(both.minuend[0], both.subtrahend[0]);
+        pairs[2 * i + 1] = subtract_pair<T>(both.minuend[1], both.subtrahend[1]);
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        *reinterpret_cast<uint4*>(rows + SharedRows<D>::offset(row, 2 * vec + i)) =
+            make_uint4(pairs[4 * i], pairs[4 * i + 1], pairs[4 * i + 2], pairs[4 * i + 3]);
+      }
+    };
+#pragma unroll
+    for (int n = 0; n < ceil_div(S::kRawVecs, S::kThreads); ++n) {
+      const int i = threadIdx.x + n * S::kThreads;
+      if (S::kRawVecs % S::kThreads != 0 && i >= S::kRawVecs) break;
+      widen_row(from[i], keys(buffer), i / kOfRow, i % kOfRow);
+      widen_row(from[S::kRawVecs + i], values(buffer), i / kOfRow, i % kOfRow);
     }
   }
 
@@ -192,11 +262,11 @@ __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::k
   if (is_state) combine_if_last<T, D, S::kThreads>(a, item, tile, kv_head);
 }
 
-template <class T, int D, int kRowGroups, int kParts, bool kRestarts>
-__global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::kThreads,
-                                  kRowGroups == 1 && D <= 128 ? 3 : 1)
+template <class T, int D, int kRowGroups, int kParts, bool kRestarts, bool kInt8>
+__global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts, kInt8>::kThreads,
+                                  kRowGroups == 1 && D <= 128 ? (kInt8 ? 2 : 3) : 1)
     attention_tile_kernel(const TileArgs a) {
-  using S = TileShape<D, kRowGroups, kParts, kRestarts>;
+  using S = TileShape<D, kRowGroups, kParts, kRestarts, kInt8>;
   constexpr int kBands = S::kBands;
   unsigned char* const shared = dynamic_shared();
   const AttentionItem item = a.items[blockIdx.x];
@@ -206,9 +276,11 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
   const bool is_state = item.state >= 0;
 
   T* const q = reinterpret_cast<T*>(shared);
-  T* const stages = q + S::kRows * S::kStride;
-  float4* const exchange = reinterpret_cast<float4*>(stages + S::kStages * 2 * S::kTile);
-  int* const key_positions = reinterpret_cast<int*>(exchange + S::kExchange);
+  T* const buffers = q + S::kRows * S::kStride;
+  uint4* const raw = reinterpret_cast<uint4*>(buffers + S::kBuffers * 2 * S::kTile);
+  float4* const exchange = reinterpret_cast<float4*>(raw + S::kStages * 2 * S::kRawVecs);
+  float* const scales = reinterpret_cast<float*>(exchange + S::kExchange);
+  int* const key_positions = reinterpret_cast<int*>(scales + S::kStages * 2 * S::kScales);
   float* const shared_totals =
       reinterpret_cast<float*>(key_positions + S::kStages * S::kKeys) + threadIdx.x;
   const TileWork<T, S> work = {a,
@@ -217,7 +289,9 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
                                kv_head * a.num_positions * D,
                                kv_head,
                                q,
-                               stages,
+                               buffers,
+                               raw,
+                               scales,
                                key_positions};
 
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -251,6 +325,8 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
   int stage = 0;
   for (int t = first_tile; t < end_tile; ++t) {
     wait_for_copies<S::kStages - 2>();
+    const int buffer = kInt8 ? t % 2 : stage;
+    if constexpr (kInt8) work.widen(stage, buffer);
     __syncthreads();  // tile t has arrived for all threads, tile t - 1 is no longer read
     // Loaded now because the copy that follows the next barrier needs it.
     const int next_position = work.key_position((t + S::kStages) * S::kKeys);
@@ -261,12 +337,14 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
     if (has_rows) {
       const int first = t * S::kKeys, end = first + S::kKeys;
       const auto compute_scores = [&](auto& own) {
-        score_keys<T, D, kParts>(own, q, group_row, work.keys(stage), part);
+        score_keys<T, D, kParts>(own, q, group_row, work.keys(buffer), part);
         const bool all = all_visible(first, end, tile.first_position, tile.last_position, a.window);
 #pragma unroll
         for (int b = 0; b < kBands; ++b) {
-          for_each_score<kParts>(own[b], part,
-                                 [&](float& x, int, int) { x = mul_rn(x, a.scale_log2); });
+          for_each_score<kParts>(own[b], part, [&](float& x, int, int key) {
+            if (kInt8) x = mul_rn(x, work.key_scales(stage)[key]);
+            x = mul_rn(x, a.scale_log2);
+          });
           if (all) continue;
           // Looked up here because registers are scarce and masked tiles are few.
           const int positions[2] = {work.position(row_of(b, 0)), work.position(row_of(b, 1))};
@@ -288,8 +366,15 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
         share_scores<kParts>(score[0], own[0], part, exchange);
       }
 #pragma unroll
-      for (int b = 0; b < kBands; ++b) softmax_update(score[b], state[b], keep[b]);
-      add_values<T, D, kParts>(out, keep, score, work.values(stage), part);
+      for (int b = 0; b < kBands; ++b) {
+        softmax_update(score[b], state[b], keep[b]);
+        if (!kInt8) continue;
+        for_each_score<1>(score[b], 0, [&](float& p, int, int key) {
+          // The scale of a value that the row does not see may be NaN.
+          p = p == 0.0f ? 0.0f : mul_rn(p, work.value_scales(stage)[key]);
+        });
+      }
+      add_values<T, D, kParts>(out, keep, score, work.values(buffer), part);
 
       if (kRestarts && !is_state && (end % kSegmentKeys == 0 || t + 1 == end_tile)) {
         CombineScales scales[2];
@@ -317,11 +402,11 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts>::k
   store_rows<T, S>(a, out, state, total, total_at, kv_head, part, group_row);
 }
 
-template <class T, int D, int kRowGroups, int kParts, bool kRestarts>
+template <class T, int D, int kRowGroups, int kParts, bool kRestarts, bool kInt8 = false>
 void launch_shape(const TileArgs& args, cudaStream_t stream) {
-  using S = TileShape<D, kRowGroups, kParts, kRestarts>;
+  using S = TileShape<D, kRowGroups, kParts, kRestarts, kInt8>;
   static_assert(kLargeTileRows % S::kRows == 0);
-  const auto kernel = attention_tile_kernel<T, D, kRowGroups, kParts, kRestarts>;
+  const auto kernel = attention_tile_kernel<T, D, kRowGroups, kParts, kRestarts, kInt8>;
   const dim3 grid(args.num_items, args.kv_heads, args.tile_rows / S::kRows);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes);
   launch_kernel(kernel, grid, S::kThreads, S::kBytes, stream, args);
@@ -334,10 +419,20 @@ void launch_tiles_of(const TileArgs& args, cudaStream_t stream) {
   // divide among 256 threads; not with 256, which leave too few registers.
   constexpr int kRowGroups = D == 96 || D == 128 ? 8 : 4;
   static_assert(TileShape<D, 1, 4>::kBytes <= 99 << 10);  // every device has these
+  // The bits of a row depend on the number of keys in a tile.
+  static_assert(TileShape<D, 1, 4>::kKeys == TileShape<D, kRowGroups, 1>::kKeys);
+  static_assert(TileShape<D, 1, 4, true, true>::kKeys == TileShape<D, 4, 1, true, true>::kKeys);
   const auto has_room = [&](int bytes) {
     return args.tile_rows == kLargeTileRows && bytes <= args.max_shared_bytes;
   };
-  if (!args.restarts && has_room(TileShape<D, 4, 1, false>::kBytes)) {
+  if (args.k_scale != nullptr) {
+    static_assert(TileShape<D, 1, 4, true, true>::kBytes <= int8_tile_bytes(D));
+    if (has_room(TileShape<D, 4, 1, true, true>::kBytes)) {
+      launch_shape<T, D, 4, 1, true, true>(args, stream);
+    } else {
+      launch_shape<T, D, 1, 4, true, true>(args, stream);
+    }
+  } else if (!args.restarts && has_room(TileShape<D, 4, 1, false>::kBytes)) {
     launch_shape<T, D, 4, 1, false>(args, stream);
   } else if (has_room(TileShape<D, kRowGroups, 1>::kBytes)) {
     launch_shape<T, D, kRowGroups, 1, true>(args, stream);

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/launch.cuh"
 #include "kernels/types.h"
@@ -15,6 +16,7 @@ namespace pagedinfer::kernels {
 constexpr int kWarp = 32;
 
 __device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(int8_t x) { return static_cast<float>(x); }
 __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float to_float(__half x) { return __half2float(x); }
 

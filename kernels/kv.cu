@@ -6,6 +6,7 @@ namespace pagedinfer::kernels {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kAhead = 4;  // loads of a thread at once: a block of 16 positions takes two turns
 
 template <class T, int kVec>
 __global__ void __launch_bounds__(kThreads) write_kv_kernel(const WriteKvArgs a) {
@@ -31,8 +32,24 @@ __global__ void __launch_bounds__(kThreads) copy_kv_kernel(const CopyKvArgs a, i
   Vec16* const cache = static_cast<Vec16*>(blockIdx.z == 0 ? a.cache.k : a.cache.v);
   const Vec16* const from = cache + kv_offset(blockIdx.y, a.from[blockIdx.x], positions, row_vecs);
   Vec16* const to = cache + kv_offset(blockIdx.y, a.to[blockIdx.x], positions, row_vecs);
-  const int64_t vecs = int64_t{a.counts[blockIdx.x]} * row_vecs;
-  for (int64_t i = threadIdx.x; i < vecs; i += kThreads) to[i] = from[i];
+  const int count = a.counts[blockIdx.x];
+  const int64_t vecs = int64_t{count} * row_vecs;
+  for (int64_t first = threadIdx.x; first < vecs; first += kAhead * kThreads) {
+    Vec16 part[kAhead];  // loaded first: the compiler moves no load across a store
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (first + i * kThreads < vecs) part[i] = from[first + i * kThreads];
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      if (first + i * kThreads < vecs) to[first + i * kThreads] = part[i];
+    }
+  }
+  float* const scales = blockIdx.z == 0 ? a.cache.k_scale : a.cache.v_scale;
+  if (scales == nullptr) return;
+  const float* const from_scale = scales + kv_offset(blockIdx.y, a.from[blockIdx.x], positions, 1);
+  float* const to_scale = scales + kv_offset(blockIdx.y, a.to[blockIdx.x], positions, 1);
+  for (int i = threadIdx.x; i < count; i += kThreads) to_scale[i] = from_scale[i];
 }
 
 }  // namespace
@@ -54,7 +71,7 @@ void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream) {
 
 void launch_copy_kv(const CopyKvArgs& args, cudaStream_t stream) {
   if (args.num_copies == 0) return;
-  const int bytes = bytes_of(args.type);
+  const int bytes = args.cache.is_int8() ? 1 : bytes_of(args.type);
   const int row_vecs = kv_row_elements(args.cache.head_dim, bytes) * bytes / 16;
   const dim3 grid(args.num_copies, args.cache.kv_heads, 2);
   launch_kernel(copy_kv_kernel, grid, kThreads, 0, stream, args, row_vecs);

@@ -6,6 +6,7 @@
 
 namespace pagedinfer::kernels {
 
+// launch_qkv() writes rows of int8.
 struct WriteKvArgs {
   Type type;                    // of k, v and the cache
   Matrix k, v;                  // (num_rows, kv_heads * head_dim)
@@ -18,7 +19,7 @@ void launch_write_kv(const WriteKvArgs& args, cudaStream_t stream);
 // Copies runs of positions to other positions of the same cache: keys and values of every head.
 // REQUIRES: no copy writes what another copy of the launch reads or writes; they run in any order.
 struct CopyKvArgs {
-  Type type;
+  Type type;              // of the cache, unless it is int8
   const int32_t* from;    // (num_copies) first positions
   const int32_t* to;      // (num_copies)
   const int32_t* counts;  // (num_copies) positions of each copy

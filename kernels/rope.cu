@@ -2,6 +2,7 @@
 // from memory (a norm's second read hits the L1 or L2 cache) and writes it once.
 #include "kernels/common.cuh"
 #include "kernels/exact_math.h"
+#include "kernels/int8.h"
 #include "kernels/rope.h"
 
 namespace pagedinfer::kernels {
@@ -65,8 +66,17 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const RopeArgs a) {
   }
 }
 
+// Stores numbers of a row of int8.
+template <int kVec>
+__device__ void store_int8(int8_t* to, const float (&from)[kVec], float scale) {
+  Vec<int8_t, kVec> x;
+#pragma unroll
+  for (int j = 0; j < kVec; ++j) x.at[j] = to_int8(from[j], scale);
+  store_vec(to, x);
+}
+
 // Each group of `lanes` neighbouring lanes (a power of two) computes one head of q, k or v.
-template <class T, int kVec>
+template <class T, int kVec, bool kInt8>
 __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lanes) {
   const int q_heads = a.q.data == nullptr ? 0 : a.heads, kv_heads = a.cache.kv_heads;
   const int heads = q_heads + 2 * kv_heads;
@@ -82,14 +92,12 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
 
   const Matrix& matrix = is_q ? a.q : is_v ? a.v : a.k;
   T* const x = static_cast<T*>(matrix.data) + row * matrix.stride + int64_t{own} * dim;
-  T* to = x;
-  if (valid && !is_q) {
-    const int slot = a.slot_mapping[row];
-    to = slot < 0
-             ? nullptr
-             : static_cast<T*>(is_v ? a.cache.v : a.cache.k) +
-                   kv_offset(own, slot, a.cache.num_positions, kv_row_elements(dim, sizeof(T)));
-  }
+  // Where k or v goes in the cache, in elements.
+  const int slot = valid && !is_q ? a.slot_mapping[row] : -1;
+  const int64_t in_cache =
+      kv_offset(own, slot, a.cache.num_positions, kv_row_elements(dim, kInt8 ? 1 : sizeof(T)));
+  void* const cache = is_v ? a.cache.v : a.cache.k;
+  const bool is_stored = valid && (is_q || slot >= 0);
   const float* const weight = is_v ? nullptr : is_q ? a.q_weight : a.k_weight;
   const float* const cos = is_v || a.table == nullptr ? nullptr : a.table + row * a.table_stride;
 
@@ -103,9 +111,9 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     }
   }
   for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
-  if (!valid || to == nullptr) return;
-  const float scale = 1.0f / sqrtf(sum / float(dim) + a.eps);
-  for (int i = lane * kVec; i < half; i += lanes * kVec) {
+  const float norm_scale = 1.0f / sqrtf(sum / float(dim) + a.eps);
+  // Leaves the numbers i .. i + kVec - 1 of both halves in `low` and `high`.
+  const auto compute = [&](int i) {
     load_floats(low, x + i);
     load_floats(high, x + half + i);
     if (weight != nullptr) {
@@ -113,13 +121,50 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
       const auto second = load_f32<kVec>(weight + half + i);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
-        low[j] = low[j] * scale * (first.at[j] + a.offset);
-        high[j] = high[j] * scale * (second.at[j] + a.offset);
+        low[j] = low[j] * norm_scale * (first.at[j] + a.offset);
+        high[j] = high[j] * norm_scale * (second.at[j] + a.offset);
       }
     }
     if (cos != nullptr) rotate(low, high, cos + i, half);
-    store_floats(to + i, low);
-    store_floats(to + half + i, high);
+  };
+
+  float scale = 1.0f;
+  if constexpr (kInt8) {
+    uint32_t largest = 0;
+    const auto take = [&](uint32_t magnitude) {
+      if (magnitude > largest) largest = magnitude;
+    };
+    if (is_stored && !is_q) {
+      for (int i = lane * kVec; i < half; i += lanes * kVec) {
+        compute(i);
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) {
+          take(magnitude_of(low[j]));
+          take(magnitude_of(high[j]));
+        }
+      }
+    }
+    for (int offset = lanes / 2; offset > 0; offset /= 2) {
+      take(__shfl_xor_sync(~0u, largest, offset));
+    }
+    scale = int8_scale(largest);
+    if (is_stored && !is_q && lane == 0) {
+      (is_v ? a.cache.v_scale : a.cache.k_scale)[kv_offset(own, slot, a.cache.num_positions, 1)] =
+          scale;
+    }
+  }
+  if (!is_stored) return;
+  for (int i = lane * kVec; i < half; i += lanes * kVec) {
+    compute(i);
+    if (kInt8 && !is_q) {
+      int8_t* const to = static_cast<int8_t*>(cache) + in_cache;
+      store_int8(to + i, low, scale);
+      store_int8(to + half + i, high, scale);
+    } else {
+      T* const to = is_q ? x : static_cast<T*>(cache) + in_cache;
+      store_floats(to + i, low);
+      store_floats(to + half + i, high);
+    }
   }
 }
 
@@ -170,10 +215,13 @@ void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
     using T = decltype(zero);
     const int lanes = lanes_for(vectors ? half / kVecElements<T> : half);
     const unsigned grid = blocks_for(args.num_rows * heads * lanes);
-    if (vectors) {
-      launch_kernel(qkv_kernel<T, kVecElements<T>>, grid, kThreads, 0, stream, args, lanes);
+    const auto launch = [&](auto kernel) {
+      launch_kernel(kernel, grid, kThreads, 0, stream, args, lanes);
+    };
+    if (args.cache.is_int8()) {
+      vectors ? launch(qkv_kernel<T, kVecElements<T>, true>) : launch(qkv_kernel<T, 1, true>);
     } else {
-      launch_kernel(qkv_kernel<T, 1>, grid, kThreads, 0, stream, args, lanes);
+      vectors ? launch(qkv_kernel<T, kVecElements<T>, false>) : launch(qkv_kernel<T, 1, false>);
     }
   });
 }

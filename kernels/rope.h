@@ -38,13 +38,13 @@ struct QkvArgs {
   Matrix q;     // (num_rows, heads * head_dim), or data = nullptr
   Matrix k, v;  // (num_rows, kv_heads * head_dim)
   int64_t num_rows;
-  int heads;
-  const float *q_weight, *k_weight;  // (head_dim), or nullptr
-  float offset, eps;                 // of the norms, as in RmsNormArgs
-  const float* table;                // (num_rows, head_dim): cos, then sin; or nullptr
-  int64_t table_stride;
+  int heads = 0;
+  const float *q_weight = nullptr, *k_weight = nullptr;  // (head_dim), or nullptr
+  float offset = 0, eps = 0;                             // of the norms, as in RmsNormArgs
+  const float* table = nullptr;  // (num_rows, head_dim): cos, then sin; or nullptr
+  int64_t table_stride = 0;
   const int32_t* slot_mapping;  // (num_rows) cache positions; -1: k and v are skipped
-  KvCache cache;                // of the same type
+  KvCache cache;                // of the same type, or int8
 };
 void launch_qkv(const QkvArgs& args, cudaStream_t stream);
 

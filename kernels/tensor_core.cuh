@@ -14,6 +14,13 @@ __device__ inline void copy_async(void* to_shared, const void* from, bool valid)
                "r"(valid ? 16 : 0)
                : "memory");
 }
+// Copies 4 bytes; if not `valid`, writes zeros and reads nothing.
+__device__ inline void copy_word_async(void* to_shared, const void* from, bool valid) {
+  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from),
+               "r"(valid ? 4 : 0)
+               : "memory");
+}
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 template <int kPending>
 __device__ void wait_for_copies() {  // until at most kPending groups are pending
@@ -70,6 +77,22 @@ template <>
 __device__ inline uint32_t pack_pair<__half>(float first, float second) {
   const __half2 pair = __floats2half2_rn(first, second);
   return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// a - b for each of two elements.
+template <class T>
+__device__ uint32_t subtract_pair(uint32_t a, uint32_t b);
+template <>
+__device__ inline uint32_t subtract_pair<__nv_bfloat16>(uint32_t a, uint32_t b) {
+  const __nv_bfloat162 difference = __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&a),
+                                            *reinterpret_cast<const __nv_bfloat162*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&difference);
+}
+template <>
+__device__ inline uint32_t subtract_pair<__half>(uint32_t a, uint32_t b) {
+  const __half2 difference =
+      __hsub2(*reinterpret_cast<const __half2*>(&a), *reinterpret_cast<const __half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&difference);
 }
 
 // 2^x of the hardware; 2^0 = 1 and 2^-infinity = 0 exactly.

@@ -23,9 +23,12 @@ int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
 DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
   if (!asked || *asked == model.kv_type) return model.kv_type;
   if (std::ranges::count(model.backend.cache_types, *asked) > 0) return *asked;
+  std::string others;
+  for (const DType type : model.backend.cache_types)
+    others += fmt::format(", or {}", name_of(type));
   throw Error(
-      fmt::format("--kv-dtype {}: the cache of {} has the type of computation, {}; leave it out",
-                  name_of(*asked), model.backend.device, name_of(model.kv_type)));
+      fmt::format("--kv-dtype {}: the cache of {} has the type of computation, {}{}; leave it out",
+                  name_of(*asked), model.backend.device, name_of(model.kv_type), others));
 }
 
 void check_quantization(Quantization asked, const BackendInfo& backend) {

@@ -193,9 +193,8 @@ inline constexpr auto kSettings = [] {
           "Blocks on demand, or max-model-len positions set aside for each sequence.",
           "Take contiguous as the baseline to compare with.", {.choices = choices::kCaches}),
       row(kCache, "kv_dtype", field_of<&Config::kv_dtype>(), kChangesRecords,
-          "The type of keys and values in the cache; auto is that of computation, the only one on "
-          "a "
-          "GPU. int8 takes half the memory of 16 bits, and completions change a little.",
+          "The type of keys and values in the cache; auto is that of computation. A GPU has that "
+          "one and int8. int8 takes half the memory of 16 bits, and completions change a little.",
           "Take int8 where the cache's size or its reading is the limit.",
           {.choices = choices::kCacheTypes}),
       row(kCache, "block_size", field_of<&Config::block_size>(), kKeepsRecords,

@@ -34,14 +34,18 @@ std::string lines_of(bool all_greedy) {
 TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
   if (skips_without_program()) return;
   for (const std::string model : {"story-llama", "story-gemma3"}) {
-    const Words flags = {"--model",     source_dir() + "/datasets/" + model,
-                         "--dtype",     "float32",
-                         "--kv-memory", "4MiB"};
-    const Answers cpu = answer(lines_of(true), flags + Words{"--device", "cpu"});
-    const Answers gpu = answer(lines_of(true), flags + Words{"--device", "cuda"});
-    CHECK(gpu.exit_code == 2);
-    REQUIRE(gpu.records.size() == 8);
-    CHECK(gpu.out == cpu.out);
+    for (const std::string cache : {"float32", "int8"}) {
+      INFO(model, ", cache in ", cache);
+      const Words flags = {"--model",     source_dir() + "/datasets/" + model,
+                           "--dtype",     "float32",
+                           "--kv-dtype",  cache,
+                           "--kv-memory", "4MiB"};
+      const Answers cpu = answer(lines_of(true), flags + Words{"--device", "cpu"});
+      const Answers gpu = answer(lines_of(true), flags + Words{"--device", "cuda"});
+      CHECK(gpu.exit_code == 2);
+      REQUIRE(gpu.records.size() == 8);
+      CHECK(gpu.out == cpu.out);
+    }
   }
 }
 
@@ -57,20 +61,22 @@ TEST_CASE("emulated: a step on a device has the tokens that suit one") {
 
 TEST_CASE("emulated: with --deterministic settings do not change a byte") {
   if (skips_without_program()) return;
-  const Words flags = {"--device", "cuda", "--deterministic"};
-  const Answers expected = answer(lines_of(false), flags + Words{"--num-blocks", "200"});
-  CHECK(expected.records.size() == 8);
-  const std::vector<Words> settings = {
-      {"--max-batch-size", "1", "--num-blocks", "200"},
-      {"--max-batch-size", "3", "--max-step-tokens", "5", "--prefill-chunk-size", "3",
-       "--num-blocks", "300", "--block-size", "3"},
-      {"--kv", "contiguous", "--num-blocks", "40", "--max-model-len", "64"},
-  };
-  for (const Words& more : settings) {
-    const Answers found = answer(lines_of(false), flags + more);
-    INFO(more[0], " ", more[1], found.err);
-    CHECK(found.exit_code == 2);
-    CHECK(found.out == expected.out);
+  for (const std::string cache : {"auto", "int8"}) {
+    const Words flags = {"--device", "cuda", "--deterministic", "--kv-dtype", cache};
+    const Answers expected = answer(lines_of(false), flags + Words{"--num-blocks", "200"});
+    CHECK(expected.records.size() == 8);
+    const std::vector<Words> settings = {
+        {"--max-batch-size", "1", "--num-blocks", "200"},
+        {"--max-batch-size", "3", "--max-step-tokens", "5", "--prefill-chunk-size", "3",
+         "--num-blocks", "300", "--block-size", "3"},
+        {"--kv", "contiguous", "--num-blocks", "40", "--max-model-len", "64"},
+    };
+    for (const Words& more : settings) {
+      const Answers found = answer(lines_of(false), flags + more);
+      INFO(cache, ", ", more[0], " ", more[1], found.err);
+      CHECK(found.exit_code == 2);
+      CHECK(found.out == expected.out);
+    }
   }
 }
 

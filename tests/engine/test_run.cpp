@@ -88,7 +88,7 @@ TEST_CASE("the plan of a run alone is that run's, and together they share a step
   }
 }
 
-TEST_CASE("a cache has the type that is asked for, and a GPU's no other than that of computation") {
+TEST_CASE("a cache has the type that is asked for, a GPU's that of computation or int8") {
   const TinyModel files({.max_positions = 256, .dtype = DType::kF16});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
   const LoadedModel model = load_model({config}, no_clock);
@@ -102,9 +102,11 @@ TEST_CASE("a cache has the type that is asked for, and a GPU's no other than tha
         .spec = model.opened.spec, .backend = kCudaInfo, .ops = *model.ops, .kv_type = computation};
     return plan_runs({config}, planned, [](const Config&) { return int64_t{1} << 30; }).front();
   };
+  CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kI8);
+  config.kv_dtype = DType::kF16;
   CHECK_THROWS_WITH_AS(plan_on_gpu(DType::kBF16),
-                       "--kv-dtype int8: the cache of the GPU has the type of computation, "
-                       "bfloat16; leave it out",
+                       "--kv-dtype float16: the cache of the GPU has the type of computation, "
+                       "bfloat16, or int8; leave it out",
                        Error);
   config.kv_dtype = DType::kBF16;
   CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kBF16);

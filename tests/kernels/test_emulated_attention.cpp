@@ -8,12 +8,14 @@
 
 #include "kernels/attention.h"
 #include "tests/emulated_cuda/device_support.h"
+#include "tests/support/stored_rows.h"
 
 namespace pagedinfer::kernels {
 namespace {
 
 struct Shape {
   int heads, kv_heads, dim, window;
+  bool int8 = false;  // the cache
 
   int group() const { return heads / kv_heads; }
 };
@@ -22,7 +24,8 @@ struct Shape {
 template <class T>
 struct Sequence {
   int tokens;
-  std::vector<float> q, k, v;  // (tokens, heads * dim), (tokens, kv_heads * dim) twice
+  std::vector<float> q, k, v;           // (tokens, heads * dim), (tokens, kv_heads * dim) twice
+  StoredRows k_rows = {}, v_rows = {};  // of int8; k and v are what they stand for
   std::vector<T> out = {};
 
   Sequence(Random& random, const Shape& shape, int num_tokens) : tokens(num_tokens) {
@@ -32,6 +35,13 @@ struct Sequence {
       return x;
     };
     q = make(shape.heads, 2), k = make(shape.kv_heads, 1), v = make(shape.kv_heads, 1);
+    if (!shape.int8) return;
+    k_rows = store_rows(k, shape.dim, DType::kI8), v_rows = store_rows(v, shape.dim, DType::kI8);
+    for (size_t i = 0; i < k.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(shape.dim);
+      k[i] = k_rows.numbers[i] * k_rows.scales[row];
+      v[i] = v_rows.numbers[i] * v_rows.scales[row];
+    }
   }
 };
 
@@ -79,11 +89,13 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
     std::swap(firsts[i - 1], firsts[random.below(static_cast<int>(i))]);
   }
   const int64_t positions = 3 + static_cast<int64_t>(firsts.size()) * block_size;
-  const int64_t bytes = positions * kv_position_bytes(kTypeOf<T>, shape.kv_heads, shape.dim);
-  NanBytes k_bytes(bytes), v_bytes(bytes);
-  const KvCache cache = {k_bytes.as<void>(), v_bytes.as<void>(), shape.kv_heads, shape.dim,
-                         positions};
-  const int row = kv_row_elements(shape.dim, sizeof(T));
+  const int element_bytes = shape.int8 ? 1 : sizeof(T);
+  const int64_t bytes = positions * kv_position_bytes(element_bytes, shape.kv_heads, shape.dim);
+  NanBytes k_bytes(bytes), v_bytes(bytes), k_scales(positions * shape.kv_heads * 4),
+      v_scales(positions * shape.kv_heads * 4);
+  KvCache cache = {k_bytes.as<void>(), v_bytes.as<void>(), shape.kv_heads, shape.dim, positions};
+  if (shape.int8) cache.k_scale = k_scales.as<float>(), cache.v_scale = v_scales.as<float>();
+  const int row = kv_row_elements(shape.dim, element_bytes);
   std::vector<int> done(num_seqs);
   for (auto& s : seqs) s.out.assign(s.q.size(), {});
 
@@ -99,6 +111,14 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
         for (int i = 0; i < shape.kv_heads * shape.dim; ++i) {
           const int64_t at = kv_offset(i / shape.dim, slot, positions, row) + i % shape.dim;
           const int from = t * shape.kv_heads * shape.dim + i;
+          if (shape.int8) {
+            const int64_t scale = kv_offset(i / shape.dim, slot, positions, 1);
+            cache.k_scale[scale] = seqs[s].k_rows.scales[from / shape.dim];
+            cache.v_scale[scale] = seqs[s].v_rows.scales[from / shape.dim];
+            static_cast<int8_t*>(cache.k)[at] = static_cast<int8_t>(seqs[s].k_rows.numbers[from]);
+            static_cast<int8_t*>(cache.v)[at] = static_cast<int8_t>(seqs[s].v_rows.numbers[from]);
+            continue;
+          }
           static_cast<T*>(cache.k)[at] = from_float<T>(seqs[s].k[from]);
           static_cast<T*>(cache.v)[at] = from_float<T>(seqs[s].v[from]);
         }
@@ -131,6 +151,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
     const auto work = [](const AttentionTiles& tiles) {
       return AttentionWork{tiles.items.data(), static_cast<int>(tiles.items.size())};
     };
+    const bool only_large = shape.int8 && shape.dim == 256;  // else the slow kernel runs
     launch_attention({.type = kTypeOf<T>,
                       .q = q.matrix(),
                       .out = out.matrix(),
@@ -148,7 +169,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .small = work(plan.small),
                       .large = work(plan.large),
                       .num_states = plan.num_states,
-                      .max_shared_bytes = (random.below(2) ? 99 : 227) << 10,
+                      .max_shared_bytes = (only_large || random.below(2) ? 227 : 99) << 10,
                       .restarts = restarts,
                       .workspace = workspace.as<void>(),
                       .counters = counters.data()},
@@ -202,6 +223,19 @@ TEST_CASE("the GPU's attention is right, and the same bits in any chunks, blocks
   check<__nv_bfloat16>(random, {2, 1, 256, 0}, 100, 1e-2);
   check<__nv_bfloat16>(random, {20, 1, 64, 0}, 280, 1e-2);   // more than a small tile
   check<__nv_bfloat16>(random, {2, 1, 64, 300}, 600, 1e-2);  // windows over segments
+}
+
+TEST_CASE("the GPU's attention over rows of int8 is right, and the same bits in any chunks") {
+  Random random{4};
+  check<__nv_bfloat16>(random, {4, 2, 64, 0, true}, 300, 1.5e-2);
+  check<__half>(random, {4, 1, 64, 100, true}, 350, 3e-3);
+  check<__nv_bfloat16>(random, {3, 1, 80, 40, true}, 150, 1.5e-2);
+  check<__half>(random, {2, 2, 96, 0, true}, 150, 3e-3);
+  check<__nv_bfloat16>(random, {2, 1, 128, 0, true}, 270, 1.5e-2);
+  check<__half>(random, {2, 1, 256, 0, true}, 100, 3e-3);
+  check<__nv_bfloat16>(random, {20, 1, 64, 0, true}, 280, 1.5e-2);
+  check<float>(random, {4, 2, 48, 0, true}, 300, 1e-5);
+  check<__nv_bfloat16>(random, {2, 2, 20, 270, true}, 300, 1.5e-2);
 }
 
 TEST_CASE("the GPU's attention is right without restarts of the softmax") {

@@ -10,6 +10,7 @@
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "tests/emulated_cuda/device_support.h"
+#include "tests/support/stored_rows.h"
 
 namespace pagedinfer::kernels {
 namespace {
@@ -216,6 +217,64 @@ void check_qkv(Random& random) {
   CHECK(is_near(got, rows, kv_cols, [&](int i, int j) { return v(i, j); }));
 }
 
+// Rows of int8: what is written has the bits of store_rows(), and is copied with its scales.
+template <class T>
+void check_int8(Random& random) {
+  const bool vectors = random.below(2);
+  const int rows = 1 + random.below(5), kv_heads = 1 + random.below(3), num_positions = 20;
+  const int half = vectors ? 8 * (1 + random.below(17)) : 1 + random.below(60), dim = 2 * half;
+  GuardedMatrix<T> k(random, rows, kv_heads * dim, vectors),
+      v(random, rows, kv_heads * dim, vectors);
+  for (auto* m : {&k, &v}) {
+    m->fill(random, 3);
+    if (random.below(4) == 0) m->at(0, random.below(dim)) = from_float<T>(INFINITY);
+  }
+  std::vector<int32_t> slots(num_positions);
+  for (int i = 0; i < num_positions; ++i) slots[i] = (7 * i + 3) % num_positions;
+  const int64_t bytes = num_positions * kv_position_bytes(1, kv_heads, dim);
+  NanBytes k_bytes(bytes), v_bytes(bytes);
+  std::vector<float> k_scales(kv_heads * num_positions, -1), v_scales(k_scales);
+  const KvCache cache = {k_bytes.as<void>(), v_bytes.as<void>(), kv_heads,       dim,
+                         num_positions,      k_scales.data(),    v_scales.data()};
+  launch_qkv({.type = kTypeOf<T>,
+              .q = {nullptr, 0},
+              .k = k.matrix(),
+              .v = v.matrix(),
+              .num_rows = rows,
+              .slot_mapping = slots.data(),
+              .cache = cache},
+             nullptr);
+  const FlushDenormals guard;
+  const auto differences = [&](GuardedMatrix<T>& x, void* of, const std::vector<float>& scales,
+                               const auto& slot_of) {
+    int64_t count = 0;
+    for (int i = 0; i < rows; ++i) {
+      std::vector<float> numbers;
+      for (int j = 0; j < kv_heads * dim; ++j) numbers.push_back(x(i, j));
+      const StoredRows expected = store_rows(numbers, dim, DType::kI8);
+      for (int head = 0; head < kv_heads; ++head) {
+        const int64_t row = kv_offset(head, slot_of(i), num_positions, 1);
+        count += !same(scales[row], expected.scales[head]);
+        for (int d = 0; d < dim; ++d) {
+          const int8_t found = static_cast<int8_t*>(of)[row * kv_row_elements(dim, 1) + d];
+          count += found != expected.numbers[head * dim + d];
+        }
+      }
+    }
+    return count;
+  };
+  const auto own = [&](int i) { return slots[i]; };
+  CHECK(differences(k, cache.k, k_scales, own) == 0);
+  CHECK(differences(v, cache.v, v_scales, own) == 0);
+  const std::vector<int32_t> from(slots.begin(), slots.begin() + rows),
+      to(slots.begin() + 10, slots.begin() + 10 + rows), counts(static_cast<size_t>(rows), 1);
+  launch_copy_kv({kTypeOf<T>, from.data(), to.data(), counts.data(), rows, cache}, nullptr);
+  const auto copied = [&](int i) { return to[i]; };
+  CHECK(differences(k, cache.k, k_scales, copied) == 0);
+  CHECK(differences(v, cache.v, v_scales, copied) == 0);
+  CHECK(std::ranges::count(k_scales, -1.0f) == kv_heads * (num_positions - 2 * rows));
+}
+
 template <class Check>
 void for_types(uint64_t seed, const Check& check) {
   Random random{seed};
@@ -251,6 +310,36 @@ TEST_CASE("the GPU replaces placeholder tokens and no others") {
 
 TEST_CASE("the GPU's norms follow their formula for any width") {
   for_types(2, [](Random& random, auto type) { check_norm<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU writes rows of int8 as the CPU does, and copies them with their scales") {
+  for_types(6, [](Random& random, auto type) { check_int8<decltype(type)>(random); });
+}
+
+TEST_CASE("the GPU copies runs of positions of any length") {
+  Random random{7};
+  for (int round = 0; round < 20; ++round) {
+    const int dim = 8 * random.between(1, 16), kv_heads = random.between(1, 3), positions = 500;
+    const int64_t row = kv_row_elements(dim, 2), elements = positions * kv_heads * row;
+    std::vector<uint16_t> k(elements), v(elements);
+    for (int64_t i = 0; i < elements; ++i) k[i] = i % 65521, v[i] = i % 65519;
+    std::vector<uint16_t> expected_k = k, expected_v = v;
+    const std::vector<int32_t> from = {1, 120}, to = {250, 400},
+                               counts = {random.between(1, 119), random.between(1, 100)};
+    for (size_t c = 0; c < 2; ++c) {
+      for (int head = 0; head < kv_heads; ++head) {
+        for (int64_t i = 0; i < counts[c] * row; ++i) {
+          const int64_t at = kv_offset(head, to[c], positions, row) + i,
+                        before = kv_offset(head, from[c], positions, row) + i;
+          expected_k[at] = k[before], expected_v[at] = v[before];
+        }
+      }
+    }
+    const KvCache cache = {k.data(), v.data(), kv_heads, dim, positions};
+    launch_copy_kv({Type::kBF16, from.data(), to.data(), counts.data(), 2, cache}, nullptr);
+    CHECK(k == expected_k);
+    CHECK(v == expected_v);
+  }
 }
 
 TEST_CASE("the GPU's norm of a norm and a sum has the bits of the two norms") {

@@ -57,7 +57,8 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
 
 // Fills the keys and values of a cache position with NaN.
 inline void poison_position(CudaOps& ops, const KvLayer& layer, int64_t slot) {
-  for (const Tensor& t : {layer.k, layer.v}) {
+  for (const Tensor& t : {layer.k, layer.v, layer.k_scale, layer.v_scale}) {
+    if (t.empty()) continue;
     const std::vector<unsigned char> nans(
         static_cast<size_t>(layer.kv_heads * t.cols * size_of(t.dtype)), 0xff);
     // The position's row of every head.

@@ -34,7 +34,17 @@ const int32_t* ints(const Tensor& x) {
   return static_cast<const int32_t*>(x.data);
 }
 kernels::KvCache cache_of(const KvLayer& layer) {
-  return {layer.k.data, layer.v.data, layer.kv_heads, layer.head_dim, layer.num_positions};
+  return {.k = layer.k.data,
+          .v = layer.v.data,
+          .kv_heads = layer.kv_heads,
+          .head_dim = layer.head_dim,
+          .num_positions = layer.num_positions,
+          .k_scale = static_cast<float*>(layer.k_scale.data),
+          .v_scale = static_cast<float*>(layer.v_scale.data)};
+}
+// Whether a cache can hold what is computed in this type.
+bool holds(const KvLayer& cache, DType computed) {
+  return cache.k.dtype == computed || cache.k.dtype == DType::kI8;
 }
 bool same_shape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
@@ -159,7 +169,10 @@ void CudaBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out
 }
 
 int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
-  return 2 * kernels::kv_position_bytes(type_of(dtype), kv_heads, head_dim);
+  const int64_t numbers =
+      kernels::kv_position_bytes(static_cast<int>(size_of(dtype)), kv_heads, head_dim);
+  const int64_t scales = dtype == DType::kI8 ? kv_heads * size_of(DType::kF32) : 0;
+  return 2 * (numbers + scales);
 }
 
 void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
@@ -176,7 +189,7 @@ void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache
     fixed_.copies.send(fixed_.copy_arrays, static_cast<int64_t>(3 * count * sizeof(int32_t)),
                        stream_.get());
     for (const KvLayer& layer : cache) {
-      kernels::launch_copy_kv({.type = type_of(layer.k.dtype),
+      kernels::launch_copy_kv({.type = type_of(options_.compute),
                                .from = fixed_.copy_arrays,
                                .to = fixed_.copy_arrays + count,
                                .counts = fixed_.copy_arrays + 2 * count,
@@ -189,7 +202,18 @@ void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache
 }
 
 void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  CHECK(same_shape(k, v) && k.dtype == cache.k.dtype && slot_mapping.rows == k.rows);
+  CHECK(same_shape(k, v) && holds(cache, k.dtype) && slot_mapping.rows == k.rows);
+  if (cache.k.dtype == DType::kI8) {
+    kernels::launch_qkv({.type = type_of(k.dtype),
+                         .q = {nullptr, 0},
+                         .k = matrix(k),
+                         .v = matrix(v),
+                         .num_rows = k.rows,
+                         .slot_mapping = ints(slot_mapping),
+                         .cache = cache_of(cache)},
+                        stream_.get());
+    return check_launch("a write to the cache");
+  }
   kernels::launch_write_kv({.type = type_of(k.dtype),
                             .k = matrix(k),
                             .v = matrix(v),
@@ -202,7 +226,7 @@ void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cach
 
 void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                       Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
-  CHECK(same_shape(k, v) && k.dtype == cache.k.dtype && q.dtype == k.dtype);
+  CHECK(same_shape(k, v) && holds(cache, k.dtype) && q.dtype == k.dtype);
   CHECK(q.rows == k.rows && slot_mapping.rows == k.rows && rope_table.rows == k.rows);
   CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && rope_table.cols == cache.head_dim);
   CHECK(q.cols % cache.head_dim == 0);
@@ -226,7 +250,7 @@ void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNo
 
 void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
                             const AttentionArgs& args, Tensor out) {
-  CHECK(same_shape(q, out) && q.dtype == cache.k.dtype && args.kv_heads == cache.kv_heads);
+  CHECK(same_shape(q, out) && holds(cache, q.dtype) && args.kv_heads == cache.kv_heads);
   CHECK(args.head_dim == cache.head_dim && q.cols == int64_t{args.heads} * args.head_dim);
   CHECK(args.heads == group_of(bounds_) * args.kv_heads);  // what the step's plan is for
   const auto window = std::ranges::find(bounds_.windows, args.window);

@@ -194,15 +194,20 @@ int64_t CudaBackend::uploaded_bytes(Tensor host, DType dtype) const {
 }
 
 KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
-  CHECK(dtype == options_.compute);
-  const int64_t bytes = kv_bytes_per_position(dtype, kv_heads, head_dim) / 2 * num_positions;
-  const int64_t cols = bytes / size_of(dtype) / std::max<int64_t>(num_positions * kv_heads, 1);
-  const auto tensor = [&] {
-    char* const data = take(kv_, bytes, DeviceArena::kStepAlignment, "the KV cache");
-    return Tensor{data, dtype, kv_heads * num_positions, cols, cols};
+  CHECK(dtype == options_.compute || dtype == DType::kI8);
+  const int64_t rows = kv_heads * num_positions;
+  const auto tensor = [&](DType type, int64_t cols) {
+    char* const data =
+        take(kv_, rows * cols * size_of(type), DeviceArena::kStepAlignment, "the KV cache");
+    return Tensor{data, type, rows, cols, cols};
   };
-  const Tensor k = tensor(), v = tensor();
-  return {k, v, kv_heads, head_dim, num_positions};
+  const int64_t cols = kernels::kv_row_elements(head_dim, static_cast<int>(size_of(dtype)));
+  const Tensor k = tensor(dtype, cols), v = tensor(dtype, cols);
+  KvLayer layer = {k, v, kv_heads, head_dim, num_positions};
+  if (dtype != DType::kI8) return layer;
+  layer.k_scale = tensor(DType::kF32, 1);
+  layer.v_scale = tensor(DType::kF32, 1);
+  return layer;
 }
 
 // What was queued for one cache means nothing to the next.
@@ -213,8 +218,11 @@ void CudaBackend::clear_kv() {
 
 int64_t CudaBackend::kv_bytes(DType dtype, int kv_heads, int head_dim,
                               int64_t num_positions) const {
-  return 2 * align_up(kv_bytes_per_position(dtype, kv_heads, head_dim) / 2 * num_positions,
-                      DeviceArena::kStepAlignment);
+  const int64_t numbers =
+      kernels::kv_position_bytes(static_cast<int>(size_of(dtype)), kv_heads, head_dim);
+  const int64_t scales = dtype == DType::kI8 ? kv_heads * size_of(DType::kF32) : 0;
+  const auto rounded = [](int64_t bytes) { return align_up(bytes, DeviceArena::kStepAlignment); };
+  return 2 * (rounded(numbers * num_positions) + rounded(scales * num_positions));
 }
 
 Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {

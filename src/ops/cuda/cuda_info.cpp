@@ -9,6 +9,8 @@ DeviceOptions resolve(const DeviceOptions& asked) {
   return options;
 }
 
+constexpr DType kCacheTypes[] = {DType::kI8};
+
 std::unique_ptr<Ops> make(const DeviceOptions& options) {
   return make_cuda_ops(
       {.compute = options.compute, .deterministic = options.deterministic, .graphs = true});
@@ -23,6 +25,7 @@ constinit const BackendInfo kCudaInfo = {
     .is_present = has_gpu,
     .resolve = resolve,
     .make = make,
+    .cache_types = kCacheTypes,
     .always_deterministic = false,
     .overlaps = true,
     .usual_step_tokens = 8192,

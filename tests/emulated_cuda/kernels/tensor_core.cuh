@@ -14,6 +14,7 @@ namespace pagedinfer::kernels {
 struct PendingCopy {
   void* to;
   const void* from;
+  size_t bytes;
   bool valid;
 };
 inline std::deque<std::vector<PendingCopy>>&
@@ -27,7 +28,13 @@ inline bool is_vector(const void* p) { return reinterpret_cast<uintptr_t>(p) % 1
 
 inline void copy_async(void* to, const void* from, bool valid) {
   if (!is_vector(to) || !is_vector(from)) std::abort();
-  copy_groups().back().push_back({to, from, valid});
+  copy_groups().back().push_back({to, from, 16, valid});
+}
+inline void copy_word_async(void* to, const void* from, bool valid) {
+  if (reinterpret_cast<uintptr_t>(to) % 4 != 0 || reinterpret_cast<uintptr_t>(from) % 4 != 0) {
+    std::abort();
+  }
+  copy_groups().back().push_back({to, from, 4, valid});
 }
 inline void commit_copies() { copy_groups().emplace_back(); }
 template <int kPending>
@@ -35,8 +42,8 @@ void wait_for_copies() {
   auto& groups = copy_groups();
   for (; static_cast<int>(groups.size()) - 1 > kPending; groups.pop_front()) {
     for (const PendingCopy& copy : groups.front()) {
-      if (copy.valid) std::memcpy(copy.to, copy.from, 16);
-      if (!copy.valid) std::memset(copy.to, 0, 16);
+      if (copy.valid) std::memcpy(copy.to, copy.from, copy.bytes);
+      if (!copy.valid) std::memset(copy.to, 0, copy.bytes);
     }
   }
 }
@@ -98,6 +105,14 @@ uint32_t pack_pair(float first, float second) {
   uint32_t word;
   std::memcpy(&word, pair, 4);
   return word;
+}
+template <class T>
+uint32_t subtract_pair(uint32_t a, uint32_t b) {
+  double left[2], right[2];
+  widen<T>(a, left);
+  widen<T>(b, right);
+  return pack_pair<T>(static_cast<float>(left[0] - right[0]),
+                      static_cast<float>(left[1] - right[1]));
 }
 inline float exp2_fast(float x) { return std::exp2(x); }
 

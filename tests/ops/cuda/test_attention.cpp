@@ -8,7 +8,7 @@ namespace {
 
 // run_attention() on a GPU: all sequences advance together by chunks (0: of random sizes), in
 // scattered blocks. Cache positions that no token was written to, or that have left the window, are
-// NaN.
+// NaN. The type of computation is that of the cache, or float32 for int8.
 std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape& shape,
                                            std::span<const AttentionSequence> sequences,
                                            int block_size, int chunk, bool deterministic) {
@@ -18,11 +18,12 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   spec.head_dim = shape.dim;
   spec.vocab = 100;
   spec.layers = {{.window = shape.window}};
-  const auto gpu = make_gpu(spec, {.compute = shape.cache, .deterministic = deterministic});
+  const DType compute = shape.cache == DType::kI8 ? DType::kF32 : shape.cache;
+  const auto gpu = make_gpu(spec, {.compute = compute, .deterministic = deterministic});
   AttentionSteps steps(random, shape, sequences, block_size, chunk);
   const KvLayer cache =
       gpu->allocate_kv(shape.cache, shape.kv_heads, shape.dim, steps.num_positions());
-  for (const Tensor& t : {cache.k, cache.v}) {
+  for (const Tensor& t : {cache.k, cache.v, cache.k_scale, cache.v_scale}) {
     const std::vector<unsigned char> nans(static_cast<size_t>(t.bytes()), 0xff);
     gpu->write(nans.data(), t);
   }
@@ -32,7 +33,7 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
     const BatchView staged = gpu->stage(step.batch);
     const int64_t n = step.batch.num_tokens();
     // As the model has them: columns of one matrix.
-    const Tensor qkv = gpu->scratch(shape.cache, n, q_width + 2 * kv_width);
+    const Tensor qkv = gpu->scratch(compute, n, q_width + 2 * kv_width);
     const auto part = [&](int64_t first, int64_t count, const std::vector<float>& values) {
       const Tensor t = {static_cast<char*>(qkv.data) + first * size_of(qkv.dtype), qkv.dtype, n,
                         count, qkv.stride};
@@ -43,7 +44,7 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
     };
     const Tensor q = part(0, q_width, step.q), k = part(q_width, kv_width, step.k),
                  v = part(q_width + kv_width, kv_width, step.v);
-    const Tensor out = gpu->scratch(shape.cache, n, q_width);
+    const Tensor out = gpu->scratch(compute, n, q_width);
     const std::vector<unsigned char> nans(static_cast<size_t>(out.bytes()), 0xff);
     gpu->write(nans.data(), out);
     gpu->write_kv(k, v, staged.slot_mapping, cache);
@@ -106,6 +107,27 @@ TEST_CASE("on a GPU: attention is close to the CPU's") {
       for (size_t s = 0; s < sequences.size(); ++s) {
         check_close(dtype, found[s], expected[s], 2.5e-3);
       }
+    }
+  }
+}
+
+TEST_CASE("on a GPU: float32 attention over a cache in int8 has the CPU's bits") {
+  if (skips_without_gpu()) return;
+  for (int trial = 0; trial < gpu_trials(15); ++trial) {
+    Random random{970 + static_cast<uint64_t>(trial)};
+    const AttentionShape shape = random_shape(random, DType::kI8);
+    INFO("trial ", trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
+         ", window ", shape.window);
+    std::vector<AttentionSequence> sequences;
+    for (int i = random.between(1, 4); i > 0; --i) {
+      sequences.emplace_back(random, shape, random.between(1, 700));
+    }
+    const auto found = run_on_gpu(random, shape, sequences, random.between(1, 64), 0, false);
+    const auto expected = run_attention(
+        random, shape, sequences,
+        {.isa = available_isas().back(), .threads = 2, .block_size = 64, .chunk = 1000});
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      CHECK(count_differences(found[s], expected[s]) == 0);
     }
   }
 }
