@@ -13,10 +13,10 @@ KERNEL_HD inline uint32_t magnitude_of(float x) { return bits_of_float(x) & 0x7f
 // The scale of a row, given the largest magnitude_of() its numbers.
 KERNEL_HD inline float int8_scale(uint32_t largest) {
   constexpr uint32_t kInfinity = 0x7f800000;
-  constexpr float kSmallestNormal = 0x1p-126f;
+  constexpr float kMinNormal = 0x1p-126f;
   if (largest >= kInfinity) return float_of_bits(0x7fc00000);
   const float quotient = div_rn(float_of_bits(largest), 127.0f);
-  return quotient >= kSmallestNormal ? quotient : 1.0f;
+  return quotient >= kMinNormal ? quotient : 1.0f;
 }
 
 // A number of a row with this scale.

@@ -16,17 +16,23 @@ std::unique_ptr<KvPool> make_pool(const RunPlan& plan);
 // The pool and the cache of one run over a loaded model.
 class Run {
  public:
-  // `plan` is one of the model's. REQUIRES: the model outlives this and stays where it is, and no
+  // `plan` is one of the model's. REQUIRES: both outlive this and stay where they are, and no
   // other Run over it is used any more.
   Run(LoadedModel& model, const RunPlan& plan);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
+
+  // Computes a few steps, a prompt's and decodes, and discards their results, so that what a device
+  // does at first use is over when a run begins. Writes nothing to the cache. REQUIRES: the model
+  // is loaded, and no step is in flight.
+  void warm_up();
 
   // What an engine runs on.
   EngineParts parts(std::function<double()> clock);
 
  private:
   LoadedModel& model_;
+  const RunPlan& plan_;
   std::unique_ptr<KvPool> pool_;
   std::vector<KvLayer> cache_ = {};
 };

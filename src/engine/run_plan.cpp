@@ -24,8 +24,9 @@ DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
   if (!asked || *asked == model.kv_type) return model.kv_type;
   if (std::ranges::count(model.backend.cache_types, *asked) > 0) return *asked;
   std::string others;
-  for (const DType type : model.backend.cache_types)
+  for (const DType type : model.backend.cache_types) {
     others += fmt::format(", or {}", name_of(type));
+  }
   throw Error(
       fmt::format("--kv-dtype {}: the cache of {} has the type of computation, {}{}; leave it out",
                   name_of(*asked), model.backend.device, name_of(model.kv_type), others));

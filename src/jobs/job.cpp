@@ -189,6 +189,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
   run_.emplace(model, plan);
+  if (model.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
   if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();

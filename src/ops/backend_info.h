@@ -54,6 +54,8 @@ struct BackendInfo {
   std::span<const DType> cache_types = {};
   bool quantizes = false;             // matrices can be uploaded in kI8
   bool always_deterministic = false;  // even if not asked for
+  // The first steps of a process take much longer: code is loaded and algorithms are chosen.
+  bool warms_up = false;
   // The device computes while the host does other work, so steps may overlap.
   bool overlaps = false;
   int max_head_dim = 0;       // channels of a head; 0: any number

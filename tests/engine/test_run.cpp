@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/run.h"
 #include "ops/cuda/cuda_ops.h"
 #include "tests/support/model_runs.h"
 #include "tests/support/tiny_model.h"
@@ -36,6 +37,32 @@ TEST_CASE("configurations run over one model, each answers as it does alone") {
     const auto expected = answer_all(alone, alone.plans.front(), requests);
     CHECK(expected.size() == requests.size());
     CHECK(answer_all(shared, shared.plans[i], requests) == expected);
+  }
+}
+
+TEST_CASE("a warm-up changes neither the cache nor an answer") {
+  const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
+  const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);
+  const std::vector<Request> requests = requests_of(61);
+  LoadedModel model = load_model(configs, no_clock);
+  for (const RunPlan& plan : model.plans) {
+    const auto expected = answer_all(model, plan, requests);
+    Run run(model, plan);
+    const EngineParts parts = run.parts(no_clock);
+    const auto bytes_of_cache = [&] {
+      std::vector<char> bytes;
+      for (const KvLayer& layer : parts.cache) {
+        for (const Tensor& part : {layer.k, layer.v}) {
+          const auto* const data = static_cast<const char*>(part.data);
+          bytes.insert(bytes.end(), data, data + part.bytes());
+        }
+      }
+      return bytes;
+    };
+    const std::vector<char> before = bytes_of_cache();
+    run.warm_up();
+    CHECK(bytes_of_cache() == before);
+    CHECK(answer_all(model, plan, requests) == expected);
   }
 }
 

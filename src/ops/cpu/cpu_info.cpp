@@ -53,6 +53,7 @@ constinit const BackendInfo kCpuInfo = {
     .cache_types = kCacheTypes,
     .quantizes = true,
     .always_deterministic = true,
+    .warms_up = false,
     .overlaps = false,
     .max_head_dim = kMaxHeadDim,
     .usual_step_tokens = 2048,

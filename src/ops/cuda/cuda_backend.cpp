@@ -19,7 +19,8 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kMinCapability = 8;
-constexpr int64_t kUploadBytes = int64_t{16} << 20;  // of a piece of a weight
+// Of a piece of a weight. Threads are started for each, and the device waits for the first.
+constexpr int64_t kUploadBytes = int64_t{64} << 20;
 
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -136,7 +137,7 @@ void CudaBackend::reserve_weights(int64_t bytes) {
   CHECK(weights_.memory.get() == nullptr);
   constexpr int64_t kNotPlanned = int64_t{1} << 20;  // tables of a few KiB
   weights_ = take_piece(bytes + kNotPlanned, "weights");
-  fixed_.weights = Staging(kUploadBytes);
+  fixed_.weights = Staging(std::min(kUploadBytes, bytes + kNotPlanned));
 }
 
 void CudaBackend::reserve_kv(int64_t bytes) {

@@ -27,6 +27,7 @@ constinit const BackendInfo kCudaInfo = {
     .make = make,
     .cache_types = kCacheTypes,
     .always_deterministic = false,
+    .warms_up = true,
     .overlaps = true,
     .usual_step_tokens = 8192,
     .memory = {.usual_share = 1,
