@@ -150,6 +150,7 @@ set(pagedinfer_core_sources
   src/model/qwen2.cpp
   src/model/qwen3.cpp
   src/model/rope_scaling.cpp
+  src/model/step_products.cpp
   src/model/weights.cpp
   src/stats/comparison.cpp
   src/stats/histogram.cpp
@@ -167,6 +168,7 @@ set(pagedinfer_core_sources
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
+  src/engine/home_folder.cpp
   src/engine/host_share.cpp
   src/engine/intake.cpp
   src/engine/intake_item.cpp
@@ -231,6 +233,10 @@ set(pagedinfer_cuda_sources
   src/ops/cuda/device_error.cpp
   src/ops/cuda/event_timer.cpp
   src/ops/cuda/graph_capture.cpp
+  src/ops/cuda/product_cache.cpp
+  src/ops/cuda/product_library.cpp
+  src/ops/cuda/product_proof.cpp
+  src/ops/cuda/product_timing.cpp
   src/ops/cuda/products.cpp
   src/ops/cuda/staging.cpp
   src/ops/cuda/step_memory.cpp
@@ -246,6 +252,7 @@ set(pagedinfer_kernel_sources
   kernels/attention_tile_64.cu
   kernels/attention_tile_80.cu
   kernels/attention_tile_96.cu
+  kernels/check_rows.cu
   kernels/drawn_tokens.cu
   kernels/elementwise.cu
   kernels/kv.cu

@@ -9,10 +9,12 @@
 #include "core/error.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
+#include "engine/home_folder.h"
 #include "engine/intake.h"
 #include "engine/model_path.h"
 #include "engine/sampling_defaults.h"
 #include "engine/system_memory.h"
+#include "model/step_products.h"
 #include "ops/peaks.h"
 #include "text/files/make_tokenizer.h"
 
@@ -63,6 +65,14 @@ LoadedModel open(const Config& config) {
   return model;
 }
 
+// Where --gpu-cache says, "" for nowhere.
+std::string cache_folder(const std::string& given) {
+  if (given == "none") return "";
+  if (!given.empty()) return given;
+  const std::string home = home_folder();
+  return home.empty() ? "" : home + "/.cache/pagedinfer";
+}
+
 // The machine's peaks are measured by a device of their own, whose memory is free again before the
 // model takes its share.
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
@@ -79,6 +89,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .num_threads = config.threads.value_or(cores),
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic,
+                                   .cache_folder = cache_folder(config.gpu_cache),
                                    .pack_weights = config.pack_weights});
   if (config.profile) {
     model.peaks = measure_peaks(*backend.make(model.options), model.options.compute, backend.probe,
@@ -136,6 +147,8 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
 void load_weights(LoadedModel& model, Touch touch) {
   reserve_memory(model);
   model.weights = load_weights(model.opened, model.options.compute, *model.ops, model.quantize);
+  model.ops->prepare(products_of_step(model.opened.spec, model.weights,
+                                      model.ops->activation_type(), bounds_of_all(model.plans)));
   if (model.plans.size() > 1 && touch == Touch::kYes) model.ops->make_present();
 }
 

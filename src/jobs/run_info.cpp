@@ -1,6 +1,7 @@
 #include "jobs/run_info.h"
 
 #include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,6 +81,11 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
   }
   set("weight_bytes", plan.memory.weight_bytes);
   set("activation_bytes", plan.memory.activation_bytes);
+  if (const std::optional<ProductChoices> products = model.ops->product_choices()) {
+    set("gpu", model.ops->arithmetic_name());
+    set("product_buckets", products->buckets);
+    set("product_buckets_fallen_back", products->fallen_back);
+  }
   const LengthFloor& floor = model.defaults.floor;
   if (floor.tokens > 0) set("min_new_tokens", int64_t{floor.tokens});
   if (floor.with_prompt > 0) set("min_length", int64_t{floor.with_prompt});

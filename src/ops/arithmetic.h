@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/tensor.h"
 #include "ops/batch_view.h"
@@ -30,6 +31,12 @@ struct Product {
   Tensor out;     // (x.rows, weight.rows)
 };
 
+// Several products with the same input.
+struct InputProducts {
+  Tensor x;
+  std::vector<Product> products;
+};
+
 // Queues operations on a device, which runs them in the order of the calls. Outputs may not overlap
 // inputs, except that add, rope and rms_norm work in place. Operations that others can replace have
 // a default body here: a backend without its own is correct, and may be faster with it.
@@ -54,6 +61,10 @@ class Arithmetic {
   virtual void add_bias(Tensor x, Tensor bias);
   // Computes all products with the input x.
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
+  // Announces the products of the largest step, so that a device can choose before the first step
+  // how to compute them. Of x and the outputs it may use all but the contents and the address, of
+  // which only the alignment is that of later steps.
+  virtual void prepare(std::span<const InputProducts> products) { static_cast<void>(products); }
   // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq.
   virtual void rope_table(Tensor positions, Tensor inv_freq, Tensor out) = 0;
   // Rotary position embedding (Su et al. 2021): rotates the pairs (i, i + half) of every head,

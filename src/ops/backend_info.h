@@ -22,7 +22,8 @@ struct DeviceOptions {
   int num_threads = 1;                 // of the host
   std::optional<CpuIsa> cpu_isa = {};  // unset: the best one, or not applicable
   bool deterministic = false;
-  bool pack_weights = false;  // copy weights into the order in which products read them fastest
+  std::string cache_folder = {};  // for what a device measures once; "": nowhere
+  bool pack_weights = false;      // copy weights into the order in which products read them fastest
 };
 
 // The share of the available memory that a run takes if no size is given, and the words of messages

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ops/arithmetic.h"
@@ -9,14 +11,23 @@
 
 namespace pagedinfer {
 
+// The algorithms of products, by number of rows.
+struct ProductChoices {
+  int64_t buckets = 0;      // ranges of numbers of rows, over all shapes of products
+  int64_t fallen_back = 0;  // those that the slower algorithm for all numbers of rows serves
+};
+
 // A device: the four interfaces that a backend implements. Code that needs one takes only that one.
 class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public Timing {
  public:
   // "cpu (avx512, 2 threads)": for the statistics.
   virtual std::string description() const = 0;
-  // What the bits of deterministic runs depend on beside their settings: "NVIDIA H200, cuBLAS
-  // 130100". "": nothing, they are the same on every device of this kind.
+  // What the bits of deterministic runs depend on beside their settings, complete after prepare():
+  // "NVIDIA H200, cuBLAS 130100, products 5ad02eb15a3ff4d8". "": nothing, they are the same on
+  // every device of this kind.
   virtual std::string arithmetic_name() const { return ""; }
+  // What prepare() chose for deterministic runs; nullopt: it had no choice.
+  virtual std::optional<ProductChoices> product_choices() const { return std::nullopt; }
 };
 
 }  // namespace pagedinfer

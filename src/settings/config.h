@@ -79,6 +79,7 @@ struct Config {
   enum class Device : uint8_t { kAuto, kCpu, kCuda } device = Device::kAuto;
   OrDefault<double> gpu_memory_utilization{0.9};
   bool deterministic = false;
+  std::string gpu_cache = {};
   std::optional<int> threads = {};
   std::optional<CpuIsa> cpu_isa = {};
 

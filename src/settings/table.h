@@ -183,6 +183,12 @@ inline constexpr auto kSettings = [] {
           "On a GPU too, let a completion depend on nothing else in its batch, as on the CPU; "
           "it costs speed.",
           "Give it to compare runs with cmp."),
+      row(kDevice, "gpu_cache", field_of<&Config::gpu_cache, Kind::kPath>(), kKeepsRecords,
+          "A folder for the algorithms of products that were the fastest on this GPU when they "
+          "were "
+          "timed, at most 0.2 s of a start; none keeps none. Not used with --deterministic.",
+          "Give it where the home directory cannot be written to.",
+          {.value = "DIR|none", .absent = "~/.cache/pagedinfer"}),
       row(kDevice, "threads", field_of<&Config::threads>(), kKeepsRecords,
           "Threads that compute; results do not change.", "Lower it to leave cores to others.",
           {.range = IntegerRange{1, 4096}, .absent = "all cores"}),

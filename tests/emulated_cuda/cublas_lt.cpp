@@ -1,7 +1,14 @@
 // A shared library in place of cuBLASLt: d = op(a) b in column-major order, in float32, for the
-// types and attributes in cublasLt.h. Like cuBLASLt it may choose a different order of additions
-// for a different number of rows, and may split sums if that is allowed. An algorithm fixes the
-// order, so that a row of a product depends only on itself and the algorithm.
+// types and attributes in cublasLt.h. Like cuBLASLt it proposes, by number of rows
+//
+//   - algorithms on tensor cores, which differ in their tile and add in the same order, except
+//     those for few rows where Settings::unequal_rows says so
+//   - algorithms on other units, which add in another order
+//   - algorithms that split sums, if that is allowed; they lose the end of a sum whose length is no
+//     multiple of 64
+//
+// An algorithm fixes the order, so that a row of a product depends only on itself and the
+// algorithm. Products of 2^31 numbers or more are refused, and proposals during a capture.
 #include <bit>
 #include <cstring>
 #include <new>
@@ -22,6 +29,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace = 0;
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+  uint64_t implementations = ~uint64_t{0};
   uint32_t alignments[4] = {256, 256, 256, 256};  // of a, b, c and d
 };
 
@@ -29,15 +37,22 @@ namespace {
 
 using Layout = cublasLtMatrixLayoutOpaque_t;
 
+constexpr uint64_t kMaxElements = uint64_t{1} << 31;
+
 // The contents of a cublasLtMatmulAlgo_t.
 struct Algorithm {
-  uint32_t known = 0x600d;
+  uint16_t known = 0x600d, tile = 0;
   uint16_t lanes = 16, parts = 1;
   uint32_t alignments[4] = {};
   uint64_t workspace = 0;
-  uint64_t max_rows = UINT64_MAX;  // of rows in our terms (columns of d)
-  uint64_t unused[3] = {};
+  uint64_t only_rows = 0;   // the only number of rows that it serves (columns of d); 0: all
+  double milliseconds = 0;  // of the device's time
+  uint64_t unused[2] = {};
 };
+
+bool serves(const Algorithm& algorithm, const Layout& d) {
+  return algorithm.only_rows == 0 || algorithm.only_rows == d.cols;
+}
 
 template <class T>
 cublasStatus_t read(T& to, const void* value, size_t bytes) {
@@ -107,8 +122,9 @@ void multiply(const Call& x) {
   for (uint64_t j = 0; j < x.d.cols; ++j) {
     for (uint64_t i = 0; i < x.d.rows; ++i) {
       float sum = 0;
-      for (uint64_t first = 0; first < k; first += part) {
-        const uint64_t count = std::min(part, k - first);
+      const uint64_t end = x.algorithm.parts > 1 ? k / 64 * 64 : k;
+      for (uint64_t first = 0; first < end; first += part) {
+        const uint64_t count = std::min(part, end - first);
         const float *left = &a[i * k + first], *right = &b[j * k + first];
         sum += x.algorithm.lanes == 16 ? dot<16>(left, right, count) : dot<8>(left, right, count);
       }
@@ -217,6 +233,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return read(preference->workspace, value, bytes);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
       return read(preference->reductions, value, bytes);
+    case CUBLASLT_MATMUL_PREF_IMPL_MASK: return read(preference->implementations, value, bytes);
     default:
       return read(preference->alignments[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
                   bytes);
@@ -236,21 +253,64 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!are_supported(*desc, *a, *b, *c, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm;
+  if (emulated::is_capturing()) return CUBLAS_STATUS_INTERNAL_ERROR;
+  if (d->rows * d->cols >= kMaxElements) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool few_rows = d->cols <= 64;
-  algorithm.lanes = few_rows ? 8 : 16;
-  if (few_rows && (preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0) {
-    algorithm.parts = 3;
-    algorithm.workspace = std::min<uint64_t>(preference->workspace, 4096);
-  }
-  std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
-  // The best algorithm supports only as many rows as were asked for.
-  for (const uint64_t max_rows : {d->cols, UINT64_MAX}) {
-    if (*found == std::min(requested, settings.algorithms_found)) break;
-    algorithm.max_rows = max_rows;
+  const auto propose = [&](Algorithm algorithm, uint64_t only_rows) {
+    if (*found == std::min(requested, settings.algorithms_found)) return;
+    std::memcpy(algorithm.alignments, preference->alignments, sizeof algorithm.alignments);
+    algorithm.only_rows = only_rows;
+    // The estimate is wrong: a later one that serves more rows is faster.
+    algorithm.milliseconds = settings.product_ms * (*found < 3 ? 2 : 1);
     results[(*found)++] = result_of(algorithm);
+  };
+  const auto may_use = [&](uint64_t flag) { return (preference->implementations & flag) != 0; };
+  const auto tile = static_cast<uint16_t>(std::bit_width(d->cols) / 3);
+  // The best algorithms serve only as many rows as were asked for.
+  for (const uint64_t only_rows : {d->cols, uint64_t{0}}) {
+    if (few_rows && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA)) {
+      Algorithm algorithm = {.lanes = 8};
+      if ((preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0) {
+        algorithm.parts = 3;
+        algorithm.workspace = std::min<uint64_t>(preference->workspace, 4096);
+      }
+      propose(algorithm, only_rows);
+    }
+    const bool is_equal = d->cols > settings.unequal_rows;
+    const auto lanes = static_cast<uint16_t>(is_equal ? 16 : 8);
+    for (const uint16_t more : {0, 8}) {
+      if (a->type != CUDA_R_32F && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA)) {
+        propose({.tile = static_cast<uint16_t>(tile + more), .lanes = lanes}, only_rows);
+      }
+    }
+    if (a->type == CUDA_R_32F && !few_rows && may_use(CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA)) {
+      propose({.tile = tile}, only_rows);
+    }
   }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name,
+                                                    void* value, size_t bytes, size_t* written) {
+  const auto algorithm = std::bit_cast<Algorithm>(*algo);
+  const auto give = [&](auto number) {
+    if (bytes != sizeof number) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(value, &number, sizeof number);
+    *written = sizeof number;
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (name) {
+    case CUBLASLT_ALGO_CONFIG_ID: return give(int32_t{algorithm.lanes});
+    case CUBLASLT_ALGO_CONFIG_TILE_ID: return give(uint32_t{algorithm.tile});
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: return give(int32_t{algorithm.parts});
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME:
+      return give(uint32_t{algorithm.parts > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                               : CUBLASLT_REDUCTION_SCHEME_NONE});
+    case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
+    case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID: return give(uint16_t{0});
+    default: return give(uint32_t{0});
+  }
 }
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
@@ -263,7 +323,8 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   *result = result_of(algorithm);
-  return are_supported(*desc, *a, *b, *c, *d) && d->cols <= algorithm.max_rows
+  return are_supported(*desc, *a, *b, *c, *d) && serves(algorithm, *d) &&
+                 d->rows * d->cols < kMaxElements
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -281,7 +342,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       !are_supported(*desc, *a_layout, *b_layout, *c_layout, *d_layout) ||
       !is_whole(a, *a_layout, at[0]) || !is_whole(b, *b_layout, at[1]) ||
       !is_whole(c, *c_layout, at[2]) || !is_whole(d, *d_layout, at[3]) ||
-      d_layout->cols > algorithm.max_rows || algorithm.workspace > workspace_bytes ||
+      !serves(algorithm, *d_layout) || algorithm.workspace > workspace_bytes ||
       reinterpret_cast<uintptr_t>(workspace) % 16 != 0 ||
       !emulated::on_device(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -295,6 +356,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   std::memcpy(&call.alpha, alpha, 4);
   std::memcpy(&call.beta, beta, 4);
   const cudaError_t error =
-      emulated::enqueue(stream, emulated::ItemKind::kProduct, nullptr, [call] { multiply(call); });
+      emulated::enqueue(stream, emulated::ItemKind::kProduct, nullptr, [call] {
+        multiply(call);
+        emulated::spend(call.algorithm.milliseconds);
+      });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -4,6 +4,11 @@
 
 #include "queue.h"
 
+bool emulated::is_capturing() {
+  const Call call;
+  return std::ranges::any_of(device().streams, [](const auto& s) { return s->capture != nullptr; });
+}
+
 using emulated::answer;
 using emulated::Call;
 

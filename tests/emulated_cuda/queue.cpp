@@ -47,6 +47,12 @@ void lose_device(int64_t after, cudaError_t error) {
   if (error == cudaSuccess) device().calls_until_lost = -1, device().last_error = cudaSuccess;
 }
 
+void fail_once(int64_t after, cudaError_t error) {
+  const Call call;
+  device().fault = error;
+  device().calls_until_fault = error == cudaSuccess ? -1 : after;
+}
+
 cudaError_t answer(cudaError_t error) {
   if (error != cudaSuccess) device().last_error = error;
   return error;
@@ -54,6 +60,7 @@ cudaError_t answer(cudaError_t error) {
 
 cudaError_t enter() {
   Device& d = device();
+  if (d.calls_until_fault >= 0 && d.calls_until_fault-- == 0) return answer(d.fault);
   if (d.calls_until_lost < 0) return cudaSuccess;
   if (d.calls_until_lost > 0) return --d.calls_until_lost, cudaSuccess;
   for (const auto& stream : d.streams) stream->queue.clear();
@@ -91,6 +98,7 @@ cudaError_t enqueue(cudaStream_t stream, ItemKind kind, const void* what, Work w
 cudaError_t enqueue(cudaStream_t stream, Item item) {
   const Call call;
   if (const cudaError_t error = enter(); error != cudaSuccess) return error;
+  if (item.kind == ItemKind::kProduct) ++device().counts.products;
   if (stream == nullptr) {
     if (const cudaError_t error = refuse_in_capture(); error != cudaSuccess) return error;
     run_all();

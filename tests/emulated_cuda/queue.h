@@ -54,6 +54,9 @@ struct Device {
   cudaError_t last_error = cudaSuccess;
   cudaError_t lost = cudaSuccess;
   int64_t calls_until_lost = -1;
+  cudaError_t fault = cudaSuccess;
+  int64_t calls_until_fault = -1;
+  double spent_ms = 0;  // by products
   uint64_t random = 0;
   int mood = 0, calls_in_mood = 0;
 };

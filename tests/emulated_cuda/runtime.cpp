@@ -22,10 +22,17 @@ cudaError_t refuse_in_capture() {
   return cudaSuccess;
 }
 
+void spend(double milliseconds) {
+  const Call call;
+  device().spent_ms += milliseconds;
+}
+double spent_ms() { return device().spent_ms; }
+
 namespace {
 
 double now() {
   using Milliseconds = std::chrono::duration<double, std::milli>;
+  if (settings().product_ms > 0) return device().spent_ms;
   return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -178,12 +185,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Call call;
   event->in_capture = stream != nullptr && stream->capture != nullptr;
   if (event->in_capture) return emulated::enter();  // captured work is in order anyway
-  const uint64_t number = ++event->state->recorded;
-  return emulated::enqueue(stream, emulated::ItemKind::kEvent, nullptr,
-                           [state = event->state, number] {
-                             state->completed = number;
-                             state->completed_at = emulated::now();
-                           });
+  const uint64_t number = event->state->recorded + 1;
+  const cudaError_t error = emulated::enqueue(stream, emulated::ItemKind::kEvent, nullptr,
+                                              [state = event->state, number] {
+                                                state->completed = number;
+                                                state->completed_at = emulated::now();
+                                              });
+  if (error == cudaSuccess) event->state->recorded = number;
+  return error;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Call call;

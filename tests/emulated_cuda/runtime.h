@@ -26,7 +26,12 @@ struct Settings {
   int num_devices = 1;
   int driver_version = 13000;  // 0: there is none
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.
-  int algorithms_found = 2, heuristic_status = 0;
+  int algorithms_found = 8, heuristic_status = 0;
+  // Algorithms for at most so many rows add in another order, on tensor cores too.
+  uint64_t unequal_rows = 0;
+  // Unless it is 0 it is what a product takes, twice as much by the first three proposals, and
+  // events see no other time.
+  double product_ms = 0;
 };
 Settings& settings();
 
@@ -42,6 +47,9 @@ const Counts& counts();
 // Loses the device: after `after` more calls of the runtime that queue work or wait, all such calls
 // return `error`. cudaSuccess brings the device back.
 void lose_device(int64_t after, cudaError_t error);
+// After `after` more such calls one of them returns `error` and does nothing; later ones succeed.
+// cudaSuccess: none does.
+void fail_once(int64_t after, cudaError_t error);
 
 // The rest is private to the emulation.
 using Work = std::function<void()>;
@@ -57,6 +65,13 @@ struct Launch {
 };
 void launch(const Launch& launch, cudaStream_t stream, Work thread);
 cudaError_t allow_shared(const void* kernel, int bytes);
+
+// Lets time pass on the device.
+void spend(double milliseconds);
+double spent_ms();
+
+// Whether any stream is being captured.
+bool is_capturing();
 
 // Whether the range lies in one allocation of the device's memory.
 bool on_device(const void* p, size_t bytes);

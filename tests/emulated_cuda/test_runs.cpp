@@ -41,7 +41,8 @@ TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
                            "--kv-dtype",  cache,
                            "--kv-memory", "4MiB"};
       const Answers cpu = answer(lines_of(true), flags + Words{"--device", "cpu"});
-      const Answers gpu = answer(lines_of(true), flags + Words{"--device", "cuda"});
+      const Answers gpu =
+          answer(lines_of(true), flags + Words{"--device", "cuda", "--gpu-cache", "none"});
       CHECK(gpu.exit_code == 2);
       REQUIRE(gpu.records.size() == 8);
       CHECK(gpu.out == cpu.out);
@@ -52,9 +53,9 @@ TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
 TEST_CASE("emulated: a step on a device has the tokens that suit one") {
   if (skips_without_program()) return;
   const TempDir dir;
-  const Answers found =
-      answer("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
-             {"--device", "cuda", "--num-blocks", "50", "--stats", dir / "stats"});
+  const Answers found = answer(
+      "{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
+      {"--device", "cuda", "--gpu-cache", "none", "--num-blocks", "50", "--stats", dir / "stats"});
   CHECK(found.exit_code == 0);
   CHECK(json_file(dir / "stats").back().integer("/config/max_step_tokens") == 8192);
 }
@@ -80,6 +81,30 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
   }
 }
 
+TEST_CASE("emulated: the summary and the state of a run hold the choice of algorithms") {
+  if (skips_without_program()) return;
+  const TempDir dir;
+  const auto run = [&](const std::string& name, const Words& more) {
+    const Answers found =
+        answer(lines_of(false), Words{"--device", "cuda", "--stats", dir / name, "--num-blocks",
+                                      "50", "--gpu-cache", dir / "cache"} +
+                                    more);
+    CHECK(found.exit_code == 2);
+    return std::move(json_file(dir / name).back());
+  };
+  const auto fixed = run("fixed", {"--deterministic"});
+  const std::string gpu(fixed.text("/config/gpu"));
+  CHECK(gpu.starts_with("emulated GPU, cuBLAS 130000, products "));
+  CHECK(fixed.integer("/config/product_buckets") > 0);
+  CHECK(fixed.integer("/config/product_buckets_fallen_back") == 0);
+  CHECK(!std::filesystem::exists(dir / "cache"));
+  CHECK(run("smaller", {"--deterministic", "--max-batch-size", "2", "--max-step-tokens", "9"})
+            .text("/config/gpu") == gpu);
+  const auto free = run("free", {});
+  CHECK(!free.has("/config/gpu"));
+  CHECK(!std::filesystem::is_empty(dir / "cache"));
+}
+
 TEST_CASE("emulated: without a usable cuBLAS a run stays on the CPU and says why") {
   if (skips_without_program()) return;
   // A copy of the program finds another library in its place: that of mathematics.
@@ -93,8 +118,8 @@ TEST_CASE("emulated: without a usable cuBLAS a run stays on the CPU and says why
                              dir / ("lib/libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)));
 
   const auto run_on = [&](const std::string& device) {
-    Process process({program, "run", "--device", device, "--model", bundled_model(), "--input", "-",
-                     "--output", "-"});
+    Process process({program, "run", "--device", device, "--gpu-cache", "none", "--model",
+                     bundled_model(), "--input", "-", "--output", "-"});
     process.write("{\"prompt\": \"Nora\", \"max_tokens\": 2}\n");
     process.close_input();
     return process.wait();

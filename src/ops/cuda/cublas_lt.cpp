@@ -45,6 +45,7 @@ CublasLt::CublasLt() {
   find(matmul, "cublasLtMatmul");
   find(get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
   find(check_algorithm, "cublasLtMatmulAlgoCheck");
+  find(algorithm_get, "cublasLtMatmulAlgoConfigGetAttribute");
   find(desc_create, "cublasLtMatmulDescCreate");
   find(desc_destroy, "cublasLtMatmulDescDestroy");
   find(desc_set, "cublasLtMatmulDescSetAttribute");

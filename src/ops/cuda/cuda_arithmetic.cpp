@@ -1,6 +1,9 @@
 // CudaBackend's calls of kernels/ and of cuBLAS.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/build_commit.h"
 #include "core/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
@@ -8,21 +11,13 @@
 #include "kernels/norm.h"
 #include "kernels/rope.h"
 #include "ops/cuda/cuda_backend.h"
+#include "ops/cuda/kernel_type.h"
+#include "ops/cuda/product_cache.h"
+#include "ops/cuda/product_proof.h"
 #include "ops/cuda/step_memory.h"
 
 namespace pagedinfer {
 namespace {
-
-kernels::Type type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return kernels::Type::kF32;
-    case DType::kBF16: return kernels::Type::kBF16;
-    case DType::kF16: return kernels::Type::kF16;
-    case DType::kI32: break;
-    case DType::kI8: break;
-  }
-  CHECK(false);
-}
 
 kernels::Matrix matrix(const Tensor& x) { return {x.data, x.stride}; }
 const float* floats(const Tensor& x) {
@@ -128,6 +123,24 @@ void CudaBackend::add_bias(Tensor x, Tensor bias) {
 
 void CudaBackend::matmul(Tensor x, std::span<const Product> products) {
   products_.run(x, products, fixed_.product_workspace, stream_.get());
+}
+
+void CudaBackend::prepare(std::span<const InputProducts> products) {
+  constexpr double kMaxTimingMs = 200;
+  const ProductBench bench = {.library = products_.library(),
+                              .stream = stream_.get(),
+                              .workspace = fixed_.product_workspace,
+                              .memory = [&](int64_t bytes) {
+                                steps_.arena.end_step();
+                                return take_step(bytes, "the choice of algorithms");
+                              }};
+  int driver = 0;
+  check_cuda(cudaDriverGetVersion(&driver), "to look at the GPU");
+  ProductCache cache(options_.product_cache,
+                     fmt::format("{}, driver {}, cuBLAS {}, build {}", device_.name, driver,
+                                 products_.library().version(), build_commit()));
+  products_.prepare(products, bench, cache, kMaxTimingMs);
+  steps_.arena.end_step();
 }
 
 void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {

@@ -103,7 +103,9 @@ std::string CudaBackend::description() const {
 }
 
 std::string CudaBackend::arithmetic_name() const {
-  return fmt::format("{}, cuBLAS {}", device_.name, products_.library_version());
+  std::string name = fmt::format("{}, cuBLAS {}", device_.name, products_.library().version());
+  if (products_.choices()) name += fmt::format(", products {:016x}", products_.choices_hash());
+  return name;
 }
 
 std::optional<Capacity> CudaBackend::capacity() const {
@@ -148,6 +150,7 @@ void CudaBackend::reserve_kv(int64_t bytes) {
 void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   CHECK(steps_.memory.get() == nullptr);
   bounds_ = bounds;
+  products_.set_max_rows(bounds.tokens);
   steps_ = take_piece(bytes, "steps");
 
   constexpr int64_t kAligned = DeviceArena::kStepAlignment;

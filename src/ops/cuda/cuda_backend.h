@@ -30,6 +30,7 @@ class CudaBackend final : public CudaOps {
   std::string description() const override;
   std::string device_name() const override { return device_.name; }
   std::string arithmetic_name() const override;
+  std::optional<ProductChoices> product_choices() const override { return products_.choices(); }
   std::optional<Capacity> capacity() const override;
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
@@ -67,6 +68,7 @@ class CudaBackend final : public CudaOps {
                          float eps, Tensor out) override;
   void add_bias(Tensor x, Tensor bias) override;
   void matmul(Tensor x, std::span<const Product> products) override;
+  void prepare(std::span<const InputProducts> products) override;
   void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
   void rope(Tensor x, Tensor table) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;

@@ -12,8 +12,10 @@ DeviceOptions resolve(const DeviceOptions& asked) {
 constexpr DType kCacheTypes[] = {DType::kI8};
 
 std::unique_ptr<Ops> make(const DeviceOptions& options) {
-  return make_cuda_ops(
-      {.compute = options.compute, .deterministic = options.deterministic, .graphs = true});
+  return make_cuda_ops({.compute = options.compute,
+                        .deterministic = options.deterministic,
+                        .graphs = true,
+                        .product_cache = options.cache_folder});
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ struct CudaOptions {
   // Decode steps are queued as CUDA graphs if their shape has occurred before. For that stage()
   // pads them with rows that belong to no sequence, after those of the batch.
   bool graphs = false;
+  // A folder for a file of algorithms that were timed; "": they are timed anew.
+  std::string product_cache = {};
 };
 
 // The number of decode steps by how they were queued.

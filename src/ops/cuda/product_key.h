@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/arithmetic.h"
+#include "ops/cuda/row_buckets.h"
 
 namespace pagedinfer {
 
@@ -40,13 +41,10 @@ inline Product fuse(std::span<const Product> products, int64_t count) {
   return fused;
 }
 
-// The number of rows that an algorithm is chosen for. The choice serves all numbers of rows up to
-// it and above the next smaller bucket.
-constexpr int64_t rows_bucket(int64_t rows) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
-}
-// The number for all products with --deterministic.
-inline constexpr int64_t kDeterministicRows = 128;
+// The number of rows for which the reference algorithm of a deterministic product is chosen.
+inline constexpr int64_t kReferenceRows = 128;
+// Products of more rows than this share the algorithm of this many.
+inline constexpr int64_t kMaxTableRows = 8192;
 
 // The largest power of two, up to 256, to which every row of x is aligned.
 inline int alignment_of(const Tensor& x) {
@@ -58,10 +56,9 @@ inline int alignment_of(const Tensor& x) {
 // The largest workspace from which cuBLAS profits, by its documentation.
 inline constexpr int64_t kProductWorkspaceBytes = int64_t{32} << 20;
 
-// Everything that the choice of an algorithm depends on.
+// Everything that the choice of an algorithm depends on, except the number of rows.
 struct ProductKey {
   int64_t n = 0, k = 0;  // out is (rows, n), x is (rows, k)
-  int64_t rows = 0;      // of the bucket
   DType in = DType::kBF16, out = DType::kBF16;
   int64_t x_stride = 0, weight_stride = 0, out_stride = 0;
   int x_alignment = 0, weight_alignment = 0, out_alignment = 0;
@@ -69,10 +66,9 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
-inline ProductKey key_of(const Tensor& x, const Product& product, bool deterministic) {
+inline ProductKey key_of(const Tensor& x, const Product& product) {
   return {.n = product.weight.rows,
           .k = x.cols,
-          .rows = deterministic ? kDeterministicRows : rows_bucket(x.rows),
           .in = x.dtype,
           .out = product.out.dtype,
           .x_stride = x.stride,
@@ -83,11 +79,18 @@ inline ProductKey key_of(const Tensor& x, const Product& product, bool determini
           .out_alignment = alignment_of(product.out)};
 }
 
-// The numbers of rows with which the algorithm of a key must be checked: the smallest and the
-// largest that the key serves and, with --deterministic, some that do not fill a tile.
-inline std::vector<int64_t> rows_to_check(const ProductKey& key, bool deterministic) {
-  if (!deterministic) return {key.rows / 2 + 1, key.rows};
-  return {1, 15, key.rows, 1000, 8192, 65536};
+// Whether a sum over k elements may be split. Where a part does not end with a tile, versions 12
+// and 13 of cuBLAS can drop the elements behind the last whole one.
+constexpr bool may_split(int64_t k) { return k % 64 == 0; }
+
+// The numbers of rows with which the algorithm of a bucket must be checked.
+inline std::vector<int64_t> rows_to_check(int64_t bucket) { return {min_rows_of(bucket), bucket}; }
+// Those for an algorithm that serves every number of rows up to max_rows: some do not fill a tile.
+inline std::vector<int64_t> all_rows_to_check(int64_t max_rows) {
+  std::vector<int64_t> rows = {1, 15, kReferenceRows, 1000, 8192};
+  std::erase_if(rows, [&](int64_t count) { return count >= max_rows; });
+  rows.push_back(max_rows);
+  return rows;
 }
 
 }  // namespace pagedinfer

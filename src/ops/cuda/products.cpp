@@ -3,173 +3,238 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
+#include <bit>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/hash.h"
+#include "ops/cuda/device_error.h"
+#include "ops/cuda/product_cache.h"
+#include "ops/cuda/product_proof.h"
+#include "ops/cuda/product_timing.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr int kMaxCandidates = 8;
+// Beyond it cuBLAS's own indices may overflow.
+constexpr int64_t kMaxElements = int64_t{1} << 31;
 
-cudaDataType_t library_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return CUDA_R_32F;
-    case DType::kBF16: return CUDA_R_16BF;
-    case DType::kF16: return CUDA_R_16F;
-    case DType::kI32: break;
-    case DType::kI8: break;
+// Proposals that are timed for one bucket.
+constexpr size_t kMaxTimed = 4;
+
+AlgorithmRule free_rule(const ProductKey& key) {
+  return may_split(key.k) ? AlgorithmRule::kAny : AlgorithmRule::kUnsplit;
+}
+
+[[noreturn]] void throw_no_algorithm(const ProductKey& key, int64_t rows, size_t num_proposed) {
+  throw Error(
+      fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {} ({} proposed)",
+                  rows, key.k, name_of(key.in), key.n, num_proposed));
+}
+
+void check_no_capture(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "to choose an algorithm");
+  CHECK(status == cudaStreamCaptureStatusNone);
+}
+
+uint64_t hash_of(uint64_t hash, const ProductKey& key, int64_t bucket,
+                 const ProductAlgorithm& algorithm) {
+  for (const int64_t word :
+       {key.n, key.k, static_cast<int64_t>(key.in), static_cast<int64_t>(key.out), key.x_stride,
+        key.weight_stride, key.out_stride, int64_t{key.x_alignment}, int64_t{key.weight_alignment},
+        int64_t{key.out_alignment}, bucket}) {
+    hash = hash_word(hash, static_cast<uint64_t>(word));
   }
-  CHECK(false);
+  for (const uint64_t word : algorithm) hash = hash_word(hash, word);
+  return hash;
 }
 
 }  // namespace
 
-CudaProducts::CudaProducts(bool deterministic) : deterministic_(deterministic) {
-  lt_.check(lt_.create(&handle_), "to start");
-  lt_.check(lt_.desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "to describe a product");
-  const cublasOperation_t transposed = CUBLAS_OP_T;
-  lt_.check(lt_.desc_set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
-            "to describe a product");
-}
-
-CudaProducts::~CudaProducts() {
-  for (auto& [key, choice] : choices_) {
-    for (cublasLtMatrixLayout_t layout : {choice.weight, choice.x, choice.d}) {
-      if (layout != nullptr) lt_.layout_destroy(layout);
-    }
-  }
-  if (operation_ != nullptr) lt_.desc_destroy(operation_);
-  if (handle_ != nullptr) lt_.destroy(handle_);
-}
+CudaProducts::CudaProducts(bool deterministic) : deterministic_(deterministic) {}
 
 void CudaProducts::run(const Tensor& x, std::span<const Product> products, void* workspace,
                        cudaStream_t stream) {
   while (!products.empty()) {
     const int64_t count = num_fusible(products);
-    multiply(x, fuse(products, count), workspace, stream);
+    const Product product = fuse(products, count);
     products = products.subspan(static_cast<size_t>(count));
+    const Tensor &weight = product.weight, &out = product.out;
+    CHECK(weight.cols == x.cols && out.rows == x.rows && out.cols == weight.rows);
+    CHECK(weight.dtype == x.dtype && (out.dtype == x.dtype || out.dtype == DType::kF32));
+    if (x.rows == 0) continue;
+    const ProductKey key = key_of(x, product);
+    Entry& entry = entry_for(key);
+    library_.multiply(entry.layouts, {x.data, weight.data, out.data, x.rows, workspace},
+                      algorithm_for(key, entry, x.rows, stream), stream);
   }
 }
 
-void CudaProducts::multiply(const Tensor& x, const Product& product, void* workspace,
-                            cudaStream_t stream) {
-  const Tensor &weight = product.weight, &out = product.out;
-  CHECK(weight.cols == x.cols && out.rows == x.rows && out.cols == weight.rows);
-  CHECK(weight.dtype == x.dtype && (out.dtype == x.dtype || out.dtype == DType::kF32));
-  if (x.rows == 0) return;
-  ProductKey key = key_of(x, product, deterministic_);
-  const Choice* chosen = &choice_for(key);
-  if (!chosen->serves_all && key.rows != x.rows) {
-    key.rows = x.rows;
-    chosen = &choice_for(key);
-  }
-  const Choice& choice = *chosen;
-  set_rows(choice, x.rows);
-  const float one = 1.0f, zero = 0.0f;
-  lt_.check(lt_.matmul(handle_, operation_, &one, weight.data, choice.weight, x.data, choice.x,
-                       &zero, out.data, choice.d, out.data, choice.d, &choice.algorithm, workspace,
-                       kProductWorkspaceBytes, stream),
-            "a product");
+CudaProducts::Entry& CudaProducts::entry_for(const ProductKey& key) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) return found->second;
+  return entries_.emplace(key, Entry{.layouts = library_.describe(key)}).first->second;
 }
 
-void CudaProducts::set_rows(const Choice& choice, int64_t rows) {
-  const auto columns = static_cast<uint64_t>(rows);
-  for (cublasLtMatrixLayout_t layout : {choice.x, choice.d}) {
-    lt_.check(lt_.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &columns, sizeof columns),
-              "to describe a product");
-  }
+bool CudaProducts::accepts(const Entry& entry, std::span<const int64_t> rows,
+                           const ProductAlgorithm& algorithm) const {
+  return std::ranges::all_of(
+      rows, [&](int64_t count) { return library_.accepts(entry.layouts, count, algorithm); });
 }
 
-bool CudaProducts::serves(const ProductKey& key, const Choice& choice,
-                          const cublasLtMatmulAlgo_t& algorithm) {
-  for (const int64_t rows : rows_to_check(key, deterministic_)) {
-    set_rows(choice, rows);
-    cublasLtMatmulHeuristicResult_t found = {};
-    if (lt_.check_algorithm(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
-                            &algorithm, &found) != CUBLAS_STATUS_SUCCESS ||
-        found.workspaceSize > static_cast<size_t>(kProductWorkspaceBytes)) {
-      return false;
+const ProductAlgorithm& CudaProducts::algorithm_for(const ProductKey& key, Entry& entry,
+                                                    int64_t rows, cudaStream_t stream) {
+  const int64_t served = deterministic_ ? std::min(rows, kMaxTableRows) : rows;
+  const auto of_bucket = entry.of_bucket.find(rows_bucket(served));
+  if (of_bucket != entry.of_bucket.end()) return of_bucket->second;
+  if (deterministic_) {
+    if (rows <= entry.reference_rows) return *entry.reference;
+    check_no_capture(stream);
+    return reference_for(key, entry, std::max(rows, max_rows_));
+  }
+  const auto of_rows = entry.of_rows.find(rows);
+  if (of_rows != entry.of_rows.end()) return of_rows->second;
+  check_no_capture(stream);
+  return choose(key, entry, rows);
+}
+
+std::vector<ProductAlgorithm> CudaProducts::proposed_for(const ProductKey& key, const Entry& entry,
+                                                         int64_t bucket) const {
+  auto proposed = library_.propose(key, entry.layouts, bucket, free_rule(key));
+  // What is proposed for one number of rows need not serve the others.
+  std::erase_if(proposed, [&](const ProductAlgorithm& algorithm) {
+    return !accepts(entry, rows_to_check(bucket), algorithm);
+  });
+  return proposed;
+}
+
+const ProductAlgorithm& CudaProducts::choose(const ProductKey& key, Entry& entry, int64_t rows) {
+  const int64_t bucket = rows_bucket(rows);
+  const auto of_bucket = proposed_for(key, entry, bucket);
+  if (!of_bucket.empty()) return entry.of_bucket[bucket] = of_bucket.front();
+  const auto of_rows = library_.propose(key, entry.layouts, rows, free_rule(key));
+  if (of_rows.empty()) throw_no_algorithm(key, rows, 0);
+  return entry.of_rows[rows] = of_rows.front();
+}
+
+const ProductAlgorithm& CudaProducts::reference_for(const ProductKey& key, Entry& entry,
+                                                    int64_t max_rows) {
+  const std::vector<int64_t> checked = all_rows_to_check(max_rows);
+  if (entry.reference) {
+    if (!accepts(entry, checked, *entry.reference)) throw_no_algorithm(key, max_rows, 1);
+    entry.reference_rows = max_rows;
+    return *entry.reference;
+  }
+  size_t num_proposed = 0;
+  for (const auto rule : {AlgorithmRule::kUnsplitOnTensor, AlgorithmRule::kUnsplit}) {
+    if (rule == AlgorithmRule::kUnsplitOnTensor && key.in == DType::kF32) continue;
+    const auto proposed = library_.propose(key, entry.layouts, kReferenceRows, rule);
+    num_proposed += proposed.size();
+    for (const ProductAlgorithm& algorithm : proposed) {
+      if (!accepts(entry, checked, algorithm)) continue;
+      entry.reference = algorithm;
+      entry.reference_rows = max_rows;
+      return *entry.reference;
     }
   }
-  return true;
+  throw_no_algorithm(key, kReferenceRows, num_proposed);
 }
 
-CudaProducts::Choice& CudaProducts::choice_for(const ProductKey& key) {
-  const auto found = choices_.find(key);
-  if (found != choices_.end()) return found->second;
-  Choice& choice = choices_[key];
-  try {
-    choose(key, choice);
-  } catch (...) {
-    for (cublasLtMatrixLayout_t layout : {choice.weight, choice.x, choice.d}) {
-      if (layout != nullptr) lt_.layout_destroy(layout);
+void CudaProducts::prepare(std::span<const InputProducts> inputs, const ProductBench& bench,
+                           ProductCache& cache, double max_timing_ms) {
+  std::map<ProductKey, Announced> announced;
+  for (const InputProducts& input : inputs) {
+    for (std::span<const Product> rest = input.products; !rest.empty() && input.x.rows > 0;) {
+      const int64_t count = num_fusible(rest);
+      const Product product = fuse(rest, count);
+      rest = rest.subspan(static_cast<size_t>(count));
+      Announced& same = announced[key_of(input.x, product)];
+      same.weights.push_back(product.weight.data);
+      same.rows = std::max(same.rows, input.x.rows);
     }
-    choices_.erase(key);
-    throw;
   }
-  return choice;
-}
-
-void CudaProducts::choose(const ProductKey& key, Choice& choice) {
-  const auto check = [&](cublasStatus_t status) { lt_.check(status, "to choose an algorithm"); };
-  const auto layout = [&](cublasLtMatrixLayout_t& made, DType dtype, int64_t length, int64_t count,
-                          int64_t stride) {
-    check(lt_.layout_create(&made, library_type(dtype), static_cast<uint64_t>(length),
-                            static_cast<uint64_t>(count), stride));
-  };
-  layout(choice.weight, key.in, key.k, key.n, key.weight_stride);
-  layout(choice.x, key.in, key.k, key.rows, key.x_stride);
-  layout(choice.d, key.out, key.n, key.rows, key.out_stride);
-
-  struct Preference {
-    const CublasLt& lt;
-    cublasLtMatmulPreference_t handle = nullptr;
-    ~Preference() {
-      if (handle != nullptr) lt.preference_destroy(handle);
-    }
-  } preference{lt_};
-  check(lt_.preference_create(&preference.handle));
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t name, const auto& value) {
-    check(lt_.preference_set(preference.handle, name, &value, sizeof value));
-  };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kProductWorkspaceBytes));
-  // If a sum is split, its parts are added in float32 and in order.
-  const uint32_t reductions =
-      deterministic_ ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(key.weight_alignment));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(key.x_alignment));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key.out_alignment));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(key.out_alignment));
-
-  std::array<cublasLtMatmulHeuristicResult_t, kMaxCandidates> best = {};
-  int found = 0;
-  const cublasStatus_t status =
-      lt_.get_heuristic(handle_, operation_, choice.weight, choice.x, choice.d, choice.d,
-                        preference.handle, kMaxCandidates, best.data(), &found);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status);
-  // The fastest comes first. The proposals are for key.rows only, so check the others.
-  const auto candidates = std::span(best).first(static_cast<size_t>(found));
-  const auto is_usable = [](const auto& candidate) {
-    return candidate.state == CUBLAS_STATUS_SUCCESS;
-  };
-  for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
-    if (!is_usable(candidate) || !serves(key, choice, candidate.algo)) continue;
-    choice.algorithm = candidate.algo;
-    choice.serves_all = true;
+  if (!deterministic_) {
+    choose_fastest(announced, bench, cache, max_timing_ms);
     return;
   }
-  const auto usable = std::ranges::find_if(candidates, is_usable);
-  if (usable != candidates.end() && !deterministic_) {
-    choice.algorithm = usable->algo;
-    return;
+  choices_ = ProductChoices();
+  choices_hash_ = 0;
+  for (const auto& [key, products] : announced) choose_deterministic(key, products, bench);
+}
+
+void CudaProducts::choose_fastest(const std::map<ProductKey, Announced>& announced,
+                                  const ProductBench& bench, ProductCache& cache,
+                                  double max_timing_ms) {
+  int64_t max_rows = 0;
+  for (const auto& [key, products] : announced) max_rows = std::max(max_rows, products.rows);
+  // Where time is short, a few sizes from small to large come first.
+  std::vector<int64_t> buckets = buckets_up_to(max_rows);
+  std::ranges::stable_partition(
+      buckets, [](int64_t bucket) { return std::has_single_bit(static_cast<uint64_t>(bucket)); });
+  ProductTiming timing(bench, max_timing_ms);
+  for (const int64_t bucket : buckets) {
+    for (const auto& [key, products] : announced) {
+      if (bucket > rows_bucket(products.rows)) continue;
+      Entry& entry = entry_for(key);
+      const auto cached = cache.find(key, bucket);
+      if (cached && accepts(entry, rows_to_check(bucket), *cached)) {
+        entry.of_bucket[bucket] = *cached;
+        continue;
+      }
+      std::vector<ProductAlgorithm> proposed = proposed_for(key, entry, bucket);
+      if (proposed.empty()) continue;
+      proposed.resize(std::min(proposed.size(), kMaxTimed));
+      size_t fastest = 0;
+      if (proposed.size() > 1 && timing.has_time()) {
+        fastest = timing.fastest(key, entry.layouts, products.weights,
+                                 std::min(bucket, products.rows), proposed);
+        cache.add(key, bucket, proposed[fastest]);
+      }
+      entry.of_bucket[bucket] = proposed[fastest];
+    }
   }
-  throw Error(
-      fmt::format("cuBLAS has no algorithm for a product of {} rows of {} {} by {} ({} proposed)",
-                  key.rows, key.k, name_of(key.in), key.n, found));
+  cache.save();
+}
+
+void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& announced,
+                                        const ProductBench& bench) {
+  Entry& entry = entry_for(key);
+  const int64_t max_rows = announced.rows;
+  const ProductAlgorithm reference = reference_for(key, entry, max_rows);
+  const auto rule =
+      key.in == DType::kF32 ? AlgorithmRule::kUnsplit : AlgorithmRule::kUnsplitOnTensor;
+  // The buckets are the same whatever the run's own sizes, so that the hash is too. From the
+  // largest, so that an algorithm is tried with the most rows that it is to serve.
+  std::vector<int64_t> buckets = buckets_up_to(std::min(kMaxTableRows, kMaxElements / key.n - 1));
+  std::ranges::reverse(buckets);
+  std::vector<ProvenAlgorithm> tried;
+  std::map<int64_t, ProductAlgorithm> wanted;
+  for (const int64_t bucket : buckets) {
+    const auto proposed = library_.propose(key, entry.layouts, bucket, rule);
+    std::vector<int64_t> rows = rows_to_check(bucket);
+    if (bucket == kMaxTableRows && max_rows > bucket) rows.push_back(max_rows);
+    const auto usable = std::ranges::find_if(
+        proposed, [&](const ProductAlgorithm& a) { return accepts(entry, rows, a); });
+    if (usable == proposed.end()) continue;
+    wanted[bucket] = *usable;
+    if (*usable == reference) continue;
+    const auto is_same = [&](const ProvenAlgorithm& other) { return other.algorithm == *usable; };
+    if (std::ranges::none_of(tried, is_same)) tried.push_back({*usable, bucket});
+  }
+  const std::vector<bool> equal =
+      equal_bits(bench, key, entry.layouts, announced.weights.front(), max_rows, reference, tried);
+  for (const int64_t bucket : buckets) {
+    const auto found = wanted.find(bucket);
+    bool is_proven = found != wanted.end();
+    for (size_t i = 0; is_proven && i < tried.size(); ++i) {
+      is_proven = tried[i].algorithm != found->second || equal[i];
+    }
+    entry.of_bucket[bucket] = is_proven ? found->second : reference;
+    ++choices_->buckets;
+    choices_->fallen_back += is_proven ? 0 : 1;
+    choices_hash_ = hash_of(choices_hash_, key, bucket, entry.of_bucket[bucket]);
+  }
 }
 
 }  // namespace pagedinfer

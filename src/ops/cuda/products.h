@@ -1,50 +1,91 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
+#include <vector>
 
-#include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/product_key.h"
+#include "ops/cuda/product_library.h"
+#include "ops/ops.h"
 
 namespace pagedinfer {
 
-// Arithmetic::matmul on a GPU, by cuBLASLt. The library's heuristic chooses the algorithm, once for
-// each ProductKey and never by timing. With `deterministic`, one algorithm serves all numbers of
-// rows and splits no sum, so that the bits of a row do not depend on the other rows.
+struct ProductBench;
+class ProductCache;
+
+// Arithmetic::matmul on a GPU, by cuBLASLt. The library's heuristic proposes algorithms for each
+// ProductKey and bucket of rows. prepare() times some of them, if it is given time; the rest and
+// what was not announced take the first proposal.
+//
+// With `deterministic` no sum is split, and each key has a reference algorithm, which serves all
+// numbers of rows, so that the bits of a row do not depend on the other rows. prepare() gives a
+// bucket the first proposal for it if trials show that it computes the reference's bits, and never
+// looks at a clock.
 class CudaProducts {
  public:
   explicit CudaProducts(bool deterministic);
-  ~CudaProducts();
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;
 
-  // Queues the products. REQUIRES: `workspace` has kProductWorkspaceBytes.
+  // No product that was not announced has more rows.
+  void set_max_rows(int64_t rows) { max_rows_ = rows; }
+
+  // Chooses the algorithms for these products and for all their numbers of rows. Waits for the
+  // device. Without `deterministic` it takes what is in the cache, and times other algorithms and
+  // adds them for max_timing_ms of the device's time.
+  void prepare(std::span<const InputProducts> inputs, const ProductBench& bench,
+               ProductCache& cache, double max_timing_ms);
+  const ProductLibrary& library() const { return library_; }
+
+  // Queues the products. REQUIRES: `workspace` has kProductWorkspaceBytes; while the stream is
+  // being captured, products of these shapes were queued before.
   void run(const Tensor& x, std::span<const Product> products, void* workspace,
            cudaStream_t stream);
 
-  size_t library_version() const { return lt_.version(); }
-  int num_choices() const { return static_cast<int>(choices_.size()); }
+  // What prepare() chose, with `deterministic`, and a hash of it that is the same in every process
+  // and for every batch size.
+  const std::optional<ProductChoices>& choices() const { return choices_; }
+  uint64_t choices_hash() const { return choices_hash_; }
 
  private:
-  // cuBLAS is column-major: d (n x rows) = weight^T (n x k) x (k x rows).
-  struct Choice {
-    cublasLtMatrixLayout_t weight = nullptr, x = nullptr, d = nullptr;
-    cublasLtMatmulAlgo_t algorithm = {};
-    bool serves_all = false;  // all rows of the key; else only key.rows
+  // The algorithms for one key.
+  struct Entry {
+    ProductLibrary::Layouts layouts = {};
+    std::optional<ProductAlgorithm> reference = {};
+    int64_t reference_rows = 0;  // it is checked up to this many
+    std::map<int64_t, ProductAlgorithm> of_bucket = {};
+    std::map<int64_t, ProductAlgorithm> of_rows = {};  // where none serves the whole bucket
   };
 
-  Choice& choice_for(const ProductKey& key);
-  void choose(const ProductKey& key, Choice& choice);
-  void set_rows(const Choice& choice, int64_t rows);
-  // Whether cuBLAS accepts the algorithm, with our workspace, for all rows_to_check().
-  bool serves(const ProductKey& key, const Choice& choice, const cublasLtMatmulAlgo_t& algorithm);
-  void multiply(const Tensor& x, const Product& product, void* workspace, cudaStream_t stream);
+  // Products of one key: their matrices of weights, and the largest number of rows.
+  struct Announced {
+    std::vector<const void*> weights = {};
+    int64_t rows = 0;
+  };
 
-  const CublasLt lt_;
+  Entry& entry_for(const ProductKey& key);
+  const ProductAlgorithm& algorithm_for(const ProductKey& key, Entry& entry, int64_t rows,
+                                        cudaStream_t stream);
+  // The reference, checked for all numbers of rows up to this one.
+  const ProductAlgorithm& reference_for(const ProductKey& key, Entry& entry, int64_t max_rows);
+  const ProductAlgorithm& choose(const ProductKey& key, Entry& entry, int64_t rows);
+  // The proposals that serve all numbers of rows of the bucket.
+  std::vector<ProductAlgorithm> proposed_for(const ProductKey& key, const Entry& entry,
+                                             int64_t bucket) const;
+  void choose_fastest(const std::map<ProductKey, Announced>& announced, const ProductBench& bench,
+                      ProductCache& cache, double max_timing_ms);
+  void choose_deterministic(const ProductKey& key, const Announced& announced,
+                            const ProductBench& bench);
+  bool accepts(const Entry& entry, std::span<const int64_t> rows,
+               const ProductAlgorithm& algorithm) const;
+
+  ProductLibrary library_;
   const bool deterministic_;
-  cublasLtHandle_t handle_ = nullptr;
-  cublasLtMatmulDesc_t operation_ = nullptr;
-  std::map<ProductKey, Choice> choices_;
+  int64_t max_rows_ = 1;
+  std::map<ProductKey, Entry> entries_;
+  std::optional<ProductChoices> choices_ = {};
+  uint64_t choices_hash_ = 0;
 };
 
 }  // namespace pagedinfer

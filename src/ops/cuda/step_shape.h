@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <compare>
 #include <cstdint>
 #include <iterator>
@@ -13,6 +12,7 @@
 
 #include "core/batch.h"
 #include "kernels/attention_plan.h"
+#include "ops/cuda/row_buckets.h"
 #include "ops/device_memory.h"
 
 namespace pagedinfer {
@@ -83,26 +83,12 @@ inline bool only_decodes(const StepShape& shape) {
   return shape.tokens > 0 && shape.tokens == shape.sequences && shape.tokens == shape.logits;
 }
 
-// Rounds `count` up to a multiple of max(min_step, p / shares), where p is `count` rounded up to a
-// power of two.
-constexpr int64_t share_bucket(int64_t count, int64_t shares, int64_t min_step) {
-  const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
-  const int64_t step = std::max(min_step, power / shares);
-  return (count + step - 1) / step * step;
-}
-// Rounds a number of decode rows up to 1, 2, 4, 8, a multiple of 8, above 256 a multiple of 16, and
-// so on.
-constexpr int64_t decode_rows(int64_t rows) {
-  return rows <= 8 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)))
-                   : share_bucket(rows, 32, 8);
-}
-
 // The shape that a decode step is padded to, within the bounds. The padding is sequences of one
 // token that sees no key and is not written to the cache, and attention items without segments.
 // REQUIRES: only_decodes(shape), within the bounds, planned with max_attention_states().
 inline StepShape padded(const StepShape& shape, const StepBounds& bounds) {
   StepShape result = shape;
-  const int64_t rows = std::min({decode_rows(shape.tokens), bounds.tokens, bounds.sequences});
+  const int64_t rows = std::min({rows_bucket(shape.tokens), bounds.tokens, bounds.sequences});
   result.tokens = result.sequences = result.logits = rows;
   result.max_blocks = std::min(share_bucket(shape.max_blocks, 8, 4), max_blocks(bounds));
   const int group = group_of(bounds);

@@ -165,42 +165,33 @@ TEST_CASE("products are one only if their weights and their outputs are adjacent
   CHECK(num_fusible(mixed) == 1);
 }
 
-TEST_CASE("an algorithm's bucket holds the rows, and a deterministic choice ignores them") {
-  FakeProducts fake;
+TEST_CASE("an algorithm is checked for the minimum and maximum number of rows of its bucket") {
   int64_t last = 0;
-  std::set<int64_t> buckets;
-  for (int64_t rows = 1; rows <= 4096; ++rows) {
-    const int64_t bucket = rows_bucket(rows);
-    CHECK(bucket >= rows);
-    CHECK(bucket >= last);
-    CHECK(bucket < 2 * rows);
+  for (const int64_t bucket : buckets_up_to(9000)) {
+    const std::vector<int64_t> checked = rows_to_check(bucket);
+    CHECK(checked == std::vector<int64_t>{last + 1, bucket});
+    for (int64_t rows = last + 1; rows <= bucket; ++rows) REQUIRE(rows_bucket(rows) == bucket);
     last = bucket;
-    buckets.insert(bucket);
   }
-  CHECK(buckets.size() == 13);  // 1 to 4,096
-  std::vector<char> x(1 << 16);
-  std::set<ProductKey> free, fixed;
-  for (const int64_t rows : {9, 16, 17, 300}) {
-    const Tensor input = {x.data(), DType::kBF16, rows, 24, 24};
-    const auto products = fake.make({32, 16, 16}, 24, rows, 0, 0);
-    free.insert(key_of(input, fuse(products, 3), false));
-    fixed.insert(key_of(input, fuse(products, 3), true));
-  }
-  CHECK(free.size() == 3);
-  CHECK(fixed.size() == 1);
+  CHECK(last >= 9000);
 }
 
-TEST_CASE("an algorithm is checked for the minimum and maximum number of rows of its bucket") {
-  for (int64_t rows = 1; rows <= 4096; ++rows) {
-    const std::vector<int64_t> checked = rows_to_check({.rows = rows_bucket(rows)}, false);
-    const auto [least, most] = std::minmax_element(checked.begin(), checked.end());
-    CHECK(*least <= rows);
-    CHECK(*most >= rows);
-    for (const int64_t other : checked) CHECK(rows_bucket(other) == rows_bucket(rows));
+TEST_CASE("an algorithm for all numbers of rows is checked up to the maximum of the run") {
+  CHECK(all_rows_to_check(1) == std::vector<int64_t>{1});
+  CHECK(all_rows_to_check(16) == std::vector<int64_t>{1, 15, 16});
+  CHECK(all_rows_to_check(8192) == std::vector<int64_t>{1, 15, 128, 1000, 8192});
+  CHECK(all_rows_to_check(20000).back() == 20000);
+}
+
+TEST_CASE("products that differ in their number of rows share a key") {
+  FakeProducts fake;
+  std::vector<char> x(1 << 16);
+  std::set<ProductKey> keys;
+  for (const int64_t rows : {9, 16, 17, 300}) {
+    const Tensor input = {x.data(), DType::kBF16, rows, 24, 24};
+    keys.insert(key_of(input, fuse(fake.make({32, 16, 16}, 24, rows, 0, 0), 3)));
   }
-  const std::vector<int64_t> checked = rows_to_check({.rows = kDeterministicRows}, true);
-  CHECK(*std::min_element(checked.begin(), checked.end()) == 1);
-  CHECK(*std::max_element(checked.begin(), checked.end()) >= 8192);
+  CHECK(keys.size() == 1);
 }
 
 TEST_CASE("the alignment that a product assumes is that of the pointer and the rows") {

@@ -22,15 +22,15 @@ StepShape shape_for(const Batch& batch, const StepBounds& bounds) {
 
 TEST_CASE("padding adds less than half the rows, or less than an eighth if there are many") {
   for (int64_t rows = 1; rows < 3000; ++rows) {
-    const int64_t full = decode_rows(rows);
+    const int64_t full = rows_bucket(rows);
     CHECK(full >= rows);
-    CHECK(full >= decode_rows(rows - 1));
-    CHECK(decode_rows(full) == full);
+    CHECK(full >= rows_bucket(rows - 1));
+    CHECK(rows_bucket(full) == full);
     CHECK(full < 2 * rows);
     if (rows > 64) CHECK(full - rows < rows / 8);
   }
   std::set<int64_t> up_to_256;
-  for (int64_t rows = 1; rows <= 256; ++rows) up_to_256.insert(decode_rows(rows));
+  for (int64_t rows = 1; rows <= 256; ++rows) up_to_256.insert(rows_bucket(rows));
   CHECK(up_to_256.size() == 35);
 }
 

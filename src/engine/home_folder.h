@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace pagedinfer {
+
+// The home directory of the user who runs the program, from the system's list of users; "" if they
+// have none.
+std::string home_folder();
+
+}  // namespace pagedinfer

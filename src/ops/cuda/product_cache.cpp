@@ -1,0 +1,116 @@
+#include "ops/cuda/product_cache.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <vector>
+
+#include "core/hash.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr std::string_view kFirstLine = "pagedinfer: the fastest algorithms of products, 1";
+constexpr size_t kNumWords = 11 + ProductAlgorithm().size();  // of a line
+
+// A line is the key, the bucket and the algorithm: integers with a space between.
+std::string line_of(const ProductKey& key, int64_t bucket, const ProductAlgorithm& algorithm) {
+  std::string line =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", key.n, key.k, static_cast<int>(key.in),
+                  static_cast<int>(key.out), key.x_stride, key.weight_stride, key.out_stride,
+                  key.x_alignment, key.weight_alignment, key.out_alignment, bucket);
+  for (const uint64_t word : algorithm) line += fmt::format(" {}", word);
+  return line;
+}
+
+// Empty: the line is no such line.
+std::vector<uint64_t> words_of(const std::string& line) {
+  std::vector<uint64_t> words;
+  const char *at = line.data(), *const end = at + line.size();
+  while (words.size() < kNumWords) {
+    uint64_t word = 0;
+    const auto [behind, error] = std::from_chars(at, end, word);
+    if (error != std::errc()) return {};
+    words.push_back(word);
+    at = behind;
+    if (at == end) break;
+    if (*at++ != ' ') return {};
+  }
+  return at == end && words.size() == kNumWords ? words : std::vector<uint64_t>();
+}
+
+}  // namespace
+
+ProductCache::ProductCache(const std::string& folder, std::string identity)
+    : folder_(folder), identity_(std::move(identity)) {
+  if (folder.empty()) return;
+  path_ = fmt::format("{}/products-{:016x}.txt", folder, hash_bytes(0, identity_));
+  std::ifstream file(path_, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!parse(text)) algorithms_.clear();
+}
+
+// The last line counts the others, so that a file that was cut off shows.
+bool ProductCache::parse(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line) || line != kFirstLine) return false;
+  if (!std::getline(lines, line) || line != identity_) return false;
+  while (std::getline(lines, line)) {
+    const std::vector<uint64_t> words = words_of(line);
+    if (words.empty()) return line == fmt::format("{} lines", algorithms_.size());
+    size_t next = 0;
+    const auto word = [&] { return static_cast<int64_t>(words[next++]); };
+    ProductKey key;
+    key.n = word(), key.k = word();
+    key.in = static_cast<DType>(word()), key.out = static_cast<DType>(word());
+    key.x_stride = word(), key.weight_stride = word(), key.out_stride = word();
+    for (int* const alignment : {&key.x_alignment, &key.weight_alignment, &key.out_alignment}) {
+      *alignment = static_cast<int>(word());
+    }
+    const int64_t bucket = word();
+    ProductAlgorithm& algorithm = algorithms_[{key, bucket}];
+    for (uint64_t& part : algorithm) part = words[next++];
+  }
+  return false;
+}
+
+std::optional<ProductAlgorithm> ProductCache::find(const ProductKey& key, int64_t bucket) const {
+  const auto found = algorithms_.find({key, bucket});
+  return found == algorithms_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void ProductCache::add(const ProductKey& key, int64_t bucket, const ProductAlgorithm& algorithm) {
+  algorithms_[{key, bucket}] = algorithm;
+  has_changed_ = true;
+}
+
+void ProductCache::save() const {
+  if (path_.empty() || !has_changed_) return;
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  // Renamed when it is whole, so that no process reads half of it.
+  const std::string unfinished = fmt::format("{}.{}", path_, getpid());
+  {
+    std::ofstream file(unfinished, std::ios::binary);
+    file << kFirstLine << '\n' << identity_ << '\n';
+    for (const auto& [place, algorithm] : algorithms_) {
+      file << line_of(place.first, place.second, algorithm) << '\n';
+    }
+    file << algorithms_.size() << " lines\n";
+    file.close();
+    if (!file) {
+      std::filesystem::remove(unfinished, error);
+      return;
+    }
+  }
+  std::filesystem::rename(unfinished, path_, error);
+  if (error) std::filesystem::remove(unfinished, error);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,77 @@
+#include "ops/cuda/product_timing.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/check_rows.h"
+#include "ops/cuda/cuda_memory.h"
+#include "ops/cuda/device_arena.h"
+#include "ops/cuda/kernel_type.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kRounds = 3;    // the first one loads code
+constexpr int kProducts = 3;  // in a row, of a round
+constexpr const char* kWhat = "to time algorithms";
+
+CudaEvent make_timed_event() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreate(&event), kWhat);
+  return CudaEvent(event);
+}
+
+double milliseconds(const CudaEvent& begin, const CudaEvent& end) {
+  float ms = 0;
+  check_cuda(cudaEventElapsedTime(&ms, begin.get(), end.get()), kWhat);
+  return static_cast<double>(ms);
+}
+
+}  // namespace
+
+ProductTiming::ProductTiming(const ProductBench& bench, double max_ms)
+    : bench_(bench), max_ms_(max_ms) {}
+
+size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layouts& layouts,
+                              std::span<const void* const> weights, int64_t rows,
+                              std::span<const ProductAlgorithm> algorithms) {
+  const int64_t x_bytes =
+      align_up(rows * key.x_stride * size_of(key.in), DeviceArena::kStepAlignment);
+  char* const x = bench_.memory(x_bytes + rows * key.out_stride * size_of(key.out));
+  // Zeros would be faster than a model's numbers.
+  kernels::launch_fill_rows({.type = type_of(key.in),
+                             .out = {x, key.x_stride},
+                             .num_rows = rows,
+                             .cols = key.k,
+                             .period = 64,
+                             .seed = 0},
+                            bench_.stream);
+  check_cuda(cudaGetLastError(), kWhat);
+  std::vector<CudaEvent> marks;
+  const auto mark = [&] {
+    marks.push_back(make_timed_event());
+    check_cuda(cudaEventRecord(marks.back().get(), bench_.stream), kWhat);
+  };
+  size_t next = 0;
+  mark();
+  for (int round = 0; round < kRounds; ++round) {
+    for (const ProductAlgorithm& algorithm : algorithms) {
+      for (int i = 0; i < kProducts; ++i) {
+        const void* const weight = weights[next++ % weights.size()];
+        bench_.library.multiply(layouts, {x, weight, x + x_bytes, rows, bench_.workspace},
+                                algorithm, bench_.stream);
+      }
+      mark();
+    }
+  }
+  check_cuda(cudaStreamSynchronize(bench_.stream), kWhat);
+  spent_ms_ += milliseconds(marks.front(), marks.back());
+  std::vector<double> best(algorithms.size(), std::numeric_limits<double>::infinity());
+  for (size_t i = algorithms.size(); i + 1 < marks.size(); ++i) {
+    double& ms = best[i % algorithms.size()];
+    ms = std::min(ms, milliseconds(marks[i], marks[i + 1]));
+  }
+  return static_cast<size_t>(std::ranges::min_element(best) - best.begin());
+}
+
+}  // namespace pagedinfer

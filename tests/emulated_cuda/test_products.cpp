@@ -1,0 +1,243 @@
+// How the algorithms of products are chosen, with a stand-in of cuBLASLt that proposes good ones
+// and bad ones.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "core/error.h"
+#include "ops/cuda/product_cache.h"
+#include "ops/cuda/row_buckets.h"
+#include "tests/emulated_cuda/runtime.h"
+#include "tests/support/cuda_support.h"
+#include "tests/support/ops_support.h"
+#include "tests/support/support.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kK = 96, kN = 48;
+
+// A device and products of one shape.
+struct Scene {
+  explicit Scene(const CudaOptions& options, int64_t max_rows = 300) {
+    ModelSpec spec;
+    spec.heads = spec.kv_heads = 1;
+    spec.head_dim = 64;
+    spec.vocab = 10;
+    gpu = make_gpu(spec, options);
+    dtype = options.compute;
+    x = gpu->allocate(dtype, 2048, kK);
+    weight = gpu->upload(view(values, kN, kK), dtype);
+    out = gpu->allocate(DType::kF32, 2048, kN);
+    gpu->write(rounded(inputs).data(), x);
+    const Tensor rows = first(x, max_rows);
+    gpu->prepare(std::vector<InputProducts>{{rows, {{weight, first(out, max_rows)}}}});
+  }
+  ~Scene() { emulated::settings() = before; }
+
+  static Tensor first(Tensor all, int64_t rows) {
+    all.rows = rows;
+    return all;
+  }
+  std::vector<char> rounded(const std::vector<float>& numbers) const {
+    std::vector<char> bytes(numbers.size() * static_cast<size_t>(size_of(dtype)));
+    convert(numbers.data(), DType::kF32, bytes.data(), dtype, std::ssize(numbers));
+    return bytes;
+  }
+  void multiply_queued(int64_t rows) {
+    const Product product = {weight, first(out, rows)};
+    gpu->matmul(first(x, rows), {&product, 1});
+  }
+  std::vector<float> multiply(int64_t rows) {
+    multiply_queued(rows);
+    std::vector<float> found(static_cast<size_t>(rows * kN));
+    gpu->read(first(out, rows), found.data());
+    return found;
+  }
+
+  // What one product takes of the device's time, beside the host's.
+  double device_ms(int64_t rows) {
+    const double before_ms = emulated::spent_ms();
+    multiply(rows);
+    return emulated::spent_ms() - before_ms;
+  }
+
+  const emulated::Settings before = emulated::settings();
+  Random random{3};
+  std::vector<float> values = random.normals(kN * kK), inputs = random.normals(2048 * kK);
+  std::unique_ptr<CudaOps> gpu;
+  DType dtype = DType::kBF16;
+  Tensor x, weight, out;
+};
+
+bool starts_with(const std::vector<float>& all, const std::vector<float>& part) {
+  return count_differences(part, std::span(all).first(part.size())) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("emulated: a bucket has its own algorithm if that has the bits of the reference") {
+  const emulated::Settings before = emulated::settings();
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const uint64_t unequal_rows : {0, 16, 5000}) {
+      emulated::settings().unequal_rows = unequal_rows;
+      Scene scene({.compute = dtype, .deterministic = true});
+      const std::optional<ProductChoices> choices = scene.gpu->product_choices();
+      REQUIRE(choices.has_value());
+      const std::vector<int64_t> buckets = buckets_up_to(8192);
+      CHECK(choices->buckets == std::ssize(buckets));
+      // The reference is chosen for 128 rows.
+      const auto num_fallen = std::ranges::count_if(buckets, [&](int64_t bucket) {
+        const auto rows = static_cast<uint64_t>(bucket);
+        return (rows <= unequal_rows) != (128 <= unequal_rows);
+      });
+      CHECK(choices->fallen_back == num_fallen);
+      const std::vector<float> all = scene.multiply(2048);
+      for (const int64_t rows : {1, 2, 7, 16, 17, 33, 64, 65, 129, 500, 1100}) {
+        CHECK(starts_with(all, scene.multiply(rows)));
+      }
+      emulated::settings() = before;
+    }
+  }
+}
+
+TEST_CASE("emulated: the hash of algorithms is that of the choices, whatever the batch size") {
+  const auto name_of_gpu = [](DType dtype, uint64_t unequal_rows, int64_t max_rows) {
+    const emulated::Settings before = emulated::settings();
+    emulated::settings().unequal_rows = unequal_rows;
+    const Scene scene({.compute = dtype, .deterministic = true}, max_rows);
+    const std::string name = scene.gpu->arithmetic_name();
+    emulated::settings() = before;
+    return name;
+  };
+  const std::string name = name_of_gpu(DType::kBF16, 0, 300);
+  CHECK(name.find(", products ") != std::string::npos);
+  CHECK(name_of_gpu(DType::kBF16, 0, 300) == name);
+  CHECK(name_of_gpu(DType::kBF16, 0, 3) == name);
+  CHECK(name_of_gpu(DType::kBF16, 16, 300) != name);
+  CHECK(name_of_gpu(DType::kF16, 0, 300) != name);
+  const Scene free({.compute = DType::kBF16});
+  CHECK(free.gpu->arithmetic_name().find("products") == std::string::npos);
+  CHECK(!free.gpu->product_choices().has_value());
+}
+
+TEST_CASE("emulated: a vocabulary's products need an algorithm for the rows of a run, not more") {
+  Scene scene({.compute = DType::kBF16, .deterministic = true});
+  constexpr int64_t kVocab = 300000;
+  const Tensor weight = scene.gpu->allocate(DType::kBF16, kVocab, 8);
+  const auto products = [&](int64_t rows) {
+    const Tensor x = scene.gpu->allocate(DType::kBF16, 1, 8);
+    return std::vector<InputProducts>{
+        {Scene::first(x, rows), {{weight, {scene.out.data, DType::kF32, rows, kVocab, kVocab}}}}};
+  };
+  CHECK_NOTHROW(scene.gpu->prepare(products(4)));
+  CHECK(scene.gpu->product_choices()->buckets > 0);
+  CHECK_THROWS_WITH_AS(scene.gpu->prepare(products(8000)), doctest::Contains("by 300000"), Error);
+}
+
+TEST_CASE("emulated: without --deterministic the fastest algorithm is timed once for each GPU") {
+  const TempDir dir;
+  const emulated::Settings before = emulated::settings();
+  emulated::settings().product_ms = 0.001;
+  // The number of products that a start computes, and what a product of so many rows takes.
+  const auto start = [&](int64_t rows) {
+    const int64_t first = emulated::counts().products;
+    Scene scene({.compute = DType::kBF16, .product_cache = dir / "cache"});
+    const int64_t timed = emulated::counts().products - first;
+    return std::pair(timed, scene.device_ms(rows));
+  };
+  const auto [timed, fast_ms] = start(250);
+  CHECK(timed > 0);
+  CHECK(fast_ms == doctest::Approx(0.001));
+  CHECK(start(250).first == 0);  // the file has all of them
+  CHECK(start(250).second == doctest::Approx(0.001));
+  std::filesystem::remove_all(dir / "cache");
+  CHECK(start(250).first == timed);
+
+  // A start with slow products leaves most of them to later ones.
+  std::filesystem::remove_all(dir / "cache");
+  emulated::settings().product_ms = 2;
+  const int64_t of_one_start = start(250).first;
+  CHECK(of_one_start > 0);
+  CHECK(of_one_start < timed / 3);
+  CHECK(start(250).first > 0);
+  emulated::settings() = before;
+}
+
+TEST_CASE("emulated: a cache of algorithms that is damaged or of another GPU counts as empty") {
+  const TempDir dir;
+  std::mt19937_64 random(8);
+  std::map<int64_t, ProductAlgorithm> expected;
+  const ProductKey key = {.n = 48, .k = 96, .out = DType::kF32, .x_alignment = 256};
+  {
+    ProductCache cache(dir / "a/b", "card 1");
+    CHECK(cache.size() == 0);
+    for (const int64_t bucket : buckets_up_to(100)) {
+      for (uint64_t& word : expected[bucket]) word = random();
+      cache.add(key, bucket, expected[bucket]);
+    }
+    cache.save();
+  }
+  const ProductCache found(dir / "a/b", "card 1");
+  CHECK(found.size() == std::ssize(expected));
+  for (const auto& [bucket, algorithm] : expected) CHECK(found.find(key, bucket) == algorithm);
+  CHECK(!found.find({.n = 47, .k = 96}, 8).has_value());
+  CHECK(ProductCache(dir / "a/b", "card 2").size() == 0);
+
+  const std::string text = read_file(found.path());
+  for (size_t size = 0; size + 1 < text.size(); size += 7) {  // the last byte ends a whole line
+    write_file(found.path(), text.substr(0, size));
+    REQUIRE(ProductCache(dir / "a/b", "card 1").size() == 0);
+  }
+  write_file(found.path(), "card 2" + text);
+  CHECK(ProductCache(dir / "a/b", "card 1").size() == 0);
+  // Neither a folder that cannot be made nor none at all is an error.
+  ProductCache nowhere(found.path() + "/c", "card 1");
+  nowhere.add(key, 1, {});
+  nowhere.save();
+  ProductCache none("", "card 1");
+  none.add(key, 1, {});
+  none.save();
+  CHECK(none.size() == 1);
+}
+
+TEST_CASE("emulated: with --deterministic no algorithm is timed") {
+  const TempDir dir;
+  const Scene scene(
+      {.compute = DType::kBF16, .deterministic = true, .product_cache = dir / "cache"});
+  CHECK(!std::filesystem::exists(dir / "cache"));
+}
+
+TEST_CASE("emulated: no sum is split whose end would be lost") {
+  // 96 is no multiple of 64; the stand-in's first proposal for few rows would split it.
+  Scene scene({.compute = DType::kF32});
+  std::vector<float> expected(kN);
+  for (int i = 0; i < kN; ++i) {
+    for (int j = 0; j < kK; ++j) {
+      expected[static_cast<size_t>(i)] +=
+          scene.values[static_cast<size_t>(i * kK + j)] * scene.inputs[static_cast<size_t>(j)];
+    }
+  }
+  check_close(DType::kF32, scene.multiply(1), expected);
+}
+
+TEST_CASE("emulated: cuBLAS proposes no algorithm while a stream is captured") {
+  Scene scene({.compute = DType::kBF16, .deterministic = true});
+  const Tensor x = scene.gpu->allocate(DType::kBF16, 3, 24);
+  const Product product = {scene.gpu->allocate(DType::kBF16, 16, 24),
+                           scene.gpu->allocate(DType::kBF16, 3, 16)};
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+  CHECK_NOTHROW(scene.multiply_queued(7));
+  CHECK_THROWS_WITH_AS(scene.gpu->matmul(x, {&product, 1}), doctest::Contains("to choose an"),
+                       Error);
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK_NOTHROW(scene.gpu->matmul(x, {&product, 1}));
+}
+
+}  // namespace pagedinfer
