@@ -28,16 +28,26 @@ struct Scene {
   }
 
   // Runs on a new device that is lost after so many calls.
-  EngineRun run(int64_t calls) {
+  EngineRun run(int64_t calls, cudaError_t error = cudaErrorIllegalAddress) {
+    return run([&] { emulated::lose_device(calls, error); });
+  }
+  // Runs on a new device of which one call fails, behind so many.
+  EngineRun run_with_fault(int64_t calls, cudaError_t error) {
+    return run([&] { emulated::fail_once(calls, error); });
+  }
+  EngineRun run(const std::function<void()>& disturb) {
     Rig rig(model, CudaOptions{.compute = DType::kF32, .deterministic = true, .graphs = true});
     rig.start();
     rig.ops.on_stage = [](const Batch&) {};
     rig.ops.on_sample = [](Tensor, std::span<const SampleRow>) {};
-    emulated::lose_device(calls, cudaErrorIllegalAddress);
+    disturb();
     EngineRun result = run_engine(rig, pool, work.limits, lines, Overlap::kYes);
     emulated::lose_device(0, cudaSuccess);
+    emulated::fail_once(0, cudaSuccess);
+    num_failed_graphs = rig.graph_counts().failed;
     return result;
   }
+  int64_t num_failed_graphs = 0;  // of the last run
 
   TinyModel files{tiny_shapes()[1]};
   OpenedModel model = open_model(files.dir());
@@ -69,6 +79,30 @@ TEST_CASE("on a GPU: if it is lost with a step in flight, earlier answers are ke
   MESSAGE(num_lost << " times, with " << max_answered << " answers at most");
   CHECK(num_lost > 15);
   CHECK(max_answered > 2);
+}
+
+TEST_CASE("emulated: an error that does not tell whether the device is lost ends a run if it is") {
+  Scene scene;
+  const EngineRun whole = scene.run(int64_t{1} << 40);
+  for (const cudaError_t error : {cudaErrorUnknown, cudaErrorIllegalState}) {
+    int num_mended = 0, num_lost = 0;
+    for (int64_t calls = 0;; calls += 397) {
+      INFO("error " << error << " behind " << calls << " calls");
+      const EngineRun disturbed = scene.run_with_fault(calls, error);
+      REQUIRE(disturbed.thrown == "");
+      REQUIRE(disturbed.answers.size() == whole.answers.size());
+      for (const auto& [index, answer] : disturbed.answers) {
+        REQUIRE(same_answer(answer, whole.answers.at(index)));
+      }
+      num_mended += scene.num_failed_graphs > 0;  // by queueing the step eagerly
+      const EngineRun lost = scene.run(calls, error);
+      if (lost.thrown.empty()) break;
+      REQUIRE(lost.thrown.starts_with("the GPU was lost"));
+      ++num_lost;
+    }
+    CHECK(num_mended > 0);
+    CHECK(num_lost > 0);
+  }
 }
 
 TEST_CASE("emulated: a later run over a model allocates nothing, and no graph outlives a cache") {

@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+
 #include "core/error.h"
 
 namespace pagedinfer {
 
-bool ends_device(cudaError_t status) {
+namespace {
+
+// What an error says of the device.
+enum class Says : uint8_t { kWorks, kIsLost, kNothing };
+
+Says says(cudaError_t status) {
   switch (status) {
     case cudaSuccess:
     case cudaErrorMemoryAllocation:
@@ -25,6 +32,7 @@ bool ends_device(cudaError_t status) {
     case cudaErrorNoDevice:
     case cudaErrorNotPermitted:
     case cudaErrorNotSupported:
+    case cudaErrorNotReady:
     // A step that cannot be captured as a graph.
     case cudaErrorStreamCaptureUnsupported:
     case cudaErrorStreamCaptureInvalidated:
@@ -34,9 +42,30 @@ bool ends_device(cudaError_t status) {
     case cudaErrorStreamCaptureIsolation:
     case cudaErrorStreamCaptureImplicit:
     case cudaErrorCapturedEvent:
-    case cudaErrorStreamCaptureWrongThread: return false;
-    default: return true;
+    case cudaErrorStreamCaptureWrongThread: return Says::kWorks;
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable: return Says::kIsLost;
+    default: return Says::kNothing;
   }
+}
+
+}  // namespace
+
+// A lost device answers every call that waits with the error that it was lost by. One that still
+// works finishes its queue, or refuses the call because a stream is being captured.
+bool ends_device(cudaError_t status) {
+  if (says(status) != Says::kNothing) return says(status) == Says::kIsLost;
+  const cudaError_t now = cudaDeviceSynchronize();
+  static_cast<void>(cudaGetLastError());
+  return says(now) != Says::kWorks;
 }
 
 void check_cuda(cudaError_t status, const char* what) {

@@ -4,7 +4,8 @@
 
 namespace pagedinfer {
 
-// Whether the device is lost to this process after such an error.
+// Whether the device is lost to this process after such an error. An error that does not tell is
+// followed by a wait for the device, which does.
 bool ends_device(cudaError_t status);
 
 // Throws Error, or DeviceLost if ends_device(), unless the call succeeded. `what` names the action.
