@@ -34,9 +34,9 @@ struct TileShape {
   static constexpr int kThreads = kWarp * kRowGroups * kParts;
   static constexpr int kRows = 16 * kBands * kRowGroups;
   // Fewer where registers are scarce or, for int8, shared memory is.
-  static constexpr int kKeys = D > 128 || (kBands > 1 && D > 80) || kInt8 ? 32 : 64;
+  static constexpr int kKeys = D > 128 || (kBands > 1 && D != 80) || kInt8 ? 32 : 64;
   static constexpr int kStages =
-      (kRowGroups == 1 && (kInt8 ? D <= 128 : D <= 96)) || (kBands > 1 && D > 80) ? 3 : 2;
+      (kRowGroups == 1 && (kInt8 ? D <= 128 : D <= 96)) || (kBands > 1 && D != 80) ? 3 : 2;
   static constexpr int kStride = SharedRows<D>::kStride, kVecs = SharedRows<D>::kVecs;
   static constexpr int kTile = kKeys * kStride;
   static constexpr int kBuffers = kInt8 ? 2 : kStages;         // of keys and values as T
@@ -53,6 +53,9 @@ struct TileShape {
   static constexpr int kBytes =
       (kRows * kStride + kBuffers * 2 * kTile) * 2 + kStages * 2 * (kRawVecs * 16 + kScales * 4) +
       kExchange * 16 + kStages * kKeys * 4 + (kTotalsInShared ? kThreads * kTotals * 4 : 0);
+  // Thread blocks of a multiprocessor with 228 KiB of shared memory, for which registers are left.
+  static constexpr int kMinBlocks =
+      kRowGroups == 1 || D <= 64 ? min_of(3, (228 << 10) / (kBytes + 1024)) : 1;
   static_assert(kSegmentKeys % kKeys == 0 && (kInt8 || kKeys * kVecs % kThreads == 0) &&
                 kKeys <= kThreads);
   static_assert(kStride * 2 % 16 == 0 && (kParts == 1 || kRowGroups == 1));
@@ -264,7 +267,7 @@ __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::k
 
 template <class T, int D, int kRowGroups, int kParts, bool kRestarts, bool kInt8>
 __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts, kInt8>::kThreads,
-                                  kRowGroups == 1 && D <= 128 ? (kInt8 ? 2 : 3) : 1)
+                                  TileShape<D, kRowGroups, kParts, kRestarts, kInt8>::kMinBlocks)
     attention_tile_kernel(const TileArgs a) {
   using S = TileShape<D, kRowGroups, kParts, kRestarts, kInt8>;
   constexpr int kBands = S::kBands;
