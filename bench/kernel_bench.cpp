@@ -2,7 +2,9 @@
 // the bandwidth of a large copy (bytes read and written) and the rate of a large bfloat16 product.
 // Bytes and operations of each benchmark are counted by hand. Prints a line of JSON for each.
 //
-//   pagedinfer_kernel_bench [part of a name ...]
+//   pagedinfer_kernel_bench [--small] [part of a name ...]
+//
+// --small tries all of it with a tiny model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +16,7 @@
 #include "gpu_bench.h"
 #include "kernels/attention.h"
 #include "kernels/sample.h"
-#include "ops/cuda/cuda_ops.h"
-#include "ops/cuda/products.h"
+#include "product_bench.h"
 #include "row_bench.h"
 
 namespace pagedinfer {
@@ -137,52 +138,13 @@ void sampling(Bench& bench, const Shape& s, int rows, Draw draw) {
                 });
 }
 
-void products(Bench& bench, CudaProducts& by, const char* name, const Shape& s, int64_t rows) {
-  const int64_t q_cols = int64_t{s.heads} * s.head_dim, kv_cols = int64_t{s.kv_heads} * s.head_dim;
-  struct Size {
-    const char* what;
-    int64_t n, k;
-  };
-  for (const Size& size :
-       {Size{"qkv", q_cols + 2 * kv_cols, s.hidden}, Size{"attention_out", s.hidden, q_cols},
-        Size{"gate_up", 2 * int64_t{s.intermediate}, s.hidden},
-        Size{"down", s.hidden, s.intermediate}}) {
-    const double n = static_cast<double>(size.n), k = static_cast<double>(size.k),
-                 m = static_cast<double>(rows);
-    bench.measure(name,
-                  fmt::format("{} {} rows={} n={} k={}", s.model, size.what, rows, size.n, size.k),
-                  {.bytes = 2 * (n * k + m * k + m * n), .flops = 2 * n * k * m}, [&](int) {
-                    const auto matrix = [&](int64_t r, int64_t c) {
-                      return Tensor{bench.buffer(r * c * 2), DType::kBF16, r, c, c};
-                    };
-                    const Product product = {matrix(size.n, size.k), matrix(rows, size.n)};
-                    by.run(matrix(rows, size.k), {&product, 1},
-                           bench.buffer(kProductWorkspaceBytes), bench.stream());
-                  });
-  }
-}
-
-// Products of 8,192 x 8,192 matrices, the size for which libraries quote their peaks.
-void peak(Bench& bench, CudaProducts& by) {
-  constexpr int64_t kSize = 8192;
-  bench.measure_peak(2.0 * kSize * kSize * kSize, [&](int) {
-    const auto matrix = [&] {
-      return Tensor{bench.buffer(kSize * kSize * 2), DType::kBF16, kSize, kSize, kSize};
-    };
-    const Tensor x = matrix();
-    const Product product = {matrix(), matrix()};
-    by.run(x, {&product, 1}, bench.buffer(kProductWorkspaceBytes), bench.stream());
-  });
-}
-
-void run(std::vector<std::string> only) {
-  if (const std::string problem = cuda_problem(); !problem.empty()) throw Error(problem);
-  Bench bench(std::move(only));
-  CudaProducts fastest(false), deterministic(true);
-  peak(bench, fastest);
+// The sizes of real models.
+void run_all(Bench& bench) {
+  ProductBenches by(bench);
+  by.peak(8192);
   for (const Shape& s : kShapes) {
     for (const int seqs : {1, 8, 64, 256}) {
-      for (const int context : {512, 2048, 4096, 32768}) {
+      for (const int context : {512, 768, 2048, 4096, 32768}) {
         attention(bench, s, seqs, context, 1, "attention_decode");
       }
     }
@@ -191,17 +153,48 @@ void run(std::vector<std::string> only) {
       attention(bench, s, 1, queries, queries, "attention_prefill");
     }
     attention(bench, s, 4, 8192, 512, "attention_chunk");
+    if (s.window > 0) {  // the layers without a window
+      Shape global = s;
+      global.window = 0;
+      attention(bench, global, 64, 2048, 1, "attention_decode_global");
+      attention(bench, global, 64, 32768, 1, "attention_decode_global");
+      attention(bench, global, 1, 8192, 8192, "attention_prefill_global");
+    }
     for (const int64_t rows : {64, 2048}) rows_of(bench, s, rows);
     for (const int rows : {1, 64, 256}) {
       for (const Draw draw : {Draw::kGreedy, Draw::kDrawn, Draw::kFiltered, Draw::kPenalized}) {
         sampling(bench, s, rows, draw);
       }
     }
-    for (const int64_t rows : {1, 16, 64, 256, 2048}) {
-      products(bench, fastest, "product", s, rows);
-      products(bench, deterministic, "product_deterministic", s, rows);
-    }
+    for (const int64_t rows : {1, 16, 64, 256, 512, 1024, 2048, 8192}) by.products(s, rows);
+    for (const int64_t rows : {1, 64, 256}) by.head(s, rows);
+    for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) by.probe(s, rows);
   }
+}
+
+// Every benchmark once, tiny.
+void run_small(Bench& bench) {
+  ProductBenches by(bench);
+  by.peak(64);
+  for (const Shape& s : kSmallShapes) {
+    attention(bench, s, 2, 32, 1, "attention_decode");
+    attention(bench, s, 1, 32, 32, "attention_prefill");
+    rows_of(bench, s, 2);
+    for (const Draw draw : {Draw::kGreedy, Draw::kDrawn, Draw::kFiltered, Draw::kPenalized}) {
+      sampling(bench, s, 1, draw);
+    }
+    by.products(s, 2);
+    by.head(s, 2);
+    by.probe(s, 2);
+  }
+}
+
+void run(std::vector<std::string> words) {
+  const bool is_small = !words.empty() && words.front() == "--small";
+  if (is_small) words.erase(words.begin());
+  Bench bench(std::move(words), is_small ? int64_t{256} << 20 : int64_t{8} << 30,
+              is_small ? 3 : 200);
+  is_small ? run_small(bench) : run_all(bench);
   if (bench.num_measured() == 0) throw Error("nothing has such a name");
 }
 

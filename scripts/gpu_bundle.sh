@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Puts the programs that gpu_check.sh runs, stripped, and the shared libraries that a bare machine
 # lacks into build-gpu/, at most 32 MiB: `scripts/gpu_bundle.sh [BUILD]`. They start wherever there
-# are a C and a C++ library, from beside the repository's datasets/.
+# are a C and a C++ library, from beside the repository's datasets/. The headers of fmt are for
+# gpu_lab.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build}" out=build-gpu max_kib=$((32 * 1024))
@@ -26,6 +27,9 @@ for program in "${programs[@]}"; do
   fi
 done
 env -i "$out/pagedinfer" --version
+# For gpu_lab.sh.
+mkdir -p "$out/include"
+cp -r /usr/include/fmt "$out/include/"
 kib=$(du -sk "$out" | cut -f1)
 echo "$out: $((kib / 1024)) MiB"
 [ "$kib" -le "$max_kib" ] || { echo "more than $((max_kib / 1024)) MiB" >&2; exit 1; }

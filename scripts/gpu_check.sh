@@ -1,29 +1,34 @@
 #!/usr/bin/env bash
 # Tests and measures on a machine with an NVIDIA GPU, from the programs of gpu_bundle.sh:
 #
-#   scripts/gpu_check.sh OUT tests|sanitizer|kernels|engine|peers|all
+#   scripts/gpu_check.sh OUT PART ...
 #
+#   first      90 seconds that touch everything once
 #   tests      every operation, model and equivalence test that needs a GPU
-#   sanitizer  some of them under compute-sanitizer, where there is one that works
 #   kernels    speed of kernels and products beside a copy's bandwidth and a large product's rate
+#   probe      every algorithm that cuBLAS proposes for the models' products
 #   engine     whole runs beside their goals; equal bytes with --deterministic; gpu_engine.py
 #   peers      the same work by PyTorch and by transformers' continuous batching; gpu_peers.py
+#   lab        builds the benchmarks of kernels there, by nvcc alone, and runs them; gpu_lab.sh
+#   ncu        what limits some kernels, by Nsight Compute, where there is one
+#   sanitizer  some of the tests under compute-sanitizer, where there is one that works
 #
-# PART:A,B runs some of a part: kernels:attention,product, engine:steps,start, peers:batching.
+# PART:A,B runs some of a part: kernels:attention,product, engine:steps,start, peers:batching,
+# lab:attention_decode. A part takes less than 9 minutes. PAGEDINFER_LAB_FLAGS are flags of nvcc.
 #
 # Needs CUDA's driver, cuBLAS (PyTorch's will do) and, for engine and peers, Python, with PyTorch
-# for peers; no network. A part takes less than 8 minutes. Results go to OUT: results.jsonl, a line
-# of JSON each; a log for each part; table.txt, which is printed too. Exit code 1 if a part failed
-# or could not be run. PAGEDINFER_CHECK_SMALL=1 tries engine and peers with tiny models on the CPU.
+# for peers; no network. Results go to OUT: results.jsonl, a line of JSON each; a log for each part;
+# table.txt, which is printed too. gpu_table.py joins the results of several OUT. Exit code 1 if a
+# part failed or could not be run. PAGEDINFER_CHECK_SMALL=1 tries all but tests and sanitizer with
+# tiny models; engine and peers then need no GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-known="tests sanitizer kernels engine peers"
-out="${1:-}" asked="${2:-}"
-[ -n "$out" ] && [ -n "$asked" ] || { echo "usage: gpu_check.sh OUT ${known// /|}|all" >&2; exit 1; }
-[ "$asked" != all ] || asked="$known"
+known="first tests kernels probe engine peers lab ncu sanitizer"
+out="${1:-}" asked="${*:2}"
+[ -n "$out" ] && [ -n "$asked" ] || { echo "usage: gpu_check.sh OUT ${known// /|} ..." >&2; exit 1; }
 for part in $asked; do
   [[ " $known " == *" ${part%%:*} "* ]] ||
-    { echo "gpu_check.sh: $part: expected one of $known, or all" >&2; exit 1; }
+    { echo "gpu_check.sh: $part: expected one of $known" >&2; exit 1; }
 done
 bin="${PAGEDINFER_BUNDLE:-$PWD/build-gpu}"
 for program in pagedinfer pagedinfer_tests pagedinfer_kernel_bench; do
@@ -36,9 +41,11 @@ done
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 results="$out/results.jsonl"
-readonly limit=470            # seconds of a part
-readonly sanitizer_limit=110  # of one of its tools
+readonly limit=520            # seconds of a part
+readonly sanitizer_limit=120  # of one of its tools
 small="${PAGEDINFER_CHECK_SMALL:-0}"
+bench_flags=()
+[ "$small" = 0 ] || bench_flags=(--small)
 failed=0
 
 # PyTorch brings cuBLAS where the system has none; there may be several of other versions. Its own
@@ -68,13 +75,13 @@ note() { # part, ok or not, seconds, more members of JSON
 problem() {
   local folder
   folder=$(mktemp -d)
-  "$bin/pagedinfer" run --device cuda --quiet --input /dev/null --output "$folder/out.jsonl" \
-    2>&1 >/dev/null | text
+  "$bin/pagedinfer" run --device cuda --gpu-cache none --quiet --input /dev/null --output "$folder/out.jsonl" \
+    --stats "$folder/stats.jsonl" >"$folder/said" 2>&1 || text <"$folder/said"
   rm -rf "$folder"
 }
 
 check_tests() {
-  timeout "$limit" "$bin/pagedinfer_tests" -tc="on a GPU*${1:+$1*}" >"$out/tests.log" 2>&1
+  timeout "$limit" "$bin/pagedinfer_tests" -d -tc="on a GPU*${1:+$1*}" >"$out/tests.log" 2>&1
 }
 
 check_sanitizer() {
@@ -83,7 +90,7 @@ check_sanitizer() {
     return 0
   fi
   local few="on a GPU: rows of a table*,on a GPU: norms*,on a GPU: sums*,on a GPU: rope*"
-  few+=",on a GPU: q is*,on a GPU: attention is near*,on a GPU: the same logits*"
+  few+=",on a GPU: q is*,on a GPU: attention is close*,on a GPU: the same logits*"
   local tool code=0
   for tool in memcheck racecheck synccheck; do
     PAGEDINFER_TEST_SCALE=0.1 timeout "$sanitizer_limit" compute-sanitizer --tool "$tool" \
@@ -96,7 +103,8 @@ check_sanitizer() {
       break
     fi
     echo "$tool: exit code $ended"
-    # Out of time is not an error that was found.
+    # Out of time is not an error that was found, but it is no check of all either.
+    [ "$ended" -ne 124 ] || echo "SKIPPED: $tool: the rest, out of time"
     [ "$ended" -eq 0 ] || [ "$ended" -eq 124 ] || code=1
   done >"$out/sanitizer.log"
   rm -f "$out/sanitizer.part"
@@ -104,24 +112,77 @@ check_sanitizer() {
 }
 
 # Runs a command whose lines of JSON are results.
-measure() { # part, command
-  local part="$1"
-  shift
-  timeout "$limit" "$@" >"$out/$part.log" 2>&1
+measure() { # part, seconds, command
+  local part="$1" seconds="$2"
+  shift 2
+  timeout "$seconds" "$@" >"$out/$part.part" 2>&1
   local code=$?
-  [ "$code" -ne 124 ] || echo "stopped after $limit seconds" >>"$out/$part.log"
-  grep '^{' "$out/$part.log" >>"$results"
+  [ "$code" -ne 124 ] || echo "stopped after $seconds seconds" >>"$out/$part.part"
+  grep '^{' "$out/$part.part" >>"$results"
+  cat "$out/$part.part" >>"$out/$part.log"
+  rm "$out/$part.part"
+  return "$code"
+}
+check_first() {
+  local code=0
+  local few="on a GPU: rows of a table*,on a GPU: products*,on a GPU: attention is close*"
+  few+=",on a GPU: a replayed step*,on a GPU: the same logits*"
+  nvidia-smi >"$out/first.log" 2>&1
+  PAGEDINFER_TEST_SCALE=0.1 timeout 30 "$bin/pagedinfer_tests" -d -tc="$few" >>"$out/first.log" 2>&1 ||
+    code=1
+  measure first 25 "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" gate attention_prefill || code=1
+  measure first 35 python3 -u scripts/gpu_engine.py "$bin/pagedinfer" first || code=1
   return "$code"
 }
 check_kernels() { # shellcheck disable=SC2086
-  measure kernels "$bin/pagedinfer_kernel_bench" ${1//,/ }
+  local words="${1//,/ }"
+  measure kernels "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" \
+    ${words:-attention embed resolve norm gate add rope qkv kv sample product}
+}
+check_probe() {
+  measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe
 }
 check_engine() { # shellcheck disable=SC2086
-  measure engine python3 -u scripts/gpu_engine.py "$bin/pagedinfer" ${1//,/ }
+  measure engine "$limit" python3 -u scripts/gpu_engine.py "$bin/pagedinfer" ${1//,/ }
 }
 check_peers() { # shellcheck disable=SC2086
-  measure peers python3 -u scripts/gpu_peers.py "$bin/pagedinfer" ${1//,/ }
+  measure peers "$limit" python3 -u scripts/gpu_peers.py "$bin/pagedinfer" ${1//,/ }
 }
+check_lab() { # shellcheck disable=SC2086
+  if ! command -v nvcc >/dev/null; then
+    echo "SKIPPED: no nvcc" >"$out/lab.log"
+    return 0
+  fi
+  local folder code
+  folder=$(mktemp -d)
+  timeout 300 scripts/gpu_lab.sh "$folder/bench" ${PAGEDINFER_LAB_FLAGS:-} >"$out/lab.log" 2>&1 &&
+    measure lab 200 "$folder/bench" "${bench_flags[@]}" ${1//,/ }
+  code=$?
+  rm -rf "$folder"
+  return "$code"
+}
+check_ncu() {
+  if ! command -v ncu >/dev/null; then
+    echo "SKIPPED: no ncu" >"$out/ncu.log"
+    return 0
+  fi
+  local word code=0
+  for word in attention_decode attention_prefill rms_norm gate sample_filtered product; do
+    timeout 80 ncu --clock-control none --launch-skip 10 --launch-count 2 --kernel-name-base demangled \
+      --kernel-name "regex:attention_tile|norm|gate|draw|gemm|cutlass|nvjet" \
+      --section SpeedOfLight --section MemoryWorkloadAnalysis --section WarpStateStats \
+      --section Occupancy "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" "$word" || code=1
+  done >"$out/ncu.log" 2>&1
+  return "$code"
+}
+
+# Without a client that stays, each process starts the driver anew.
+idle=""
+if command -v nvidia-smi >/dev/null; then
+  nvidia-smi dmon -d 60 >/dev/null 2>&1 &
+  idle=$!
+  trap 'kill "$idle" 2>/dev/null' EXIT
+fi
 
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null |
   head -1 | while IFS= read -r gpu; do printf '{"kind":"gpu","gpu":"%s"}\n' "$gpu"; done >>"$results"
@@ -139,13 +200,15 @@ for word in $asked; do
   code=$?
   ok=$([ "$code" -eq 0 ] && echo true || echo false)
   more=""
-  if [ "$part" = tests ] || [ "$part" = sanitizer ]; then
-    log="$out/$part.log"
+  log="$out/$part.log"
+  if grep -q SKIPPED "$log" || [[ "$part" =~ ^(first|tests|sanitizer)$ ]]; then
     more=",\"skipped\":$(grep -c SKIPPED "$log")"
     cases=$(grep -oE 'test cases: +[0-9]+ \| +[0-9]+ passed \| +[0-9]+ failed' "$log" | tail -1)
     more+=",\"summary\":\"${cases:-$(tail -1 "$log" | text)}\""
   fi
   note "$part" "$ok" $((SECONDS - begin)) "$more"
+  # Now, so that a command that is stopped in a later part leaves it.
+  python3 scripts/gpu_table.py "$results" >"$out/table.txt"
   [ "$ok" = true ] || tail -15 "$out/$part.log" | cut -c1-300 >&2
 done
 python3 scripts/gpu_table.py "$results" | tee "$out/table.txt"

@@ -7,12 +7,13 @@ import subprocess
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Without a GPU: the same steps with tiny models on the CPU, to try the scripts.
+# To try the scripts without a GPU: the same steps with tiny models, on the CPU or, where the program
+# is that of the emulated device, on that.
 SMALL = os.environ.get("PAGEDINFER_CHECK_SMALL", "") not in ("", "0")
-DEVICE = "cpu" if SMALL else "cuda"
+DEVICE = os.environ.get("PAGEDINFER_CHECK_DEVICE") or ("cpu" if SMALL else "cuda")
 SMALL_MODELS = {"llama-3.2-3b-instruct": "story-llama", "qwen3-4b": "story-qwen3",
                 "gemma-3-1b-it": "story-gemma3"}
-PART_SECONDS = 450
+PART_SECONDS = 500
 STEP_TOKENS = 8192 if not SMALL else 512
 _begin = time.monotonic()
 
@@ -56,7 +57,8 @@ def run(program: str, prompts: pathlib.Path, output: pathlib.Path, flags: list[s
     for old in (stats, trace):
         old.unlink(missing_ok=True)
     command = [program, "run", "--overwrite", "--quiet", "--input", str(prompts), "--output",
-               str(output), "--stats", str(stats), "--trace", str(trace), *flags]
+               str(output), "--stats", str(stats), "--trace", str(trace), "--gpu-cache",
+               str(output.parent / "gpu-cache"), *flags]
     begin = time.monotonic()
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds_left())

@@ -2,11 +2,12 @@
 """The same work by others: gpu_peers.py PROGRAM [PART ...].
 
   kernels   PyTorch on the shapes of bench/kernel_bench.cpp: scaled_dot_product_attention over
-            contiguous keys and values, and matrix products
+            contiguous keys and values, by each of its backends, and matrix products
   batching  the same requests by PROGRAM and by transformers' continuous batching, one after the
             other, with made-up weights of Llama-3.2-3B
 
 Prints a line of JSON each. With PAGEDINFER_CHECK_SMALL=1 all of it is tried on the CPU."""
+import contextlib
 import inspect
 import pathlib
 import statistics
@@ -55,8 +56,16 @@ def measure(torch, call) -> float:
     return statistics.median(timed(count) for _ in range(7))
 
 
-def report_peer(name: str, shape: str, us: float) -> None:
-    report("peer", name=name, shape=shape, us=round(us, 2))
+def report_peer(name: str, shape: str, us: float, by: str = "") -> None:
+    report("peer", name=name, shape=shape, us=round(us, 2), by=by)
+
+
+def backends_of(torch) -> dict:
+    """Those of attention that take part: FlashAttention, cuDNN, and what PyTorch chooses itself."""
+    from torch.nn.attention import SDPBackend
+    named = {} if SMALL else {"FLASH_ATTENTION": SDPBackend.FLASH_ATTENTION,
+                              "CUDNN_ATTENTION": SDPBackend.CUDNN_ATTENTION}
+    return {"default": None, **named}
 
 
 def attention(torch, name: str, model: str, seqs: int, context: int, queries: int) -> None:
@@ -85,8 +94,19 @@ def attention(torch, name: str, model: str, seqs: int, context: int, queries: in
             q, k, v, attn_mask=mask, is_causal=mask is None and queries > 1,
             enable_gqa=heads != kv_heads)
 
-    report_peer(name, f"{model} seqs={seqs} context={context} queries={queries}",
-                measure(torch, call))
+    for by, backend in backends_of(torch).items():
+        within = contextlib.nullcontext()
+        if backend is not None:
+            within = torch.nn.attention.sdpa_kernel(backend)
+        try:
+            with within:
+                us = measure(torch, call)
+        except RuntimeError as error:  # a backend that has no kernel for it
+            if backend is None:
+                raise
+            report("engine", what=f"{by}: {name} {model}", result=f"SKIPPED: {str(error)[:100]}")
+            continue
+        report_peer(name, f"{model} seqs={seqs} context={context} queries={queries}", us, by)
 
 
 def products(torch, model: str, rows: int) -> None:

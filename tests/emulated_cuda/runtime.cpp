@@ -122,6 +122,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
                  .l2CacheSize = 50 << 20};
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int number) {
+  cudaDeviceProp properties = {};
+  const cudaError_t error = cudaGetDeviceProperties(&properties, number);
+  *value = name == cudaDevAttrMultiProcessorCount
+               ? properties.multiProcessorCount
+               : static_cast<int>(properties.sharedMemPerBlockOptin);
+  return error;
+}
 cudaError_t cudaDeviceSynchronize() {
   const Call call;
   if (const cudaError_t error = emulated::problem_of_waiting(nullptr); error != cudaSuccess) {

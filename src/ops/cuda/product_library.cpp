@@ -22,6 +22,10 @@ cudaDataType_t library_type(DType dtype) {
   CHECK(false);
 }
 
+bool splits(const AlgorithmConfig& config) {
+  return config.parts > 1 || config.reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
 }  // namespace
 
 ProductLibrary::ProductLibrary() {
@@ -61,17 +65,24 @@ void ProductLibrary::set_rows(const Layouts& layouts, int64_t rows) const {
   }
 }
 
-bool ProductLibrary::splits(const cublasLtMatmulAlgo_t& algorithm) const {
-  int32_t parts = 1;
-  uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+AlgorithmConfig ProductLibrary::config_of(const ProductAlgorithm& algorithm) const {
+  const auto packed = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  AlgorithmConfig config;
   const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t name, auto& value) {
     size_t written = 0;
-    lt_.check(lt_.algorithm_get(&algorithm, name, &value, sizeof value, &written),
+    lt_.check(lt_.algorithm_get(&packed, name, &value, sizeof value, &written),
               "to look at an algorithm");
   };
-  get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
-  get(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, reduction);
-  return parts > 1 || reduction != CUBLASLT_REDUCTION_SCHEME_NONE;
+  get(CUBLASLT_ALGO_CONFIG_ID, config.id);
+  get(CUBLASLT_ALGO_CONFIG_TILE_ID, config.tile);
+  get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, config.parts);
+  get(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, config.reduction);
+  get(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, config.swizzle);
+  get(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, config.custom);
+  get(CUBLASLT_ALGO_CONFIG_STAGES_ID, config.stages);
+  get(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, config.inner_shape);
+  get(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, config.cluster_shape);
+  return config;
 }
 
 std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, const Layouts& layouts,
@@ -111,8 +122,10 @@ std::vector<ProductAlgorithm> ProductLibrary::propose(const ProductKey& key, con
   std::vector<ProductAlgorithm> proposals;
   for (int i = 0; i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = best[static_cast<size_t>(i)];
-    if (result.state != CUBLAS_STATUS_SUCCESS || (!may_split && splits(result.algo))) continue;
-    proposals.push_back(std::bit_cast<ProductAlgorithm>(result.algo));
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    const auto algorithm = std::bit_cast<ProductAlgorithm>(result.algo);
+    if (!may_split && splits(config_of(algorithm))) continue;
+    proposals.push_back(algorithm);
   }
   return proposals;
 }

@@ -13,6 +13,13 @@ namespace pagedinfer {
 // words, in another process too.
 using ProductAlgorithm = std::array<uint64_t, 8>;
 
+// What cuBLAS says of an algorithm, in its own numbers.
+struct AlgorithmConfig {
+  int32_t id = 0, parts = 1;  // parts of a sum
+  uint32_t tile = 0, stages = 0, reduction = 0, swizzle = 0, custom = 0;
+  uint16_t inner_shape = 0, cluster_shape = 0;
+};
+
 // Which algorithms are wanted.
 enum class AlgorithmRule : uint8_t {
   kAny,              // sums may be split; the parts are added in float32 and in order
@@ -52,13 +59,14 @@ class ProductLibrary {
   // Whether the algorithm computes products of `rows` rows within the workspace.
   bool accepts(const Layouts& layouts, int64_t rows, const ProductAlgorithm& algorithm) const;
 
+  AlgorithmConfig config_of(const ProductAlgorithm& algorithm) const;
+
   // Queues a product.
   void multiply(const Layouts& layouts, const Operands& operands, const ProductAlgorithm& algorithm,
                 cudaStream_t stream) const;
 
  private:
   void set_rows(const Layouts& layouts, int64_t rows) const;
-  bool splits(const cublasLtMatmulAlgo_t& algorithm) const;
 
   const CublasLt lt_;
   cublasLtHandle_t handle_ = nullptr;

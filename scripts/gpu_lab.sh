@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the benchmarks of kernels by nvcc alone: gpu_lab.sh PROGRAM [FLAG OF NVCC ...]
+#
+# For a machine that has nvcc and the headers of CUDA but none of the project's libraries: variants
+# of kernels are then built and compared in one session. The headers of fmt are those that
+# gpu_bundle.sh has put into build-gpu/include.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program="$1"
+shift
+includes=(-I. -Isrc -Ibench)
+[ ! -d build-gpu/include ] || includes+=(-Ibuild-gpu/include)
+packages=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+for header in /usr/local/cuda/include "$packages"/nvidia/*/include; do
+  [ ! -e "$header/cublasLt.h" ] || { includes+=(-I"$header"); break; }
+done
+cat >"$program.cpp" <<'CODE'
+#include "core/build_commit.h"
+std::string_view pagedinfer::build_commit() { return "lab"; }
+CODE
+host=src/ops/cuda
+sources=(bench/kernel_bench.cpp "$program.cpp" kernels/*.cu kernels/attention_plan.cpp
+  "$host"/{cublas_lt,device_error,graph_capture,product_cache,product_library}.cpp
+  "$host"/{product_proof,product_timing,products}.cpp)
+flags=(-std=c++20 -O3 -arch=sm_90a -DFMT_HEADER_ONLY "${includes[@]}"
+  "-diag-suppress=20012,20013,20014,20015" "$@")
+mkdir -p "$program.objects"
+compile() { # objects' folder, source, flags; g++ alone sees C++, and fmt must not take it for nvcc
+  local host=()
+  [ "${2##*.}" = cu ] || host=(-Xcompiler=-U__NVCC__)
+  nvcc "${@:3}" "${host[@]}" -c -o "$1/$(basename "$2").o" "$2"
+}
+export -f compile
+# shellcheck disable=SC2016
+printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -I '{}' bash -c 'compile "$@"' bash \
+  "$program.objects" '{}' "${flags[@]}"
+nvcc -o "$program" "$program.objects"/*.o -ldl
