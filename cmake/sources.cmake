@@ -3,6 +3,7 @@
 # The library: everything but the command line, the kernels of the CPU, which are compiled once
 # per instruction set, and what needs CUDA.
 set(pagedinfer_core_sources
+  src/core/cpu_list.cpp
   src/settings/help.cpp
   src/settings/json_value.cpp
   src/settings/rules.cpp

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -73,6 +72,18 @@ std::string cache_folder(const std::string& given) {
   return home.empty() ? "" : home + "/.cache/pagedinfer";
 }
 
+// Cores that this thread may run on: fewer than the machine has under taskset, numactl or in a
+// container.
+int num_cores() { return std::max(1, static_cast<int>(allowed_cpus().cpus.size())); }
+
+void check_threads(const Config& config) {
+  if (!config.cpu_list || !config.threads) return;
+  const auto cpus = std::ssize(config.cpu_list->cpus);
+  if (*config.threads <= cpus) return;
+  throw Error(fmt::format("--threads {}: --cpu-list {} has room for {} thread{}", *config.threads,
+                          text_of(*config.cpu_list), cpus, cpus == 1 ? "" : "s"));
+}
+
 // The machine's peaks are measured by a device of their own, whose memory is free again before the
 // model takes its share.
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
@@ -82,11 +93,13 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   model.backend = &choice.row;
   model.backend_note = std::move(choice.note);
   model.quantize = config.quantize;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  check_threads(config);
+  if (config.cpu_list) confine_to(*config.cpu_list);
   const DType dtype = config.dtype.value_or(file_dtype(model.opened));
   model.options = backend.resolve({.compute = dtype,
                                    .cache = dtype,
-                                   .num_threads = config.threads.value_or(cores),
+                                   .num_threads = config.threads.value_or(num_cores()),
+                                   .cpus = config.cpu_list.value_or(CpuList{}),
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic,
                                    .cache_folder = cache_folder(config.gpu_cache),

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "core/cpu_list.h"
 #include "core/tensor.h"
 #include "ops/ops.h"
 #include "ops/peaks.h"
@@ -20,6 +21,7 @@ struct DeviceOptions {
   DType compute = DType::kBF16;        // of products
   DType cache = DType::kBF16;          // of keys and values, unless a run asks for another type
   int num_threads = 1;                 // of the host
+  CpuList cpus = {};                   // where these run; empty: anywhere
   std::optional<CpuIsa> cpu_isa = {};  // unset: the best one, or not applicable
   bool deterministic = false;
   std::string cache_folder = {};  // for what a device measures once; "": nowhere

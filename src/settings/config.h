@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "core/cpu_list.h"
 #include "core/quantization.h"
 #include "core/request.h"
 #include "core/shard.h"
@@ -81,6 +82,7 @@ struct Config {
   bool deterministic = false;
   std::string gpu_cache = {};
   std::optional<int> threads = {};
+  std::optional<CpuList> cpu_list = {};
   std::optional<CpuIsa> cpu_isa = {};
 
   // cache

@@ -76,6 +76,7 @@ std::string placeholder_of(const Setting& setting) {
     case Kind::kTexts: return "TEXT";
     case Kind::kTokenIds: return "N,N,...";
     case Kind::kShard: return "I/N";
+    case Kind::kCpuList: return "N,N-N,...";
   }
   return "";
 }

@@ -16,7 +16,7 @@
 namespace pagedinfer {
 
 // The value of any setting. Without one the default is derived from the model or the machine.
-using Value = std::variant<std::monostate, bool, int64_t, uint64_t, float, double, Shard,
+using Value = std::variant<std::monostate, bool, int64_t, uint64_t, float, double, Shard, CpuList,
                            std::string, std::vector<std::string>, std::vector<TokenId>>;
 
 // How a value is written.
@@ -33,6 +33,7 @@ enum class Kind : uint8_t {
   kTexts,     // a flag that may be given several times; a text or a list in a line
   kTokenIds,  // with commas between them; a list in a line
   kShard,     // I/N
+  kCpuList,   // N,N-N,...
 };
 
 // Reads and writes one field of a Config.
@@ -115,6 +116,7 @@ consteval Kind kind_of() {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) return Kind::kTexts;
   if constexpr (std::is_same_v<T, std::vector<TokenId>>) return Kind::kTokenIds;
   if constexpr (std::is_same_v<T, Shard>) return Kind::kShard;
+  if constexpr (std::is_same_v<T, CpuList>) return Kind::kCpuList;
 }
 
 template <class T>

@@ -192,6 +192,11 @@ inline constexpr auto kSettings = [] {
       row(kDevice, "threads", field_of<&Config::threads>(), kKeepsRecords,
           "Threads that compute; results do not change.", "Lower it to leave cores to others.",
           {.range = IntegerRange{1, 4096}, .absent = "all cores"}),
+      row(kDevice, "cpu_list", field_of<&Config::cpu_list>(), kKeepsRecords,
+          "Processors to run on, as in 0,2-5: a thread that computes on each, and the others "
+          "anywhere on them. Results do not change.",
+          "Give it where several runs share a machine, one for each memory node.",
+          {.absent = "all"}),
       row(kDevice, "cpu_isa", field_of<&Config::cpu_isa>(), kKeepsRecords,
           "The CPU's instruction set; auto takes the best there is. Results do not change.",
           "Lower it only to test or to compare speed.", {.choices = choices::kIsas}),

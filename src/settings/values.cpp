@@ -95,6 +95,7 @@ std::optional<Value> read_any(const Setting& setting, std::string_view text) {
     case Kind::kTexts: return Value(std::vector{std::string(text)});
     case Kind::kTokenIds: return as_value(read_token_ids(text));
     case Kind::kShard: return as_value(read_shard(text));
+    case Kind::kCpuList: return as_value(read_cpu_list(text));
   }
   return std::nullopt;
 }
@@ -153,6 +154,7 @@ std::string expected_of(const Setting& setting) {
     case Kind::kTexts: return "texts that are not empty";
     case Kind::kTokenIds: return expected_token_ids();
     case Kind::kShard: return "I/N with I from 0 to N - 1, as in 0/8";
+    case Kind::kCpuList: return "numbers of processors, each once, as in 0,2-5";
     default: return std::string(setting.not_empty.empty() ? "a text in UTF-8" : setting.not_empty);
   }
 }
@@ -211,6 +213,7 @@ std::string text_of(const Setting& setting, const Value& value) {
     std::string operator()(const Shard& shard) const {
       return fmt::format("{}/{}", shard.index, shard.count);
     }
+    std::string operator()(const CpuList& list) const { return pagedinfer::text_of(list); }
     std::string operator()(const std::string& text) const { return text; }
     std::string operator()(const std::vector<std::string>& texts) const {
       std::string list;

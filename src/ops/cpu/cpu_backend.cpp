@@ -56,7 +56,7 @@ int64_t staged_bytes(const StepBounds& bounds) {
 CpuBackend::CpuBackend(const CpuOptions& options)
     : options_(options),
       kernels_(kernels_of(options.isa)),
-      pool_(options.num_threads),
+      pool_(options.num_threads, options.cpus),
       attention_(kernels_, pool_),
       samplers_(options.num_threads, Sampler(kernels_)) {
   const auto isas = available_isas();

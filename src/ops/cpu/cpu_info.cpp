@@ -38,7 +38,8 @@ std::unique_ptr<Ops> make(const DeviceOptions& options) {
   return make_cpu_ops({.isa = options.cpu_isa.value(),
                        .num_threads = options.num_threads,
                        .compute = options.compute,
-                       .packs_weights = options.pack_weights});
+                       .packs_weights = options.pack_weights,
+                       .cpus = options.cpus});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "core/cpu_list.h"
 #include "ops/backend_info.h"
 #include "ops/ops.h"
 
@@ -22,6 +23,7 @@ struct CpuOptions {
   // upload_matrix() copies bfloat16 weights into the order in which products read them fastest.
   // REQUIRES: can_pack().
   bool packs_weights = false;
+  CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
 };
 
 // Whether there is such an order for this instruction set and type of computation.

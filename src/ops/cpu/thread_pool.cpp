@@ -30,12 +30,17 @@ bool has_task(uint64_t ticket) { return static_cast<uint32_t>(ticket) < ticket >
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads, const CpuList& cpus) {
   CHECK(num_threads >= 1);
+  CHECK(cpus.cpus.empty() || std::ssize(cpus.cpus) >= num_threads);
   workers_.reserve(num_threads - 1);
   try {
     for (int i = 1; i < num_threads; ++i) {
-      workers_.push_back(start_thread("computes", [this, i] { wait_and_work(i); }));
+      const std::optional<int> cpu = cpus.cpus.empty() ? std::nullopt : std::optional(cpus.cpus[i]);
+      workers_.push_back(start_thread("computes", [this, i, cpu] {
+        if (cpu) pin_to(*cpu);
+        wait_and_work(i);
+      }));
     }
   } catch (...) {
     stop();

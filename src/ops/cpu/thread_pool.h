@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/cpu_list.h"
+
 namespace pagedinfer {
 
 // Threads that run the tasks of one parallel_for() at a time; the calling thread is one of them.
@@ -12,7 +14,9 @@ namespace pagedinfer {
 // sleep.
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);
+  // Unless `cpus` is empty, worker i > 0 runs on cpus[i] only. The calling thread stays where it
+  // may run, as threads that it starts later inherit that. REQUIRES: there are num_threads of them.
+  explicit ThreadPool(int num_threads, const CpuList& cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

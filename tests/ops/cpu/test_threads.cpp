@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/cpu_list.h"
 #include "ops/cpu/arena.h"
 #include "ops/cpu/thread_pool.h"
 
@@ -52,6 +53,19 @@ TEST_CASE("tasks compute without denormals and leave the caller's mode alone") {
   });
   for (const float x : results) CHECK(x == 0.0f);
   CHECK((_mm_getcsr() & 0x8040) == (before & 0x8040));
+}
+
+TEST_CASE("each worker of a pinned pool stays on its processor, and the caller is free") {
+  const CpuList all = allowed_cpus();
+  const int threads = static_cast<int>(all.cpus.size());
+  ThreadPool pool(threads, all);
+  std::atomic<int> started = 0;
+  pool.parallel_for(threads, [&](int, int worker) {
+    ++started;  // and wait for the others, so that each thread gets a task
+    while (started < threads) std::this_thread::yield();
+    if (worker > 0) CHECK(allowed_cpus() == CpuList{{all.cpus[worker]}});
+  });
+  CHECK(allowed_cpus() == all);
 }
 
 TEST_CASE("an arena gives disjoint aligned pieces and ends with one chunk") {

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pagedinfer {
+
+// Processors by the numbers that the system gives them, in the order of the threads that run there.
+struct CpuList {
+  std::vector<int> cpus;
+
+  bool operator==(const CpuList&) const = default;
+};
+
+// Numbers and ranges with commas between them, as `taskset --cpu-list` takes them: "0,2-5". nullopt
+// if it is none, or names a processor twice.
+std::optional<CpuList> read_cpu_list(std::string_view text);
+// In the same form.
+std::string text_of(const CpuList& list);
+
+// The processors that the calling thread may run on, ascending.
+CpuList allowed_cpus();
+// The calling thread, and those that it starts from now on, run on these processors only. Throws
+// Error, naming the first one that this process may not use.
+void confine_to(const CpuList& list);
+// The calling thread runs on this processor only, if the system allows it.
+void pin_to(int cpu);
+
+}  // namespace pagedinfer
