@@ -123,7 +123,7 @@ KvLayer CpuBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t
   CHECK(head_dim <= kMaxHeadDim);
   const int64_t rows = kv_heads * padded_positions(num_positions);
   const int64_t first_rows = kv_heads * padded_positions(std::min(num_positions, first_positions_));
-  constexpr int64_t kWorthLargePages = int64_t{64} << 20;  // of which few are used in part only
+  constexpr int64_t kWorthLargePages = int64_t{4} << 20;  // the last page is used in part
   const auto make = [&](DType type, int64_t cols) {
     const int64_t bytes = whole_pages(rows * cols * size_of(type));
     const bool is_reserved = bytes <= kv_.size() - kv_used_;
