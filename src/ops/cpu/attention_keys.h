@@ -131,10 +131,17 @@ FORCE_INLINE void load_dimensions(const T* group, int i, f32x16* dimension) {
   dimension[0] = load_as_float(group + i * kGroupPositions);
 }
 
+// With 32 registers, g++ keeps all sums in them only in a function of its own.
+#if defined(__AVX512F__)
+#define SCORE_TILE __attribute__((noinline))
+#else
+#define SCORE_TILE FORCE_INLINE
+#endif
+
 // The scores of kRows rows and kNumPieces pieces: an fma chain from +0 over the dimensions each.
 template <int kRows, int kNumPieces, class T, class F>
-FORCE_INLINE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fetcher,
-                             float* scores) {
+SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fetcher,
+                           float* scores) {
   f32x16 sum[kRows][kNumPieces];
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kNumPieces; ++p) sum[r][p] = broadcast(0.0f);
