@@ -2,7 +2,7 @@
 // run: decode attention and sampling beside reading memory, prefill attention beside the peak of
 // multiply-adds. One thread is measured by its CPU time, several by wall time.
 //
-//   pagedinfer_ops_bench [threads] [instruction set]
+//   pagedinfer_ops_bench [threads] [instruction set] [decode|long|int8|paging|prefill|sample]
 #include <fmt/format.h>
 
 #include <cstring>
@@ -237,28 +237,54 @@ class Bench {
   const CpuOptions options_;
 };
 
-void run(int threads, CpuIsa isa) {
-  fmt::print("{}, {} thread(s)\n", name_of(isa), threads);
-  Bench bench(threads, isa);
+void decode_parts(Bench& bench) {
   for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 128}, Shape{4, 2, 32}}) {
     for (const int batch : {1, 8, 64}) {
       for (const int context : {512, 2048}) bench.decode(batch, context, shape);
     }
   }
+  for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);
+}
+
+void long_contexts(Bench& bench) {
+  for (const Shape shape : {Shape{32, 8, 128}, Shape{32, 8, 64}}) {
+    for (const int context : {4096, 16384}) bench.decode(8, context, shape);
+    bench.prefill(8192, 512, shape);
+  }
+}
+
+void int8_parts(Bench& bench) {
   for (const Shape shape :
        {Shape{32, 8, 128}, Shape{32, 8, 64}, Shape{16, 8, 128}, Shape{8, 8, 128}}) {
     for (const int context : {2048, 8192}) bench.int8(8, context, shape);
   }
-  for (const int block_size : {1, 8, 32, 64}) bench.decode(8, 2048, {32, 8, 128}, block_size);
+}
+
+void paging_parts(Bench& bench) {
   for (const Shape shape : {Shape{32, 8, 64}, Shape{4, 2, 32}}) {
     for (const int context : {128, 512, 2048, 8192}) bench.paging(8, context, 1, shape);
     bench.paging(1, 2048, 512, shape);
   }
+}
+
+void prefill_parts(Bench& bench) {
   for (const Shape shape : {Shape{32, 8, 128}, Shape{8, 8, 64}, Shape{4, 2, 32}}) {
     bench.prefill(2048, 2048, shape);
     bench.prefill(2048, 512, shape);
   }
-  bench.sampling();
+}
+
+// All parts, or the one that is named.
+void run(int threads, CpuIsa isa, std::string_view part) {
+  fmt::print("{}, {} thread(s)\n", name_of(isa), threads);
+  Bench bench(threads, isa);
+  const auto asked = [&](std::string_view name) { return part.empty() || part == name; };
+  if (asked("decode")) decode_parts(bench);
+  if (asked("long")) long_contexts(bench);
+  if (asked("int8")) int8_parts(bench);
+  if (asked("paging")) paging_parts(bench);
+  if (asked("prefill")) prefill_parts(bench);
+  if (asked("sample")) bench.sampling();
 }
 
 }  // namespace
@@ -268,7 +294,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
   for (const pagedinfer::CpuIsa isa : pagedinfer::available_isas()) {
     if (argc > 2 ? !std::strcmp(argv[2], name_of(isa)) : isa != pagedinfer::CpuIsa::kPortable) {
-      pagedinfer::run(threads, isa);
+      pagedinfer::run(threads, isa, argc > 3 ? argv[3] : "");
     }
   }
 }
