@@ -89,6 +89,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
                          .eps = 1e-6f,
                          .table = table,
                          .table_stride = s.head_dim,
+                         .half = s.head_dim / 2,
                          .slot_mapping = slot_mapping,
                          .cache = {bench.buffer(cache_bytes), bench.buffer(cache_bytes), s.kv_heads,
                                    s.head_dim, rows}},
@@ -128,6 +129,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
                           .table_stride = s.head_dim,
                           .num_rows = rows,
                           .heads = s.heads,
+                          .head_dim = s.head_dim,
                           .half = s.head_dim / 2},
                          bench.stream());
   });

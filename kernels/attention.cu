@@ -23,7 +23,7 @@ bool attention_is_slow(const AttentionArgs& args) {
   const int dim = args.cache.head_dim;
   const bool has_tiles = dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
   const bool has_room = !args.cache.is_int8() || args.max_shared_bytes >= int8_tile_bytes(dim);
-  return args.type == Type::kF32 || !has_tiles || !has_room ||
+  return args.type == Type::kF32 || !has_tiles || !has_room || args.softcap > 0 ||
          !in_vectors(args.type, args.q, dim) || !in_vectors(args.type, args.out, dim);
 }
 

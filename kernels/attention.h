@@ -6,11 +6,11 @@
 //
 // The softmax is computed in float32. It restarts every kSegmentKeys keys, and the segments are
 // combined in ascending order, those of a tile that is cut by the last of its thread blocks.
-// bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run on tensor cores; there the
-// probabilities are rounded to the type before the product with V. Everything else runs a slow
-// float32 kernel, which ignores the plan. On devices that give a thread block 99 KiB of shared
-// memory (sm_86, sm_89), not 163 KiB or more, prompts with a head_dim of 256 are slower, with the
-// same bits, and an int8 cache with that head_dim runs the slow kernel.
+// bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run on tensor cores, unless scores
+// are capped; there the probabilities are rounded to the type before the product with V. Everything
+// else runs a slow float32 kernel, which ignores the plan. On devices that give a thread block
+// 99 KiB of shared memory (sm_86, sm_89), not 163 KiB or more, prompts with a head_dim of 256 are
+// slower, with the same bits, and an int8 cache with that head_dim runs the slow kernel.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -32,6 +32,7 @@ struct AttentionArgs {
   int heads;
   float scale;
   int window;                   // keys a query sees, its own included; 0 = all
+  float softcap = 0.0f;         // a score becomes softcap * tanh(score / softcap); 0: it stays
   const int32_t* positions;     // (num_tokens)
   const int32_t* query_starts;  // (num_seqs + 1)
   const int32_t* block_table;   // (num_seqs, max_blocks): first positions of blocks

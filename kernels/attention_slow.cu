@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(kThreads) slow_attention_kernel(const Attentio
         score = 0.0f;
         for (int d = 0; d < dim; ++d) score = __fmaf_rn(q[d], to_float(row_of_k[d]), score);
         if (kInt8) score = mul_rn(score, a.cache.k_scale[row_of(key)]);
+        if (a.softcap > 0) score = softcap(score, a.softcap);
       }
       p[i] = score;
       largest = fmaxf(largest, score);

@@ -1,6 +1,7 @@
 // A thread handles 16 bytes of one row, or one element if rows are not aligned. Bound by memory.
 #include "kernels/common.cuh"
 #include "kernels/elementwise.h"
+#include "kernels/exact_math.h"
 
 namespace pagedinfer::kernels {
 namespace {
@@ -58,6 +59,30 @@ struct Add {
   }
 };
 
+template <class T, int kVec>
+struct Scale {
+  ScaleArgs a;
+  __device__ void operator()(int64_t row, int64_t column) const {
+    T* const to = at<T>(a.x, row, column);
+    auto x = load_vec<kVec>(to);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) x.at[i] = from_float<T>(to_float(x.at[i]) * a.factor);
+    store_vec(to, x);
+  }
+};
+
+template <class T, int kVec>
+struct Softcap {
+  SoftcapArgs a;
+  __device__ void operator()(int64_t row, int64_t column) const {
+    T* const to = at<T>(a.x, row, column);
+    auto x = load_vec<kVec>(to);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) x.at[i] = from_float<T>(softcap(to_float(x.at[i]), a.cap));
+    store_vec(to, x);
+  }
+};
+
 __device__ float silu(float x) { return x / (1.0f + expf(-x)); }
 // GELU in its tanh form (Hendrycks and Gimpel 2016), with u = sqrt(2/pi) (x + 0.044715 x^3):
 // x/2 (1 + tanh u) = x / (1 + exp(-2u)).
@@ -108,6 +133,14 @@ void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream) {
 void launch_add(const AddArgs& args, cudaStream_t stream) {
   const auto fits = [&](Matrix m) { return in_vectors(args.type, m, args.cols); };
   launch<Add>(args, fits(args.x) && fits(args.y), stream);
+}
+
+void launch_scale(const ScaleArgs& args, cudaStream_t stream) {
+  launch<Scale>(args, in_vectors(args.type, args.x, args.cols), stream);
+}
+
+void launch_softcap(const SoftcapArgs& args, cudaStream_t stream) {
+  launch<Softcap>(args, in_vectors(args.type, args.x, args.cols), stream);
 }
 
 void launch_gate(const GateArgs& args, cudaStream_t stream) {

@@ -35,6 +35,24 @@ struct AddArgs {
 };
 void launch_add(const AddArgs& args, cudaStream_t stream);
 
+// x *= factor
+struct ScaleArgs {
+  Type type;
+  Matrix x;  // (num_rows, cols)
+  int64_t num_rows, cols;
+  float factor;
+};
+void launch_scale(const ScaleArgs& args, cudaStream_t stream);
+
+// x = cap * tanh(x / cap). Of float32 numbers the bits are those of the CPU backend.
+struct SoftcapArgs {
+  Type type;
+  Matrix x;  // (num_rows, cols)
+  int64_t num_rows, cols;
+  float cap;
+};
+void launch_softcap(const SoftcapArgs& args, cudaStream_t stream);
+
 // out = activation(gate) * up. `out` may be `gate` or `up`.
 struct GateArgs {
   Type type;

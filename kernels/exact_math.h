@@ -32,12 +32,12 @@ KERNEL_HD inline uint32_t bits_of_float(float x) { return std::bit_cast<uint32_t
 KERNEL_HD inline float float_of_bits(uint32_t x) { return std::bit_cast<float>(x); }
 #endif
 
-// exp(x) by range reduction and a polynomial: the same operations as ops/cpu/vector_math.h, so the
-// same bits.
-KERNEL_HD inline float exact_exp(float x) {
-  if (x != x) return x;
-  if (x < -0x1.5d589ep+6f) return 0.0f;  // below the smallest normal number
-  if (x > 0x1.62e42ep+6f) return float_of_bits(0x7f800000);
+// exp(x) = 2^n * (1 + exp_rest), where n_bits is n in the place of the exponent.
+struct ReducedExp {
+  uint32_t n_bits;
+  float exp_rest;
+};
+KERNEL_HD inline ReducedExp reduce_exp(float x) {
   const float round = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const float shifted = add_rn(mul_rn(x, 0x1.715476p+0f), round);
   const float n = sub_rn(shifted, round);
@@ -47,8 +47,43 @@ KERNEL_HD inline float exact_exp(float x) {
   poly = add_rn(mul_rn(poly, rest), 0x1.555858p-5f);
   poly = add_rn(mul_rn(poly, rest), 0x1.55548cp-3f);
   poly = add_rn(mul_rn(poly, rest), 0x1.fffffcp-2f);
-  const float exp_rest = add_rn(rest, mul_rn(mul_rn(rest, rest), poly));
-  return float_of_bits(bits_of_float(add_rn(1.0f, exp_rest)) + (bits_of_float(shifted) << 23));
+  return {bits_of_float(shifted) << 23, add_rn(rest, mul_rn(mul_rn(rest, rest), poly))};
+}
+
+// exp(x) by range reduction and a polynomial: the same operations as ops/cpu/vector_math.h, so the
+// same bits.
+KERNEL_HD inline float exact_exp(float x) {
+  if (x != x) return x;
+  if (x < -0x1.5d589ep+6f) return 0.0f;  // below the smallest normal number
+  if (x > 0x1.62e42ep+6f) return float_of_bits(0x7f800000);
+  const ReducedExp reduced = reduce_exp(x);
+  return float_of_bits(bits_of_float(add_rn(1.0f, reduced.exp_rest)) + reduced.n_bits);
+}
+
+// tanh(x): the same operations as ops/cpu/vector_math.h, so the same bits.
+KERNEL_HD inline float exact_tanh(float x) {
+  const uint32_t sign = bits_of_float(x) & 0x80000000u;
+  const float size = float_of_bits(bits_of_float(x) & 0x7fffffffu);
+  if (size < 0.5f) {
+    const float square = mul_rn(size, size);
+    float poly = -0x1.b5f2cp-8f;
+    poly = add_rn(mul_rn(poly, square), 0x1.5d5142p-6f);
+    poly = add_rn(mul_rn(poly, square), -0x1.b9959ap-5f);
+    poly = add_rn(mul_rn(poly, square), 0x1.110f62p-3f);
+    poly = add_rn(mul_rn(poly, square), -0x1.555552p-2f);
+    const float y = add_rn(size, mul_rn(size, mul_rn(square, poly)));
+    return float_of_bits(bits_of_float(y) | sign);
+  }
+  const float clamped = size > 10.0f ? 10.0f : size;
+  const ReducedExp reduced = reduce_exp(add_rn(clamped, clamped));
+  const float power = float_of_bits(reduced.n_bits + 0x3f800000u);
+  const float expm1 = add_rn(mul_rn(power, reduced.exp_rest), sub_rn(power, 1.0f));
+  return float_of_bits(bits_of_float(div_rn(expm1, add_rn(expm1, 2.0f))) | sign);
+}
+
+// cap * tanh(x / cap)
+KERNEL_HD inline float softcap(float x, float cap) {
+  return mul_rn(exact_tanh(div_rn(x, cap)), cap);
 }
 
 struct CosSin {

@@ -17,8 +17,8 @@ __global__ void rope_table_kernel(const RopeTableArgs a) {
   const int i = static_cast<int>(index % a.half);
   const CosSin value = cos_sin(mul_rn(static_cast<float>(a.positions[row]), a.inv_freq[i]));
   float* const to = a.out + row * a.out_stride;
-  to[i] = value.cos;
-  to[i + a.half] = value.sin;
+  to[i] = mul_rn(value.cos, a.scale);
+  to[i + a.half] = mul_rn(value.sin, a.scale);
 }
 
 // Rotates the pairs (low[j], high[j]) by the angles whose cosines begin at `cos` and whose sines
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const RopeArgs a) {
   T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
   for (int i = threadIdx.x; i < a.heads * vecs; i += kThreads) {
     const int column = i % vecs * kVec;
-    T* const low = x + int64_t{i / vecs} * 2 * a.half + column;
+    T* const low = x + int64_t{i / vecs} * a.head_dim + column;
     float first[kVec], second[kVec];
     load_floats(first, low);
     load_floats(second, low + a.half);
@@ -75,6 +75,15 @@ __device__ void store_int8(int8_t* to, const float (&from)[kVec], float scale) {
   store_vec(to, x);
 }
 
+// The elements of a head in pairs: those of pair i < half are rotated together, those of the others
+// stay. Both kinds are vectors side by side, in `low` and in `high`.
+struct HeadPairs {
+  int dim, half;
+
+  __device__ int low(int i) const { return i < half ? i : half + i; }
+  __device__ int high(int i) const { return low(i) + (i < half ? half : dim / 2 - half); }
+};
+
 // Each group of `lanes` neighbouring lanes (a power of two) computes one head of q, k or v.
 template <class T, int kVec, bool kInt8>
 __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lanes) {
@@ -89,6 +98,7 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
   const bool is_q = head < q_heads, is_v = head >= q_heads + kv_heads;
   const int own = is_q ? head : is_v ? head - q_heads - kv_heads : head - q_heads;
   const int dim = a.cache.head_dim, half = dim / 2;
+  const HeadPairs pairs = {dim, a.table == nullptr ? half : a.half};
 
   const Matrix& matrix = is_q ? a.q : is_v ? a.v : a.k;
   T* const x = static_cast<T*>(matrix.data) + row * matrix.stride + int64_t{own} * dim;
@@ -104,28 +114,29 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
   float low[kVec], high[kVec], sum = 0.0f;
   if (valid && weight != nullptr) {
     for (int i = lane * kVec; i < half; i += lanes * kVec) {
-      load_floats(low, x + i);
-      load_floats(high, x + half + i);
+      load_floats(low, x + pairs.low(i));
+      load_floats(high, x + pairs.high(i));
 #pragma unroll
       for (int j = 0; j < kVec; ++j) sum += low[j] * low[j] + high[j] * high[j];
     }
   }
   for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
   const float norm_scale = 1.0f / sqrtf(sum / float(dim) + a.eps);
-  // Leaves the numbers i .. i + kVec - 1 of both halves in `low` and `high`.
+  // Leaves the numbers of the pairs i .. i + kVec - 1 in `low` and `high`.
   const auto compute = [&](int i) {
-    load_floats(low, x + i);
-    load_floats(high, x + half + i);
+    const int at_low = pairs.low(i), at_high = pairs.high(i);
+    load_floats(low, x + at_low);
+    load_floats(high, x + at_high);
     if (weight != nullptr) {
-      const auto first = load_f32<kVec>(weight + i);
-      const auto second = load_f32<kVec>(weight + half + i);
+      const auto first = load_f32<kVec>(weight + at_low);
+      const auto second = load_f32<kVec>(weight + at_high);
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         low[j] = low[j] * norm_scale * (first.at[j] + a.offset);
         high[j] = high[j] * norm_scale * (second.at[j] + a.offset);
       }
     }
-    if (cos != nullptr) rotate(low, high, cos + i, half);
+    if (cos != nullptr && i < pairs.half) rotate(low, high, cos + i, pairs.half);
   };
 
   float scale = 1.0f;
@@ -158,12 +169,12 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     compute(i);
     if (kInt8 && !is_q) {
       int8_t* const to = static_cast<int8_t*>(cache) + in_cache;
-      store_int8(to + i, low, scale);
-      store_int8(to + half + i, high, scale);
+      store_int8(to + pairs.low(i), low, scale);
+      store_int8(to + pairs.high(i), high, scale);
     } else {
       T* const to = is_q ? x : static_cast<T*>(cache) + in_cache;
-      store_floats(to + i, low);
-      store_floats(to + half + i, high);
+      store_floats(to + pairs.low(i), low);
+      store_floats(to + pairs.high(i), high);
     }
   }
 }
@@ -195,7 +206,8 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
   const unsigned grid = static_cast<unsigned>(args.num_rows);
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);
-    if (in_vectors(args.type, args.x, args.half) && table_fits(args.table, args.table_stride)) {
+    if (in_vectors(args.type, args.x, args.half) && in_vectors(args.type, args.x, args.head_dim) &&
+        table_fits(args.table, args.table_stride)) {
       launch_kernel(rope_kernel<T, kVecElements<T>>, grid, kThreads, 0, stream, args);
     } else {
       launch_kernel(rope_kernel<T, 1>, grid, kThreads, 0, stream, args);
@@ -205,10 +217,12 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
 
 void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0) return;
-  const int half = args.cache.head_dim / 2;
+  const int half = args.cache.head_dim / 2;  // pairs of a head
+  const int rotated = args.table == nullptr ? half : args.half;
   const int64_t heads = (args.q.data == nullptr ? 0 : args.heads) + 2 * args.cache.kv_heads;
   const bool vectors = (args.q.data == nullptr || in_vectors(args.type, args.q, half)) &&
                        in_vectors(args.type, args.k, half) && in_vectors(args.type, args.v, half) &&
+                       in_vectors(args.type, args.k, rotated) &&
                        table_fits(args.table, args.table_stride) && is_aligned(args.q_weight) &&
                        is_aligned(args.k_weight);
   with_type(args.type, [&](auto zero) {

@@ -7,8 +7,8 @@
 
 namespace pagedinfer::kernels {
 
-// Writes the cosines and then the sines of the angles float(position) * inv_freq, which are rounded
-// to float32. The bits are those of the CPU backend.
+// Writes the cosines and then the sines, times `scale`, of the angles float(position) * inv_freq,
+// which are rounded to float32. The bits are those of the CPU backend.
 struct RopeTableArgs {
   const int32_t* positions;  // (num_rows), below 2^24
   const float* inv_freq;     // (half)
@@ -16,23 +16,24 @@ struct RopeTableArgs {
   int64_t out_stride;        // elements
   int64_t num_rows;
   int half;
+  float scale = 1.0f;
 };
 void launch_rope_table(const RopeTableArgs& args, cudaStream_t stream);
 
-// Rotates the pairs (i, i + half) of every head in place.
+// Rotates the pairs (i, i + half) of every head in place; its elements from 2 * half on stay.
 struct RopeArgs {
   Type type;
-  Matrix x;            // (num_rows, heads * 2 * half)
+  Matrix x;            // (num_rows, heads * head_dim)
   const float* table;  // (num_rows, 2 * half): cos, then sin
   int64_t table_stride;
   int64_t num_rows;
-  int heads, half;
+  int heads, head_dim, half;
 };
 void launch_rope(const RopeArgs& args, cudaStream_t stream);
 
 // One pass over q, k and v: normalizes the heads of q and k (if there is a weight), rotates them
-// (if there is a table), stores q in place and k and v in the cache. `k` and `v` themselves do not
-// change. Results are rounded once, at the end. REQUIRES: head_dim is even.
+// (if there is a table) as launch_rope() does, stores q in place and k and v in the cache. `k` and
+// `v` themselves do not change. Results are rounded once, at the end. REQUIRES: head_dim is even.
 struct QkvArgs {
   Type type;
   Matrix q;     // (num_rows, heads * head_dim), or data = nullptr
@@ -41,8 +42,9 @@ struct QkvArgs {
   int heads = 0;
   const float *q_weight = nullptr, *k_weight = nullptr;  // (head_dim), or nullptr
   float offset = 0, eps = 0;                             // of the norms, as in RmsNormArgs
-  const float* table = nullptr;  // (num_rows, head_dim): cos, then sin; or nullptr
+  const float* table = nullptr;  // (num_rows, 2 * half): cos, then sin; or nullptr
   int64_t table_stride = 0;
+  int half = 0;                 // not read without a table
   const int32_t* slot_mapping;  // (num_rows) cache positions; -1: k and v are skipped
   KvCache cache;                // of the same type, or int8
 };

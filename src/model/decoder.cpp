@@ -78,7 +78,7 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
 
   ops.embed(weights.embedding, batch.tokens, weights.embedding_scale, b.residual);
   for (size_t i = 0; i < b.rope_tables.size(); ++i) {
-    ops.rope_table(batch.positions, weights.rope_inv_freq[i], b.rope_tables[i]);
+    ops.rope_table(batch.positions, weights.rope_inv_freq[i], 1.0f, b.rope_tables[i]);
   }
 
   for (size_t l = 0; l < spec.layers.size(); ++l) {

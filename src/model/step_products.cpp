@@ -43,8 +43,10 @@ class ListedProducts final : public Arithmetic {
   void rms_norm(Tensor, Tensor, float, float, Tensor) override {}
   void add(Tensor, Tensor) override {}
   void add_bias(Tensor, Tensor) override {}
-  void rope_table(Tensor, Tensor, Tensor) override {}
-  void rope(Tensor, Tensor) override {}
+  void scale(Tensor, float) override {}
+  void softcap(Tensor, float) override {}
+  void rope_table(Tensor, Tensor, float, Tensor) override {}
+  void rope(Tensor, Tensor, int) override {}
   void gate(Tensor, Tensor, Activation, Tensor) override {}
   void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}
   void attention(Tensor, KvLayer, const BatchView&, const AttentionArgs&, Tensor) override {}

@@ -25,8 +25,10 @@ void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);
   if (!norms.k.empty()) rms_norm(k, norms.k, norms.offset, norms.eps, k);
-  rope(q, rope_table);
-  rope(k, rope_table);
+  if (!rope_table.empty()) {
+    rope(q, rope_table, cache.head_dim);
+    rope(k, rope_table, cache.head_dim);
+  }
   write_kv(k, v, slot_mapping, cache);
 }
 

@@ -14,14 +14,15 @@ namespace pagedinfer {
 struct AttentionArgs {
   int heads = 0, kv_heads = 0, head_dim = 0;
   float scale = 0.0f;
-  int window = 0;  // number of keys that a query sees, its own included; 0 = all
+  int window = 0;        // number of keys that a query sees, its own included; 0 = all
+  float softcap = 0.0f;  // a score becomes softcap * tanh(score / softcap); 0: it stays
 };
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
 
-// The weights of the norms of q and k, for models that normalize each head.
+// The weights of the norms of q and k, for models that normalize each head, or all together.
 struct HeadNorms {
-  Tensor q = {}, k = {};  // (1, head_dim), or empty
+  Tensor q = {}, k = {};  // (1, head_dim) or (1, columns of q or k), or empty
   float offset = 0.0f, eps = 0.0f;
 };
 
@@ -38,8 +39,9 @@ struct InputProducts {
 };
 
 // Queues operations on a device, which runs them in the order of the calls. Outputs may not overlap
-// inputs, except that add, rope and rms_norm work in place. Operations that others can replace have
-// a default body here: a backend without its own is correct, and may be faster with it.
+// inputs, except that add, scale, softcap, rope and rms_norm work in place. Operations that others
+// can replace have a default body here: a backend without its own is correct, and may be faster
+// with it.
 class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
@@ -59,23 +61,27 @@ class Arithmetic {
                                  float eps, Tensor out);
   // Adds `bias`, one row of the activation type, to every row of x.
   virtual void add_bias(Tensor x, Tensor bias);
+  virtual void scale(Tensor x, float factor) = 0;  // x *= factor
+  // x = cap * tanh(x / cap), of float32 numbers.
+  virtual void softcap(Tensor x, float cap) = 0;
   // Computes all products with the input x.
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
   // Announces the products of the largest step, so that a device can choose before the first step
   // how to compute them. Of x and the outputs it may use all but the contents and the address, of
   // which only the alignment is that of later steps.
   virtual void prepare(std::span<const InputProducts> products) { static_cast<void>(products); }
-  // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq.
-  virtual void rope_table(Tensor positions, Tensor inv_freq, Tensor out) = 0;
+  // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq, both
+  // times `scale`.
+  virtual void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) = 0;
   // Rotary position embedding (Su et al. 2021): rotates the pairs (i, i + half) of every head,
-  // where a head has 2 * half = table.cols elements.
-  virtual void rope(Tensor x, Tensor table) = 0;
+  // where 2 * half = table.cols; a head's elements from 2 * half on stay.
+  virtual void rope(Tensor x, Tensor table, int head_dim) = 0;
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;
   // Writes row i of k and v to cache position slot_mapping[i]; skips it if that is -1.
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
   // Everything between the products of q, k and v and attention(): the norms of the heads, rope()
-  // on q and k, write_kv(). The contents of k are undefined afterwards.
+  // on q and k unless the table is empty, write_kv(). The contents of k are undefined afterwards.
   virtual void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                    Tensor rope_table, Tensor slot_mapping, KvLayer cache);
   // Causal attention of every token of the batch over the cached positions of its sequence; q and

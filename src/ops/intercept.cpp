@@ -41,12 +41,18 @@ class InterceptedArithmetic final : public Arithmetic {
     for (const Product& product : products) name.out += product.weight.rows;
     around(name, matmul_work(x, products), [&] { inner_.matmul(x, products); });
   }
-  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override {
-    around({"rope table"}, work_of({positions, inv_freq, out}),
-           [&] { inner_.rope_table(positions, inv_freq, out); });
+  void scale(Tensor x, float factor) override {
+    around({"scale"}, work_of({x, x}), [&] { inner_.scale(x, factor); });
   }
-  void rope(Tensor x, Tensor table) override {
-    around({"rope"}, work_of({x, table, x}), [&] { inner_.rope(x, table); });
+  void softcap(Tensor x, float cap) override {
+    around({"softcap"}, work_of({x, x}), [&] { inner_.softcap(x, cap); });
+  }
+  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override {
+    around({"rope table"}, work_of({positions, inv_freq, out}),
+           [&] { inner_.rope_table(positions, inv_freq, scale, out); });
+  }
+  void rope(Tensor x, Tensor table, int head_dim) override {
+    around({"rope"}, work_of({x, table, x}), [&] { inner_.rope(x, table, head_dim); });
   }
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
     around({"gate"}, work_of({gate, up, out}), [&] { inner_.gate(gate, up, activation, out); });

@@ -16,6 +16,7 @@ namespace {
 struct Shape {
   int heads, kv_heads, dim, window;
   bool int8 = false;  // the cache
+  float softcap = 0.0f;
 
   int group() const { return heads / kv_heads; }
 };
@@ -59,7 +60,9 @@ double worst_error(Random& random, const Shape& shape, const Sequence<T>& seq) {
     for (int key = first; key <= token; ++key) {
       double score = 0;
       for (int d = 0; d < shape.dim; ++d) score += double{q[d]} * seq.k[kv(key) + d];
-      p.push_back(score / std::sqrt(double(shape.dim)));
+      score /= std::sqrt(double(shape.dim));
+      if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
+      p.push_back(score);
     }
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
@@ -159,6 +162,7 @@ void run(Random& random, const Shape& shape, std::vector<Sequence<T>>& seqs, int
                       .heads = shape.heads,
                       .scale = 1 / std::sqrt(static_cast<float>(shape.dim)),
                       .window = shape.window,
+                      .softcap = shape.softcap,
                       .positions = tokens.data(),
                       .query_starts = starts.data(),
                       .block_table = table.data(),
@@ -264,11 +268,13 @@ TEST_CASE("the GPU's attention is right without restarts of the softmax") {
   check_near(__half{}, {2, 1, 256, 0}, 300, 2e-3);
 }
 
-TEST_CASE("the GPU's attention is right for any head size and for float32") {
+TEST_CASE("the GPU's attention is right for any head size, for float32 and with soft caps") {
   Random random{2};
   check<float>(random, {4, 2, 48, 0}, 300, 1e-5);
   check<float>(random, {2, 1, 7, 30}, 280, 1e-5);
   check<__nv_bfloat16>(random, {2, 2, 20, 270}, 300, 1e-2);
+  check<float>(random, {2, 1, 24, 40, false, 1.5f}, 290, 1e-5);
+  check<__nv_bfloat16>(random, {4, 2, 64, 0, false, 3.0f}, 100, 1e-2);
 }
 
 }  // namespace pagedinfer::kernels

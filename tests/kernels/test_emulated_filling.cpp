@@ -98,6 +98,7 @@ Outcome<T> compute(uint64_t seed, const Shape& shape, const StepBounds& bounds, 
               .eps = 0,
               .table = angles,
               .table_stride = table.matrix().stride,
+              .half = half,
               .slot_mapping = ints(at.slot_mapping),
               .cache = cache},
              nullptr);

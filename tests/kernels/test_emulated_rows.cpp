@@ -58,6 +58,15 @@ void check_elementwise(Random& random) {
       return (gelu ? a / 2 * (1 + std::tanh(u)) : a / (1 + std::exp(-a))) * y(i, j);
     }));
   }
+  launch_gather_rows({kTypeOf<T>, x.matrix(), std::vector<int32_t>{0, 1, 2, 3, 4, 5}.data(),
+                      out.matrix(), rows, cols},
+                     nullptr);
+  launch_scale({kTypeOf<T>, out.matrix(), rows, cols, 0.7f}, nullptr);
+  CHECK(is_near(out, rows, cols, [&](int i, int j) { return 0.7 * x(i, j); }));
+  launch_softcap({kTypeOf<T>, out.matrix(), rows, cols, 0.4f}, nullptr);
+  CHECK(is_near(out, rows, cols, [&](int i, int j) {
+    return 0.4 * std::tanh(to_float(from_float<T>(0.7f * x(i, j))) / 0.4);
+  }));
   const bool one_row = random.below(2);
   GuardedMatrix<T>& other = one_row ? bias : y;
   launch_gather_rows({kTypeOf<T>, x.matrix(), std::vector<int32_t>{0, 1, 2, 3, 4, 5}.data(),
@@ -127,25 +136,31 @@ template <class T>
 void check_qkv(Random& random) {
   const bool vectors = random.below(2), has_norm = random.below(2), has_q = random.below(4);
   const int rows = random.below(6), heads = 1 + random.below(5), kv_heads = 1 + random.below(3);
-  const int half = vectors ? 8 * (1 + random.below(17)) : 1 + random.below(60), dim = 2 * half;
+  const int unit = vectors ? 8 : 1, pairs = unit * (1 + random.below(vectors ? 17 : 60));
+  const int dim = 2 * pairs;
+  // Rotated pairs: all, or some.
+  const int half = random.below(2) ? pairs : unit * (1 + random.below(pairs / unit));
+  const float scale_of_table = random.below(2) ? 1.0f : 1.25f;
   GuardedMatrix<T> q(random, rows, heads * dim, vectors), k(random, rows, kv_heads * dim, vectors),
       v(random, rows, kv_heads * dim, vectors);
   for (auto* m : {&q, &k, &v}) m->fill(random);
-  GuardedMatrix<float> table(random, rows, dim, random.below(2)), weights(random, 2, dim, false);
+  GuardedMatrix<float> table(random, rows, 2 * half, random.below(2)),
+      weights(random, 2, dim, false);
   weights.fill(random);
   std::vector<int32_t> positions(rows), slots(20);
   std::vector<float> inv_freq = random.normals(half);
   for (int32_t& p : positions) p = random.below(1000);
   for (int i = 0; i < 20; ++i) slots[i] = (7 * i + 3) % 20;
   launch_rope_table({positions.data(), inv_freq.data(), static_cast<float*>(table.matrix().data),
-                     table.matrix().stride, rows, half},
+                     table.matrix().stride, rows, half, scale_of_table},
                     nullptr);
-  CHECK(is_near(table, rows, dim, [&](int i, int j) {
+  CHECK(is_near(table, rows, 2 * half, [&](int i, int j) {
     const double angle = static_cast<float>(positions[i]) * inv_freq[j % half];
-    return j < half ? std::cos(angle) : std::sin(angle);
+    return scale_of_table * (j < half ? std::cos(angle) : std::sin(angle));
   }));
   // Of a head whose numbers are at(0 .. dim - 1).
   const auto rotated = [&](int i, int j, const auto& at) {
+    if (j >= 2 * half) return at(j);
     const int a = j % half, b = a + half;
     return j < half ? at(a) * table(i, a) - at(b) * table(i, b)
                     : at(b) * table(i, a) + at(a) * table(i, b);
@@ -182,6 +197,7 @@ void check_qkv(Random& random) {
               .eps = 1e-5f,
               .table = static_cast<float*>(table.matrix().data),
               .table_stride = table.matrix().stride,
+              .half = half,
               .slot_mapping = slots.data(),
               .cache = cache},
              nullptr);

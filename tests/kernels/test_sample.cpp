@@ -31,6 +31,21 @@ TEST_CASE("the GPU's exp has the CPU backend's bits") {
   CHECK(different == 0);
 }
 
+TEST_CASE("the GPU's tanh has the CPU backend's bits") {
+  const FlushDenormals guard;
+  Random random{4};
+  int64_t different = 0;
+  const auto check = [&](float x) {
+    float expected;
+    kPortableKernels.tanh(&x, &expected, 1);
+    different += !same(exact_tanh(x), expected);
+  };
+  for (int i = 0; i < 300000; ++i) check(from_bits(static_cast<uint32_t>(random.bits())));
+  for (int i = 0; i < 300000; ++i) check(24 * random.unit() - 12);
+  for (const float x : {0.0f, -0.0f, 0.5f, -0.5f, INFINITY, -INFINITY, NAN}) check(x);
+  CHECK(different == 0);
+}
+
 TEST_CASE("the GPU's table of rotations has the CPU backend's bits") {
   Random random{2};
   int64_t different = 0;
@@ -38,7 +53,7 @@ TEST_CASE("the GPU's table of rotations has the CPU backend's bits") {
     const int position = random.below(1 << 20);
     const float inv_freq = random.below(8) ? random.unit() : 1.0f;
     float cos, sin;
-    kPortableKernels.rope_table(position, &inv_freq, 1, &cos, &sin);
+    kPortableKernels.rope_table(position, &inv_freq, 1, 1.0f, &cos, &sin);
     const CosSin value = cos_sin(mul_rn(static_cast<float>(position), inv_freq));
     different += !same(value.cos, cos) + !same(value.sin, sin);
   }

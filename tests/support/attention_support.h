@@ -15,6 +15,7 @@ namespace pagedinfer {
 struct AttentionShape {
   int heads, kv_heads, dim, window;
   DType cache;
+  float softcap = 0.0f;
 };
 
 // One sequence: its queries, keys and values, as the model would compute them.
@@ -127,7 +128,8 @@ class AttentionSteps {
             .kv_heads = shape_.kv_heads,
             .head_dim = shape_.dim,
             .scale = 1 / std::sqrt(static_cast<float>(shape_.dim)),
-            .window = shape_.window};
+            .window = shape_.window,
+            .softcap = shape_.softcap};
   }
 
  private:

@@ -28,10 +28,12 @@ class PassedOnArithmetic : public Arithmetic {
   }
   void add_bias(Tensor x, Tensor bias) override { inner_.add_bias(x, bias); }
   void matmul(Tensor x, std::span<const Product> products) override { inner_.matmul(x, products); }
-  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override {
-    inner_.rope_table(positions, inv_freq, out);
+  void scale(Tensor x, float factor) override { inner_.scale(x, factor); }
+  void softcap(Tensor x, float cap) override { inner_.softcap(x, cap); }
+  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override {
+    inner_.rope_table(positions, inv_freq, scale, out);
   }
-  void rope(Tensor x, Tensor table) override { inner_.rope(x, table); }
+  void rope(Tensor x, Tensor table, int head_dim) override { inner_.rope(x, table, head_dim); }
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override {
     inner_.gate(gate, up, activation, out);
   }

@@ -1,13 +1,13 @@
 // Attention of a few query rows over one segment of keys, which are read through the block table.
 //
 // The definition for one row: a score is one fma chain from +0 over the dimensions of the head,
-// ascending; if the key has a scale, the score is then multiplied by it. A segment is kSegmentKeys
-// keys, beginning at a multiple of kSegmentKeys. Over its visible keys, largest is the largest
-// score; p = exp(score - largest); sum is sixteen interleaved sums of p (lane = key mod 16), then
-// tree_sum(); out is, for each dimension, one fma chain of p * value from +0 over the keys,
-// ascending, where p has been multiplied by the scale of the value if there is one. The state of a
-// segment without a visible key is
-// (-inf, 0, 0). Segments are combined in ascending order.
+// ascending; if the key has a scale, the score is then multiplied by it; if there is a cap, the
+// score becomes cap * tanh(score / cap). A segment is kSegmentKeys keys, beginning at a multiple of
+// kSegmentKeys. Over its visible keys, largest is the largest score; p = exp(score - largest); sum
+// is sixteen interleaved sums of p (lane = key mod 16), then tree_sum(); out is, for each
+// dimension, one fma chain of p * value from +0 over the keys, ascending, where p has been
+// multiplied by the scale of the value if there is one. The state of a segment without a visible
+// key is (-inf, 0, 0). Segments are combined in ascending order.
 #pragma once
 
 #include "ops/cpu/attention_values.h"
@@ -78,6 +78,16 @@ void multiply_by_scales(const float* scales, const Located<T>& located, int num_
   }
 }
 
+void cap_scores(const AttentionRows& rows, Range keys, float* scores) {
+  const f32x16 cap = broadcast(rows.softcap);
+  for (int r = 0; r < rows.num_rows; ++r) {
+    for (int i = keys.begin & -16; i < keys.end; i += 16) {
+      float* at = scores + r * kSegmentKeys + i;
+      store(at, softcap(load(at), cap));
+    }
+  }
+}
+
 template <class T>
 void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index, bool is_first,
                     AttentionState state) {
@@ -110,6 +120,7 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
   if constexpr (kHasScales<T>) {
     multiply_by_scales(rows.k_scale, located, num_rows, any, fetcher, scores);
   }
+  if (rows.softcap > 0) cap_scores(rows, any, scores);
   softmax_segment(scores, visible, num_rows, state);
   if constexpr (kHasScales<T>) {
     multiply_by_scales(rows.v_scale, located, num_rows, any, fetcher, scores);

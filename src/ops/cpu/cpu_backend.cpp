@@ -36,11 +36,13 @@ void norm_row(const Kernels& kernels, const float* x, const Tensor& weight, floa
   }
 }
 
-// Rotates the heads of one row by the angles in row i of the table.
-void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t cols, float* x) {
+// Rotates the heads of one row by the angles in row i of the table, if there is one.
+void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t cols, int head_dim,
+                float* x) {
+  if (table.empty()) return;
   const int64_t half = table.cols / 2;
   const float* const cos = table.row<float>(i);
-  for (int64_t c = 0; c < cols; c += table.cols) kernels.rope(x + c, cos, cos + half, half);
+  for (int64_t c = 0; c < cols; c += head_dim) kernels.rope(x + c, cos, cos + half, half);
 }
 
 // What stage() takes of the scratch memory, and the gaps between all pieces of a step.
@@ -290,23 +292,40 @@ void CpuBackend::add_bias(Tensor x, Tensor bias) {
   });
 }
 
-void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
+void CpuBackend::scale(Tensor x, float factor) {
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols);
+    }
+  });
+}
+
+void CpuBackend::softcap(Tensor x, float cap) {
+  CHECK(x.dtype == DType::kF32);
+  constexpr int64_t kCostOfATanh = 8;
+  for_rows(x.rows, x.rows * x.cols * kCostOfATanh, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) kernels_.softcap(x.row<float>(i), cap, x.cols);
+  });
+}
+
+void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
   constexpr int64_t kCostOfAnAngle = 32;
   for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       float* const cos = out.row<float>(i);
-      kernels_.rope_table(int_at(positions, i), inv_freq.row<float>(0), half, cos, cos + half);
+      kernels_.rope_table(int_at(positions, i), inv_freq.row<float>(0), half, scale, cos,
+                          cos + half);
     }
   });
 }
 
-void CpuBackend::rope(Tensor x, Tensor table) {
-  CHECK(x.cols % table.cols == 0);
+void CpuBackend::rope(Tensor x, Tensor table, int head_dim) {
+  CHECK(x.cols % head_dim == 0 && table.cols <= head_dim);
   for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      rotate_row(kernels_, table, i, x.cols, x.row<float>(i));
+      rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i));
     }
   });
 }
@@ -332,11 +351,12 @@ void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache
 // In one pass, so that a row stays in the cache between its operations.
 void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
-  CHECK(q.cols % rope_table.cols == 0 && k.cols % rope_table.cols == 0);
+  const int head_dim = cache.head_dim;
+  CHECK(q.cols % head_dim == 0 && k.cols % head_dim == 0 && rope_table.cols <= head_dim);
   const auto rotate = [&](const Tensor& x, const Tensor& norm, int64_t i) {
     float* const row = x.row<float>(i);
     if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
-    rotate_row(kernels_, rope_table, i, x.cols, row);
+    rotate_row(kernels_, rope_table, i, x.cols, head_dim, row);
   };
   for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {

@@ -24,6 +24,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .weights = weights_row,
     .add = add_row,
     .scale = scale_row,
+    .softcap = softcap_row,
     .rms_norm = rms_norm_row,
     .silu = silu_row,
     .gelu_tanh = gelu_tanh_row,

@@ -53,6 +53,7 @@ struct AttentionRows {
   int block_size;
   int kv_head, kv_heads;
   const float *k_scale, *v_scale;  // of the rows of an int8 cache, in their order; else null
+  float softcap;                   // a score becomes softcap * tanh(score / softcap); 0: it stays
 };
 
 // The state of a softmax over part of the keys: the largest score, the sum of exp(score - largest),
@@ -78,6 +79,7 @@ struct Kernels {
   void (*weights)(const float* x, float largest, float temperature, float* y, int64_t n);
   void (*add)(float* x, const float* y, int64_t n);                  // x += y
   void (*scale)(const float* x, float factor, float* y, int64_t n);  // y = x * factor
+  void (*softcap)(float* x, float cap, int64_t n);                   // x = cap * tanh(x / cap)
   void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, float* y,
                    int64_t n);
   void (*silu)(const float* x, const float* up, float* y, int64_t n);
@@ -92,8 +94,9 @@ struct Kernels {
   void (*to_f16)(const float* x, f16* y, int64_t n);
   float (*to_int8)(const float* x, int8_t* y, int64_t n);
 
-  // Cosines and sines of position * inv_freq, computed in double.
-  void (*rope_table)(int position, const float* inv_freq, int half, float* cos, float* sin);
+  // Cosines and sines of position * inv_freq, computed in double, times `scale`.
+  void (*rope_table)(int position, const float* inv_freq, int half, float scale, float* cos,
+                     float* sin);
 
   // Products of float32 numbers with weights of any type, of numbers rounded to bfloat16, and of
   // numbers that become int8.

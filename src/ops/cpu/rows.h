@@ -28,6 +28,11 @@ void scale_row(const float* x, float factor, float* y, int64_t n) {
   const f32x16 by = broadcast(factor);
   map(x, y, n, [&](const f32x16& a) { return a * by; });
 }
+// x = cap * tanh(x / cap)
+void softcap_row(float* x, float cap, int64_t n) {
+  const f32x16 wide = broadcast(cap);
+  map(x, x, n, [&](const f32x16& a) { return softcap(a, wide); });
+}
 template <class T>
 void widen_row(const T* x, float* y, int64_t n) {
   map(x, y, n, [](const f32x16& a) { return a; });

@@ -31,13 +31,14 @@ SinCos sin_cos(float angle) {  // |angle| < 2^24
   }
 }
 
-// The cosines and sines of position * inv_freq[i] for i < half. The angle is rounded to float32
-// first, as in transformers.
-void rope_table_row(int position, const float* inv_freq, int half, float* cos, float* sin) {
+// The cosines and sines of position * inv_freq[i] for i < half, times `scale`. The angle is rounded
+// to float32 first, as in transformers.
+void rope_table_row(int position, const float* inv_freq, int half, float scale, float* cos,
+                    float* sin) {
   for (int i = 0; i < half; ++i) {
     const SinCos value = sin_cos(float(position) * inv_freq[i]);
-    cos[i] = value.cos;
-    sin[i] = value.sin;
+    cos[i] = value.cos * scale;
+    sin[i] = value.sin * scale;
   }
 }
 

@@ -57,5 +57,7 @@ FORCE_INLINE f32x16 tanh(const f32x16& x) {
   return bits_as<f32x16>(bits_as<i32x16>(y) | sign);
 }
 
+FORCE_INLINE f32x16 softcap(const f32x16& x, const f32x16& cap) { return tanh(x / cap) * cap; }
+
 }  // namespace
 }  // namespace pagedinfer

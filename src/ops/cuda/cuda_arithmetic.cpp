@@ -121,6 +121,23 @@ void CudaBackend::add_bias(Tensor x, Tensor bias) {
   check_launch("a bias");
 }
 
+void CudaBackend::scale(Tensor x, float factor) {
+  kernels::launch_scale({.type = type_of(x.dtype),
+                         .x = matrix(x),
+                         .num_rows = x.rows,
+                         .cols = x.cols,
+                         .factor = factor},
+                        stream_.get());
+  check_launch("a multiplier");
+}
+
+void CudaBackend::softcap(Tensor x, float cap) {
+  kernels::launch_softcap(
+      {.type = type_of(x.dtype), .x = matrix(x), .num_rows = x.rows, .cols = x.cols, .cap = cap},
+      stream_.get());
+  check_launch("a soft cap");
+}
+
 void CudaBackend::matmul(Tensor x, std::span<const Product> products) {
   products_.run(x, products, fixed_.product_workspace, stream_.get());
 }
@@ -143,26 +160,28 @@ void CudaBackend::prepare(std::span<const InputProducts> products) {
   steps_.arena.end_step();
 }
 
-void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, Tensor out) {
+void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) {
   CHECK(out.cols == 2 * inv_freq.cols && out.rows == positions.rows);
   kernels::launch_rope_table({.positions = ints(positions),
                               .inv_freq = floats(inv_freq),
                               .out = const_cast<float*>(floats(out)),
                               .out_stride = out.stride,
                               .num_rows = out.rows,
-                              .half = static_cast<int>(inv_freq.cols)},
+                              .half = static_cast<int>(inv_freq.cols),
+                              .scale = scale},
                              stream_.get());
   check_launch("a rope table");
 }
 
-void CudaBackend::rope(Tensor x, Tensor table) {
-  CHECK(x.cols % table.cols == 0 && x.rows == table.rows);
+void CudaBackend::rope(Tensor x, Tensor table, int head_dim) {
+  CHECK(x.cols % head_dim == 0 && table.cols <= head_dim && x.rows == table.rows);
   kernels::launch_rope({.type = type_of(x.dtype),
                         .x = matrix(x),
                         .table = floats(table),
                         .table_stride = table.stride,
                         .num_rows = x.rows,
-                        .heads = static_cast<int>(x.cols / table.cols),
+                        .heads = static_cast<int>(x.cols / head_dim),
+                        .head_dim = head_dim,
                         .half = static_cast<int>(table.cols / 2)},
                        stream_.get());
   check_launch("rope");
@@ -240,21 +259,30 @@ void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cach
 void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
                                       Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
   CHECK(same_shape(k, v) && holds(cache, k.dtype) && q.dtype == k.dtype);
-  CHECK(q.rows == k.rows && slot_mapping.rows == k.rows && rope_table.rows == k.rows);
-  CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && rope_table.cols == cache.head_dim);
+  CHECK(q.rows == k.rows && slot_mapping.rows == k.rows);
+  CHECK(rope_table.empty() || rope_table.rows == k.rows);
+  CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && rope_table.cols <= cache.head_dim);
   CHECK(q.cols % cache.head_dim == 0);
+  // The kernel normalizes heads.
+  const auto is_of_heads = [&](const Tensor& norm) {
+    return !norm.empty() && norm.cols == cache.head_dim;
+  };
+  for (const auto& [x, norm] : {std::pair(q, norms.q), {k, norms.k}}) {
+    if (!norm.empty() && !is_of_heads(norm)) rms_norm(x, norm, norms.offset, norms.eps, x);
+  }
   kernels::launch_qkv({.type = type_of(q.dtype),
                        .q = matrix(q),
                        .k = matrix(k),
                        .v = matrix(v),
                        .num_rows = q.rows,
                        .heads = static_cast<int>(q.cols / cache.head_dim),
-                       .q_weight = norms.q.empty() ? nullptr : floats(norms.q),
-                       .k_weight = norms.k.empty() ? nullptr : floats(norms.k),
+                       .q_weight = is_of_heads(norms.q) ? floats(norms.q) : nullptr,
+                       .k_weight = is_of_heads(norms.k) ? floats(norms.k) : nullptr,
                        .offset = norms.offset,
                        .eps = norms.eps,
-                       .table = floats(rope_table),
+                       .table = rope_table.empty() ? nullptr : floats(rope_table),
                        .table_stride = rope_table.stride,
+                       .half = static_cast<int>(rope_table.cols / 2),
                        .slot_mapping = ints(slot_mapping),
                        .cache = cache_of(cache)},
                       stream_.get());
@@ -283,6 +311,7 @@ void CudaBackend::attention(Tensor q, KvLayer cache, const BatchView& batch,
                              .heads = args.heads,
                              .scale = args.scale,
                              .window = args.window,
+                             .softcap = args.softcap,
                              .positions = ints(batch.positions),
                              .query_starts = ints(batch.query_starts),
                              .block_table = ints(batch.block_table),

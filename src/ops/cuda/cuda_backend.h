@@ -69,8 +69,10 @@ class CudaBackend final : public CudaOps {
   void add_bias(Tensor x, Tensor bias) override;
   void matmul(Tensor x, std::span<const Product> products) override;
   void prepare(std::span<const InputProducts> products) override;
-  void rope_table(Tensor positions, Tensor inv_freq, Tensor out) override;
-  void rope(Tensor x, Tensor table) override;
+  void scale(Tensor x, float factor) override;
+  void softcap(Tensor x, float cap) override;
+  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override;
+  void rope(Tensor x, Tensor table, int head_dim) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
   void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,

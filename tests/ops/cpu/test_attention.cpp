@@ -16,6 +16,14 @@ float exp_of(float x) {
   return y;
 }
 
+float capped(float x, float cap) {
+  if (cap == 0) return x;
+  const float quotient = x / cap;
+  float y;
+  kPortableKernels.tanh(&quotient, &y, 1);
+  return y * cap;
+}
+
 // What attention reads of a sequence.
 struct Stored {
   Stored(const AttentionShape& shape, const AttentionSequence& seq)
@@ -47,7 +55,7 @@ std::vector<float> attention_by_definition(const AttentionShape& shape, const St
       float score = 0;
       const float* const k = &seq.k.numbers[row_of(key) * dim];
       for (int d = 0; d < dim; ++d) score = std::fma(q[d] * scale, k[d], score);
-      scores.push_back(score * seq.k.scales[row_of(key)]);
+      scores.push_back(capped(score * seq.k.scales[row_of(key)], shape.softcap));
       part_largest = std::max(part_largest, scores.back());
     }
     std::vector<float> p(first % 16, 0.0f);  // lane = key mod 16
@@ -84,7 +92,9 @@ double error_against_double(const AttentionShape& shape, const Stored& seq, int 
     double score = 0;
     for (int d = 0; d < dim; ++d) score += static_cast<double>(q[d]) * seq.k.numbers[at + d];
     score *= static_cast<double>(seq.k.scales[row]);
-    const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
+    score /= std::sqrt(static_cast<double>(dim));
+    if (const double cap = shape.softcap; cap > 0) score = cap * std::tanh(score / cap);
+    const double p = std::exp(score);
     const double factor = p * static_cast<double>(seq.v.scales[row]);
     sum += p;
     for (int d = 0; d < dim; ++d) total[d] += factor * seq.v.numbers[at + d];
@@ -112,19 +122,21 @@ std::vector<float> by_definition(const AttentionShape& shape, const AttentionSeq
 TEST_CASE("attention has the same bits in every way to compute it") {
   MESSAGE("instruction sets: " << isa_names());
   const std::vector<std::pair<AttentionShape, int>> cases = {
-      {{4, 2, 32, 0, DType::kBF16}, 300},   {{4, 1, 64, 0, DType::kBF16}, 530},
-      {{3, 3, 128, 0, DType::kBF16}, 270},  {{8, 1, 16, 300, DType::kBF16}, 600},
-      {{5, 1, 96, 17, DType::kF32}, 290},   {{2, 2, 80, 0, DType::kF32}, 265},
-      {{2, 1, 256, 40, DType::kBF16}, 260}, {{4, 2, 6, 0, DType::kF32}, 540},
-      {{2, 2, 4, 0, DType::kBF16}, 270},    {{70, 1, 6, 33, DType::kF32}, 40},
-      {{2, 1, 8, 1, DType::kBF16}, 270},    {{2, 1, 4, 256, DType::kF32}, 530},
-      {{3, 1, 16, 257, DType::kBF16}, 520}, {{2, 2, 6, 20, DType::kF32}, 20},
-      {{2, 1, 1, 0, DType::kF32}, 20},      {{9, 3, 65, 0, DType::kBF16}, 100},
-      {{4, 1, 64, 0, DType::kF16}, 530},    {{5, 1, 33, 17, DType::kF16}, 290},
-      {{24, 2, 8, 0, DType::kF16}, 270},    {{4, 1, 64, 0, DType::kI8}, 530},
-      {{3, 3, 128, 0, DType::kI8}, 270},    {{7, 1, 80, 300, DType::kI8}, 600},
-      {{2, 2, 6, 20, DType::kI8}, 40},      {{70, 1, 16, 33, DType::kI8}, 40},
-      {{2, 1, 1, 0, DType::kI8}, 20},       {{2, 1, 256, 257, DType::kI8}, 520}};
+      {{4, 2, 32, 0, DType::kBF16}, 300},      {{4, 1, 64, 0, DType::kBF16}, 530},
+      {{3, 3, 128, 0, DType::kBF16}, 270},     {{8, 1, 16, 300, DType::kBF16}, 600},
+      {{5, 1, 96, 17, DType::kF32}, 290},      {{2, 2, 80, 0, DType::kF32}, 265},
+      {{2, 1, 256, 40, DType::kBF16}, 260},    {{4, 2, 6, 0, DType::kF32}, 540},
+      {{2, 2, 4, 0, DType::kBF16}, 270},       {{70, 1, 6, 33, DType::kF32}, 40},
+      {{2, 1, 8, 1, DType::kBF16}, 270},       {{2, 1, 4, 256, DType::kF32}, 530},
+      {{3, 1, 16, 257, DType::kBF16}, 520},    {{2, 2, 6, 20, DType::kF32}, 20},
+      {{2, 1, 1, 0, DType::kF32}, 20},         {{9, 3, 65, 0, DType::kBF16}, 100},
+      {{4, 1, 64, 0, DType::kF16}, 530},       {{5, 1, 33, 17, DType::kF16}, 290},
+      {{24, 2, 8, 0, DType::kF16}, 270},       {{4, 1, 64, 0, DType::kI8}, 530},
+      {{3, 3, 128, 0, DType::kI8}, 270},       {{7, 1, 80, 300, DType::kI8}, 600},
+      {{2, 2, 6, 20, DType::kI8}, 40},         {{70, 1, 16, 33, DType::kI8}, 40},
+      {{4, 2, 24, 0, DType::kF32, 1.7f}, 300}, {{2, 1, 96, 40, DType::kBF16, 5.0f}, 290},
+      {{9, 3, 40, 0, DType::kI8, 0.8f}, 270},  {{2, 1, 1, 0, DType::kI8}, 20},
+      {{2, 1, 256, 257, DType::kI8}, 520}};
   Random random{5};
   int runs = 0;
   for (size_t i = 0; i < cases.size(); i += kSanitized ? 3 : 1) {

@@ -83,10 +83,16 @@ std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
   ops->rms_norm(y, ops->upload(head_scale.tensor, DType::kF32), 0.0f, 1e-5f, y);
   ops->add(y, x);
   record(y);
-  Matrix frequencies(random, DType::kF32, 1, head / 2);
-  const Tensor angles = scratch(tokens, head);
-  ops->rope_table(staged.positions, frequencies.tensor, angles);
-  ops->rope(y, angles);
+  for (const int rotated : {head, head / 4 * 2}) {
+    Matrix frequencies(random, DType::kF32, 1, rotated / 2);
+    const Tensor angles = scratch(tokens, rotated);
+    ops->rope_table(staged.positions, frequencies.tensor, rotated == head ? 1.0f : 1.19f, angles);
+    ops->rope(y, angles, head);
+    record(y);
+  }
+  ops->scale(y, 0.7f);
+  record(y);
+  ops->softcap(y, 0.9f);
   record(y);
   const Tensor up = scratch(tokens, wide), gate = scratch(tokens, wide);
   const Product products[] = {{up_weight.tensor, up}, {gate_weight.tensor, gate}};

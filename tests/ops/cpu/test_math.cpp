@@ -179,7 +179,7 @@ TEST_CASE("the rope table is rounded correctly and equal in every build") {
     const long double angle = static_cast<float>(position) * frequency;
     const auto table = [&](const Kernels& k, int which) {
       float value[2];
-      k.rope_table(position, &frequency, 1, &value[0], &value[1]);
+      k.rope_table(position, &frequency, 1, 1.0f, &value[0], &value[1]);
       return value[which];
     };
     check([&](auto& k) { return table(k, 0); }, std::cos(angle));

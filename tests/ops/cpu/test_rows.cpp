@@ -59,6 +59,15 @@ void check_length(Random& random, int n) {
       std::copy(x.begin(), x.end(), y);
       k->add(y, w.data(), n);
     });
+    for (const float cap : {0.3f, 50.0f}) {
+      std::vector<float> quotient = each([&](int i) { return x[i] / cap; }), capped(n);
+      kPortableKernels.tanh(quotient.data(), capped.data(), n);
+      for (float& c : capped) c *= cap;
+      is(capped, [&](float* y) {
+        std::copy(x.begin(), x.end(), y);
+        k->softcap(y, cap, n);
+      });
+    }
     const int half = n / 2;
     std::vector<float> rotated = x;
     k->rope(rotated.data(), w.data(), norm.data(), half);

@@ -254,6 +254,8 @@ TEST_CASE("on a GPU: arithmetic_name() names what the bits of a deterministic ru
 TEST_CASE("on a GPU: rope tables and rotations") {
   compare(6, [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
     const int64_t half = random.between(1, 128), heads = random.between(1, 9);
+    const int head_dim = static_cast<int>(2 * half) + (random.below(2) ? 2 * random.below(9) : 0);
+    const float scale = random.below(2) ? 1.0f : 1.19f;
     const int64_t rows = random.between(1, 50);
     std::vector<int32_t> positions(static_cast<size_t>(rows));
     for (int32_t& p : positions) p = random.below(random.below(2) ? 100 : 130000);
@@ -261,12 +263,13 @@ TEST_CASE("on a GPU: rope tables and rotations") {
     for (float& f : frequencies) f = std::pow(10000.0f, -random.unit());
     const Tensor host = view(frequencies, 1, half);
     const Pair table(gpu, DType::kF32, rows, 2 * half, random_gap(random), nullptr);
-    cpu.rope_table(host_ints(positions), host, table.cpu);
-    gpu.rope_table(upload_ints(gpu, positions), gpu.upload(host, DType::kF32), table.gpu.view());
+    cpu.rope_table(host_ints(positions), host, scale, table.cpu);
+    gpu.rope_table(upload_ints(gpu, positions), gpu.upload(host, DType::kF32), scale,
+                   table.gpu.view());
     table.check();
-    const Pair x(gpu, dtype, rows, heads * 2 * half, random_gap(random), &random);
-    cpu.rope(x.cpu, table.cpu);
-    gpu.rope(x.gpu.view(), table.gpu.view());
+    const Pair x(gpu, dtype, rows, heads * head_dim, random_gap(random), &random);
+    cpu.rope(x.cpu, table.cpu, head_dim);
+    gpu.rope(x.gpu.view(), table.gpu.view(), head_dim);
     x.check();
   });
 }
@@ -290,7 +293,9 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
     const Pair k(gpu, dtype, rows, kv_heads * dim, gap, &random);
     const Pair v(gpu, dtype, rows, kv_heads * dim, gap, &random);
     const Pair weights(gpu, DType::kF32, 2, dim, 0, &random);
-    const Pair table(gpu, DType::kF32, rows, dim, 0, &random);
+    const int rotated = random.below(2) ? dim : 2 * random.between(1, dim / 2);
+    const Pair table(gpu, DType::kF32, rows, rotated, 0, &random);
+    const bool has_rope = random.below(5) > 0;
     const auto row_of = [](Tensor t, int64_t i) {
       return Tensor{t.row<float>(i), t.dtype, 1, t.cols, t.stride};
     };
@@ -301,10 +306,12 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
       norms.q = row_of(weights.gpu.view(), 0);
       norms.k = row_of(weights.gpu.view(), 1);
     }
-    cpu.rope(q.cpu, table.cpu);
-    cpu.rope(k.cpu, table.cpu);
-    gpu.rotate_and_write_kv(q.gpu.view(), k.gpu.view(), v.gpu.view(), norms, table.gpu.view(),
-                            upload_ints(gpu, slots), cache);
+    if (has_rope) {
+      cpu.rope(q.cpu, table.cpu, dim);
+      cpu.rope(k.cpu, table.cpu, dim);
+    }
+    gpu.rotate_and_write_kv(q.gpu.view(), k.gpu.view(), v.gpu.view(), norms,
+                            has_rope ? table.gpu.view() : Tensor(), upload_ints(gpu, slots), cache);
     q.check();
     for (const auto& [source, to] : {std::pair{&k, cache.k}, std::pair{&v, cache.v}}) {
       std::vector<char> bytes(static_cast<size_t>(to.bytes()));
