@@ -150,6 +150,7 @@ set(pagedinfer_core_sources
   src/model/model_files.cpp
   src/model/qwen2.cpp
   src/model/qwen3.cpp
+  src/model/rope_frequencies.cpp
   src/model/rope_scaling.cpp
   src/model/step_products.cpp
   src/model/weights.cpp

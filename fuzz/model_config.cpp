@@ -28,13 +28,20 @@ void check(const ModelSpec& spec, const std::vector<TensorNames>& names) {
   }
   for (const LayerSpec& layer : spec.layers) {
     require(layer.window >= 0, "a window is not negative");
-    require(layer.rope >= 0 && static_cast<size_t>(layer.rope) < spec.rope_inv_freq.size(),
+    require(layer.rope == kNoRope ||
+                (layer.rope >= 0 && static_cast<size_t>(layer.rope) < spec.ropes.size()),
             "a layer's rope is there");
   }
-  for (const std::vector<float>& table : spec.rope_inv_freq) {
-    require(table.size() == static_cast<size_t>(spec.head_dim) / 2, "a rope is for a head");
-    for (const float frequency : table) {
-      require(std::isfinite(frequency) && frequency >= 0, "frequencies are numbers");
+  for (const RopeSpec& rope : spec.ropes) {
+    const size_t size = rope.inv_freq.size();
+    require(size > 0 && 2 * size <= static_cast<size_t>(spec.head_dim), "a rope is for a head");
+    require(std::isfinite(rope.scale), "cosines have a scale");
+    require(rope.long_inv_freq.empty() || rope.long_inv_freq.size() == size,
+            "short and long runs rotate the same channels");
+    for (const std::vector<float>& table : {rope.inv_freq, rope.long_inv_freq}) {
+      for (const float frequency : table) {
+        require(std::isfinite(frequency) && frequency >= 0, "frequencies are numbers");
+      }
     }
   }
   for (const TokenId token : spec.eos_tokens) {

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Writes what transformers computes with tiny models of every family, for the tests to compare with.
 
-  make_family_goldens.py --output tests/data/families
+  make_family_goldens.py --output tests/data/families [NAME ...]
+  make_family_goldens.py --output DIR --random 40      models of random shapes instead; the tests
+                                                       take them too while they lie beside the others
 
 Needs exactly torch 2.13.0 and transformers 5.23.0. The weights are those of --weights dummy
 (src/model/dummy.h), so that no checkpoint is kept. One file per model, NAME.json:
 
   config     config.json
+  max_model_len  if there: of a run; from it follow the frequencies of rope
   sequences  [{"token_ids", "positions", "float32": [row, ...], "bfloat16": [row, ...]}]: the logits
              after some positions, computed with all weights and activations of that type.
   greedy     {"prompt", "token_ids", "min_margin"} in float32. min_margin is the least lead of the
@@ -28,6 +31,13 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_a
 MISTRAL = {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
 QWEN2 = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
 QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False}
+MINISTRAL = {"architectures": ["MinistralForCausalLM"], "model_type": "ministral"}
+SMOLLM3 = {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "pad_token_id": None}
+GRANITE = {"architectures": ["GraniteForCausalLM"], "model_type": "granite"}
+OLMO2 = {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2"}
+PHI3 = {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "pad_token_id": None}
+GEMMA2 = {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
+          "hidden_activation": "gelu_pytorch_tanh"}
 GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
           "hidden_activation": "gelu_pytorch_tanh"}
 SLIDE, FULL = "sliding_attention", "full_attention"
@@ -41,6 +51,13 @@ def sizes(hidden, heads, kv_heads, intermediate, vocab, layers=3, **more):
 
 LLAMA3_ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 32}
+
+
+def longrope(pairs, **more):
+    return {"type": "longrope", "short_factor": [1 + i / 16 for i in range(pairs)],
+            "long_factor": [1 + i * i / 8 for i in range(pairs)]} | more
+
+
 MODELS = {
     "llama-llama3-rope": LLAMA | sizes(20, 2, 1, 30, 41, rope_scaling=LLAMA3_ROPE, rope_theta=500.0),
     "llama-linear-rope-tied": LLAMA | sizes(
@@ -76,7 +93,78 @@ MODELS = {
         "eos_token_id": [1, 6], "torch_dtype": "bfloat16",
         "text_config": {"model_type": "gemma3_text"} | sizes(
             24, 8, 4, 30, 46, layers=7, head_dim=6, sliding_window=24)},
+    "llama-biases": LLAMA | sizes(36, 3, 1, 37, 47, head_dim=24, attention_bias=True, mlp_bias=True),
+    "mistral-biases": MISTRAL | sizes(35, 5, 1, 29, 43, head_dim=40, sliding_window=12,
+                                      attention_bias=True, mlp_bias=True),
+    "qwen2-mlp-bias": QWEN2 | sizes(30, 3, 3, 26, 41, mlp_bias=True),
+    "qwen3-biases": QWEN3 | sizes(28, 7, 7, 33, 39, head_dim=24) | {"attention_bias": True,
+                                                                    "mlp_bias": True},
+    "gemma3-bias": GEMMA3 | sizes(24, 3, 1, 26, 38, head_dim=24, sliding_window=9,
+                                  attention_bias=True),
+    "ministral-model": MINISTRAL | sizes(
+        24, 3, 1, 31, 45, head_dim=32, sliding_window=11, layer_types=[FULL, SLIDE, FULL],
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "smollm3-tied": SMOLLM3 | sizes(27, 3, 1, 37, 43, layers=5, head_dim=24, rope_theta=5e3),
+    "smollm3-windows-biases": SMOLLM3 | sizes(
+        30, 5, 5, 26, 39, layers=4, no_rope_layers=[0, 1, 1, 0], use_sliding_window=True,
+        sliding_window=13, attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 400.0}),
+    "granite-multipliers": GRANITE | sizes(
+        33, 3, 1, 40, 37, head_dim=26, embedding_multiplier=7.3, attention_multiplier=0.11,
+        residual_multiplier=0.22, logits_scaling=3.7, rope_theta=1e3),
+    "granite-biases-tied": GRANITE | sizes(
+        24, 3, 3, 29, 41, embedding_multiplier=12.0, attention_multiplier=0.25,
+        residual_multiplier=0.6, logits_scaling=8.0, attention_bias=True, mlp_bias=True,
+        tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 600.0}),
+    "olmo2-grouped": OLMO2 | sizes(36, 6, 2, 31, 45, head_dim=24, rope_theta=800.0),
+    "olmo2-bias-tied": OLMO2 | sizes(
+        30, 3, 3, 27, 37, attention_bias=True, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 5e2}),
+    "phi3-heads-of-96-window": PHI3 | sizes(288, 3, 1, 37, 47, layers=2, sliding_window=17),
+    "phi3-partial-tied": PHI3 | sizes(
+        80, 2, 1, 33, 41, partial_rotary_factor=0.75, tie_word_embeddings=True, rope_theta=2e3),
+    "phi3-partial-odd-new-config": PHI3 | sizes(
+        30, 3, 3, 29, 39,
+        rope_parameters={"rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}),
+    "phi3-longrope-short-run": PHI3 | sizes(
+        96, 3, 1, 26, 43, original_max_position_embeddings=512, rope_scaling=longrope(16)
+    ) | {"max_position_embeddings": 2048},
+    "phi3-longrope-long-run": PHI3 | sizes(
+        96, 3, 1, 26, 43, original_max_position_embeddings=512, rope_scaling=longrope(16)
+    ) | {"max_position_embeddings": 2048},
+    "phi3-longrope-partial-long-run": PHI3 | sizes(
+        96, 2, 2, 28, 37, partial_rotary_factor=0.75, original_max_position_embeddings=256,
+        tie_word_embeddings=True, rope_scaling=longrope(
+            18, type="su", original_max_position_embeddings=256)),
+    "llama-longrope-new-config": LLAMA | sizes(
+        24, 3, 1, 27, 38, head_dim=12, rope_parameters=longrope(
+            6, rope_type="longrope", rope_theta=1e3, factor=4.0, attention_factor=1.3,
+            original_max_position_embeddings=100)),
+    "llama-yarn": LLAMA | sizes(24, 3, 1, 27, 38, head_dim=24, rope_theta=5e3, rope_scaling={
+        "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}),
+    "qwen3-yarn-new-config": QWEN3 | sizes(
+        24, 2, 1, 27, 38, head_dim=32, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 2.5, "beta_fast": 16, "beta_slow": 2,
+            "mscale": 1.3, "mscale_all_dim": 0.6, "truncate": False,
+            "original_max_position_embeddings": 200}),
+    "llama-dynamic-short-run": LLAMA | sizes(24, 3, 1, 27, 38, head_dim=12, rope_theta=1e3,
+                                             rope_scaling={"type": "dynamic", "factor": 2.0}),
+    "llama-dynamic-long-run": LLAMA | sizes(
+        24, 3, 1, 27, 38, head_dim=12, rope_theta=1e3, rope_scaling={"type": "dynamic", "factor": 2.0}
+    ) | {"max_position_embeddings": 160},
+    "gemma2-old-config": GEMMA2 | sizes(
+        24, 3, 1, 35, 42, layers=4, head_dim=24, sliding_window=14, query_pre_attn_scalar=5,
+        attn_logit_softcapping=1.5, final_logit_softcapping=3.0, rope_theta=2e3),
+    "gemma2-heads-of-256-untied": GEMMA2 | sizes(
+        30, 2, 1, 27, 44, layers=2, head_dim=256, sliding_window=33, query_pre_attn_scalar=200,
+        layer_types=[FULL, SLIDE], tie_word_embeddings=False, attn_logit_softcapping=2.0,
+        final_logit_softcapping=None,
+        rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}),
 }
+# What a run is asked for, where its rope depends on that.
+RUNS = {"phi3-longrope-short-run": 512, "phi3-longrope-long-run": 513,
+        "phi3-longrope-partial-long-run": 512, "llama-longrope-new-config": 512,
+        "llama-dynamic-short-run": 512, "llama-dynamic-long-run": 320}
 LENGTHS = (1, 9, 24, 290)
 
 
@@ -109,15 +197,44 @@ def fill(model, prefix, center_of_norms):
         parameter.copy_(dummy_weights(prefix + name, parameter.shape, center, amplitude))
 
 
-def make_model(config, dtype):
+def add_biases(model, config):
+    """Those that config.json asks for and transformers' class does not have."""
+    outputs = {"attention_bias": ("q_proj", "k_proj", "v_proj", "o_proj"),
+               "mlp_bias": ("gate_proj", "up_proj", "down_proj")}
+    for key, names in outputs.items():
+        for name, module in model.named_modules():
+            if config.get(key) and name.endswith(names) and module.bias is None:
+                module.bias = torch.nn.Parameter(module.weight.new_zeros(module.out_features))
+
+
+def use_long_frequencies(model):
+    """Of a run that may be longer than what the model was trained for, for sequences of any length."""
+    rope, config = model.model.rotary_emb, model.config
+    fields = config.rope_parameters
+    length = {"longrope": fields.get("original_max_position_embeddings", 0) + 1,
+              "dynamic": int(config.max_position_embeddings * fields.get("factor", 1))}[rope.rope_type]
+    rope_init = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[rope.rope_type]
+    rope.inv_freq.copy_(rope_init(config, seq_len=length)[0])
+    rope.rope_type = "default"  # never computed anew
+
+
+def make_model(config, dtype, max_model_len):
     text = config.get("text_config", config)
-    classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in text else "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3",
+    classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in text else "Mistral",
+               "ministral": "Ministral", "qwen2": "Qwen2", "qwen3": "Qwen3", "smollm3": "SmolLM3",
+               "granite": "Granite", "olmo2": "Olmo2", "phi3": "Phi3", "gemma2": "Gemma2",
                "gemma3_text": "Gemma3"}
     name = classes[text["model_type"]]
     config_class = "Gemma3TextConfig" if name == "Gemma3" else name + "Config"
     read = getattr(transformers, config_class).from_dict(json.loads(json.dumps(text)))
     model = getattr(transformers, name + "ForCausalLM")._from_config(read, dtype=dtype).eval()
-    fill(model, "language_model." if text is not config else "", 0.0 if name == "Gemma3" else 1.0)
+    add_biases(model, text)
+    fill(model, "language_model." if text is not config else "", 0.0 if "Gemma" in name else 1.0)
+    trained = text.get("original_max_position_embeddings") or (
+        (text.get("rope_parameters") or {}).get("original_max_position_embeddings")
+        or text["max_position_embeddings"])
+    if max_model_len and max_model_len > trained:
+        use_long_frequencies(model)
     return model
 
 
@@ -132,8 +249,9 @@ def complete(model, ids, count):
     return known[len(ids):], margin
 
 
-def golden(config, random_ids):
-    exact, coarse = make_model(config, torch.float32), make_model(config, torch.bfloat16)
+def golden(config, random_ids, max_model_len):
+    exact, coarse = (make_model(config, dtype, max_model_len)
+                     for dtype in (torch.float32, torch.bfloat16))
     vocab = config.get("text_config", config)["vocab_size"]
     sequences = []
     for length in LENGTHS:
@@ -147,21 +265,62 @@ def golden(config, random_ids):
         sequences.append(record)
     prompt = sequences[1]["token_ids"]
     completion, margin = complete(exact, prompt, 24)
-    return {"config": config, "sequences": sequences,
+    run = {"max_model_len": max_model_len} if max_model_len else {}
+    return {"config": config} | run | {
+            "sequences": sequences,
             "greedy": {"prompt": prompt, "token_ids": completion,
                        "min_margin": float(f"{margin:.4g}")}}
+
+
+def random_model(draw):
+    family = draw.choice([LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, GRANITE, OLMO2, PHI3, GEMMA2, GEMMA3])
+    kv_heads = draw.choice([1, 2, 3, 5])
+    heads = kv_heads * draw.choice([1, 1, 2, 3])
+    head_dim = draw.choice([24, 32, 40, 56, 64, 80, 96, 112, 128, 160, 192, 256])
+    hidden = heads * (head_dim if family is PHI3 else draw.randrange(5, 14))
+    config = family | sizes(hidden, heads, kv_heads, draw.randrange(20, 50), draw.randrange(31, 98),
+                            layers=draw.randrange(2, 5), tie_word_embeddings=draw.random() < 0.5,
+                            rope_theta=draw.choice([100.0, 1e4, 1e6]))
+    if family is PHI3:
+        config["partial_rotary_factor"] = draw.choice([0.5, 0.75, 1.0])
+    elif family is not QWEN2:
+        config["head_dim"] = head_dim
+    else:
+        config["hidden_size"] = heads * head_dim
+    if family in (MISTRAL, PHI3, GEMMA2, GEMMA3):
+        config["sliding_window"] = draw.randrange(1, 40)
+    if family in (LLAMA, QWEN3, SMOLLM3, GRANITE, OLMO2, GEMMA2, GEMMA3):
+        config["attention_bias"] = draw.random() < 0.4
+    if family in (LLAMA, SMOLLM3, GRANITE):
+        config["mlp_bias"] = draw.random() < 0.4
+    if family is GRANITE:
+        config |= {"embedding_multiplier": draw.uniform(1, 12), "logits_scaling": draw.uniform(1, 16),
+                   "residual_multiplier": draw.uniform(0.1, 1),
+                   "attention_multiplier": draw.uniform(0.5, 2) / head_dim ** 0.5}
+    if family is GEMMA2:
+        config |= {"attn_logit_softcapping": draw.uniform(0.5, 50),
+                   "final_logit_softcapping": draw.uniform(0.5, 30)}
+    if family in (LLAMA, QWEN3, MISTRAL) and draw.random() < 0.5:
+        config["rope_scaling"] = {"rope_type": "yarn", "factor": draw.uniform(1, 8),
+                                  "original_max_position_embeddings": draw.randrange(30, 500)}
+    return config
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--random", type=int, default=0, metavar="COUNT")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
     pinned("torch"), pinned("transformers")
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     args.output.mkdir(parents=True, exist_ok=True)
-    for name, config in MODELS.items():
-        record = golden(config, random.Random(name))
+    models = {name: MODELS[name] for name in args.names or MODELS}
+    if args.random:
+        models = {f"random-{i}": random_model(random.Random(i)) for i in range(args.random)}
+    for name, config in models.items():
+        record = golden(config, random.Random(name), RUNS.get(name))
         text = json.dumps(record, separators=(",", ":"))
         (args.output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 

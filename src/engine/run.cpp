@@ -46,6 +46,7 @@ Run::Run(LoadedModel& model, const RunPlan& plan)
   if (model.pool_in_front) pool_ = model.pool_in_front(std::move(pool_));
   const ModelSpec& spec = model.opened.spec;
   model.ops->clear_kv();
+  use_ropes(spec, plan.limits.max_model_len, model.weights);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     cache_.push_back(model.ops->allocate_kv(plan.kv_type, spec.kv_heads, spec.head_dim,
                                             plan.memory.num_positions()));

@@ -16,8 +16,8 @@ std::unique_ptr<KvPool> make_pool(const RunPlan& plan);
 // The pool and the cache of one run over a loaded model.
 class Run {
  public:
-  // `plan` is one of the model's. REQUIRES: both outlive this and stay where they are, and no
-  // other Run over it is used any more.
+  // `plan` is one of the model's, whose weights get the frequencies of rope for it. REQUIRES: both
+  // outlive this and stay where they are, and no other Run over the model is used any more.
   Run(LoadedModel& model, const RunPlan& plan);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;

@@ -14,10 +14,11 @@ namespace {
 
 int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
   if (!asked) return spec.max_positions;
-  if (*asked <= spec.max_positions) return *asked;
-  throw Error(
-      fmt::format("--max-model-len {}: the model allows at most {} (max_position_embeddings)",
-                  *asked, spec.max_positions));
+  const int most = std::max(spec.max_positions, spec.max_stretched_positions);
+  if (*asked <= most) return *asked;
+  throw Error(fmt::format(
+      "--max-model-len {}: the model allows at most {} ({})", *asked, most,
+      most == spec.max_positions ? "max_position_embeddings" : "as far as its rope is scaled"));
 }
 
 DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {

@@ -181,6 +181,24 @@ std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int
   return all;
 }
 
+std::vector<double> JsonObject::numbers(std::string_view key, double min, double max) const {
+  const auto value = find(key);
+  if (!value) return {};
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS) {
+    refuse(key, *value, "a list of numbers");
+  }
+  std::vector<double> all;
+  for (const element item : list) {
+    double number = 0;
+    if (item.get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
+      refuse(key, item, text_of(NumberRange{min, max}));
+    }
+    all.push_back(number);
+  }
+  return all;
+}
+
 std::vector<int64_t> JsonObject::one_or_more(std::string_view key, int64_t min, int64_t max) const {
   const auto value = find(key);
   if (!value) return {};

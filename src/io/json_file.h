@@ -32,8 +32,9 @@ class JsonObject {
   std::optional<JsonObject> find_object(std::string_view key) const;
   std::vector<std::string> strings(std::string_view key) const;  // a list; empty if absent
   std::vector<JsonObject> objects(std::string_view key) const;   // a list; empty if absent
-  // A list; empty if absent.
+  // Lists; empty if absent.
   std::vector<int64_t> integers(std::string_view key, int64_t min, int64_t max) const;
+  std::vector<double> numbers(std::string_view key, double min, double max) const;
   // A number or a list; empty if absent.
   std::vector<int64_t> one_or_more(std::string_view key, int64_t min, int64_t max) const;
 

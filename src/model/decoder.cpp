@@ -12,7 +12,7 @@ struct Buffers {
   Tensor q, k, v;                   // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
   Tensor attended;                  // (tokens, heads * head_dim)
   Tensor gate, up, gated;           // (tokens, intermediate), the first two adjacent
-  std::vector<Tensor> rope_tables;  // (tokens, head_dim) float32
+  std::vector<Tensor> rope_tables;  // (tokens, rotated channels of a head) float32
   Tensor last, last_normed;         // (logits, hidden)
   Tensor logits;                    // (logits, vocab) float32
 };
@@ -41,8 +41,8 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
   b.gate = columns(gate_up, 0, spec.intermediate);
   b.up = columns(gate_up, spec.intermediate, spec.intermediate);
   b.gated = rows(spec.intermediate);
-  for (size_t i = 0; i < spec.rope_inv_freq.size(); ++i) {
-    b.rope_tables.push_back(take(DType::kF32, tokens, spec.head_dim));
+  for (const RopeSpec& rope : spec.ropes) {
+    b.rope_tables.push_back(take(DType::kF32, tokens, 2 * std::ssize(rope.inv_freq)));
   }
   if (logits == 0) return b;
   b.last = take(activation, logits, spec.hidden);
@@ -53,6 +53,13 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
 
 }  // namespace
 
+void use_ropes(const ModelSpec& spec, int max_model_len, Weights& weights) {
+  for (size_t i = 0; i < spec.ropes.size(); ++i) {
+    RopeWeights& rope = weights.ropes[i];
+    rope.used = spec.ropes[i].is_long(max_model_len) ? rope.long_runs : rope.short_runs;
+  }
+}
+
 Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLayer>& cache,
                const BatchView& batch, StepProtocol& steps, Arithmetic& ops) {
   Buffers b = take_buffers(
@@ -61,16 +68,23 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   const auto norm = [&](Tensor x, Tensor weight, Tensor out) {
     ops.rms_norm(x, weight, spec.norm_weight_offset, spec.norm_eps, out);
   };
-  // Adds a block's output, normalized by out_norm if the model has one, to the residual and
-  // normalizes the sum for the next block.
-  const auto add_norm = [&](Tensor out_norm, Tensor next_norm) {
-    if (spec.sandwich_norm) {
-      ops.norm_add_rms_norm(b.residual, b.block_out, out_norm, next_norm, spec.norm_weight_offset,
-                            spec.norm_eps, b.normed);
-    } else {
-      ops.add_rms_norm(b.residual, b.block_out, next_norm, spec.norm_weight_offset, spec.norm_eps,
-                       b.normed);
+  const auto add_bias = [&](Tensor x, Tensor bias) {
+    if (!bias.empty()) ops.add_bias(x, bias);
+  };
+  // What a block reads, once `weight` has normalized it.
+  const Tensor block_in = spec.norms_inputs ? b.normed : b.residual;
+  // Adds a block's output to the residual; `weight` normalizes the sum for the next block.
+  const auto add_block = [&](Tensor bias, Tensor out_norm, Tensor weight) {
+    add_bias(b.block_out, bias);
+    if (spec.norms_outputs && spec.residual_scale == 1.0f && !weight.empty()) {
+      return ops.norm_add_rms_norm(b.residual, b.block_out, out_norm, weight,
+                                   spec.norm_weight_offset, spec.norm_eps, b.normed);
     }
+    if (spec.norms_outputs) norm(b.block_out, out_norm, b.block_out);
+    if (spec.residual_scale != 1.0f) ops.scale(b.block_out, spec.residual_scale);
+    if (weight.empty()) return ops.add(b.residual, b.block_out);
+    ops.add_rms_norm(b.residual, b.block_out, weight, spec.norm_weight_offset, spec.norm_eps,
+                     b.normed);
   };
   const auto matmul = [&](Tensor x, std::initializer_list<Product> products) {
     ops.matmul(x, {products.begin(), products.size()});
@@ -78,41 +92,39 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
 
   ops.embed(weights.embedding, batch.tokens, weights.embedding_scale, b.residual);
   for (size_t i = 0; i < b.rope_tables.size(); ++i) {
-    ops.rope_table(batch.positions, weights.rope_inv_freq[i], 1.0f, b.rope_tables[i]);
+    ops.rope_table(batch.positions, weights.ropes[i].used, spec.ropes[i].scale, b.rope_tables[i]);
   }
 
   for (size_t l = 0; l < spec.layers.size(); ++l) {
     const LayerSpec& layer = spec.layers[l];
     const LayerWeights& w = weights.layers[l];
 
-    if (l == 0) norm(b.residual, w.attention_norm, b.normed);
-    matmul(b.normed, {{w.q, b.q}, {w.k, b.k}, {w.v, b.v}});
-    if (spec.qkv_bias) {
-      ops.add_bias(b.q, w.q_bias);
-      ops.add_bias(b.k, w.k_bias);
-      ops.add_bias(b.v, w.v_bias);
-    }
+    if (l == 0 && spec.norms_inputs) norm(b.residual, w.attention_norm, b.normed);
+    matmul(block_in, {{w.q, b.q}, {w.k, b.k}, {w.v, b.v}});
+    add_bias(b.q, w.q_bias);
+    add_bias(b.k, w.k_bias);
+    add_bias(b.v, w.v_bias);
     const HeadNorms norms = {w.q_norm, w.k_norm, spec.norm_weight_offset, spec.norm_eps};
-    ops.rotate_and_write_kv(b.q, b.k, b.v, norms, b.rope_tables[layer.rope], batch.slot_mapping,
-                            cache[l]);
+    const Tensor rope_table = layer.rope == kNoRope ? Tensor() : b.rope_tables[layer.rope];
+    ops.rotate_and_write_kv(b.q, b.k, b.v, norms, rope_table, batch.slot_mapping, cache[l]);
     ops.attention(b.q, cache[l], batch,
                   {.heads = spec.heads,
                    .kv_heads = spec.kv_heads,
                    .head_dim = spec.head_dim,
                    .scale = spec.attention_scale,
-                   .window = layer.window},
+                   .window = layer.window,
+                   .softcap = spec.score_cap},
                   b.attended);
     matmul(b.attended, {{w.attention_out, b.block_out}});
-    add_norm(w.attention_out_norm, w.mlp_norm);
-    matmul(b.normed, {{w.gate, b.gate}, {w.up, b.up}});
+    add_block(w.attention_out_bias, w.attention_out_norm, w.mlp_norm);
+    matmul(block_in, {{w.gate, b.gate}, {w.up, b.up}});
+    add_bias(b.gate, w.gate_bias);
+    add_bias(b.up, w.up_bias);
     ops.gate(b.gate, b.up, spec.activation, b.gated);
     matmul(b.gated, {{w.down, b.block_out}});
-    if (l + 1 < spec.layers.size()) {
-      add_norm(w.mlp_out_norm, weights.layers[l + 1].attention_norm);
-    } else {
-      if (spec.sandwich_norm) norm(b.block_out, w.mlp_out_norm, b.block_out);
-      ops.add(b.residual, b.block_out);
-    }
+    const bool is_last = l + 1 == spec.layers.size();
+    add_block(w.down_bias, w.mlp_out_norm,
+              is_last ? Tensor() : weights.layers[l + 1].attention_norm);
   }
 
   // Only rows from which a token is drawn go through the vocabulary projection.
@@ -120,6 +132,8 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
   ops.gather_rows(b.residual, batch.logit_tokens, b.last);
   norm(b.last, weights.final_norm, b.last_normed);
   matmul(b.last_normed, {{weights.output, b.logits}});
+  if (spec.logit_scale != 1.0f) ops.scale(b.logits, spec.logit_scale);
+  if (spec.logit_cap > 0.0f) ops.softcap(b.logits, spec.logit_cap);
   return b.logits;
 }
 

@@ -10,27 +10,37 @@ namespace pagedinfer {
 
 // Tensors in device memory. Comments give (rows, cols).
 struct LayerWeights {
-  Tensor attention_norm;  // (1, hidden)
-  Tensor q, k, v;         // (heads * head_dim or kv_heads * head_dim, hidden)
-  Tensor attention_out;   // (hidden, heads * head_dim)
-  Tensor mlp_norm;        // (1, hidden)
-  Tensor gate, up;        // (intermediate, hidden)
-  Tensor down;            // (hidden, intermediate)
+  Tensor q, k, v;        // (heads * head_dim or kv_heads * head_dim, hidden)
+  Tensor attention_out;  // (hidden, heads * head_dim)
+  Tensor gate, up;       // (intermediate, hidden)
+  Tensor down;           // (hidden, intermediate)
 
   // Only if the spec asks for them.
-  Tensor q_bias = {}, k_bias = {}, v_bias = {};       // (1, rows of q, k or v)
-  Tensor q_norm = {}, k_norm = {};                    // (1, head_dim)
+  Tensor attention_norm = {}, mlp_norm = {};          // (1, hidden): of the inputs
   Tensor attention_out_norm = {}, mlp_out_norm = {};  // (1, hidden)
+  Tensor q_norm = {}, k_norm = {};                    // (1, head_dim or rows of q or k)
+  // (1, rows of the matrix)
+  Tensor q_bias = {}, k_bias = {}, v_bias = {}, attention_out_bias = {};
+  Tensor gate_bias = {}, up_bias = {}, down_bias = {};
+};
+
+// The frequencies of a RopeSpec, (1, inv_freq.size()) float32.
+struct RopeWeights {
+  Tensor used = {};  // one of these
+  Tensor short_runs = {}, long_runs = {};
 };
 
 struct Weights {
   Tensor embedding;              // (vocab, hidden)
   Tensor final_norm;             // (1, hidden)
   Tensor output;                 // (vocab, hidden); the embedding if they are tied
-  float embedding_scale = 1.0f;  // the spec's, rounded to the type of computation
+  float embedding_scale = 1.0f;  // the spec's, rounded if the spec says so
   std::vector<LayerWeights> layers = {};
-  std::vector<Tensor> rope_inv_freq = {};  // (1, head_dim / 2) float32, one per ModelSpec table
+  std::vector<RopeWeights> ropes = {};  // as ModelSpec::ropes
 };
+
+// Chooses the frequencies for runs whose sequences have at most `max_model_len` tokens.
+void use_ropes(const ModelSpec& spec, int max_model_len, Weights& weights);
 
 // Runs the model over one batch and writes the keys and values of every token to `cache`, one entry
 // per layer. Returns the logits, (num_logits, vocab) float32, one row for each of

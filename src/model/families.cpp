@@ -32,13 +32,6 @@ constexpr int kMaxLayers = 1 << 12;
 constexpr int kMaxHeadDim = 1 << 16;
 constexpr int kMaxPositions = 1 << 30;
 
-// True if the field is there and is null.
-bool is_null(const JsonObject& config, std::string_view key) {
-  return std::ranges::any_of(config.fields(), [&](const auto& field) {
-    return field.key == key && field.value.is_null();
-  });
-}
-
 // 0 if the field cannot be read.
 int size(const JsonObject& config, std::string_view key, int fallback, int max = kMaxSize) {
   int value = 0;
@@ -119,7 +112,7 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
 
   spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.head_dim)));
   config.keep([&] {
-    const double eps = config.find_number("rms_norm_eps", 0.0, 1.0).value_or(1e-6);
+    const double eps = config.find_number("rms_norm_eps", 0.0, 1.0).value_or(defaults.norm_eps);
     spec.norm_eps = static_cast<float>(eps);
   });
   config.keep([&] {
@@ -149,6 +142,28 @@ void refuse(const JsonObject& config, std::string_view key) {
     if (!config.find_bool(key).value_or(false)) return;
     config.complain(key, "is true, which is not supported");
   });
+}
+
+bool is_null(const JsonObject& config, std::string_view key) {
+  return std::ranges::any_of(config.fields(), [&](const auto& field) {
+    return field.key == key && field.value.is_null();
+  });
+}
+
+void read_attention_bias(const JsonObject& config, ModelSpec& spec) {
+  config.keep([&] {
+    spec.qkv_bias = spec.attention_out_bias = config.find_bool("attention_bias").value_or(false);
+  });
+}
+
+void read_mlp_bias(const JsonObject& config, ModelSpec& spec) {
+  config.keep([&] { spec.mlp_bias = config.find_bool("mlp_bias").value_or(false); });
+}
+
+float read_multiplier(const JsonObject& config, std::string_view key, double fallback) {
+  double value = fallback;
+  config.keep([&] { value = config.find_number(key, 1e-6, 1e6).value_or(fallback); });
+  return static_cast<float>(value);
 }
 
 void refuse_unless_causal(const JsonObject& config) {
@@ -227,22 +242,26 @@ TensorNames usual_names(std::string_view root, std::string_view output, const Mo
       return fmt::format("{}layers.{}.{}.{}", root, i, part, what);
     };
     names.layers.push_back({
-        .attention_norm = in_layer("input_layernorm"),
         .q = in_layer("self_attn.q_proj"),
         .k = in_layer("self_attn.k_proj"),
         .v = in_layer("self_attn.v_proj"),
         .attention_out = in_layer("self_attn.o_proj"),
-        .mlp_norm = in_layer("post_attention_layernorm"),
         .gate = in_layer("mlp.gate_proj"),
         .up = in_layer("mlp.up_proj"),
         .down = in_layer("mlp.down_proj"),
+        .attention_norm = in_layer("input_layernorm"),
+        .mlp_norm = in_layer("post_attention_layernorm"),
+        .q_norm = in_layer("self_attn.q_norm"),
+        .k_norm = in_layer("self_attn.k_norm"),
         .q_bias = in_layer("self_attn.q_proj", "bias"),
         .k_bias = in_layer("self_attn.k_proj", "bias"),
         .v_bias = in_layer("self_attn.v_proj", "bias"),
-        .q_norm = in_layer("self_attn.q_norm"),
-        .k_norm = in_layer("self_attn.k_norm"),
+        .attention_out_bias = in_layer("self_attn.o_proj", "bias"),
+        .gate_bias = in_layer("mlp.gate_proj", "bias"),
+        .up_bias = in_layer("mlp.up_proj", "bias"),
+        .down_bias = in_layer("mlp.down_proj", "bias"),
     });
-    if (!spec.sandwich_norm) continue;
+    if (!spec.norms_outputs) continue;
     LayerNames& layer = names.layers.back();
     layer.attention_out_norm = layer.mlp_norm;
     layer.mlp_norm = in_layer("pre_feedforward_layernorm");

@@ -26,6 +26,7 @@ struct ConfigDefaults {
   int head_dim = 0;  // 0: hidden / heads
   bool tied_embeddings = false;
   std::optional<TokenId> eos_token = {};
+  double norm_eps = 1e-6;
 };
 
 // Reads the fields that all families share: sizes, layers, norm_eps, tied embeddings,
@@ -40,6 +41,16 @@ void expect(const JsonObject& config, std::string_view key, std::string_view val
 
 // Complains if the field is true.
 void refuse(const JsonObject& config, std::string_view key);
+
+// Whether the field is there and is null.
+bool is_null(const JsonObject& config, std::string_view key);
+
+// "attention_bias": of q, k, v and the output. "mlp_bias": of gate, up and down.
+void read_attention_bias(const JsonObject& config, ModelSpec& spec);
+void read_mlp_bias(const JsonObject& config, ModelSpec& spec);
+
+// A number that others are multiplied by or limited to; `fallback` if it is absent.
+float read_multiplier(const JsonObject& config, std::string_view key, double fallback);
 
 // Complains if "is_causal" is false.
 void refuse_unless_causal(const JsonObject& config);
@@ -66,7 +77,7 @@ void set_windows(const JsonObject& config, const SlidingLayers& slides, std::opt
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
 // The names that most families give their tensors. `root` is the prefix of all but the output
-// ("model.").
+// ("model."). Norms of outputs have the names that stand for those of the MLP's input elsewhere.
 TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec);
 
 // The families, each in a file of its own.

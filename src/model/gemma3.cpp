@@ -32,16 +32,17 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
               .eos_token = 1},
              spec);
   expect(config, "hidden_activation", "gelu_pytorch_tanh");
-  refuse(config, "attention_bias");
   refuse(config, "use_bidirectional_attention");
   refuse_number(config, "attn_logit_softcapping");
   refuse_number(config, "final_logit_softcapping");
 
   spec.activation = Activation::kGeluTanh;
   spec.norm_weight_offset = 1.0f;
-  spec.qk_norm = true;
-  spec.sandwich_norm = true;
+  spec.qk_norm = QkNorm::kHeads;
+  spec.norms_outputs = true;
+  read_attention_bias(config, spec);
   spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
+  spec.rounds_embedding_scale = true;
   config.keep([&] {
     const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
     spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
@@ -57,10 +58,8 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   if (!knows_pattern) slides.reset();
   set_windows(config, slides, read_window(config, 4096), spec);
 
-  spec.rope_inv_freq = {
-      layer_rope_frequencies(config, {"full_attention", "rope_theta", 1e6}, spec.head_dim),
-      layer_rope_frequencies(config, {"sliding_attention", "rope_local_base_freq", 1e4},
-                             spec.head_dim)};
+  read_layer_rope(config, {"full_attention", "rope_theta", 1e6}, spec);
+  read_layer_rope(config, {"sliding_attention", "rope_local_base_freq", 1e4}, spec);
   for (size_t i = 0; slides && i < spec.layers.size(); ++i) {
     spec.layers[i].rope = (*slides)[i] ? kSliding : kFull;
   }

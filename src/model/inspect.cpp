@@ -24,7 +24,7 @@ void read_unknown_family(const JsonObject& config, ModelSpec& spec, Problems& pr
   const JsonObject& from = text ? *text : config;
   read_sizes(from, {.hidden = 0, .layers = 0, .heads = 0}, spec);
   for (LayerSpec& layer : spec.layers) layer.window = kUnknownWindow;
-  problems.keep([&] { spec.rope_inv_freq = {rope_frequencies(from, spec.head_dim)}; });
+  problems.keep([&] { read_rope(from, {.may_be_partial = true}, spec); });
 }
 
 bool knows_sizes(const ModelSpec& spec) {

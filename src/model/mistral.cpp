@@ -13,8 +13,9 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
               .eos_token = 2},
              spec);
   expect(config, "hidden_act", "silu");
-  refuse(config, "attention_bias");
-  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  read_attention_bias(config, spec);
+  read_mlp_bias(config, spec);
+  read_rope(config, {}, spec);
   const std::optional<int> window = read_window(config, 4096);
   SlidingLayers slides = read_layer_types(config, spec.layers.size());
   if (slides && slides->empty()) slides->assign(spec.layers.size(), window.value_or(0) > 0);

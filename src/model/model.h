@@ -11,10 +11,14 @@ namespace pagedinfer {
 
 // The names of a layer's tensors in the checkpoint.
 struct LayerNames {
-  std::string attention_norm, q, k, v, attention_out, mlp_norm, gate, up, down;
+  // Where q, k and v, or gate and up, have one name, they are the rows of one tensor, in this
+  // order.
+  std::string q, k, v, attention_out, gate, up, down;
   // Read only if the spec asks for them.
-  std::string q_bias = {}, k_bias = {}, v_bias = {}, q_norm = {}, k_norm = {};
-  std::string attention_out_norm = {}, mlp_out_norm = {};
+  std::string attention_norm = {}, mlp_norm = {}, attention_out_norm = {}, mlp_out_norm = {};
+  std::string q_norm = {}, k_norm = {};
+  std::string q_bias = {}, k_bias = {}, v_bias = {}, attention_out_bias = {};
+  std::string gate_bias = {}, up_bias = {}, down_bias = {};
 };
 
 struct TensorNames {

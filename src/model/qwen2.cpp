@@ -1,4 +1,5 @@
-// Qwen 2 and 2.5: q, k and v always have a bias; "attention_bias" is ignored, as in transformers.
+// Qwen 2 and 2.5: q, k and v always have a bias, and the output of attention has none;
+// "attention_bias" is ignored, as in transformers.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -10,7 +11,8 @@ void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
              spec);
   expect(config, "hidden_act", "silu");
   spec.qkv_bias = true;
-  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  read_mlp_bias(config, spec);
+  read_rope(config, {}, spec);
   read_upper_windows(config, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

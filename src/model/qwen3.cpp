@@ -13,9 +13,10 @@ void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
               .head_dim = 128},
              spec);
   expect(config, "hidden_act", "silu");
-  refuse(config, "attention_bias");
-  spec.qk_norm = true;
-  spec.rope_inv_freq = {rope_frequencies(config, spec.head_dim)};
+  read_attention_bias(config, spec);
+  read_mlp_bias(config, spec);
+  spec.qk_norm = QkNorm::kHeads;
+  read_rope(config, {}, spec);
   read_upper_windows(config, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

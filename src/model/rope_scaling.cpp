@@ -3,96 +3,191 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string>
+#include <utility>
 
-#include "core/double_math.h"
 #include "core/shortened.h"
+#include "model/rope_frequencies.h"
 
 namespace pagedinfer {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
-constexpr double kMaxFactor = 1e6;
+constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
+constexpr double kMinFactor = 1e-6, kMaxFactor = 1e6;
+constexpr int kMaxPositions = 1 << 30;
 constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
+constexpr std::string_view kTrained = "original_max_position_embeddings";
 
-struct Llama3Scaling {
-  float factor, low_frequency_factor, high_frequency_factor;
-  float trained_positions = 0;
+// Where the fields of a rope stand: in config.json, and in the object that it may have for them.
+struct RopeFields {
+  const JsonObject& config;
+  const std::optional<JsonObject>& rope;
+  RopeDefaults defaults;
+  std::string_view theta_key = "rope_theta";
 };
 
-// Divides the frequencies of long wavelengths by the factor, keeps those of short ones, and
-// interpolates between the two, as the Llama 3.1 release defines it.
-void scale_llama3(const Llama3Scaling& s, std::vector<float>& frequencies) {
-  const float longest_kept = s.trained_positions / s.high_frequency_factor;
-  const float shortest_scaled = s.trained_positions / s.low_frequency_factor;
-  for (float& f : frequencies) {
-    const float wavelength = (1.0f / f) * static_cast<float>(2.0 * kPi);
-    if (wavelength < longest_kept) continue;
-    if (wavelength > shortest_scaled) {
-      f /= s.factor;
-      continue;
-    }
-    const float smooth = ((1.0f / wavelength) * s.trained_positions - s.low_frequency_factor) /
-                         (s.high_frequency_factor - s.low_frequency_factor);
-    f = (1.0f - smooth) * f / s.factor + smooth * f;
-  }
-}
+// The rope of a model, in the making.
+class Reader {
+ public:
+  Reader(const RopeFields& fields, ModelSpec& spec) : fields_(fields), spec_(spec) {}
 
-// Returns nullopt if a field cannot be read.
-std::optional<Llama3Scaling> read_llama3(const JsonObject& rope) {
-  bool is_known = true;
-  const auto number = [&](std::string_view key, double min) {
-    float value = 0;
-    is_known &= rope.keep([&] { value = static_cast<float>(rope.number(key, min, kMaxFactor)); });
-    return value;
-  };
-  Llama3Scaling scaling = {.factor = number("factor", 1.0),
-                           .low_frequency_factor = number("low_freq_factor", 1e-6),
-                           .high_frequency_factor = number("high_freq_factor", 1e-6)};
-  is_known &= rope.keep([&] {
-    scaling.trained_positions =
-        static_cast<float>(rope.integer("original_max_position_embeddings", 1, 1 << 30));
-  });
-  if (!is_known) return std::nullopt;
-  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
-    rope.refuse("high_freq_factor", fmt::format("{}", scaling.high_frequency_factor),
-                fmt::format("more than low_freq_factor {}", scaling.low_frequency_factor));
+  RopeSpec read() {
+    read_theta();
+    read_channels();
+    rope_.inv_freq = default_frequencies(theta_, channels_);
+    if (fields_.rope) fields_.rope->keep([&] { scale(*fields_.rope); });
+    return std::move(rope_);
   }
-  return scaling;
-}
 
-void scale(const JsonObject& rope, std::vector<float>& frequencies) {
-  const std::string_view key = rope.has("rope_type") ? "rope_type" : "type";
-  const std::string type = rope.find_string(key).value_or("default");
-  if (type == "llama3") {
-    if (const auto scaling = read_llama3(rope)) scale_llama3(*scaling, frequencies);
-  } else if (type == "linear") {
-    const auto factor = static_cast<float>(rope.number("factor", 1e-6, kMaxFactor));
-    for (float& frequency : frequencies) frequency /= factor;
-  } else if (type != "default") {
-    rope.complain(key, shortened(type), "default, linear or llama3");
-  }
-}
-
-std::vector<float> frequencies_of(const JsonObject& config, const std::optional<JsonObject>& rope,
-                                  const LayerRope& layers, int head_dim) {
-  for (const JsonObject* where : {&config, rope ? &*rope : &config}) {
-    where->keep([&] {
-      if (where->find_number("partial_rotary_factor", 0.0, 1.0).value_or(1.0) == 1.0) return;
-      where->complain("partial_rotary_factor", "is not 1, which is not supported");
+ private:
+  void read_theta() {
+    const JsonObject& config = fields_.config;
+    theta_ = fields_.defaults.theta;
+    config.keep([&] {
+      theta_ = config.find_number(fields_.theta_key, kMinTheta, kMaxTheta).value_or(theta_);
     });
+    if (!fields_.rope || !fields_.rope->has("rope_theta")) return;
+    fields_.rope->keep([&] { theta_ = fields_.rope->number("rope_theta", kMinTheta, kMaxTheta); });
   }
-  constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
-  double theta = layers.theta;
-  config.keep([&] {
-    theta = config.find_number(layers.theta_key, kMinTheta, kMaxTheta).value_or(layers.theta);
-  });
-  if (rope && rope->has("rope_theta")) {
-    rope->keep([&] { theta = rope->number("rope_theta", kMinTheta, kMaxTheta); });
+
+  void read_channels() {
+    std::optional<double> factor;
+    const auto read_from = [&](const JsonObject& where) {
+      where.keep([&] {
+        const auto found = where.find_number("partial_rotary_factor", 0.0, 1.0);
+        if (!factor) factor = found;
+        if (found.value_or(1.0) == 1.0 || fields_.defaults.may_be_partial) return;
+        where.complain("partial_rotary_factor", "is not 1, which is not supported");
+      });
+    };
+    if (fields_.rope) read_from(*fields_.rope);
+    read_from(fields_.config);
+    channels_ = spec_.head_dim;
+    if (!fields_.defaults.may_be_partial || !factor || channels_ == 0) return;
+    channels_ = static_cast<int>(channels_ * *factor);
+    if (channels_ > 0) return;
+    fields_.config.complain("partial_rotary_factor", "leaves no channel to rotate");
+    channels_ = spec_.head_dim;
   }
-  std::vector<float> frequencies = default_frequencies(static_cast<float>(theta), head_dim);
-  if (rope) rope->keep([&] { scale(*rope, frequencies); });
-  return frequencies;
-}
+
+  // The positions that the model was trained for, before it was stretched.
+  int trained_positions() const {
+    const auto read_from = [](const JsonObject& where) {
+      return where.find_integer(kTrained, 2, kMaxPositions);
+    };
+    std::optional<int64_t> found = read_from(fields_.config);
+    if (!found && fields_.defaults.trained_positions > 0) {
+      found = fields_.defaults.trained_positions;
+    }
+    if (!found) found = read_from(*fields_.rope);
+    return static_cast<int>(found.value_or(spec_.max_positions));
+  }
+
+  void scale(const JsonObject& rope) {
+    const std::string_view key = rope.has("rope_type") ? "rope_type" : "type";
+    const std::string type = rope.find_string(key).value_or("default");
+    const bool is_longrope = type == "longrope" || (fields_.defaults.yarn_is_longrope &&
+                                                    (type == "su" || type == "yarn"));
+    if (is_longrope) {
+      scale_longrope(rope);
+    } else if (type == "llama3") {
+      read_llama3(rope);
+    } else if (type == "yarn") {
+      scale_yarn(rope);
+    } else if (type == "dynamic") {
+      scale_dynamic(rope);
+    } else if (type == "linear") {
+      const auto factor = static_cast<float>(rope.number("factor", kMinFactor, kMaxFactor));
+      for (float& frequency : rope_.inv_freq) frequency /= factor;
+    } else if (type != "default") {
+      rope.complain(key, shortened(type), "default, linear, llama3, yarn, longrope or dynamic");
+    }
+  }
+
+  void read_llama3(const JsonObject& rope) {
+    bool is_known = true;
+    const auto number = [&](std::string_view key, double min) {
+      float value = 0;
+      is_known &= rope.keep([&] { value = static_cast<float>(rope.number(key, min, kMaxFactor)); });
+      return value;
+    };
+    Llama3Scaling scaling = {.factor = number("factor", 1.0),
+                             .low_frequency_factor = number("low_freq_factor", kMinFactor),
+                             .high_frequency_factor = number("high_freq_factor", kMinFactor),
+                             .trained_positions = 0};
+    is_known &=
+        rope.keep([&] { scaling.trained_positions = static_cast<float>(trained_positions()); });
+    if (!is_known) return;
+    if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+      rope.refuse("high_freq_factor", fmt::format("{}", scaling.high_frequency_factor),
+                  fmt::format("more than low_freq_factor {}", scaling.low_frequency_factor));
+    }
+    scale_llama3(scaling, rope_.inv_freq);
+  }
+
+  void scale_yarn(const JsonObject& rope) {
+    const auto number = [&](std::string_view name) {
+      return rope.find_number(name, 0.0, kMaxFactor).value_or(0.0);
+    };
+    YarnScaling scaling = {.factor = 0, .trained_positions = trained_positions()};
+    scaling.factor = rope.find_number("factor", kMinFactor, kMaxFactor)
+                         .value_or(double(spec_.max_positions) / scaling.trained_positions);
+    if (const double beta = number("beta_fast"); beta > 0) scaling.beta_fast = beta;
+    if (const double beta = number("beta_slow"); beta > 0) scaling.beta_slow = beta;
+    scaling.truncates = rope.find_bool("truncate").value_or(true);
+    const double mscale = number("mscale"), of_all = number("mscale_all_dim");
+    double usual = yarn_scale(scaling.factor);
+    if (mscale > 0 && of_all > 0) {
+      usual = yarn_scale(scaling.factor, mscale) / yarn_scale(scaling.factor, of_all);
+    }
+    const double scale = rope.find_number("attention_factor", 0.0, kMaxFactor).value_or(usual);
+    if (theta_ <= 1) rope.refuse("rope_theta", fmt::format("{}", theta_), "more than 1 for yarn");
+    rope_.inv_freq = yarn_frequencies(scaling, theta_, channels_);
+    rope_.scale = static_cast<float>(scale);
+    stretch(scaling.trained_positions * scaling.factor);
+  }
+
+  void scale_longrope(const JsonObject& rope) {
+    const auto factors = [&](std::string_view name) {
+      const std::vector<double> all = rope.numbers(name, kMinFactor, kMaxFactor);
+      if (all.size() == rope_.inv_freq.size() || channels_ == 0) return all;
+      rope.refuse(name, fmt::format("{} factors", all.size()),
+                  fmt::format("{}, one for each frequency", rope_.inv_freq.size()));
+    };
+    const int trained = trained_positions();
+    const double factor = rope.find_number("factor", kMinFactor, kMaxFactor)
+                              .value_or(double(spec_.max_positions) / trained);
+    const double scale =
+        rope.find_number("attention_factor", 0.0, kMaxFactor).value_or(long_scale(factor, trained));
+    rope_.inv_freq = long_frequencies(factors("short_factor"), theta_, channels_);
+    rope_.long_inv_freq = long_frequencies(factors("long_factor"), theta_, channels_);
+    rope_.scale = static_cast<float>(scale);
+    rope_.short_positions = trained;
+  }
+
+  void scale_dynamic(const JsonObject& rope) {
+    const double factor = rope.number("factor", 1.0, kMaxFactor);
+    if (channels_ == 0) return;  // not known
+    if (channels_ <= 2) {
+      rope.refuse("rope_type", "dynamic", "another one for heads of 2 channels");
+    }
+    rope_.long_inv_freq = default_frequencies(stretched_base(theta_, factor, channels_), channels_);
+    rope_.short_positions = spec_.max_positions;
+    stretch(spec_.max_positions * factor);
+  }
+
+  // Lets --max-model-len ask for so many positions.
+  void stretch(double positions) {
+    if (spec_.max_positions == 0 || positions <= spec_.max_positions) return;
+    spec_.max_stretched_positions = static_cast<int>(std::min<double>(positions, kMaxPositions));
+  }
+
+  const RopeFields& fields_;
+  ModelSpec& spec_;
+  RopeSpec rope_ = {};
+  double theta_ = 0;
+  int channels_ = 0;  // of a head, that are rotated
+};
 
 // The object that the field holds; nullopt also if it cannot be read.
 std::optional<JsonObject> object_of(const JsonObject& config, std::string_view key) {
@@ -103,17 +198,7 @@ std::optional<JsonObject> object_of(const JsonObject& config, std::string_view k
 
 }  // namespace
 
-std::vector<float> default_frequencies(float base, int head_dim) {
-  std::vector<float> frequencies;
-  for (int i = 0; i < head_dim; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
-    const auto power = static_cast<float>(exp_double(double{exponent} * log_double(double{base})));
-    frequencies.push_back(1.0f / power);
-  }
-  return frequencies;
-}
-
-std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
+void read_rope(const JsonObject& config, const RopeDefaults& defaults, ModelSpec& spec) {
   const auto parameters = object_of(config, "rope_parameters");
   for (const std::string_view layer_type : {kFullLayers, kSlidingLayers}) {
     if (parameters && parameters->has(layer_type)) {
@@ -123,11 +208,10 @@ std::vector<float> rope_frequencies(const JsonObject& config, int head_dim) {
   const auto scaling = object_of(config, "rope_scaling");
   const bool is_old = scaling && scaling->fields().size() > 0;
   const auto& rope = is_old ? scaling : parameters;
-  return frequencies_of(config, rope, {"", "rope_theta", 10000.0}, head_dim);
+  spec.ropes = {Reader({config, rope, defaults}, spec).read()};
 }
 
-std::vector<float> layer_rope_frequencies(const JsonObject& config, const LayerRope& layers,
-                                          int head_dim) {
+void read_layer_rope(const JsonObject& config, const LayerRope& layers, ModelSpec& spec) {
   const auto parameters = object_of(config, "rope_parameters");
   if (parameters && parameters->fields().size() > 0 && !parameters->has(kFullLayers) &&
       !parameters->has(kSlidingLayers)) {
@@ -140,7 +224,8 @@ std::vector<float> layer_rope_frequencies(const JsonObject& config, const LayerR
     if (rope) config.complain("rope_scaling", "is there beside rope_parameters");
     rope = scaling;
   }
-  return frequencies_of(config, rope, layers, head_dim);
+  spec.ropes.push_back(
+      Reader({config, rope, {.theta = layers.theta}, layers.theta_key}, spec).read());
 }
 
 }  // namespace pagedinfer

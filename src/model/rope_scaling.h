@@ -4,14 +4,25 @@
 #include <vector>
 
 #include "io/json_file.h"
+#include "model/spec.h"
 
 namespace pagedinfer {
 
-// The frequencies of rotary position embedding, (head_dim / 2) in radians per position, as
-// config.json gives them by "rope_theta" with "rope_scaling" or by "rope_parameters": types
-// default, linear and llama3. They are rounded as in Hugging Face transformers, so that the angles
-// of far positions agree. Complains of other types and of values out of range.
-std::vector<float> rope_frequencies(const JsonObject& config, int head_dim);
+// What a family says of rope where config.json does not.
+struct RopeDefaults {
+  double theta = 10000.0;
+  bool may_be_partial = false;  // "partial_rotary_factor": the share of a head that is rotated
+  // "original_max_position_embeddings"; 0: "max_position_embeddings"
+  int trained_positions = 0;
+  bool yarn_is_longrope = false;  // an older name of it, as is "su"
+};
+
+// Reads the rope of all layers into spec.ropes, as config.json gives it by "rope_theta" with
+// "rope_scaling" or by "rope_parameters": types default, linear, llama3, yarn, longrope and
+// dynamic. Frequencies are rounded as in Hugging Face transformers, so that the angles of far
+// positions agree. Complains of other types and of values out of range.
+// REQUIRES: the sizes of the spec are read.
+void read_rope(const JsonObject& config, const RopeDefaults& defaults, ModelSpec& spec);
 
 // One type of layers, where each type has a rope of its own.
 struct LayerRope {
@@ -20,12 +31,8 @@ struct LayerRope {
   double theta;                // if neither gives one
 };
 
-// The frequencies of one type of layers. "rope_parameters" has an object for each type; in older
-// configs "rope_scaling" applies to the type full_attention only.
-std::vector<float> layer_rope_frequencies(const JsonObject& config, const LayerRope& layers,
-                                          int head_dim);
-
-// base^(-2 i / head_dim) for i < head_dim / 2. REQUIRES: 1 <= base <= 1e12.
-std::vector<float> default_frequencies(float base, int head_dim);
+// Adds the rope of one type of layers to spec.ropes. "rope_parameters" has an object for each type;
+// in older configs "rope_scaling" applies to the type full_attention only.
+void read_layer_rope(const JsonObject& config, const LayerRope& layers, ModelSpec& spec);
 
 }  // namespace pagedinfer

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/request.h"
@@ -11,30 +12,58 @@
 
 namespace pagedinfer {
 
+// Rotary position embedding.
+struct RopeSpec {
+  std::vector<float> inv_freq = {};  // radians per position; a head begins with twice as many
+                                     // channels that are rotated
+  float scale = 1.0f;                // of cosines and sines
+  // The frequencies of a run whose sequences may have more than `short_positions` tokens. Empty:
+  // all runs have the same.
+  std::vector<float> long_inv_freq = {};
+  int short_positions = 0;
+
+  bool is_long(int max_model_len) const {
+    return !long_inv_freq.empty() && max_model_len > short_positions;
+  }
+};
+
+constexpr int kNoRope = -1;
+
 // What may differ between the layers of a model.
 struct LayerSpec {
-  int rope = 0;    // index into ModelSpec::rope_inv_freq
+  int rope = 0;    // index into ModelSpec::ropes, or kNoRope
   int window = 0;  // number of keys that a query sees, its own included; 0 = all
 };
+
+// Which parts of q and of k are normalized before rope.
+enum class QkNorm : uint8_t { kNone, kHeads, kRows };
 
 // A decoder-only transformer as numbers. Everything the forward pass needs to know about a
 // family is here; the forward pass never asks which family it is.
 struct ModelSpec {
   int hidden = 0, vocab = 0, max_positions = 0;
+  int max_stretched_positions = 0;  // what --max-model-len may ask for; 0: max_positions
   int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
 
   Activation activation = Activation::kSilu;
   float norm_eps = 1e-6f;
   float norm_weight_offset = 0.0f;  // added to the weights of all norms
-  float embedding_scale = 1.0f;     // rounded to the type of computation before it is used
-  float attention_scale = 0.0f;     // of the scores, usually 1 / sqrt(head_dim)
+  float embedding_scale = 1.0f;
+  bool rounds_embedding_scale = false;  // to the type of computation
+  float attention_scale = 0.0f;         // of the scores, usually 1 / sqrt(head_dim)
+  float residual_scale = 1.0f;          // of a block's output when it is added to the residual
+  float logit_scale = 1.0f;
+  // A score or a logit x becomes cap * tanh(x / cap); 0: it stays.
+  float score_cap = 0.0f, logit_cap = 0.0f;
   bool tied_embeddings = false;
-  bool qkv_bias = false;       // q, k and v have a bias
-  bool qk_norm = false;        // q and k of each head are normalized before rope
-  bool sandwich_norm = false;  // a block's output is normalized before it is added to the residual
+  bool qkv_bias = false, attention_out_bias = false;
+  bool mlp_bias = false;  // gate, up and down
+  QkNorm qk_norm = QkNorm::kNone;
+  bool norms_inputs = true;    // of a layer's two blocks
+  bool norms_outputs = false;  // of the blocks, before they are added to the residual
 
   std::vector<LayerSpec> layers = {};
-  std::vector<std::vector<float>> rope_inv_freq = {};  // each (head_dim / 2), radians per position
+  std::vector<RopeSpec> ropes = {};
 
   std::vector<TokenId> eos_tokens = {};
   std::vector<TokenId> suppressed = {};        // never drawn
@@ -49,6 +78,14 @@ inline std::vector<int> windows_of(const ModelSpec& spec) {
   std::ranges::sort(windows);
   windows.erase(std::ranges::unique(windows).begin(), windows.end());
   return windows;
+}
+
+// Which frequencies a run has, "short" or "long"; nullopt if the model has one kind only.
+inline std::optional<std::string_view> rope_length(const ModelSpec& spec, int max_model_len) {
+  for (const RopeSpec& rope : spec.ropes) {
+    if (!rope.long_inv_freq.empty()) return rope.is_long(max_model_len) ? "long" : "short";
+  }
+  return std::nullopt;
 }
 
 }  // namespace pagedinfer

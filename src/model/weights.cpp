@@ -17,11 +17,32 @@ struct Needed {
   Tensor& destination;  // in Weights
   int64_t rows, cols;
   Kind kind = Kind::kMatrix;
+  // Of the tensor of this name, which may have the rows of several.
+  int64_t first_row = 0, stored_rows = rows;
+
+  bool is_first() const { return first_row == 0; }
+  bool is_last() const { return first_row + rows == stored_rows; }
 };
+
+using Visit = std::function<void(const Needed&)>;
+
+// Those of the same name are the rows of one tensor, in this order.
+void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) {
+  for (const Needed& matrix : matrices) {
+    Needed part = matrix;
+    part.stored_rows = 0;
+    for (const Needed& other : matrices) {
+      if (other.name != part.name) continue;
+      if (&other < &matrix) part.first_row += other.rows;
+      part.stored_rows += other.rows;
+    }
+    visit(part);
+  }
+}
 
 // Calls visit(Needed) for every tensor of the model.
 void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& weights,
-                     const std::function<void(const Needed&)>& visit) {
+                     const Visit& visit) {
   const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
                 kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
 
@@ -30,28 +51,40 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerNames& n = names.layers[i];
     LayerWeights& w = weights.layers[i];
-    visit({n.attention_norm, w.attention_norm, 1, hidden, Kind::kNorm});
-    visit({n.q, w.q, q_dim, hidden});
-    visit({n.k, w.k, kv_dim, hidden});
-    visit({n.v, w.v, kv_dim, hidden});
+    const auto norm = [&](const std::string& name, Tensor& destination, int64_t cols) {
+      visit({name, destination, 1, cols, Kind::kNorm});
+    };
+    if (spec.norms_inputs) norm(n.attention_norm, w.attention_norm, hidden);
+    visit_matrices(
+        {{n.q, w.q, q_dim, hidden}, {n.k, w.k, kv_dim, hidden}, {n.v, w.v, kv_dim, hidden}}, visit);
     if (spec.qkv_bias) {
       visit({n.q_bias, w.q_bias, 1, q_dim, Kind::kBias});
       visit({n.k_bias, w.k_bias, 1, kv_dim, Kind::kBias});
       visit({n.v_bias, w.v_bias, 1, kv_dim, Kind::kBias});
     }
-    if (spec.qk_norm) {
-      visit({n.q_norm, w.q_norm, 1, spec.head_dim, Kind::kNorm});
-      visit({n.k_norm, w.k_norm, 1, spec.head_dim, Kind::kNorm});
+    if (spec.qk_norm != QkNorm::kNone) {
+      const bool by_head = spec.qk_norm == QkNorm::kHeads;
+      norm(n.q_norm, w.q_norm, by_head ? spec.head_dim : q_dim);
+      norm(n.k_norm, w.k_norm, by_head ? spec.head_dim : kv_dim);
     }
     visit({n.attention_out, w.attention_out, hidden, q_dim});
-    if (spec.sandwich_norm) {
-      visit({n.attention_out_norm, w.attention_out_norm, 1, hidden, Kind::kNorm});
-      visit({n.mlp_out_norm, w.mlp_out_norm, 1, hidden, Kind::kNorm});
+    if (spec.attention_out_bias) {
+      visit({n.attention_out_bias, w.attention_out_bias, 1, hidden, Kind::kBias});
     }
-    visit({n.mlp_norm, w.mlp_norm, 1, hidden, Kind::kNorm});
-    visit({n.gate, w.gate, spec.intermediate, hidden});
-    visit({n.up, w.up, spec.intermediate, hidden});
+    if (spec.norms_outputs) {
+      norm(n.attention_out_norm, w.attention_out_norm, hidden);
+      norm(n.mlp_out_norm, w.mlp_out_norm, hidden);
+    }
+    if (spec.norms_inputs) norm(n.mlp_norm, w.mlp_norm, hidden);
+    visit_matrices(
+        {{n.gate, w.gate, spec.intermediate, hidden}, {n.up, w.up, spec.intermediate, hidden}},
+        visit);
     visit({n.down, w.down, hidden, spec.intermediate});
+    if (spec.mlp_bias) {
+      visit({n.gate_bias, w.gate_bias, 1, spec.intermediate, Kind::kBias});
+      visit({n.up_bias, w.up_bias, 1, spec.intermediate, Kind::kBias});
+      visit({n.down_bias, w.down_bias, 1, hidden, Kind::kBias});
+    }
   }
   visit({names.final_norm, weights.final_norm, 1, hidden, Kind::kNorm});
   if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
@@ -81,6 +114,26 @@ DType uploaded_type(const OpenedModel& model, Kind kind, DType of_file, DType co
   return memory.matrix_type(of_file, compute);
 }
 
+// The tensor that has it, as a whole.
+Tensor stored_tensor(const Checkpoint& checkpoint, const Needed& needed) {
+  return checkpoint.tensor(needed.name, needed.stored_rows, needed.cols);
+}
+
+Tensor rows_of(const Needed& needed, Tensor stored) {
+  stored.data =
+      static_cast<char*>(stored.data) + needed.first_row * stored.stride * size_of(stored.dtype);
+  stored.rows = needed.rows;
+  return stored;
+}
+
+Tensor upload_frequencies(const std::vector<float>& frequencies, DeviceMemory& memory) {
+  if (frequencies.empty()) return {};
+  const auto size = static_cast<int64_t>(frequencies.size());
+  // upload() only reads it.
+  return memory.upload({const_cast<float*>(frequencies.data()), DType::kF32, 1, size, size},
+                       DType::kF32);
+}
+
 // Rounds to nearest, ties to even.
 float rounded(float value, DType type) {
   if (type == DType::kF16) return from_f16(to_f16(value));
@@ -97,25 +150,28 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
                      Quantization quantize) {
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
-    const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
-    if (model.is_dummy) fill_dummy(needed.name, dummy_range(needed, model.spec), host);
+    const Tensor stored = stored_tensor(model.checkpoint, needed);
+    if (model.is_dummy && needed.is_first()) {
+      fill_dummy(needed.name, dummy_range(needed, model.spec), stored);
+    }
+    const Tensor host = rows_of(needed, stored);
     const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
     if (!is_multiplied(model, needed.kind)) {
       needed.destination = memory.upload(host, type);
       return;
     }
     needed.destination = memory.upload_matrix(host, type);
-    if (memory.packs(type)) model.checkpoint.give_back(needed.name);
+    if (memory.packs(type) && needed.is_last()) model.checkpoint.give_back(needed.name);
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
-  weights.embedding_scale = rounded(model.spec.embedding_scale, compute);
-
-  for (const std::vector<float>& table : model.spec.rope_inv_freq) {
-    const auto size = static_cast<int64_t>(table.size());
-    // upload() only reads it.
-    Tensor host = {const_cast<float*>(table.data()), DType::kF32, 1, size, size};
-    weights.rope_inv_freq.push_back(memory.upload(host, DType::kF32));
+  const ModelSpec& spec = model.spec;
+  weights.embedding_scale =
+      spec.rounds_embedding_scale ? rounded(spec.embedding_scale, compute) : spec.embedding_scale;
+  for (const RopeSpec& rope : spec.ropes) {
+    weights.ropes.push_back({.short_runs = upload_frequencies(rope.inv_freq, memory),
+                             .long_runs = upload_frequencies(rope.long_inv_freq, memory)});
   }
+  use_ropes(spec, spec.max_positions, weights);
   return weights;
 }
 
@@ -123,7 +179,7 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
   std::vector<Checkpoint::Declared> all;
   Weights unused;
   for_each_tensor(spec, names, unused, [&](const Needed& needed) {
-    all.push_back({needed.name, needed.rows, needed.cols});
+    if (needed.is_first()) all.push_back({needed.name, needed.stored_rows, needed.cols});
   });
   return all;
 }
@@ -134,7 +190,7 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
   WeightBytes bytes;
   const bool is_on_host = !memory.capacity();
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
-    const Tensor host = model.checkpoint.tensor(needed.name, needed.rows, needed.cols);
+    const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
     const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
     const bool is_matrix = is_multiplied(model, needed.kind);
     const bool stays = is_on_host && !(is_matrix && memory.packs(type));

@@ -13,7 +13,8 @@ DType file_dtype(const OpenedModel& model);
 // Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
 // are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become
-// int8, and their pages of the files are given back. Throws Error if a tensor is missing or its
+// int8, and their pages of the files are given back. The frequencies of ropes are those of runs of
+// the spec's max_positions. Throws Error if a tensor is missing or its
 // shape is not the one of the spec.
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
                      Quantization quantize = Quantization::kNone);

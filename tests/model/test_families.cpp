@@ -33,11 +33,17 @@ void for_each_model(const Visit& visit) {
     visit(name, record, dir.path());
     ++count;
   }
-  CHECK(count >= 12);
+  CHECK(count >= 24);
 }
 
-ModelRunner runner_of(const std::string& dir, DType compute) {
-  return ModelRunner(dir, compute, available_isas().back(), 1, WeightSource::kDummy);
+// Of the run that the record tells of.
+ModelRunner runner_of(element record, const std::string& dir, DType compute) {
+  ModelRunner runner(dir, compute, available_isas().back(), 1, WeightSource::kDummy);
+  int64_t max_model_len = 0;
+  if (record["max_model_len"].get(max_model_len) == simdjson::SUCCESS) {
+    use_ropes(runner.model.spec, static_cast<int>(max_model_len), runner.weights);
+  }
+  return runner;
 }
 
 // Our logits at the positions of a sequence, computed in one step or in chunks, whose sizes are
@@ -67,7 +73,7 @@ std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence,
 
 TEST_CASE("float32 logits of every family are the reference's") {
   for_each_model([](const std::string& name, element record, const std::string& dir) {
-    ModelRunner runner = runner_of(dir, DType::kF32);
+    ModelRunner runner = runner_of(record, dir, DType::kF32);
     float worst = 0.0f;
     for (const element sequence : record["sequences"]) {
       const auto rows = rows_of(runner, sequence, {});
@@ -84,7 +90,7 @@ TEST_CASE("float32 logits of every family are the reference's") {
 
 TEST_CASE("bfloat16 logits of every family are about as close to float32 as the reference's") {
   for_each_model([](const std::string& name, element record, const std::string& dir) {
-    ModelRunner runner = runner_of(dir, DType::kBF16);
+    ModelRunner runner = runner_of(record, dir, DType::kBF16);
     float ours = 0.0f, theirs = 0.0f;
     for (const element sequence : record["sequences"]) {
       const auto rows = rows_of(runner, sequence, {});
@@ -102,7 +108,7 @@ TEST_CASE("bfloat16 logits of every family are about as close to float32 as the 
 TEST_CASE("a family's logits have the same bits in chunks of any sizes") {
   for_each_model([](const std::string&, element record, const std::string& dir) {
     for (const DType compute : {DType::kF32, DType::kBF16}) {
-      ModelRunner runner = runner_of(dir, compute);
+      ModelRunner runner = runner_of(record, dir, compute);
       for (const element sequence : record["sequences"]) {
         const auto whole = rows_of(runner, sequence, {});
         for (const std::vector<int>& parts : {std::vector<int>{1}, {3}, {7, 1, 1}, {24, 5}}) {
@@ -116,7 +122,7 @@ TEST_CASE("a family's logits have the same bits in chunks of any sizes") {
 
 TEST_CASE("greedy completions of every family are the reference's") {
   for_each_model([](const std::string&, element record, const std::string& dir) {
-    ModelRunner runner = runner_of(dir, DType::kF32);
+    ModelRunner runner = runner_of(record, dir, DType::kF32);
     const element greedy = record["greedy"];
     const auto prompt = ints(greedy["prompt"]), expected = ints(greedy["token_ids"]);
     runner.start(static_cast<int>(prompt.size() + expected.size()));

@@ -51,7 +51,7 @@ std::vector<int> windows(const ModelSpec& spec) {
 }
 
 const std::vector<float>& rope_of(const ModelSpec& spec, size_t layer) {
-  return spec.rope_inv_freq.at(static_cast<size_t>(spec.layers.at(layer).rope));
+  return spec.ropes.at(static_cast<size_t>(spec.layers.at(layer).rope)).inv_freq;
 }
 
 constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
@@ -91,8 +91,9 @@ TEST_CASE("what a Gemma's config leaves out has the family's default") {
   CHECK(spec.kv_heads == 4);
   CHECK(spec.head_dim == 256);
   CHECK(spec.tied_embeddings);
-  CHECK(spec.qk_norm);
-  CHECK(spec.sandwich_norm);
+  CHECK(spec.qk_norm == QkNorm::kHeads);
+  CHECK(spec.norms_inputs);
+  CHECK(spec.norms_outputs);
   CHECK(spec.norm_weight_offset == 1.0f);
   CHECK(spec.embedding_scale == 48.0f);
   CHECK(spec.attention_scale == 1.0f / 16.0f);
@@ -182,6 +183,18 @@ TEST_CASE("families differ in what an absent field means") {
   CHECK_FALSE(heads_of(kQwen3, "").tied_embeddings);
 }
 
+TEST_CASE("biases are those that config.json asks for, and a Qwen 2 has its own") {
+  for (const char* family : {kLlama, kMistral, kQwen3}) {
+    CAPTURE(family);
+    const ModelSpec none = spec_of(family, R"(, "attention_bias": false, "mlp_bias": null)");
+    CHECK_FALSE((none.qkv_bias || none.attention_out_bias || none.mlp_bias));
+    const ModelSpec all = spec_of(family, R"(, "attention_bias": true, "mlp_bias": true)");
+    CHECK((all.qkv_bias && all.attention_out_bias && all.mlp_bias));
+  }
+  const ModelSpec qwen2 = spec_of(kQwen2, R"(, "attention_bias": true)");
+  CHECK((qwen2.qkv_bias && !qwen2.attention_out_bias && !qwen2.mlp_bias));
+}
+
 TEST_CASE("is_causal null or absent means causal") {
   for (const char* family : {kLlama, kMistral, kQwen2, kQwen3, kGemma}) {
     CAPTURE(family);
@@ -197,7 +210,6 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGemma, R"("attn_logit_softcapping": 50.0)", "attn_logit_softcapping", "50"},
       {kGemma, R"("final_logit_softcapping": 30)", "final_logit_softcapping", "30"},
       {kGemma, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
-      {kGemma, R"("attention_bias": true)", "attention_bias", "not supported"},
       {kGemma, R"("hidden_activation": "gelu")", "hidden_activation", "gelu_pytorch_tanh"},
       {kGemma, R"("query_pre_attn_scalar": 0)", "query_pre_attn_scalar", "found 0"},
       {kGemma, R"("sliding_window_pattern": 0)", "sliding_window_pattern", "found 0"},
@@ -209,16 +221,15 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGemma, R"("layer_types": ["chunked_attention"])", "layer_types", "found chunked_attention"},
       {kGemma, R"("rope_parameters": {"rope_type": "linear", "factor": 2})", "rope_parameters",
        "full_attention"},
-      {kGemma, R"("rope_parameters": {"full_attention": {"rope_type": "yarn"}})",
-       "rope_parameters.full_attention.rope_type", "found yarn"},
+      {kGemma, R"("rope_parameters": {"full_attention": {"rope_type": "su"}})",
+       "rope_parameters.full_attention.rope_type", "found su"},
       {kGemma, R"("rope_parameters": {"full_attention": {}}, "rope_scaling": {"factor": 2})",
        "rope_scaling", "beside rope_parameters"},
-      {kGemma, R"("rope_scaling": {"type": "dynamic"})", "rope_scaling.type", "found dynamic"},
+      {kGemma, R"("rope_scaling": {"type": "dynamic"})", "rope_scaling.factor", "found nothing"},
       {kGemma, R"("rope_local_base_freq": 0)", "rope_local_base_freq", "found 0"},
-      {kQwen3, R"("attention_bias": true)", "attention_bias", "not supported"},
       {kQwen3, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
-      {kQwen3, R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})", "rope_scaling.rope_type",
-       "found yarn"},
+      {kQwen3, R"("rope_scaling": {"rope_type": "su", "factor": 4.0})", "rope_scaling.rope_type",
+       "found su"},
       {kQwen2, R"("rope_scaling": {"type": "mrope"})", "rope_scaling.type", "found mrope"},
       {kQwen2, R"("use_sliding_window": 1)", "use_sliding_window", "true or false"},
       {kQwen2, R"("layer_types": ["sliding_attention", "full_attention", "full_attention",
@@ -256,7 +267,6 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        "text_config.is_causal", "is not true"},
       {"Gemma3ForConditionalGeneration", R"("text_config": {"use_bidirectional_attention": true})",
        "text_config.use_bidirectional_attention", "is true"},
-      {kMistral, R"("attention_bias": true)", "attention_bias", "not supported"},
       {kMistral, R"("quantization_config": {"quant_method": "fp8"})", "quantization_config",
        "quantized"},
       {"MixtralForCausalLM", R"("num_local_experts": 8)", "num_local_experts", "experts"},

@@ -51,14 +51,14 @@ TEST_CASE("every reason against a model is told, and open_model tells the first 
   const std::string config = R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 61,
       "quantization_config": {"bits": 4}, "num_local_experts": 8, "hidden_act": "relu",
-      "mlp_bias": true, "attention_bias": true, "partial_rotary_factor": 0.5,
+      "mlp_bias": 3, "attention_bias": "no", "partial_rotary_factor": 0.5,
       "layer_types": ["sliding_attention", "linear_attention"],
-      "rope_scaling": {"rope_type": "yarn", "factor": 4}})";
+      "rope_scaling": {"rope_type": "mrope", "factor": 4}})";
   Problems problems;
   const InspectedModel model = inspect(config, problems);
   for (const char* field :
        {"quantization_config", "num_local_experts", "hidden_act", "mlp_bias", "attention_bias",
-        "partial_rotary_factor", "has 'sliding_attention'", "linear_attention", "yarn"}) {
+        "partial_rotary_factor", "has 'sliding_attention'", "linear_attention", "mrope"}) {
     CAPTURE(field);
     CHECK(count(problems, field) == 1);
   }

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "model/families.h"
+#include "model/rope_frequencies.h"
 #include "model/rope_scaling.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny_model.h"
@@ -60,10 +61,17 @@ std::string refusal(const Fields& changes, const std::string& generation = "") {
   }
 }
 
-std::vector<float> frequencies(const std::string& config, int head_dim) {
+// The rope of a model with heads of `head_dim` channels and 1024 positions.
+ModelSpec with_rope(const std::string& config, int head_dim, const RopeDefaults& defaults = {}) {
   simdjson::dom::parser parser;
   const simdjson::dom::object object = parser.parse(config);
-  return rope_frequencies(JsonObject("config.json", "", object), head_dim);
+  ModelSpec spec = {.max_positions = 1024, .head_dim = head_dim};
+  read_rope(JsonObject("config.json", "", object), defaults, spec);
+  return spec;
+}
+
+std::vector<float> frequencies(const std::string& config, int head_dim) {
+  return with_rope(config, head_dim).ropes.front().inv_freq;
 }
 
 }  // namespace
@@ -104,7 +112,7 @@ TEST_CASE("rope frequencies are the reference's, bit for bit") {
 TEST_CASE("rope frequencies are within a rounding of a library's powers") {
   for (double base : {2.0, 10000.0, 500000.0, 1e6, 1e12}) {
     for (int head_dim : {2, 4, 6, 64, 80, 96, 128, 256}) {
-      const auto ours = default_frequencies(static_cast<float>(base), head_dim);
+      const auto ours = default_frequencies(base, head_dim);
       REQUIRE(ours.size() == static_cast<size_t>(head_dim) / 2);
       for (size_t i = 0; i < ours.size(); ++i) {
         const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
@@ -113,6 +121,49 @@ TEST_CASE("rope frequencies are within a rounding of a library's powers") {
       }
     }
   }
+}
+
+TEST_CASE("a run's length chooses the frequencies of longrope and of dynamic") {
+  const ModelSpec longrope = with_rope(R"({"rope_theta": 100, "rope_scaling": {"type": "su",
+      "short_factor": [1, 2], "long_factor": [4, 8]}})",
+                                       4, {.trained_positions = 512, .yarn_is_longrope = true});
+  const RopeSpec& rope = longrope.ropes.front();
+  CHECK(rope.inv_freq == std::vector<float>{1.0f, 0.05f});
+  CHECK(rope.long_inv_freq == std::vector<float>{0.25f, 0.0125f});
+  CHECK(rope.scale == doctest::Approx(std::sqrt(1 + std::log(2.0) / std::log(512.0))));
+  CHECK(rope_length(longrope, 512) == "short");
+  CHECK(rope_length(longrope, 513) == "long");
+  CHECK(longrope.max_stretched_positions == 0);
+
+  const ModelSpec dynamic =
+      with_rope(R"({"rope_theta": 100, "rope_scaling": {"type": "dynamic", "factor": 3}})", 8);
+  CHECK(dynamic.ropes.front().inv_freq == default_frequencies(100, 8));
+  CHECK(dynamic.ropes.front().long_inv_freq[1] ==
+        doctest::Approx(std::pow(100 * std::pow(7.0, 8.0 / 6), -0.25)));
+  CHECK(rope_length(dynamic, 1024) == "short");
+  CHECK(rope_length(dynamic, 1025) == "long");
+  CHECK(dynamic.max_stretched_positions == 3 * 1024);
+}
+
+TEST_CASE(
+    "yarn is one kind of frequencies for all runs, and allows as long ones as it stretches to") {
+  const auto of = [](const std::string& fields) {
+    return with_rope(
+        R"({"rope_theta": 1e4, "rope_parameters": {"rope_type": "yarn")" + fields + "}}", 32);
+  };
+  const ModelSpec spec = of(R"(, "factor": 4)");
+  CHECK(spec.max_stretched_positions == 4096);
+  CHECK(rope_length(spec, 4096) == std::nullopt);
+  CHECK(spec.ropes.front().scale == doctest::Approx(0.1 * std::log(4.0) + 1));
+  CHECK(spec.ropes.front().inv_freq.front() == 1.0f);
+  CHECK(spec.ropes.front().inv_freq.back() ==
+        doctest::Approx(default_frequencies(1e4, 32).back() / 4));
+  // The extended length may be in config.json already.
+  const ModelSpec extended = of(R"(, "factor": 4, "original_max_position_embeddings": 256)");
+  CHECK(extended.max_stretched_positions == 0);
+  CHECK(of(R"(, "original_max_position_embeddings": 256)").ropes.front().inv_freq ==
+        extended.ropes.front().inv_freq);
+  CHECK(of(R"(, "factor": 4, "attention_factor": 1.5)").ropes.front().scale == 1.5f);
 }
 
 TEST_CASE("fields of old and new configs mean the same") {
@@ -174,8 +225,7 @@ TEST_CASE("an unsupported config is an error that names field and value") {
       {{{"head_dim", "32"}, {"num_attention_heads", "1048576"}}, "head_dim", "together"},
       {{{"rms_norm_eps", "-1"}}, "rms_norm_eps", "found -1"},
       {{{"hidden_act", "\"gelu\""}}, "hidden_act", "expected silu"},
-      {{{"attention_bias", "true"}}, "attention_bias", "not supported"},
-      {{{"mlp_bias", "true"}}, "mlp_bias", "not supported"},
+      {{{"attention_bias", "2"}}, "attention_bias", "true or false"},
       {{{"mlp_bias", "1"}}, "mlp_bias", "true or false"},
       {{{"num_local_experts", "8"}}, "num_local_experts", "experts are not supported"},
       {{{"rope_parameters", R"({"full_attention": {}})"}},
@@ -185,10 +235,35 @@ TEST_CASE("an unsupported config is an error that names field and value") {
       {{{"rope_theta", "-5"}}, "rope_theta", "-5"},
       {{{"rope_theta", "\"big\""}}, "rope_theta", "number"},
       {{{"rope_scaling", "7"}}, "rope_scaling", "object"},
-      {{{"rope_scaling", R"({"type": "yarn"})"}}, "rope_scaling.type", "found yarn"},
-      {{{"rope_parameters", R"({"rope_type": "dynamic"})"}},
+      {{{"rope_scaling", R"({"type": "su"})"}}, "rope_scaling.type", "found su"},
+      {{{"rope_parameters", R"({"rope_type": "proportional"})"}},
        "rope_parameters.rope_type",
-       "found dynamic"},
+       "found proportional"},
+      {{{"rope_parameters", R"({"rope_type": "dynamic"})"}},
+       "rope_parameters.factor",
+       "found nothing"},
+      {{{"rope_parameters", R"({"rope_type": "dynamic", "factor": 0.5})"}},
+       "rope_parameters.factor",
+       "found 0.5"},
+      {{{"rope_scaling", R"({"type": "yarn", "beta_fast": -1})"}},
+       "rope_scaling.beta_fast",
+       "found -1"},
+      {{{"rope_theta", "1"}, {"rope_scaling", R"({"type": "yarn", "factor": 2})"}},
+       "rope_scaling.rope_theta",
+       "more than 1"},
+      {{{"rope_scaling", R"({"type": "longrope", "short_factor": [1, 1], "long_factor": [2]})"}},
+       "rope_scaling.short_factor",
+       "found 2 factors, expected 4"},
+      {{{"rope_scaling", R"({"type": "longrope", "short_factor": [1, 1, 1, 1],
+          "long_factor": [2, 2, 2, 0]})"}},
+       "rope_scaling.long_factor",
+       "found 0"},
+      {{{"rope_scaling", R"({"type": "longrope", "short_factor": 1})"}},
+       "rope_scaling.short_factor",
+       "a list of numbers"},
+      {{{"original_max_position_embeddings", "1"}, {"rope_scaling", R"({"type": "yarn"})"}},
+       "original_max_position_embeddings",
+       "found 1"},
       {{{"rope_scaling", R"({"type": "linear"})"}}, "rope_scaling.factor", "found nothing"},
       {{{"rope_scaling", R"({"type": "linear", "factor": 0})"}}, "rope_scaling.factor", "found 0"},
       {{{"rope_scaling", R"({"type": "llama3", "factor": 8, "low_freq_factor": 1,

@@ -210,8 +210,7 @@ Weights shapes_of(const ModelSpec& spec, SlowSteps& ops) {
   Weights weights;
   weights.embedding = weights.output = matrix(spec.vocab, spec.hidden);
   weights.final_norm = norm;
-  weights.rope_inv_freq.assign(spec.rope_inv_freq.size(),
-                               ops.scratch(DType::kF32, 1, spec.head_dim / 2));
+  weights.ropes.assign(spec.ropes.size(), {.used = ops.scratch(DType::kF32, 1, spec.head_dim / 2)});
   LayerWeights layer;
   layer.attention_norm = layer.mlp_norm = norm;
   layer.q = matrix(q_dim, spec.hidden);

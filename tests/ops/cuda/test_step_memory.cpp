@@ -43,7 +43,8 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     spec.head_dim = 2 * random.between(1, 128);
     spec.intermediate = random.between(1, 500);
     spec.layers.resize(static_cast<size_t>(random.between(1, 40)));
-    spec.rope_inv_freq.resize(2);
+    spec.ropes.resize(2);
+    for (RopeSpec& rope : spec.ropes) rope.inv_freq.resize(static_cast<size_t>(spec.head_dim) / 2);
     const StepBounds bounds = {.tokens = random.between(1, 600),
                                .sequences = random.between(1, 60),
                                .widest_input = 1,
@@ -69,7 +70,7 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     IdleArithmetic ops;
     Weights none;
     none.layers.resize(spec.layers.size());
-    none.rope_inv_freq.resize(2);
+    none.ropes.resize(2);
     std::vector<KvLayer> cache(spec.layers.size());
     for (int step = 0; step < 10; ++step) {
       const bool decodes = random.below(2);
