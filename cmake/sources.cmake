@@ -141,17 +141,22 @@ set(pagedinfer_core_sources
   src/model/decoder.cpp
   src/model/dummy.cpp
   src/model/families.cpp
+  src/model/gemma2.cpp
   src/model/gemma3.cpp
   src/model/generation_config.cpp
+  src/model/granite.cpp
   src/model/inspect.cpp
   src/model/llama.cpp
   src/model/mistral.cpp
   src/model/model.cpp
   src/model/model_files.cpp
+  src/model/olmo2.cpp
+  src/model/phi3.cpp
   src/model/qwen2.cpp
   src/model/qwen3.cpp
   src/model/rope_frequencies.cpp
   src/model/rope_scaling.cpp
+  src/model/smollm3.cpp
   src/model/step_products.cpp
   src/model/weights.cpp
   src/stats/comparison.cpp

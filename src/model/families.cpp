@@ -21,6 +21,11 @@ constexpr Family kFamilies[] = {
     {"MinistralForCausalLM", "ministral", read_mistral},
     {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3},
+    {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
+    {"GraniteForCausalLM", "granite", read_granite},
+    {"Olmo2ForCausalLM", "olmo2", read_olmo2},
+    {"Phi3ForCausalLM", "phi3", read_phi3},
+    {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
     {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
 };

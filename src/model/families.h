@@ -85,6 +85,11 @@ void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
 void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
                             std::vector<TensorNames>& names);

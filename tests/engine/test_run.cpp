@@ -66,6 +66,25 @@ TEST_CASE("a warm-up changes neither the cache nor an answer") {
   }
 }
 
+TEST_CASE("each run over a model has the frequencies of rope for its length") {
+  const TinyModel files({.max_positions = 256, .family = tiny_phi3(9)});  // trained for 64
+  std::vector<Config> configs(3, {.model = files.dir(), .device = Config::Device::kCpu});
+  configs[0].max_model_len = 64;
+  configs[1].max_model_len = 65;
+  configs[2].max_model_len = 64;
+  LoadedModel shared = load_model(configs, no_clock);
+  for (const RunPlan& plan : shared.plans) {
+    const Run run(shared, plan);
+    const RopeWeights& rope = shared.weights.ropes.front();
+    const bool is_long = plan.limits.max_model_len > 64;
+    CHECK(rope.used.data == (is_long ? rope.long_runs : rope.short_runs).data);
+  }
+  LoadedModel usual =
+      load_model({{.model = files.dir(), .device = Config::Device::kCpu}}, no_clock);
+  const Run run(usual, usual.plans.front());
+  CHECK(usual.weights.ropes.front().used.data == usual.weights.ropes.front().long_runs.data);
+}
+
 TEST_CASE("a later run over a model takes no memory and finds its cache present") {
   const TinyModel files({.max_positions = 256, .dtype = DType::kBF16});
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);

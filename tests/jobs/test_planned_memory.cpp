@@ -23,12 +23,15 @@ TinyModelOptions random_model(Random& random, int number) {
   options.heads = options.kv_heads * random.pick(1, 3);
   const DType types[] = {DType::kF32, DType::kBF16, DType::kF16};
   options.dtype = types[random.pick(0, 2)];
-  const TinyFamily families[] = {{},
-                                 tiny_mistral(9),
-                                 tiny_qwen2(9, options.layers),
-                                 tiny_qwen3(),
-                                 tiny_gemma3(9, options.layers)};
-  options.family = families[number % 5];
+  std::vector<TinyFamily> families = {{},
+                                      tiny_mistral(9),
+                                      tiny_qwen2(9, options.layers),
+                                      tiny_qwen3(),
+                                      tiny_gemma3(9, options.layers),
+                                      tiny_biases(),
+                                      tiny_olmo2(),
+                                      tiny_phi3(9, options.head_dim)};
+  options.family = families[static_cast<size_t>(number) % families.size()];
   return options;
 }
 

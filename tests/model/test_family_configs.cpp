@@ -56,7 +56,9 @@ const std::vector<float>& rope_of(const ModelSpec& spec, size_t layer) {
 
 constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kLlama = "LlamaForCausalLM", *kMistral = "MistralForCausalLM",
-                     *kGemma = "Gemma3ForCausalLM";
+                     *kGemma = "Gemma3ForCausalLM", *kSmolLM3 = "SmolLM3ForCausalLM",
+                     *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
+                     *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -183,8 +185,85 @@ TEST_CASE("families differ in what an absent field means") {
   CHECK_FALSE(heads_of(kQwen3, "").tied_embeddings);
 }
 
+TEST_CASE("a SmolLM3 has rope where no_rope_layers has a 1, else in all but each fourth layer") {
+  const auto ropes = [](const char* fields) {
+    Ints all;
+    for (const LayerSpec& layer : spec_of(kSmolLM3, fields).layers) all.push_back(layer.rope);
+    return all;
+  };
+  CHECK(ropes("") == Ints{0, 0, 0, kNoRope});
+  CHECK(ropes(R"(, "no_rope_layers": null)") == Ints{0, 0, 0, kNoRope});
+  CHECK(ropes(R"(, "no_rope_layer_interval": 2)") == Ints{0, kNoRope, 0, kNoRope});
+  CHECK(ropes(R"(, "no_rope_layers": [0, 1, 1, 0, 1])") == Ints{kNoRope, 0, 0, kNoRope});
+  const auto of = [](const char* fields) { return windows(spec_of(kSmolLM3, fields)); };
+  CHECK(of(R"(, "sliding_window": 5)") == Ints{0, 0, 0, 0});
+  CHECK(of(R"(, "use_sliding_window": true)") == Ints{0, 0, 0, 0});
+  CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5)") == Ints{0, 0, 0, 5});
+  CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5, "layer_types":
+      ["sliding_attention", "full_attention", "full_attention", "full_attention"])") ==
+        Ints{5, 0, 0, 0});
+  CHECK(of(R"(, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention",
+      "full_attention", "full_attention"])") == Ints{0, 0, 0, 0});
+  CHECK(rope_of(spec_of(kSmolLM3, ""), 0)[1] == doctest::Approx(std::pow(2e6, -2.0 / 6)));
+}
+
+TEST_CASE("a Granite's multipliers are 1 where config.json has none") {
+  const ModelSpec plain = spec_of(kGranite, "");
+  for (const float factor :
+       {plain.embedding_scale, plain.attention_scale, plain.residual_scale, plain.logit_scale}) {
+    CHECK(factor == 1.0f);
+  }
+  const ModelSpec spec = spec_of(kGranite, R"(, "embedding_multiplier": 12, "logits_scaling": 8,
+      "attention_multiplier": 0.015625, "residual_multiplier": 0.22)");
+  CHECK(spec.embedding_scale == 12.0f);
+  CHECK_FALSE(spec.rounds_embedding_scale);
+  CHECK(spec.attention_scale == 0.015625f);
+  CHECK(spec.residual_scale == 0.22f);
+  CHECK(spec.logit_scale == 0.125f);
+}
+
+TEST_CASE("a Gemma 2 has soft caps unless they are null, and every other layer slides") {
+  const ModelSpec spec = spec_of(kGemma2, R"(, "head_dim": 8)");
+  CHECK(spec.score_cap == 50.0f);
+  CHECK(spec.logit_cap == 30.0f);
+  CHECK(windows(spec) == Ints{4096, 0, 4096, 0});
+  CHECK(spec.qk_norm == QkNorm::kNone);
+  CHECK(spec.norms_outputs);
+  CHECK(spec.attention_scale == 1.0f / 16.0f);
+  const ModelSpec none = spec_of(kGemma2, R"(, "attn_logit_softcapping": null,
+      "final_logit_softcapping": null, "sliding_window": 7, "layer_types": ["full_attention",
+      "full_attention", "full_attention", "sliding_attention"])");
+  CHECK(none.score_cap == 0.0f);
+  CHECK(none.logit_cap == 0.0f);
+  CHECK(windows(none) == Ints{0, 0, 0, 7});
+}
+
+TEST_CASE("a Phi-3's matrices are rows of two tensors, and part of a head is rotated") {
+  TempDir dir;
+  write_file(dir / "config.json",
+             config_of(kPhi3, R"(, "head_dim": 16, "partial_rotary_factor": 0.75,
+      "sliding_window": 9, "tie_word_embeddings": true)"));
+  const ModelRunner runner(dir.path(), DType::kF32, available_isas().back(), 1,
+                           WeightSource::kDummy);
+  const ModelSpec& spec = runner.model.spec;
+  CHECK(windows(spec) == Ints{9, 9, 9, 9});
+  CHECK(rope_of(spec, 0).size() == 6);
+  const Checkpoint& files = runner.model.checkpoint;
+  const Tensor qkv = files.tensor("model.layers.2.self_attn.qkv_proj.weight", 64 + 2 * 32, 24);
+  const Tensor gate_up = files.tensor("model.layers.2.mlp.gate_up_proj.weight", 80, 24);
+  const LayerWeights& w = runner.weights.layers[2];
+  CHECK(w.q.data == qkv.data);
+  CHECK(w.k.data == qkv.row<uint16_t>(64));
+  CHECK(w.v.data == qkv.row<uint16_t>(96));
+  CHECK(w.gate.data == gate_up.data);
+  CHECK(w.up.data == gate_up.row<uint16_t>(40));
+  CHECK(w.q.rows == 64);
+  CHECK(w.v.rows == 32);
+  CHECK(files.tensors().size() == 2 + 4 * 6);
+}
+
 TEST_CASE("biases are those that config.json asks for, and a Qwen 2 has its own") {
-  for (const char* family : {kLlama, kMistral, kQwen3}) {
+  for (const char* family : {kLlama, kMistral, kQwen3, kSmolLM3, kGranite}) {
     CAPTURE(family);
     const ModelSpec none = spec_of(family, R"(, "attention_bias": false, "mlp_bias": null)");
     CHECK_FALSE((none.qkv_bias || none.attention_out_bias || none.mlp_bias));
@@ -269,11 +348,26 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        "text_config.use_bidirectional_attention", "is true"},
       {kMistral, R"("quantization_config": {"quant_method": "fp8"})", "quantization_config",
        "quantized"},
-      {"MixtralForCausalLM", R"("num_local_experts": 8)", "num_local_experts", "experts"},
+      {kMistral, R"("num_local_experts": 8)", "num_local_experts", "experts"},
+      {kSmolLM3, R"("no_rope_layers": [1, 1])", "no_rope_layers", "found 2 entries, expected 4"},
+      {kSmolLM3, R"("no_rope_layers": [1, 1, 2, 0])", "no_rope_layers", "found 2"},
+      {kSmolLM3, R"("no_rope_layer_interval": 0)", "no_rope_layer_interval", "found 0"},
+      {kSmolLM3, R"("partial_rotary_factor": 0.5)", "partial_rotary_factor", "is not 1"},
+      {kGranite, R"("residual_multiplier": 0)", "residual_multiplier", "found 0"},
+      {kGranite, R"("logits_scaling": -8)", "logits_scaling", "found -8"},
+      {kOlmo2, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
+      {kPhi3, R"("partial_rotary_factor": 0.0)", "partial_rotary_factor", "no channel"},
+      {kPhi3, R"("partial_rotary_factor": 1.5)", "partial_rotary_factor", "found 1.5"},
+      {kPhi3, R"("rope_scaling": {"type": "su", "short_factor": [1, 1, 1], "long_factor": [1]})",
+       "rope_scaling.long_factor", "found 1 factors, expected 3"},
+      {kGemma2, R"("attn_logit_softcapping": 0)", "attn_logit_softcapping", "found 0"},
+      {kGemma2, R"("final_logit_softcapping": "30")", "final_logit_softcapping", "30"},
+      {kGemma2, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
       {"Qwen3MoeForCausalLM", R"("x": 0)", "architectures",
        "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "
-       "Qwen2ForCausalLM, Qwen3ForCausalLM, Gemma3ForCausalLM, Gemma3ForConditionalGeneration"},
-      {"Gemma2ForCausalLM", R"("x": 0)", "architectures", "'Gemma2ForCausalLM'"},
+       "Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM, GraniteForCausalLM, "
+       "Olmo2ForCausalLM, Phi3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, "
+       "Gemma3ForConditionalGeneration"},
       {"Gemma3ForConditionalGeneration", R"("x": 0)", "text_config", "found nothing"},
       {"Gemma3ForConditionalGeneration", R"("text_config": {"quantization_config": {}})",
        "text_config.quantization_config", "quantized"},

@@ -228,7 +228,21 @@ Rig::Tokens Rig::alone(const Request& request, int max_model_len,
 }
 
 std::vector<TinyModelOptions> tiny_shapes() {
-  return {
+  std::vector<TinyModelOptions> shapes;
+  for (const TinyFamily& family : tiny_newer_families(13, 3)) {
+    shapes.push_back({.seed = static_cast<uint32_t>(20 + shapes.size()),
+                      .hidden = 27,
+                      .layers = 3,
+                      .heads = 3,
+                      .kv_heads = 1,
+                      .intermediate = 35,
+                      .vocab = static_cast<int>(41 + 2 * shapes.size()),
+                      .max_positions = 1024,
+                      .dtype = shapes.size() % 2 == 0 ? DType::kBF16 : DType::kF32,
+                      .tied = shapes.size() % 3 == 0,
+                      .family = family});
+  }
+  const std::vector<TinyModelOptions> others = {
       {.seed = 1, .vocab = 61, .max_positions = 1024},
       {.seed = 2,
        .hidden = 16,
@@ -292,6 +306,8 @@ std::vector<TinyModelOptions> tiny_shapes() {
        .max_positions = 1024,
        .dtype = DType::kBF16},
   };
+  shapes.insert(shapes.end(), others.begin(), others.end());
+  return shapes;
 }
 
 void vary_sampling(std::vector<Arrival>& arrivals, Random& random) {

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
+#include "model/model.h"
+#include "model/weights.h"
 #include "tests/support/support.h"
 
 namespace pagedinfer {
@@ -19,7 +22,8 @@ struct TinyFamily {
   std::string architecture = "LlamaForCausalLM";
   bool qkv_bias = false, qk_norm = false, sandwich_norm = false;
   float norm_center = 1.0f;
-  std::string fields = {};  // more fields of config.json, each after a comma
+  std::string fields = {};    // more fields of config.json, each after a comma
+  bool is_as_needed = false;  // the tensors are those that the model asks for
 };
 
 inline TinyFamily tiny_mistral(int window) {  // in every layer
@@ -53,6 +57,53 @@ inline TinyFamily tiny_gemma3(int window, int layers) {
               window, tiny_layer_types(layers))};
 }
 
+inline TinyFamily tiny_family(const std::string& architecture, const std::string& fields,
+                              float norm_center = 1.0f) {
+  return {.architecture = architecture,
+          .norm_center = norm_center,
+          .fields = ", " + fields,
+          .is_as_needed = true};
+}
+inline TinyFamily tiny_biases() {
+  return tiny_family("LlamaForCausalLM", R"("attention_bias": true, "mlp_bias": true)");
+}
+inline TinyFamily tiny_smollm3(int window) {  // in every third layer, beginning with the second
+  return tiny_family("SmolLM3ForCausalLM", fmt::format(R"("no_rope_layers": [1, 0, 1, 1, 0, 1],
+  "use_sliding_window": true, "sliding_window": {})",
+                                                       window));
+}
+inline TinyFamily tiny_granite(int head_dim) {
+  return tiny_family("GraniteForCausalLM", fmt::format(R"("embedding_multiplier": 3.3,
+  "attention_multiplier": {}, "residual_multiplier": 0.41, "logits_scaling": 1.7)",
+                                                       0.7 / std::sqrt(head_dim)));
+}
+inline TinyFamily tiny_olmo2() {
+  return tiny_family("Olmo2ForCausalLM", R"("model_type": "olmo2")");
+}
+inline TinyFamily tiny_phi3(int window, int head_dim = 8) {
+  std::string factors;
+  for (int i = 0; i < (3 * head_dim / 4 + 1) / 2; ++i) {
+    factors += fmt::format("{}{}", i == 0 ? "" : ", ", 1.5 + 0.25 * i);
+  }
+  return tiny_family("Phi3ForCausalLM",
+                     fmt::format(R"("partial_rotary_factor": 0.75, "sliding_window": {},
+  "original_max_position_embeddings": 64, "rope_scaling": {{"type": "longrope",
+  "short_factor": [{}], "long_factor": [{}]}})",
+                                 window, factors, factors));
+}
+inline TinyFamily tiny_gemma2(int window, int layers) {
+  return tiny_family("Gemma2ForCausalLM",
+                     fmt::format(R"("sliding_window": {}, "layer_types": [{}],
+  "query_pre_attn_scalar": 3, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 4.5)",
+                                 window, tiny_layer_types(layers)),
+                     0.0f);
+}
+// One of each of these.
+inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int head_dim = 8) {
+  return {tiny_biases(), tiny_smollm3(window),        tiny_granite(head_dim),
+          tiny_olmo2(),  tiny_phi3(window, head_dim), tiny_gemma2(window, layers)};
+}
+
 struct TinyModelOptions {
   uint32_t seed = 1;
   int hidden = 24, layers = 2, heads = 4, kv_heads = 2, head_dim = 8, intermediate = 40;
@@ -74,6 +125,7 @@ class TinyModel {
     std::string name, shape, bytes;
   };
 
+  void write_tensors(const std::vector<Stored>& tensors);
   Stored random_tensor(const std::string& name, int rows, int cols);
   std::string encode(float value) const;
   static std::string safetensors(const std::vector<Stored>& tensors, DType dtype);
@@ -99,8 +151,17 @@ inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.
           o.intermediate, o.vocab, o.max_positions, o.eos_token, o.tied, rope, o.family.fields));
 
   const int q_dim = o.heads * o.head_dim, kv_dim = o.kv_heads * o.head_dim;
-  std::vector<Stored> tensors = {random_tensor("model.embed_tokens.weight", o.vocab, o.hidden),
-                                 random_tensor("model.norm.weight", 1, o.hidden)};
+  std::vector<Stored> tensors;
+  if (o.family.is_as_needed) {
+    const OpenedModel model = open_model(dir_.path(), WeightSource::kDummy);
+    for (const auto& [name, rows, cols] : needed_tensors(model.spec, model.names)) {
+      tensors.push_back(random_tensor(name, static_cast<int>(rows), static_cast<int>(cols)));
+    }
+    write_tensors(tensors);
+    return;
+  }
+  tensors = {random_tensor("model.embed_tokens.weight", o.vocab, o.hidden),
+             random_tensor("model.norm.weight", 1, o.hidden)};
   if (!o.tied) tensors.push_back(random_tensor("lm_head.weight", o.vocab, o.hidden));
   for (int i = 0; i < o.layers; ++i) {
     const auto add = [&](const char* part, int rows, int cols) {
@@ -134,6 +195,11 @@ inline TinyModel::TinyModel(const TinyModelOptions& o) : options_(o), random_(o.
     add("mlp.down_proj", o.hidden, o.intermediate);
   }
 
+  write_tensors(tensors);
+}
+
+inline void TinyModel::write_tensors(const std::vector<Stored>& tensors) {
+  const TinyModelOptions& o = options_;
   if (!o.sharded) {
     write_file(dir_ / "model.safetensors", safetensors(tensors, o.dtype));
     return;

@@ -154,12 +154,15 @@ TEST_CASE("on a GPU: logits of the bundled models are the reference's, as on the
 
 TEST_CASE("on a GPU: a tiny model of each family is the CPU's") {
   if (skips_without_gpu()) return;
-  const std::vector<TinyFamily> families = {
-      {}, tiny_mistral(13), tiny_qwen2(13, 4), tiny_qwen3(), tiny_gemma3(13, 4)};
   int number = 0;
-  for (const TinyFamily& family : families) {
-    INFO(family.architecture);
-    for (const int head_dim : {8, 64, 128}) {  // with and without tensor cores
+  for (const int head_dim : {8, 64, 128}) {  // with and without tensor cores
+    std::vector<TinyFamily> families = {
+        {}, tiny_mistral(13), tiny_qwen2(13, 4), tiny_qwen3(), tiny_gemma3(13, 4)};
+    for (const TinyFamily& family : tiny_newer_families(13, 4, head_dim)) {
+      families.push_back(family);
+    }
+    for (const TinyFamily& family : families) {
+      INFO(family.architecture);
       for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
         if (!is_gpu_case(number++)) continue;
         const TinyModel files({.seed = 9,

@@ -1,0 +1,54 @@
+// Gemma 2: scores and logits have a soft cap; every other layer slides, beginning with the first.
+#include <cmath>
+
+#include "model/families.h"
+#include "model/rope_scaling.h"
+
+namespace pagedinfer {
+namespace {
+
+// 0 if the field is null.
+float read_cap(const JsonObject& config, std::string_view key, double fallback) {
+  return is_null(config, key) ? 0.0f : read_multiplier(config, key, fallback);
+}
+
+}  // namespace
+
+void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_sizes(config,
+             {.hidden = 2304,
+              .vocab = 256000,
+              .intermediate = 9216,
+              .max_positions = 8192,
+              .layers = 26,
+              .heads = 8,
+              .kv_heads = 4,
+              .head_dim = 256,
+              .tied_embeddings = true,
+              .eos_token = 1},
+             spec);
+  expect(config, "hidden_activation", "gelu_pytorch_tanh");
+  refuse(config, "use_bidirectional_attention");
+  read_attention_bias(config, spec);
+  spec.activation = Activation::kGeluTanh;
+  spec.norm_weight_offset = 1.0f;
+  spec.norms_outputs = true;
+  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
+  spec.rounds_embedding_scale = true;
+  spec.score_cap = read_cap(config, "attn_logit_softcapping", 50.0);
+  spec.logit_cap = read_cap(config, "final_logit_softcapping", 30.0);
+  config.keep([&] {
+    const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
+    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  });
+  read_rope(config, {}, spec);
+
+  SlidingLayers slides = read_layer_types(config, spec.layers.size());
+  for (size_t i = 0; slides && slides->size() < spec.layers.size(); ++i) {
+    slides->push_back(i % 2 == 0);
+  }
+  set_windows(config, slides, read_window(config, 4096), spec);
+  names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+}  // namespace pagedinfer
