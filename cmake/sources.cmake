@@ -202,6 +202,7 @@ set(pagedinfer_core_sources
   src/jobs/machine.cpp
   src/jobs/merge_job.cpp
   src/jobs/model_info.cpp
+  src/jobs/model_traits.cpp
   src/jobs/ordinary_tokens.cpp
   src/jobs/outlets.cpp
   src/jobs/output_costs.cpp

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "core/shortened.h"
+#include "jobs/model_traits.h"
 
 namespace pagedinfer {
 namespace {
@@ -132,6 +133,7 @@ void add_shapes(const InspectedModel& model, Lines& lines) {
   if (spec.max_positions > 0) {
     lines.add("context", fmt::format("{} tokens", grouped(spec.max_positions)));
   }
+  for (const auto& [name, text] : traits_of(spec)) lines.add(name, text);
   if (model.parameters > 0) lines.add("parameters", grouped(model.parameters));
   lines.add("weights", stored_text(model));
 }
@@ -169,6 +171,9 @@ void write_shapes(JsonWriter& json, const InspectedModel& model) {
     for (const LayerSpec& layer : spec.layers) json.value(layer.window);
     json.end_array();
   }
+  json.key("traits").begin_object();
+  for (const auto& [name, text] : traits_of(spec)) json.field(name, text);
+  json.end_object();
   add_known("parameters", model.parameters);
   json.field("weight_files", model.num_files);
   json.key("weights").begin_array();

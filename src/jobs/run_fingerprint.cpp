@@ -75,6 +75,9 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
     }
     fingerprint.set(setting.key, text);
   }
+  if (const auto length = rope_length(model.opened.spec, plan.limits.max_model_len)) {
+    fingerprint.set("rope", *length);
+  }
   // GPUs of another kind, or another cuBLAS, add up in another order.
   if (!model.backend->info.always_deterministic && config.deterministic) {
     fingerprint.set("gpu", model.ops->arithmetic_name());

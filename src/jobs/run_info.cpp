@@ -98,6 +98,9 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
   set_tokens("suppress_tokens", spec.suppressed);
   set_tokens("begin_suppress_tokens", spec.suppressed_first);
   if (spec.forced_end) set("forced_eos_token_id", int64_t{*spec.forced_end});
+  if (const auto length = rope_length(spec, plan.limits.max_model_len)) {
+    set("rope", std::string(*length));
+  }
   info.notes = model.notes;
   const std::vector<std::string> notes =
       resolve(config, plan.limits.max_model_len, model.backend->info.usual_step_tokens).notes;

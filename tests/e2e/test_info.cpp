@@ -42,6 +42,31 @@ TEST_CASE("info describes a model as its files do, for people and for scripts") 
   CHECK(json.text("/chat_template") == "tokenizer_config.json");
 }
 
+TEST_CASE(
+    "info tells what a model computes beside what all do, and the summary how rope is scaled") {
+  const TinyModel gemma({.family = tiny_gemma2(5, 2)});
+  CHECK(info({"--model", gemma.dir()}).out.find("scores at 2.5, logits at 4.5\n") !=
+        std::string::npos);
+  const TinyModel phi({.family = tiny_phi3(9)});  // trained for 64 positions
+  const std::string text = info({"--model", phi.dir()}).out;
+  for (const char* words : {"supported       yes\n", "rotates 6 of 8 channels",
+                            "other frequencies if max-model-len is above 64"}) {
+    CHECK_MESSAGE(text.find(words) != std::string::npos, words);
+  }
+  const Ended ended = info({"--model", phi.dir(), "--json"});
+  const Json json(ended.out.substr(0, ended.out.size() - 1));
+  CHECK(json.text("/traits/rope").find("rotates 6 of 8 channels") != std::string::npos);
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "{\"prompt_token_ids\": [1, 2], \"max_tokens\": 3}\n");
+  for (const auto& [length, rope] : {std::pair{"64", "short"}, {"65", "long"}}) {
+    const Ended done = run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model",
+                            phi.dir(), "--max-model-len", length, "--overwrite"});
+    CHECK(done.exit_code == 0);
+    const auto summaries = of_kind(json_file(dir / "in.stats.jsonl"), "summary");
+    CHECK(summaries.back().text("/config/rope") == rope);
+  }
+}
+
 TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {
   const TinyModel files(
       {.family = {.architecture = "MixtralForCausalLM", .fields = R"(, "num_local_experts": 8,

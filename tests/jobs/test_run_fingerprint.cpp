@@ -10,6 +10,7 @@
 #include "settings/table.h"
 #include "settings/values.h"
 #include "tests/support/paths.h"
+#include "tests/support/tiny_model.h"
 
 namespace pagedinfer {
 namespace {
@@ -93,6 +94,19 @@ TEST_CASE("the fingerprint of a run on a GPU is another one, and tells how it ad
   CHECK(value_of(fingerprint_of(config, model), "gpu") == "none");
   CHECK(value_of(fingerprint_of(deterministic, model), "deterministic") == "on");
   CHECK(value_of(fingerprint_of(deterministic, model), "gpu") != "none");
+}
+
+TEST_CASE("frequencies of rope that depend on a run's length are in its fingerprint") {
+  const TinyModel files({.max_positions = 256, .family = tiny_phi3(9)});  // trained for 64
+  const auto rope_of = [&](const std::string& max_model_len) {
+    Config config = config_with("max_model_len", max_model_len);
+    config.model = files.dir();
+    return value_of(fingerprint_of(config, load(config)), "rope");
+  };
+  CHECK(rope_of("64") == "short");
+  CHECK(rope_of("65") == "long");
+  const Config plain = config_with("", "");
+  CHECK(value_of(fingerprint_of(plain, load(plain)), "rope") == "none");
 }
 
 TEST_CASE("--help names the usual step of every backend") {
