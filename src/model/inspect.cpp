@@ -41,10 +41,11 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
     if (!architectures.empty()) model.architecture = architectures.front();
   });
   problems.keep([&] { model.model_type = config.find_string("model_type").value_or(""); });
-  check_supported(config);
   ReadFamily read = nullptr;
   std::vector<TensorNames> candidates;
-  if (!problems.keep([&] { read = find_family(config); })) {
+  const bool is_known = problems.keep([&] { read = find_family(config); });
+  check_supported(config);
+  if (!is_known) {
     problems.keep([&] { read_unknown_family(config, model.spec, problems); });
   } else if (!problems.keep([&] { read(config, model.spec, candidates); })) {
     candidates.clear();

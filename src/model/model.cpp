@@ -14,8 +14,9 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   const JsonObject config = file.root();
   ModelSpec spec;
   std::vector<TensorNames> candidates;
+  const ReadFamily read_family = find_family(config);
   check_supported(config);
-  find_family(config)(config, spec, candidates);
+  read_family(config, spec, candidates);
   read_eos_tokens(config, spec);
   GenerationDefaults generation = read_generation(dir, spec);
   if (source == WeightSource::kDummy) {

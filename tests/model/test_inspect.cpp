@@ -47,6 +47,33 @@ TEST_CASE("a supported model has no problems, and the numbers of its files") {
   CHECK(model.num_files == 1);
 }
 
+TEST_CASE("another architecture is named before anything else, whatever else stands against it") {
+  simdjson::dom::parser parser;
+  int number = 0, with_experts = 0;
+  for (const simdjson::dom::element config :
+       parser.load_many(source_dir() + "/tests/data/other_architectures.jsonl")) {
+    const std::string name(std::string_view(config["architectures"].at(0)));
+    CAPTURE(name);
+    const std::string expected =
+        fmt::format("'architectures' is '{}', which is not supported; supported are: Llama", name);
+    const TempDir dir;  // without weights
+    write_file(dir / "config.json", simdjson::minify(config));
+    Problems problems;
+    const InspectedModel model = inspect_model(dir.path(), WeightSource::kDummy, problems);
+    CHECK(model.architecture == name);
+    REQUIRE_FALSE(problems.all().empty());
+    CHECK(problems.all().front().find(expected) != std::string::npos);
+    const bool has_experts = count(problems, "experts are not supported") > 0;
+    CHECK(has_experts ==
+          (simdjson::minify(config).find("\"num_experts_per_tok\"") != std::string::npos));
+    with_experts += has_experts;
+    CHECK_THROWS_WITH_AS((void)open_model(dir.path()), doctest::Contains(expected.c_str()), Error);
+    ++number;
+  }
+  CHECK(number >= 20);
+  CHECK(with_experts >= 5);
+}
+
 TEST_CASE("every reason against a model is told, and open_model tells the first of them") {
   const std::string config = R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 61,
