@@ -2,6 +2,7 @@
 // only if the definition of an operation or a bundled model changes; the commit that does so
 // changes the numbers here.
 #include <doctest/doctest.h>
+#include <simdjson.h>
 
 #include <iterator>
 
@@ -20,11 +21,8 @@ struct Hash {  // FNV-1a over words
 
 // The logits after every token of a sequence that is longer than a segment of 256 keys: a prompt in
 // two chunks, then single tokens.
-std::vector<float> logits_of(const std::string& model, CpuIsa isa, DType compute, DType cache,
-                             Quantization quantize) {
+std::vector<float> logits_of(ModelRunner& runner) {
   constexpr int kPrompt = 262, kDecoded = 6;
-  ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2, WeightSource::kFiles,
-                     cache, quantize);
   runner.start(kPrompt + kDecoded);
   std::vector<float> logits;
   int next = 0;
@@ -111,7 +109,56 @@ constexpr Committed kCommitted[] = {
       {1060369322026579326u, 17530455575110468706u}}},
 };
 
+// A tiny model of tests/data/families, for what the bundled models do not compute.
+struct Family {
+  const char* name;
+  uint64_t float32, bfloat16, cache_int8;
+};
+constexpr Family kFamilies[] = {
+    // biases of outputs and of the MLP
+    {"llama-biases", 12354682251966064274u, 6564877880106291355u, 1684041213851621621u},
+    // layers without rope
+    {"smollm3-tied", 7059604226547445902u, 3165085531479167456u, 13602434380197557786u},
+    // multipliers
+    {"granite-multipliers", 2540141080365824564u, 6943808735534987854u, 17026732509990145405u},
+    // norms of whole rows of q and k
+    {"olmo2-grouped", 14001299701023637678u, 16728015536258241543u, 13822716078171146397u},
+    // rope in part of a head, scaled; rows of one tensor
+    {"phi3-longrope-partial-long-run", 9444311074732971258u, 14558988502232732101u,
+     3641980482857298444u},
+    {"llama-yarn", 1390301028652920346u, 4012931138115271423u, 12918506533475893677u},
+    {"llama-dynamic-long-run", 16747924865581060138u, 229323451598359700u, 14523060332144887608u},
+    // soft caps
+    {"gemma2-old-config", 14270166644975512026u, 8295612314757979180u, 138281239286774709u},
+};
+
 }  // namespace
+
+TEST_CASE(
+    "logits of the families' own operations have the committed bits on every instruction set") {
+  for (const Family& family : kFamilies) {
+    simdjson::dom::parser parser;
+    const simdjson::dom::element record =
+        parser.load(source_dir() + "/tests/data/families/" + family.name + ".json");
+    int64_t max_model_len = 0;
+    const bool has_length = record["max_model_len"].get(max_model_len) == simdjson::SUCCESS;
+    const TempDir dir;
+    write_file(dir / "config.json", simdjson::minify(record["config"]));
+    for (const CpuIsa isa : available_isas()) {
+      const auto hash_of = [&](DType compute, DType cache) {
+        ModelRunner runner(dir.path(), compute, isa, 2, WeightSource::kDummy, cache);
+        if (has_length) {
+          use_ropes(runner.model.spec, static_cast<int>(max_model_len), runner.weights);
+        }
+        return hash_of_logits(logits_of(runner));
+      };
+      INFO(std::string(family.name) << " on " << std::string(name_of(isa)));
+      CHECK(hash_of(DType::kF32, DType::kF32) == family.float32);
+      CHECK(hash_of(DType::kBF16, DType::kBF16) == family.bfloat16);
+      CHECK(hash_of(DType::kBF16, DType::kI8) == family.cache_int8);
+    }
+  }
+}
 
 TEST_CASE("the bundled models' logits have the committed bits on every instruction set") {
   MESSAGE("instruction sets: " << isa_names());
@@ -122,7 +169,9 @@ TEST_CASE("the bundled models' logits have the committed bits on every instructi
         INFO(model << " on " << name_of(isa) << " in " << name_of(compute) << ", cache in "
                    << name_of(cache)
                    << (quantize == Quantization::kInt8 ? ", weights in int8" : ""));
-        const std::vector<float> logits = logits_of(model, isa, compute, cache, quantize);
+        ModelRunner runner(source_dir() + "/datasets/" + model, compute, isa, 2,
+                           WeightSource::kFiles, cache, quantize);
+        const std::vector<float> logits = logits_of(runner);
         CHECK(hash_of_logits(logits) == hashes[i].logits);
         for (const int threads : {1, 2, 5}) {
           CHECK(hash_of_log_probs(logits, isa, threads) == hashes[i].log_probs);
