@@ -26,24 +26,36 @@ def shapes(config):
     yield "model.embed_tokens.weight", [vocab, hidden]
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}."
-        for name, size in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
+        sizes = {"q": heads, "k": kv_heads, "v": kv_heads}
+        if kind == "phi3":
+            sizes = {"qkv": heads + 2 * kv_heads}
+        for name, size in sizes.items():
             yield f"{layer}self_attn.{name}_proj.weight", [size * head_dim, hidden]
-            if kind == "qwen2":
+            if kind == "qwen2" or (config.get("attention_bias") and kind != "phi3"):
                 yield f"{layer}self_attn.{name}_proj.bias", [size * head_dim]
         yield f"{layer}self_attn.o_proj.weight", [hidden, heads * head_dim]
-        for name in ("gate", "up"):
-            yield f"{layer}mlp.{name}_proj.weight", [inner, hidden]
+        if config.get("attention_bias") and kind not in ("qwen2", "phi3"):
+            yield f"{layer}self_attn.o_proj.bias", [hidden]
+        inners = {"gate_up": 2 * inner} if kind == "phi3" else {"gate": inner, "up": inner}
+        for name, size in inners.items():
+            yield f"{layer}mlp.{name}_proj.weight", [size, hidden]
         yield f"{layer}mlp.down_proj.weight", [hidden, inner]
+        if config.get("mlp_bias") and kind not in ("olmo2", "phi3", "gemma2", "gemma3_text"):
+            for name, size in (inners | {"down": hidden}).items():
+                yield f"{layer}mlp.{name}_proj.bias", [size]
         norms = ["input_layernorm", "post_attention_layernorm"]
-        if kind == "gemma3_text":
+        if kind in ("gemma2", "gemma3_text"):
             norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+        if kind == "olmo2":
+            norms = ["post_attention_layernorm", "post_feedforward_layernorm"]
         for norm in norms:
             yield f"{layer}{norm}.weight", [hidden]
-        if kind in ("qwen3", "gemma3_text"):
-            yield f"{layer}self_attn.q_norm.weight", [head_dim]
-            yield f"{layer}self_attn.k_norm.weight", [head_dim]
+        if kind in ("qwen3", "gemma3_text", "olmo2"):
+            for name, size in (("q", heads), ("k", kv_heads)):
+                width = size * head_dim if kind == "olmo2" else head_dim
+                yield f"{layer}self_attn.{name}_norm.weight", [width]
     yield "model.norm.weight", [hidden]
-    if not config.get("tie_word_embeddings", kind == "gemma3_text"):
+    if not config.get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3")):
         yield "lm_head.weight", [vocab, hidden]
 
 
@@ -72,7 +84,7 @@ def main():
     args.output.mkdir(parents=True, exist_ok=True)
     shutil.copy(args.config / "config.json", args.output / "config.json")
     block = random_block()
-    one = b"\x00\x00" if config["model_type"] == "gemma3_text" else b"\x80\x3f"
+    one = b"\x00\x00" if config["model_type"] in ("gemma2", "gemma3_text") else b"\x80\x3f"
     with open(args.output / "model.safetensors", "wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)
         for name, entry in header.items():
