@@ -45,8 +45,8 @@ LIMIT = 120  # seconds for a block
 INPUTS = {"prompts.jsonl": 40, "questions.jsonl": 12, "million.jsonl": 24}
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
-    "--build", "--cpunodebind", "--cpus", "--local-dir", "--membind", "--out",
-    "--output-on-failure", "--packed", "--shards", "--target", "--test-dir", "--type",
+    "--build", "--cpunodebind", "--cpus", "--dir", "--local-dir", "--membind", "--out",
+    "--output-on-failure", "--packed", "--save", "--shards", "--target", "--test-dir", "--type",
     "--update",
 }
 # How the source writes an error code; behind a bare brace only where a text follows.

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Compares pagedinfer on this CPU with OpenVINO GenAI, llama.cpp and transformers.
+
+    scripts/cpu_peers.py [--dir DIR] [--program FILE] [--rounds N] [--threads N] [--batches N,N,...]
+                         [--engines NAME,NAME,...] [--save]
+
+Sets the others up in DIR (12 GB, once): a virtual environment, llama.cpp built from its source, a
+checkpoint with the shapes of Llama-3.2-1B and random weights, and the forms of it that each engine
+reads. All complete the same prompts greedily, one engine after the other, in N rounds:
+
+    decode    B prompts of 16 ids at once: tokens per second of the median step that computes one
+              token for each
+    prefill   8 prompts of 64 ids at once: prompt tokens per second until all have a first token
+    answers   of the first 8 prompts, those whose 17 tokens are not the same with every B
+    of bound  share of the time that this machine needs at least, to read or to multiply, by one run of
+              pagedinfer with --profile, which measures both
+
+Prints a table of medians; --save appends them to results/cpu_peers.jsonl.
+REQUIRES: nothing else computes meanwhile, and the packages of pip can be fetched.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmark import ROOT, output_of, record
+
+CONFIG = ROOT / "datasets" / "configs" / "llama-3.2-1b-instruct"
+WORKERS = ROOT / "scripts" / "peers"
+PACKAGES = ["openvino-genai==2026.4.1.0", "optimum-intel[openvino]==2.2.0",
+            "llama-cpp-python==0.3.36", "gguf==0.19.0"]
+PROMPT_TOKENS, TOKENS, COMPARED = 16, 17, 8
+PREFILL_PROMPTS, PREFILL_TOKENS = 8, 64
+MAX_POSITIONS = 64 * (PROMPT_TOKENS + TOKENS + 1)
+
+# Name: the bits of its weights, and what a worker is started with; the program itself is run anew
+# for each measurement.
+OURS = {"bfloat16": (16, []), "int8": (8, ["--quantize", "int8"])}
+PEERS = {"OpenVINO fp16": (16, "openvino_peer.py", "openvino-fp16"),
+         "OpenVINO int8": (8, "openvino_peer.py", "openvino-int8"),
+         "llama.cpp f16": (16, "llama_cpp_peer.py", "f16.gguf"),
+         "llama.cpp bf16": (16, "llama_cpp_peer.py", "bf16.gguf"),
+         "llama.cpp q8_0": (8, "llama_cpp_peer.py", "q8_0.gguf"),
+         "transformers bfloat16": (16, "transformers_peer.py", "checkpoint")}
+
+
+def call(*command, **more):
+    print(" ".join(map(str, command)), file=sys.stderr)
+    subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr, **more)
+
+
+def set_up(folder):
+    """Makes what is missing in `folder`; each part is there as a whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    venv, checkpoint = folder / "venv", folder / "checkpoint"
+    if not (venv / "complete").exists():
+        call(sys.executable, "-m", "venv", venv)
+        call(venv / "bin" / "pip", "install", "--quiet", *PACKAGES)
+        (venv / "complete").touch()
+    if not checkpoint.exists():
+        part = folder / "checkpoint.part"
+        call(sys.executable, ROOT / "scripts" / "make_dummy_checkpoint.py", "--config", CONFIG,
+             "--output", part)
+        part.rename(checkpoint)
+    for name in ("f16", "bf16", "q8_0"):
+        made, part = folder / f"{name}.gguf", folder / f"{name}.part"
+        if not made.exists():
+            call(venv / "bin" / "python", WORKERS / "make_gguf.py", checkpoint, name, part)
+            part.rename(made)
+    for name in ("fp16", "int8"):
+        made, part = folder / f"openvino-{name}", folder / f"openvino-{name}.part"
+        if not made.exists():
+            call(venv / "bin" / "optimum-cli", "export", "openvino", "--model", checkpoint, "--task",
+                 "text-generation-with-past", "--weight-format", name, part)
+            part.rename(made)
+
+
+class Peer:
+    """A worker of scripts/peers."""
+
+    def __init__(self, name, folder, threads):
+        self.bits, script, model = PEERS[name]
+        self.log = open(folder / f"{name}.log", "w", encoding="utf-8")
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        self.worker = subprocess.Popen(
+            [folder / "venv" / "bin" / "python", WORKERS / script, folder / model, str(threads),
+             str(MAX_POSITIONS)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
+        self.about = self.read()["name"]
+
+    def read(self):
+        line = self.worker.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.log.name}: the worker ended with {self.worker.wait()}")
+        return json.loads(line)
+
+    def complete(self, prompts, tokens):
+        print(json.dumps({"prompts": prompts, "tokens": tokens}), file=self.worker.stdin, flush=True)
+        return self.read()
+
+
+class Program:
+    """pagedinfer itself, started anew for each measurement."""
+
+    def __init__(self, name, program, folder, threads):
+        self.bits, flags = OURS[name]
+        self.command = [program, "run", "--quiet", "--overwrite", "--model", str(folder / "checkpoint"),
+                        "--threads", str(threads), "--ignore-eos", "--token-ids", "--kv-memory", "256MiB",
+                        "--max-model-len", "1024", *flags]
+        self.about = "pagedinfer " + output_of("git", "rev-parse", "--short", "HEAD")
+
+    def complete(self, prompts, tokens, *more):
+        """As a worker answers, with the line of --profile if `more` asks for it."""
+        with tempfile.TemporaryDirectory() as name:
+            files = {key: pathlib.Path(name) / key for key in ("input", "output", "trace", "stats")}
+            files["input"].write_text("".join(
+                json.dumps({"prompt_token_ids": ids, "max_tokens": tokens}) + "\n" for ids in prompts))
+            subprocess.run(self.command + [*more] + [word for key, path in files.items()
+                                                     for word in (f"--{key}", str(path))], check=True)
+            records, steps, stats = (
+                [json.loads(line) for line in files[key].read_text().splitlines()]
+                for key in ("output", "trace", "stats"))
+        last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
+        return {"first_s": steps[last]["end_s"] - steps[0]["begin_s"],
+                "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
+                "tokens": [found["token_ids"] for found in records],
+                "profile": next((line for line in stats if line["kind"] == "profile"), None)}
+
+    def of_bound(self, prompts, tokens):
+        ops = [op for op in self.complete(prompts, tokens, "--profile")["profile"]["ops"]
+               if op["decode_only"] == (tokens > 1)]
+        return sum(op["bound_s"] for op in ops) / sum(op["time_s"] for op in ops)
+
+
+def measure(engines, batches, rounds):
+    """Returns, by engine, the medians of each measurement, the number of answers that change and,
+    where known, the shares of the bound."""
+    draw = random.Random(1)
+    ids = lambda length: [draw.randrange(1000, 100000) for _ in range(length)]
+    work = [("prefill", [ids(PREFILL_TOKENS) for _ in range(PREFILL_PROMPTS)], 1)]
+    prompts = [ids(PROMPT_TOKENS) for _ in range(max(batches))]
+    work += [(f"decode {batch}", prompts[:batch], TOKENS) for batch in batches]
+    rates = {name: {} for name in engines}
+    answers = {name: [set() for _ in range(COMPARED)] for name in engines}
+    shares = {name: {} for name in engines if name in OURS}
+    for what, given, tokens in work:
+        for turn in range(rounds):
+            for name, engine in engines.items():
+                done = engine.complete(given, tokens)
+                if tokens == 1:
+                    rate = sum(map(len, given)) / done["first_s"]
+                else:
+                    rate = len(given) / statistics.median(done["steps_s"])
+                    for seen, found in zip(answers[name], done["tokens"]):
+                        seen.add(tuple(found))
+                rates[name].setdefault(what, []).append(rate)
+                print(f"{what}, round {turn + 1}, {name}: {rate:.1f} tokens/s", file=sys.stderr)
+                time.sleep(0.5)
+        for name in shares:
+            shares[name][what] = engines[name].of_bound(given, tokens)
+    return ({name: {what: statistics.median(runs) for what, runs in of.items()}
+             for name, of in rates.items()},
+            {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}, shares)
+
+
+def print_table(engines, rates, changed, shares):
+    columns = list(next(iter(rates.values())))
+    print("| tokens/s |", " | ".join(columns), "| answers that change |")
+    print("|---" * (len(columns) + 2) + "|")
+    for name in engines:
+        print(f"| {name} |", " | ".join(f"{rates[name][what]:.1f}" for what in columns),
+              f"| {changed[name]} of {COMPARED} |")
+    for name, of in shares.items():
+        print(f"| {name}, of the bound |", " | ".join(f"{of[what]:.2f}" for what in columns), "| |")
+    for bits, ours in ((16, "bfloat16"), (8, "int8")):
+        others = [name for name in engines if name in PEERS and engines[name].bits == bits]
+        if ours in engines and others:
+            print(f"| {ours} over the best other with {bits} bits |",
+                  " | ".join(f"{rates[ours][what] / max(rates[o][what] for o in others):.2f}"
+                             for what in columns), "| |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("peers"))
+    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--batches", default="1,8,16,24,32,48,64")
+    parser.add_argument("--engines", default=",".join([*OURS, *PEERS]))
+    parser.add_argument("--save", action="store_true")
+    arguments = parser.parse_args()
+    names = arguments.engines.split(",")
+    if unknown := [name for name in names if name not in OURS and name not in PEERS]:
+        parser.error(f"{unknown[0]}: expected one of {', '.join([*OURS, *PEERS])}")
+    batches = [int(batch) for batch in arguments.batches.split(",")]
+    folder = arguments.dir.resolve()
+    set_up(folder)
+    engines = {name: Program(name, arguments.program, folder, arguments.threads) if name in OURS
+               else Peer(name, folder, arguments.threads) for name in names}
+    rates, changed, shares = measure(engines, batches, arguments.rounds)
+    print_table(engines, rates, changed, shares)
+    if arguments.save:
+        for name in names:
+            record("cpu_peers", " ".join(["scripts/cpu_peers.py", *sys.argv[1:]]),
+                   {"engine": name, "about": engines[name].about, "threads": arguments.threads,
+                    "rounds": arguments.rounds, "tokens_per_s": rates[name],
+                    "answers_changed": changed[name], "answers_compared": COMPARED,
+                    "of_bound": shares.get(name)})
+
+
+if __name__ == "__main__":
+    main()
