@@ -146,6 +146,7 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
       if (magnitude > largest) largest = magnitude;
     };
     if (is_stored && !is_q) {
+#pragma unroll 1
       for (int i = lane * kVec; i < half; i += lanes * kVec) {
         compute(i);
 #pragma unroll
@@ -165,6 +166,7 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
     }
   }
   if (!is_stored) return;
+#pragma unroll 1
   for (int i = lane * kVec; i < half; i += lanes * kVec) {
     compute(i);
     if (kInt8 && !is_q) {
