@@ -138,9 +138,9 @@ TEST_CASE("every query's visible keys are attended to exactly once, whatever the
     }
     REQUIRE(wrong == 0);
   }
-  CHECK(cuts > 20);
-  CHECK(windowed_cuts > 5);
-  CHECK(whole > 20);
+  CHECK(cuts > scaled(20));
+  CHECK(windowed_cuts > scaled(5));
+  CHECK(whole > scaled(20));
 }
 
 TEST_CASE("tiles are cut where their number leaves a device without work, and only there") {
