@@ -179,6 +179,8 @@ void Engine::compute(Step& step) {
   step.ticket.reset();
   if (step.plan.chunks.empty()) return;
   const double begin = parts_.clock();
+  make_rows(step.plan);
+  parts_.steps.expect(rows_);
   const BatchView view = parts_.steps.stage(batch_);
   if (!view.copies.empty()) {
     parts_.steps.copy_kv(view, parts_.cache);
@@ -191,7 +193,7 @@ void Engine::compute(Step& step) {
                    parts_.arithmetic);
   });
   const double computed = parts_.clock();
-  step.ticket = sample(step.plan, logits);
+  if (!rows_.empty()) step.ticket = parts_.steps.sample(logits, rows_);
   step.stats.times.stage = staged - begin;
   step.stats.times.forward = computed - staged;
   step.stats.times.sample = parts_.clock() - computed;
@@ -223,7 +225,7 @@ void Engine::describe(Step& step) const {
   stats.positions_contiguous = use.positions_contiguous;
 }
 
-std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor logits) {
+void Engine::make_rows(const StepPlan& plan) {
   rows_.clear();
   banned_.clear();
   banned_.reserve(plan.draws.size());  // rows_ points into it
@@ -252,8 +254,6 @@ std::optional<StepProtocol::Ticket> Engine::sample(const StepPlan& plan, Tensor 
     limit_choice(seq, draw.position, row);
     rows_.push_back(row);
   }
-  if (rows_.empty()) return std::nullopt;
-  return parts_.steps.sample(logits, rows_);
 }
 
 // Depends on the position in the completion alone: the token before it may be a placeholder.

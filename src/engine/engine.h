@@ -84,7 +84,7 @@ class Engine {
   std::string collect(Step& step);
   void compute(Step& step);
   void flatten(const StepPlan& plan);
-  std::optional<StepProtocol::Ticket> sample(const StepPlan& plan, Tensor logits);
+  void make_rows(const StepPlan& plan);  // leaves them in rows_
   void limit_choice(const Sequence& seq, int position, SampleRow& row);
   void force_ends(const StepPlan& plan);
   void describe(Step& step) const;

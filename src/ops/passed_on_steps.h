@@ -13,6 +13,7 @@ class PassedOnSteps : public StepProtocol {
   // REQUIRES: `inner` outlives it.
   explicit PassedOnSteps(StepProtocol& inner) : inner_(inner) {}
 
+  void expect(std::span<const SampleRow> rows) override { inner_.expect(rows); }
   BatchView stage(const Batch& batch) override { return inner_.stage(batch); }
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override {
     inner_.copy_kv(batch, cache);

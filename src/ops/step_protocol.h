@@ -1,5 +1,6 @@
-// The calls that make up a step on a device, in this order: stage(), copy_kv() where the batch has
-// copies, run() around the arithmetic, sample(), and later collect().
+// The calls that make up a step on a device, in this order: expect(), which may be left out,
+// stage(), copy_kv() where the batch has copies, run() around the arithmetic, sample(), and later
+// collect().
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,10 @@ constexpr int kMaxCandidates = 256;
 class StepProtocol {
  public:
   virtual ~StepProtocol() = default;
+
+  // Says what the step's sample() will be given, so that the settings can travel with the batch.
+  // The rows stay where they are, and as they are, until it has returned.
+  virtual void expect(std::span<const SampleRow> rows) { static_cast<void>(rows); }
 
   // Starts a step. The view, and with it the logits, may have padding rows, which belong to no
   // sequence, after those of the batch; no SampleRow names them.

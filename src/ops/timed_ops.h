@@ -34,6 +34,7 @@ class TimedOps final : public StepProtocol {
   // The engine has no work until the next step, which then has no gap.
   void idle() { worked_ = false; }
 
+  void expect(std::span<const SampleRow> rows) override { steps_.expect(rows); }
   BatchView stage(const Batch& batch) override;
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;

@@ -180,6 +180,53 @@ TEST_CASE("emulated: a copy stays inside an allocation, which is NaN at first") 
   CHECK(cudaMalloc(&p, free + 1) == cudaErrorMemoryAllocation);
 }
 
+TEST_CASE("emulated: the settings of a step's rows travel with its batch") {
+  constexpr int kVocab = 50, kRows = 3;
+  ModelSpec spec;
+  spec.vocab = kVocab;
+  const auto told = make_gpu(spec, {}), blind = make_gpu(spec, {});
+  Random random{3};
+  const SamplingParams params = {.temperature = 0.8f, .top_p = 0.9f, .repetition_penalty = 1.3f};
+  const std::vector<TokenId> prompt = {4, 5, 6};
+  for (int step = 0; step < 20; ++step) {
+    Batch batch = {.query_starts = {0}, .max_blocks = 1, .block_size = 1};
+    std::vector<SampleRow> rows;
+    for (int i = 0; i < kRows; ++i) {
+      batch.tokens.push_back(random.below(kVocab));
+      batch.positions.push_back(step);
+      batch.slot_mapping.push_back(-1);
+      batch.query_starts.push_back(i + 1);
+      batch.context_lens.push_back(1);
+      batch.block_table.push_back(0);
+      batch.logit_tokens.push_back(i);
+      rows.push_back({.params = &params,
+                      .prompt = prompt,
+                      .key = random.bits(),
+                      .position = static_cast<uint32_t>(step),
+                      .logits_row = i});
+    }
+    const std::vector<float> logits = random.normals(kRows * kVocab, 3);
+    std::vector<DrawnToken> drawn[2];
+    int64_t copies[2];
+    for (const bool is_told : {false, true}) {
+      CudaOps& ops = is_told ? *told : *blind;
+      if (is_told) ops.expect(rows);
+      int64_t before = emulated::counts().copies;
+      static_cast<void>(ops.stage(batch));
+      copies[is_told] = emulated::counts().copies - before;
+      const Tensor on_device = ops.scratch(DType::kF32, kRows, kVocab);
+      ops.write(logits.data(), on_device);
+      before = emulated::counts().copies;
+      const StepProtocol::Ticket ticket = ops.sample(on_device, rows);
+      drawn[is_told].resize(rows.size());
+      ops.collect(ticket, drawn[is_told]);
+      copies[is_told] += emulated::counts().copies - before;
+    }
+    CHECK(drawn[1] == drawn[0]);
+    CHECK(copies[1] == copies[0] - 1);
+  }
+}
+
 TEST_CASE("emulated: if cuBLAS has no algorithm, the error names the product") {
   ModelSpec spec;
   spec.heads = spec.kv_heads = 1;

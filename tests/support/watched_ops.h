@@ -45,6 +45,7 @@ class WatchedOps final : public StepProtocol {
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     return call([&] { return steps_.scratch(dtype, rows, cols); });
   }
+  void expect(std::span<const SampleRow> rows) override { steps_.expect(rows); }
   BatchView stage(const Batch& batch) override {
     collects = copies = false;
     on_stage(batch);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -157,7 +158,8 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   const StepMemory planned(bounds);
   fixed_.sample_bytes = planned.sample_lists;
   fixed_.product_workspace = take(steps_, planned.products, kAligned, "the products' workspace");
-  fixed_.sample_arrays = take(steps_, fixed_.sample_bytes, kAligned, "sampling");
+  fixed_.array_bytes = align_up(planned.arrays, kAligned);
+  fixed_.arrays = take(steps_, fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
     drawn.block = take(steps_, size, kAligned, "sampling");
@@ -171,7 +173,7 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   check_cuda(cudaMemsetAsync(counters, 0, static_cast<size_t>(planned.counters), stream_.get()),
              "memory for attention");
   fixed_.copies = Staging(planned.copies);
-  fixed_.step = Staging(planned.arrays);
+  fixed_.step = Staging(fixed_.array_bytes + fixed_.sample_bytes);
   fixed_.samples = Staging(fixed_.sample_bytes);
 }
 
@@ -246,20 +248,33 @@ void CudaBackend::copy(Tensor from, Tensor to) {
 
 BatchView CudaBackend::stage(const Batch& batch) {
   steps_.arena.end_step();
+  const std::span<const SampleRow> rows = std::exchange(expected_, {});
   plan_step(batch, bounds_, attention_limits(bounds_, device_.multiProcessorCount), step_.plans);
   step_.shape = shape_of(batch, step_.plans);
   if (options_.graphs && only_decodes(step_.shape)) step_.shape = padded(step_.shape, bounds_);
   step_.at = lay_out(step_.shape);
   const StepArrays& at = step_.at;
   const int64_t bytes = at.size * int64_t{sizeof(int32_t)};
-  if (bytes > fixed_.step.bytes()) {
+  if (bytes > fixed_.array_bytes) {
     throw Error(
-        fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.step.bytes()));
+        fmt::format("a step's arrays take {} bytes, planned were {}", bytes, fixed_.array_bytes));
   }
-  auto* const packed = reinterpret_cast<int32_t*>(take_step(bytes, "the batch"));
+  auto* const packed = reinterpret_cast<int32_t*>(fixed_.arrays);
   step_.arrays = packed;
-  pack(batch, step_.plans, step_.shape, reinterpret_cast<int32_t*>(fixed_.step.next()));
-  fixed_.step.send(packed, bytes, stream_.get());
+  char* const host = fixed_.step.next();
+  pack(batch, step_.plans, step_.shape, reinterpret_cast<int32_t*>(host));
+  // The settings follow if all of them fit.
+  step_.rows = {};
+  int64_t sent = bytes;
+  if (!rows.empty() &&
+      sample_arrays_.fill(rows, 0, bounds_.vocab, fixed_.sample_bytes) == rows.size()) {
+    const int64_t offset = align_up(bytes, DeviceArena::kStepAlignment);
+    sample_arrays_.pack(host + offset);
+    sent = offset + sample_arrays_.layout().bytes;
+    step_.rows = rows;
+    step_.row_settings = fixed_.arrays + offset;
+  }
+  fixed_.step.send(packed, sent, stream_.get());
   const auto is_placeholder = [](TokenId token) { return token < 0; };
   if (std::ranges::any_of(batch.tokens, is_placeholder)) {
     const Drawn& drawn = fixed_.drawn[latest_ % 2];
@@ -316,6 +331,9 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   CHECK(std::ssize(rows) <= bounds_.sequences && logits.rows <= bounds_.sequences);
   for (const SampleRow& row : rows) CHECK(row.logits_row < logits.rows);
   CHECK(logits.dtype == DType::kF32);
+  const bool came_with_batch = !rows.empty() && rows.data() == step_.rows.data() &&
+                               rows.size() == step_.rows.size() && logits.cols == bounds_.vocab;
+  step_.rows = {};
   const Drawn& before = fixed_.drawn[latest_ % 2];
   Drawn& drawn = fixed_.drawn[(latest_ + 1) % 2];
   const DrawnLayout out(bounds_.sequences);
@@ -328,12 +346,17 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
   char* const workspace =
       take_step(kernels::sample_workspace_bytes(std::ssize(rows), logits.cols), "sampling");
   for (size_t first = 0; first < rows.size();) {
-    const size_t count = sample_arrays_.fill(rows, first, logits.cols, fixed_.sample_bytes);
+    char* settings = step_.row_settings;
+    size_t count = rows.size();
+    if (!came_with_batch) {
+      settings = fixed_.arrays + fixed_.array_bytes;
+      count = sample_arrays_.fill(rows, first, logits.cols, fixed_.sample_bytes);
+      sample_arrays_.pack(fixed_.samples.next());
+      fixed_.samples.send(settings, sample_arrays_.layout().bytes, stream_.get());
+    }
     const SampleArrays::Layout at = sample_arrays_.layout();
-    sample_arrays_.pack(fixed_.samples.next());
-    fixed_.samples.send(fixed_.sample_arrays, at.bytes, stream_.get());
     const auto place = [&]<class T>(const T*& to, int64_t offset) {
-      to = reinterpret_cast<const T*>(fixed_.sample_arrays + offset);
+      to = reinterpret_cast<const T*>(settings + offset);
     };
     kernels::SampleArgs args = {};
     args.logits = logits.row<float>(0);
@@ -352,7 +375,7 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
       array_at(args.report.drawn, out.logits, first);
       array_at(args.report.rows, out.rows, first);
       array_at(args.report.candidates, out.candidates, num_candidates);
-      args.report.listed = reinterpret_cast<float*>(fixed_.sample_arrays + at.bytes);
+      args.report.listed = reinterpret_cast<float*>(settings + at.bytes);
     }
     args.workspace = workspace;
     kernels::launch_sample(args, stream_.get());

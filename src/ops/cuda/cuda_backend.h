@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class CudaBackend final : public CudaOps {
   int64_t workspace_bytes(const StepBounds& bounds) const override;
   void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
+  void expect(std::span<const SampleRow> rows) override { expected_ = rows; }
   BatchView stage(const Batch& batch) override;
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
@@ -105,7 +107,8 @@ class CudaBackend final : public CudaOps {
   // tensors.
   struct Fixed {
     char* product_workspace = nullptr;
-    char* sample_arrays = nullptr;
+    char* arrays = nullptr;           // of a step, and behind them the settings of its samples
+    int64_t array_bytes = 0;          // of a step, at most
     int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
     uint32_t* counters = nullptr;     // AttentionArgs::counters
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
@@ -120,6 +123,9 @@ class CudaBackend final : public CudaOps {
     StepArrays at = {};
     int32_t* arrays = nullptr;
     char* attention_workspace = nullptr;
+    // The rows whose settings sample_arrays_ has and came with the batch, and where these begin.
+    std::span<const SampleRow> rows = {};
+    char* row_settings = nullptr;
   };
 
   // The result of queueing a step, and the addresses with which it was queued.
@@ -151,6 +157,7 @@ class CudaBackend final : public CudaOps {
   Fixed fixed_;
   Step step_;
   SampleArrays sample_arrays_;
+  std::span<const SampleRow> expected_ = {};
   Ticket latest_ = 0;
   GraphCapture capture_;
   StepGraphs<StepShape, Queued, GraphCapture> graphs_{kMaxGraphs};
