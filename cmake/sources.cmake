@@ -101,6 +101,9 @@ set(pagedinfer_core_sources
   src/text/tokenizer.cpp
   src/text/unicode/unicode_classes.cpp
   src/text/unicode/utf8.cpp
+  src/grammar/form_check.cpp
+  src/grammar/regex_check.cpp
+  src/grammar/schema_check.cpp
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
   src/ops/cpu/bf16_weights.cpp
@@ -231,6 +234,14 @@ set(pagedinfer_core_sources
   src/ops/cuda/sample_arrays.cpp
   src/ops/cuda/step_arrays.cpp
   kernels/attention_plan.cpp
+)
+
+# What needs the library that keeps answers in a given form; src/grammar/no_library.cpp stands in
+# without.
+set(pagedinfer_grammar_sources
+  src/grammar/form_compiler.cpp
+  src/grammar/library_messages.cpp
+  src/grammar/token_matcher.cpp
 )
 
 # The CUDA backend's host side, for a build with CUDA; src/ops/cuda/no_cuda.cpp stands in without.

@@ -9,6 +9,7 @@ MAY_INCLUDE = {
     "core": set(),
     "settings": {"core"},
     "io": {"core"},
+    "grammar": {"core"},
     "request": {"core", "settings", "io"},
     "output": {"core", "io", "request"},
     "text": {"core", "text/unicode"},
@@ -56,6 +57,7 @@ OTHERS_MAY_INCLUDE = {
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'\s*#include "(?:(.+)/)?[^/"]+"')
+LIBRARY_HEADER = re.compile(r"\s*#include <(xgrammar|dlpack)/")
 CUDA_HEADER = re.compile(r"\s*#include <cu(da|blas)")
 MAY_USE_CUDA = ("kernels", "src/ops/cuda", "tests/emulated_cuda")
 
@@ -87,6 +89,8 @@ def problems(root: pathlib.Path):
                     yield f"{path}:{number}: {folder}/ may not include {match[1] or 'its own'}/"
                 if CUDA_HEADER.match(line) and not folder.startswith(MAY_USE_CUDA):
                     yield f"{path}:{number}: {folder}/ may not include CUDA's headers"
+                if LIBRARY_HEADER.match(line) and folder != "src/grammar":
+                    yield f"{path}:{number}: {folder}/ may not include the grammar library's headers"
 
 
 if __name__ == "__main__":

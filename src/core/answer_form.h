@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/shared_list.h"
+
+namespace pagedinfer {
+
+enum class FormKind : uint8_t { kFree, kJson, kJsonSchema, kRegex, kChoices, kGrammar };
+
+// The form that a completion must have. Copies share the texts.
+struct AnswerForm {
+  FormKind kind = FormKind::kFree;
+  bool whitespace = false;  // JSON may have white space between its parts
+  // The choices; of kJsonSchema, kRegex and kGrammar one text: the schema as JSON, the expression
+  // or the rules.
+  SharedList<std::string> texts = {};
+
+  bool is_free() const { return kind == FormKind::kFree; }
+  bool operator==(const AnswerForm&) const = default;
+};
+
+}  // namespace pagedinfer

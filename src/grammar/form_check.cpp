@@ -1,0 +1,124 @@
+#include "grammar/form_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "grammar/regex_check.h"
+#include "grammar/schema_check.h"
+
+namespace pagedinfer {
+
+namespace {
+
+RequestError invalid(std::string message) { return {"invalid_form", std::move(message)}; }
+
+std::optional<RequestError> check_choices(const AnswerForm& form, std::string& rules) {
+  if (form.texts.empty()) return invalid("the list of choices is empty");
+  size_t num_bytes = 0;
+  rules = "root ::= ";
+  for (const std::string& choice : form.texts) {
+    if (choice.empty()) return invalid("a choice is empty");
+    num_bytes += choice.size();
+    if (num_bytes > kMaxChoiceBytes) {
+      return invalid(fmt::format("the choices are longer than {} bytes", kMaxChoiceBytes));
+    }
+    rules += rules.back() == '"' ? " | \"" : "\"";
+    for (const char c : choice) {
+      if (c == '\0') return invalid("a choice has a NUL character");
+      if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
+        rules += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+      } else {
+        rules += c;
+      }
+    }
+    rules += '"';
+  }
+  return std::nullopt;
+}
+
+// The library's notation has more than rules: names with brackets behind them stand for tokens,
+// text that is free up to a mark and the like.
+constexpr std::array<std::string_view, 6> kMacros = {"ExcludeToken", "Regex", "Substring",
+                                                     "TagDispatch",  "Token", "TokenTagDispatch"};
+
+bool is_name_letter(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+// What the library would nest or repeat too deep, and what is not only rules.
+std::optional<RequestError> check_grammar(std::string_view rules) {
+  if (rules.size() > kMaxGrammarBytes) {
+    return invalid(fmt::format("the grammar is longer than {} bytes", kMaxGrammarBytes));
+  }
+  int depth = 0;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const char c = rules[i];
+    if (c == '\0') return invalid("the grammar has a NUL character");
+    if (c == '"' || c == '[') {
+      const char end = c == '"' ? '"' : ']';
+      for (++i; i < rules.size() && rules[i] != end; ++i) i += rules[i] == '\\';
+    } else if (is_name_letter(c)) {
+      const size_t begin = i;
+      while (i + 1 < rules.size() && is_name_letter(rules[i + 1])) ++i;
+      const std::string_view name = rules.substr(begin, i + 1 - begin);
+      if (std::ranges::find(kMacros, name) != kMacros.end()) {
+        return invalid(fmt::format("the grammar: {} is not supported", name));
+      }
+      if (i + 1 < rules.size() && rules[i + 1] == '[') {
+        const size_t end = rules.find(']', i);
+        const size_t next = end == rules.npos ? end : rules.find_first_not_of(" \t\r\n", end + 1);
+        if (next != rules.npos && rules.substr(next).starts_with("::=")) {
+          return invalid("the grammar: attributes of rules are not supported");
+        }
+      }
+    } else if (c == '#') {
+      i = std::min(rules.find('\n', i), rules.size());
+    } else if (c == '(' && ++depth > kMaxGrammarDepth) {
+      return invalid(fmt::format("the grammar is nested deeper than {} levels", kMaxGrammarDepth));
+    } else if (c == ')') {
+      --depth;
+    } else if (c == '{') {
+      int64_t count = 0;
+      for (++i; i < rules.size() && rules[i] != '}'; ++i) {
+        const bool is_digit = rules[i] >= '0' && rules[i] <= '9';
+        count =
+            is_digit ? std::min<int64_t>(count * 10 + (rules[i] - '0'), kMaxRepetitions + 1) : 0;
+        if (count > kMaxRepetitions) {
+          return invalid(fmt::format("the grammar repeats more than {} times", kMaxRepetitions));
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out) {
+  out = {};
+  switch (form.kind) {
+    case FormKind::kFree: break;
+    case FormKind::kJson:
+      out.is_schema = true;
+      return rewrite_schema(R"({"type": "object"})", out.text);
+    case FormKind::kJsonSchema:
+      out.is_schema = true;
+      return rewrite_schema(form.texts[0], out.text);
+    case FormKind::kChoices: return check_choices(form, out.text);
+    case FormKind::kGrammar: out.text = form.texts[0]; return check_grammar(out.text);
+    case FormKind::kRegex: {
+      const std::string problem = rewrite_regex(form.texts[0], RegexUse::kRule, out.text);
+      out.text.insert(0, "root ::= ");
+      if (!problem.empty()) return invalid(fmt::format("the regular expression: {}", problem));
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace pagedinfer

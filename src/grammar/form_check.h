@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/answer_form.h"
+#include "core/request.h"
+
+namespace pagedinfer {
+
+constexpr size_t kMaxGrammarBytes = 64 << 10;
+constexpr int kMaxGrammarDepth = 64;          // brackets within brackets
+constexpr size_t kMaxChoiceBytes = 64 << 10;  // of all choices
+
+// A form as the library gets it: a JSON schema, or rules that begin with "root".
+struct CheckedForm {
+  bool is_schema = false;
+  std::string text = {};
+};
+
+// Checks a form against the limits and against what is supported, before the library sees it, which
+// has neither a limit nor an error for much of it. REQUIRES: the form is not free, and its texts
+// are UTF-8.
+[[nodiscard]] std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out);
+
+}  // namespace pagedinfer

@@ -1,0 +1,169 @@
+#include "grammar/form_compiler.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "core/hash.h"
+#include "grammar/compiled_form_impl.h"
+#include "grammar/form_check.h"
+#include "grammar/library_messages.h"
+
+namespace pagedinfer {
+
+namespace {
+
+using Outcome = std::variant<CompiledForm, RequestError>;
+
+struct HashOfForm {
+  size_t operator()(const AnswerForm& form) const {
+    uint64_t hash = hash_word(static_cast<uint64_t>(form.kind), form.whitespace);
+    for (const std::string& text : form.texts) hash = hash_bytes(hash, text);
+    return hash;
+  }
+};
+
+xgrammar::CompiledGrammar compile_checked(xgrammar::GrammarCompiler& compiler,
+                                          const CheckedForm& form, bool whitespace) {
+  if (!form.is_schema) return compiler.CompileGrammar(form.text);
+  // No more than what a person would write, or a model could fill its answer with spaces.
+  constexpr int kMaxSpaces = 16;
+  if (whitespace) {
+    return compiler.CompileJSONSchema(form.text, true, std::nullopt, std::nullopt, true,
+                                      kMaxSpaces);
+  }
+  return compiler.CompileJSONSchema(form.text, false, std::nullopt, std::pair(",", ":"), true);
+}
+
+size_t num_bytes_of(const AnswerForm& form, const Outcome& outcome) {
+  size_t bytes = 1024;
+  for (const std::string& text : form.texts) bytes += text.size();
+  const auto* const compiled = std::get_if<CompiledForm>(&outcome);
+  return compiled != nullptr ? bytes + compiled->num_bytes() : bytes;
+}
+
+}  // namespace
+
+int CompiledForm::num_words() const { return (impl_->num_tokens + 31) / 32; }
+
+size_t CompiledForm::num_bytes() const { return impl_->grammar.MemorySizeBytes(); }
+
+std::string grammar_problem() { return ""; }
+
+struct FormCompiler::Impl {
+  struct Entry {
+    AnswerForm form = {};
+    std::optional<Outcome> outcome = {};  // none while a thread compiles it
+    size_t num_bytes = 0;
+  };
+  using Entries = std::list<Entry>;  // the latest used first
+
+  Outcome compile(const AnswerForm& form);
+  void trim();
+  const xgrammar::TokenizerInfo& vocabulary();
+
+  Vocabulary make_vocabulary;
+  size_t max_bytes;
+
+  std::mutex vocabulary_mutex;
+  std::optional<xgrammar::TokenizerInfo> tokens;  // guarded by vocabulary_mutex
+
+  mutable std::mutex mutex;  // guards all below
+  std::condition_variable compiled;
+  Entries entries;
+  std::unordered_map<AnswerForm, Entries::iterator, HashOfForm> by_form;
+  size_t num_bytes = 0;
+  int64_t num_compiled = 0;
+};
+
+FormCompiler::FormCompiler(Vocabulary vocabulary, size_t max_bytes)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->make_vocabulary = std::move(vocabulary);
+  impl_->max_bytes = max_bytes;
+}
+
+FormCompiler::~FormCompiler() = default;
+
+int64_t FormCompiler::num_compiled() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->num_compiled;
+}
+
+size_t FormCompiler::num_bytes() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->num_bytes;
+}
+
+std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm& form) {
+  Impl& impl = *impl_;
+  std::unique_lock lock(impl.mutex);
+  for (;;) {
+    const auto found = impl.by_form.find(form);
+    if (found == impl.by_form.end()) break;
+    if (found->second->outcome) {
+      impl.entries.splice(impl.entries.begin(), impl.entries, found->second);
+      return *found->second->outcome;
+    }
+    impl.compiled.wait(lock);
+  }
+  impl.entries.push_front({.form = form});
+  const auto entry = impl.entries.begin();
+  impl.by_form.emplace(form, entry);
+  lock.unlock();
+  Outcome outcome = impl.compile(form);
+  lock.lock();
+  ++impl.num_compiled;
+  entry->outcome = outcome;
+  entry->num_bytes = num_bytes_of(form, outcome);
+  impl.num_bytes += entry->num_bytes;
+  impl.trim();
+  impl.compiled.notify_all();
+  return outcome;
+}
+
+// Drops the forms that were not used for longest.
+void FormCompiler::Impl::trim() {
+  for (auto it = entries.end(); num_bytes > max_bytes && it != entries.begin();) {
+    --it;
+    if (!it->outcome) continue;
+    num_bytes -= it->num_bytes;
+    by_form.erase(it->form);
+    it = entries.erase(it);
+  }
+}
+
+const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {
+  const std::lock_guard lock(vocabulary_mutex);
+  if (!tokens) {
+    // The tokens that end a completion are the request's business: the library knows none.
+    tokens.emplace(make_vocabulary(), xgrammar::VocabType::RAW, std::nullopt,
+                   std::vector<int32_t>());
+  }
+  return *tokens;
+}
+
+Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
+  CheckedForm checked;
+  if (std::optional<RequestError> error = check_form(form, checked)) return *std::move(error);
+  const char* const unsupported = checked.is_schema ? "unsupported_schema" : "invalid_form";
+  const LibraryMessages messages;
+  try {
+    const xgrammar::TokenizerInfo& known = vocabulary();
+    xgrammar::GrammarCompiler compiler(known, 1, false);
+    xgrammar::CompiledGrammar grammar = compile_checked(compiler, checked, form.whitespace);
+    if (!messages.first_warning().empty()) {
+      return RequestError{unsupported, messages.first_warning()};
+    }
+    return CompiledForm(std::make_shared<const CompiledForm::Impl>(
+        CompiledForm::Impl{std::move(grammar), known.GetVocabSize()}));
+  } catch (const std::exception& error) {
+    return RequestError{unsupported, error.what()};
+  }
+}
+
+}  // namespace pagedinfer

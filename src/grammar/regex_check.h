@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+constexpr size_t kMaxRegexBytes = 8 << 10;
+constexpr int kMaxRegexDepth = 32;         // groups within groups
+constexpr int64_t kMaxRepetitions = 4096;  // of one character, by all counts around it
+// A string of JSON: the library forgets what such a string cannot hold where it repeats more often.
+constexpr int64_t kMaxRepetitionsInString = 128;
+
+// What a regular expression becomes: the right side of a rule in the library's notation of
+// grammars, or an expression of the library's for what stands between the quotes of a string of
+// JSON.
+enum class RegexUse : uint8_t { kRule, kJsonString };
+
+// Writes a regular expression, which the whole text must match, to `out`, so that the library reads
+// it, and allows no text that Python or ECMA-262 would not match: \d, \w, \D and \W are of ASCII,
+// and so are classes that exclude \d or \w. `out` is ASCII. Returns "", or why it is
+// refused: what the library would ignore or read differently, or what is beyond the limits.
+// REQUIRES: `regex` is UTF-8.
+[[nodiscard]] std::string rewrite_regex(std::string_view regex, RegexUse use, std::string& out);
+
+}  // namespace pagedinfer

@@ -1,0 +1,648 @@
+#include "grammar/schema_check.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/json.h"
+#include "grammar/regex_check.h"
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+// What a keyword is about: one type, all, or nothing that an answer could violate.
+enum class About : uint8_t { kNote, kRoot, kObject, kArray, kString, kNumber, kAll };
+
+struct Keyword {
+  std::string_view name;
+  About about;
+};
+
+constexpr std::array kKeywords = {
+    Keyword{"$comment", About::kNote},
+    Keyword{"$schema", About::kNote},
+    Keyword{"default", About::kNote},
+    Keyword{"deprecated", About::kNote},
+    Keyword{"description", About::kNote},
+    Keyword{"discriminator", About::kNote},
+    Keyword{"example", About::kNote},
+    Keyword{"examples", About::kNote},
+    Keyword{"readOnly", About::kNote},
+    Keyword{"title", About::kNote},
+    Keyword{"writeOnly", About::kNote},
+    Keyword{"$defs", About::kRoot},
+    Keyword{"$id", About::kRoot},
+    Keyword{"definitions", About::kRoot},
+    Keyword{"additionalProperties", About::kObject},
+    Keyword{"properties", About::kObject},
+    Keyword{"required", About::kObject},
+    Keyword{"items", About::kArray},
+    Keyword{"maxItems", About::kArray},
+    Keyword{"minItems", About::kArray},
+    Keyword{"prefixItems", About::kArray},
+    Keyword{"uniqueItems", About::kArray},
+    Keyword{"format", About::kString},
+    Keyword{"maxLength", About::kString},
+    Keyword{"minLength", About::kString},
+    Keyword{"pattern", About::kString},
+    Keyword{"exclusiveMaximum", About::kNumber},
+    Keyword{"exclusiveMinimum", About::kNumber},
+    Keyword{"maximum", About::kNumber},
+    Keyword{"minimum", About::kNumber},
+    Keyword{"multipleOf", About::kNumber},
+    Keyword{"$ref", About::kAll},
+    Keyword{"allOf", About::kAll},
+    Keyword{"anyOf", About::kAll},
+    Keyword{"const", About::kAll},
+    Keyword{"enum", About::kAll},
+    Keyword{"oneOf", About::kAll},
+    Keyword{"type", About::kAll},
+};
+
+// Formats that the library enforces.
+constexpr std::array kFormats = {"date", "date-time", "ipv4", "time", "uuid"};
+
+constexpr std::array kTypes = {"array", "boolean", "integer", "null", "number", "object", "string"};
+
+About about_of_type(std::string_view type) {
+  return type == "object"                        ? About::kObject
+         : type == "array"                       ? About::kArray
+         : type == "string"                      ? About::kString
+         : type == "integer" || type == "number" ? About::kNumber
+                                                 : About::kAll;
+}
+
+bool has_type(dom::element value, std::string_view type) {
+  double number = 0;
+  switch (value.type()) {
+    case dom::element_type::ARRAY: return type == "array";
+    case dom::element_type::OBJECT: return type == "object";
+    case dom::element_type::STRING: return type == "string";
+    case dom::element_type::BOOL: return type == "boolean";
+    case dom::element_type::NULL_VALUE: return type == "null";
+    default:
+      return type == "number" || (type == "integer" && value.get(number) == simdjson::SUCCESS &&
+                                  number == std::floor(number));
+  }
+}
+
+using Fields = std::map<std::string_view, dom::element>;
+
+class SchemaWriter {
+ public:
+  SchemaWriter(dom::element root, std::string& out) : root_(root), json_(out) {}
+
+  std::optional<RequestError> write();
+
+ private:
+  // Where the walk is: its path for messages, and how it got there.
+  struct Place {
+    std::string path;
+    int depth = 0;
+    bool is_same_value = true;  // as the definition's: no property or item lies in between
+    Place within(std::string_view keyword, bool same = true) const {
+      return {fmt::format("{}/{}", path, keyword), depth + 1, is_same_value && same};
+    }
+  };
+
+  // Each sets the error, unless there is one, and returns false.
+  bool refuse(const Place& place, std::string_view keyword, std::string_view what) {
+    return fail(RequestError{"unsupported_schema", at(place, keyword, what)});
+  }
+  bool fail_value(const Place& place, std::string_view keyword, std::string_view expected) {
+    return fail_form(place, keyword, fmt::format("expected {}", expected));
+  }
+  bool fail_form(const Place& place, std::string_view keyword, std::string_view what) {
+    return fail(RequestError{"invalid_form", at(place, keyword, what)});
+  }
+  bool fail(RequestError error) {
+    if (!error_) error_ = std::move(error);
+    return false;
+  }
+  static std::string at(const Place& place, std::string_view keyword, std::string_view what) {
+    return fmt::format("{}{}{}: {}", place.path, keyword.empty() ? "" : "/", keyword, what);
+  }
+
+  bool schema(dom::element value, const Place& place);
+  bool read_fields(dom::object object, const Place& place, Fields& fields);
+  bool only(const Fields& fields, const Place& place, std::string_view keyword,
+            std::initializer_list<std::string_view> beside);
+  bool reference(const Fields& fields, const Place& place);
+  bool alternatives(const Fields& fields, const Place& place, std::string_view keyword);
+  bool constants(const Fields& fields, const Place& place, std::string_view keyword);
+  bool constant(dom::element value, const Place& place);
+  bool typed(const Fields& fields, const Place& place);
+  bool of_type(std::string_view type, const Fields& fields, const Place& place);
+  bool object(const Fields& fields, const Place& place);
+  bool array(const Fields& fields, const Place& place);
+  bool string(const Fields& fields, const Place& place);
+  bool number(std::string_view type, const Fields& fields, const Place& place);
+  bool count(const Fields& fields, const Place& place, std::string_view keyword,
+             std::optional<int64_t>& result);
+  void find_annotation_names(dom::element value, bool are_names);
+  void mark();
+  bool check_circles();
+
+  dom::element root_;
+  JsonWriter json_;
+  std::optional<RequestError> error_;
+  // The definitions that are referred to, "$defs/NAME" or "definitions/NAME", in the order in which
+  // they are met; their places there are their names in the output.
+  std::vector<std::string> definitions_;
+  // Of the root (0) and each definition (from 1): those that its own value must match.
+  std::vector<std::vector<int>> same_value_;
+  int current_ = 0;
+  // The library takes two schemas for one that differ only in what stands below a key that is the
+  // name of an annotation, also where this is the name of a property. Then each gets a mark.
+  bool needs_marks_ = false;
+  int num_marks_ = 0;
+};
+
+std::optional<RequestError> SchemaWriter::write() {
+  const Place root = {.path = "#"};
+  find_annotation_names(root_, false);
+  same_value_.emplace_back();
+  json_.begin_object();
+  // The root is a reference too: its own keywords and the definitions then cannot clash.
+  json_.key("$ref").value("#/$defs/0").key("$defs").begin_object().key("0");
+  if (!schema(root_, root)) return error_;
+  for (size_t i = 0; i < definitions_.size(); ++i) {
+    current_ = static_cast<int>(i) + 1;
+    dom::element value;
+    if (root_.at_pointer("/" + definitions_[i]).get(value) != simdjson::SUCCESS) {
+      fail_value(root, definitions_[i], "a definition");
+      return error_;
+    }
+    json_.key(fmt::format("{}", i + 1));
+    if (!schema(value, {.path = "#/" + definitions_[i]})) return error_;
+  }
+  json_.end_object().end_object();
+  check_circles();
+  return error_;
+}
+
+void SchemaWriter::find_annotation_names(dom::element value, bool are_names) {
+  if (value.is_array()) {
+    for (const dom::element item : dom::array(value)) find_annotation_names(item, are_names);
+  } else if (value.is_object()) {
+    for (const auto [name, item] : dom::object(value)) {
+      const auto* const known = std::ranges::find(kKeywords, name, &Keyword::name);
+      const bool is_note = known != kKeywords.end() && known->about == About::kNote;
+      needs_marks_ = needs_marks_ || (is_note && are_names);
+      find_annotation_names(item, name == "properties" || name == "const" || name == "enum");
+    }
+  }
+}
+
+void SchemaWriter::mark() {
+  if (needs_marks_) json_.field("x-mark", ++num_marks_);
+}
+
+bool SchemaWriter::schema(dom::element value, const Place& place) {
+  bool any = false;
+  if (value.get(any) == simdjson::SUCCESS) {
+    if (!any) return refuse(place, "", "false, which nothing matches");
+    json_.begin_object().end_object();
+    return true;
+  }
+  dom::object object;
+  if (value.get(object) != simdjson::SUCCESS) return fail_value(place, "", "a schema");
+  if (place.depth > kMaxSchemaDepth) {
+    return fail_form(place, "",
+                     fmt::format("schemas are nested deeper than {} levels", kMaxSchemaDepth));
+  }
+  Fields fields;
+  if (!read_fields(object, place, fields)) return false;
+  if (fields.contains("$ref")) return reference(fields, place);
+  for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
+    if (fields.contains(keyword)) return alternatives(fields, place, keyword);
+  }
+  for (const std::string_view keyword : {"const", "enum"}) {
+    if (fields.contains(keyword)) return constants(fields, place, keyword);
+  }
+  return typed(fields, place);
+}
+
+// All but annotations.
+bool SchemaWriter::read_fields(dom::object object, const Place& place, Fields& fields) {
+  std::set<std::string_view> names;
+  for (const auto [name, value] : object) {
+    const auto* const known = std::ranges::find(kKeywords, name, &Keyword::name);
+    const bool is_root = place.path == "#";
+    if (known == kKeywords.end() || (known->about == About::kRoot && !is_root)) {
+      return refuse(place, name, "this keyword is not supported");
+    }
+    if (!names.insert(name).second) return refuse(place, name, "stands there twice");
+    if (known->about > About::kRoot) fields.emplace(name, value);
+  }
+  return true;
+}
+
+// Whether no keyword stands beside `keyword` but annotations and those of `beside`.
+bool SchemaWriter::only(const Fields& fields, const Place& place, std::string_view keyword,
+                        std::initializer_list<std::string_view> beside) {
+  for (const auto& [name, value] : fields) {
+    if (name == keyword || std::ranges::find(beside, name) != beside.end()) continue;
+    return refuse(place, name, fmt::format("is not supported beside {}", keyword));
+  }
+  return true;
+}
+
+bool SchemaWriter::reference(const Fields& fields, const Place& place) {
+  if (!only(fields, place, "$ref", {})) return false;
+  std::string_view target;
+  if (fields.at("$ref").get(target) != simdjson::SUCCESS) {
+    return fail_value(place, "$ref", "a string");
+  }
+  int number = 0;
+  if (target != "#") {
+    const std::string_view name = target.substr(std::min<size_t>(2, target.size()));
+    const size_t slash = name.find('/');
+    const bool is_definition =
+        target.starts_with("#/") && slash != std::string_view::npos &&
+        (name.substr(0, slash) == "$defs" || name.substr(0, slash) == "definitions") &&
+        name.find_first_of("/~%", slash + 1) == std::string_view::npos;
+    if (!is_definition) {
+      return refuse(place, "$ref",
+                    "is supported for \"#\", \"#/$defs/NAME\" and \"#/definitions/NAME\" only");
+    }
+    const auto found = std::ranges::find(definitions_, name);
+    number = static_cast<int>(found - definitions_.begin()) + 1;
+    if (found == definitions_.end()) {
+      definitions_.emplace_back(name);
+      same_value_.emplace_back();
+    }
+  }
+  if (place.is_same_value) same_value_[static_cast<size_t>(current_)].push_back(number);
+  json_.begin_object().field("$ref", fmt::format("#/$defs/{}", number)).end_object();
+  return true;
+}
+
+bool SchemaWriter::alternatives(const Fields& fields, const Place& place,
+                                std::string_view keyword) {
+  if (!only(fields, place, keyword, {})) return false;
+  dom::array schemas;
+  if (fields.at(keyword).get(schemas) != simdjson::SUCCESS || schemas.size() == 0) {
+    return fail_value(place, keyword, "a list of schemas");
+  }
+  if (keyword == "allOf") {
+    if (schemas.size() > 1) return refuse(place, keyword, "is supported with one schema only");
+    return schema(schemas.at(0), place.within("allOf/0"));
+  }
+  json_.begin_object().key(keyword).begin_array();
+  int number = 0;
+  for (const dom::element item : schemas) {
+    if (!schema(item, place.within(fmt::format("{}/{}", keyword, number++)))) return false;
+  }
+  json_.end_array().end_object();
+  return true;
+}
+
+bool SchemaWriter::constants(const Fields& fields, const Place& place, std::string_view keyword) {
+  if (!only(fields, place, keyword, {"type"})) return false;
+  std::vector<dom::element> values;
+  if (keyword == "const") {
+    values.push_back(fields.at(keyword));
+  } else {
+    dom::array all;
+    if (fields.at(keyword).get(all) != simdjson::SUCCESS || all.size() == 0) {
+      return fail_value(place, keyword, "a list of values");
+    }
+    for (const dom::element value : all) values.push_back(value);
+  }
+  if (fields.contains("type")) {
+    std::string_view type;
+    if (fields.at("type").get(type) != simdjson::SUCCESS) {
+      return refuse(place, "type",
+                    fmt::format("a list of types is not supported beside {}", keyword));
+    }
+    std::erase_if(values, [&](dom::element value) { return !has_type(value, type); });
+    if (values.empty()) return refuse(place, keyword, "has no value of its type");
+  }
+  json_.begin_object().key("enum").begin_array();
+  for (const dom::element value : values) {
+    if (!constant(value, place.within(keyword))) return false;
+  }
+  json_.end_array();
+  mark();
+  json_.end_object();
+  return true;
+}
+
+bool SchemaWriter::constant(dom::element value, const Place& place) {
+  if (place.depth > kMaxSchemaDepth) {
+    return fail_form(place, "",
+                     fmt::format("values are nested deeper than {} levels", kMaxSchemaDepth));
+  }
+  const Place inside = {place.path, place.depth + 1, false};
+  if (value.is_array()) {
+    json_.begin_array();
+    for (const dom::element item : dom::array(value)) {
+      if (!constant(item, inside)) return false;
+    }
+    json_.end_array();
+    return true;
+  }
+  if (value.is_object()) {
+    json_.begin_object();
+    std::set<std::string_view> names;
+    for (const auto [name, item] : dom::object(value)) {
+      if (!names.insert(name).second) return refuse(place, name, "stands there twice");
+      json_.key(name);
+      if (!constant(item, inside)) return false;
+    }
+    json_.end_object();
+    return true;
+  }
+  if (value.type() == dom::element_type::UINT64) {
+    return refuse(place, "", "an integer of 64 bits and more");
+  }
+  json_.raw(simdjson::minify(value));
+  return true;
+}
+
+// A type, several, or the one that the keywords are about.
+bool SchemaWriter::typed(const Fields& fields, const Place& place) {
+  std::vector<std::string_view> types;
+  const auto add = [&](dom::element value) {
+    std::string_view type;
+    if (value.get(type) != simdjson::SUCCESS || std::ranges::find(kTypes, type) == kTypes.end()) {
+      return fail_value(place, "type", "one of the seven types of JSON, or a list of them");
+    }
+    types.push_back(type);
+    return true;
+  };
+  const auto given = fields.find("type");
+  if (given == fields.end()) {
+    std::set<About> about;
+    for (const auto& [name, value] : fields) {
+      about.insert(std::ranges::find(kKeywords, name, &Keyword::name)->about);
+    }
+    if (about.empty()) {
+      json_.begin_object().end_object();
+      return true;
+    }
+    if (about.size() > 1) return refuse(place, "type", "is missing; keywords of several types");
+    types = {about.contains(About::kObject)   ? "object"
+             : about.contains(About::kArray)  ? "array"
+             : about.contains(About::kString) ? "string"
+                                              : "number"};
+  } else if (dom::array list; given->second.get(list) == simdjson::SUCCESS) {
+    for (const dom::element type : list) {
+      if (!add(type)) return false;
+    }
+    if (types.empty()) return fail_value(place, "type", "a list that is not empty");
+  } else if (!add(given->second)) {
+    return false;
+  }
+  if (types.size() == 1) return of_type(types[0], fields, place);
+  json_.begin_object().key("anyOf").begin_array();
+  for (const std::string_view type : types) {
+    if (!of_type(type, fields, place)) return false;
+  }
+  json_.end_array().end_object();
+  return true;
+}
+
+// Keywords about other types have no effect.
+bool SchemaWriter::of_type(std::string_view type, const Fields& fields, const Place& place) {
+  Fields own;
+  for (const auto& [name, value] : fields) {
+    const About about = std::ranges::find(kKeywords, name, &Keyword::name)->about;
+    if (name != "type" && about == about_of_type(type)) own.emplace(name, value);
+  }
+  json_.begin_object().field("type", type);
+  const bool done = type == "object"                        ? object(own, place)
+                    : type == "array"                       ? array(own, place)
+                    : type == "string"                      ? string(own, place)
+                    : type == "integer" || type == "number" ? number(type, own, place)
+                                                            : true;
+  json_.end_object();
+  return done;
+}
+
+bool SchemaWriter::object(const Fields& fields, const Place& place) {
+  const auto properties = fields.find("properties");
+  const auto additional = fields.find("additionalProperties");
+  bool allowed = properties == fields.end();
+  const bool is_flag =
+      additional != fields.end() && additional->second.get(allowed) == simdjson::SUCCESS;
+  if (properties != fields.end() && additional != fields.end() && (!is_flag || allowed)) {
+    return refuse(place, "additionalProperties",
+                  "beside properties is supported as false only, which is the default");
+  }
+  json_.key("additionalProperties");
+  if (additional == fields.end() || is_flag) {
+    json_.value(allowed);
+  } else if (!schema(additional->second, place.within("additionalProperties", false))) {
+    return false;
+  }
+  std::set<std::string_view> names;
+  if (properties != fields.end()) {
+    dom::object map;
+    if (properties->second.get(map) != simdjson::SUCCESS) {
+      return fail_value(place, "properties", "an object of schemas");
+    }
+    json_.key("properties").begin_object();
+    for (const auto [name, value] : map) {
+      const Place inside = place.within(fmt::format("properties/{}", name), false);
+      if (!names.insert(name).second) return refuse(inside, "", "stands there twice");
+      json_.key(name);
+      if (!schema(value, inside)) return false;
+    }
+    json_.end_object();
+  }
+  if (const auto required = fields.find("required"); required != fields.end()) {
+    dom::array list;
+    if (required->second.get(list) != simdjson::SUCCESS) {
+      return fail_value(place, "required", "a list of names");
+    }
+    json_.key("required").begin_array();
+    for (const dom::element item : list) {
+      std::string_view name;
+      if (item.get(name) != simdjson::SUCCESS) return fail_value(place, "required", "names");
+      if (!names.contains(name)) {
+        return refuse(place, "required",
+                      fmt::format("names '{}', which is not among the properties", name));
+      }
+      json_.value(name);
+    }
+    json_.end_array();
+  }
+  mark();
+  return true;
+}
+
+bool SchemaWriter::count(const Fields& fields, const Place& place, std::string_view keyword,
+                         std::optional<int64_t>& result) {
+  const auto found = fields.find(keyword);
+  if (found == fields.end()) return true;
+  double number = 0;
+  if (found->second.get(number) != simdjson::SUCCESS || number < 0 ||
+      number != std::floor(number)) {
+    return fail_value(place, keyword, "an integer from 0");
+  }
+  if (number > static_cast<double>(kMaxCounted)) {
+    return fail_form(place, keyword, fmt::format("is above {}", kMaxCounted));
+  }
+  result = static_cast<int64_t>(number);
+  return true;
+}
+
+bool SchemaWriter::array(const Fields& fields, const Place& place) {
+  int64_t num_prefix = 0;
+  if (const auto prefix = fields.find("prefixItems"); prefix != fields.end()) {
+    dom::array list;
+    if (prefix->second.get(list) != simdjson::SUCCESS || list.size() == 0) {
+      return fail_value(place, "prefixItems", "a list of schemas");
+    }
+    json_.key("prefixItems").begin_array();
+    for (const dom::element item : list) {
+      const Place inside = place.within(fmt::format("prefixItems/{}", num_prefix++), false);
+      if (!schema(item, inside)) return false;
+    }
+    json_.end_array();
+  }
+  const auto items = fields.find("items");
+  bool more = num_prefix == 0;
+  const bool is_flag = items != fields.end() && items->second.get(more) == simdjson::SUCCESS;
+  if (items != fields.end() && items->second.is_array()) {
+    return refuse(place, "items", "a list of schemas is not supported, use prefixItems");
+  }
+  json_.key("items");
+  if (items == fields.end() || is_flag) {
+    if (more) {
+      json_.begin_object().end_object();
+    } else {
+      json_.value(false);
+    }
+  } else if (!schema(items->second, place.within("items", false))) {
+    return false;
+  }
+  if (items != fields.end() && !is_flag) more = true;
+  if (const auto unique = fields.find("uniqueItems"); unique != fields.end()) {
+    bool on = true;
+    if (unique->second.get(on) != simdjson::SUCCESS || on) {
+      return refuse(place, "uniqueItems", "is not supported");
+    }
+  }
+  std::optional<int64_t> min, max;
+  if (!count(fields, place, "minItems", min) || !count(fields, place, "maxItems", max)) {
+    return false;
+  }
+  if (!more) max = std::min(max.value_or(num_prefix), num_prefix);
+  if (min.value_or(0) > max.value_or(kMaxCounted)) {
+    return refuse(place, "minItems", "is above the number of items that there may be");
+  }
+  if (max && *max < num_prefix) {
+    return refuse(place, "maxItems", "is below the number of prefixItems");
+  }
+  if (min) json_.field("minItems", *min);
+  if (max && more) json_.field("maxItems", *max);
+  return true;
+}
+
+bool SchemaWriter::string(const Fields& fields, const Place& place) {
+  const auto pattern = fields.find("pattern");
+  const auto format = fields.find("format");
+  std::string_view text;
+  if (pattern != fields.end()) {
+    if (!only(fields, place, "pattern", {})) return false;
+    std::string regex;
+    if (pattern->second.get(text) != simdjson::SUCCESS) {
+      return fail_value(place, "pattern", "a string");
+    }
+    const std::string problem = rewrite_regex(text, RegexUse::kJsonString, regex);
+    if (!problem.empty()) return refuse(place, "pattern", problem);
+    json_.field("pattern", regex);
+    return true;
+  }
+  if (format != fields.end()) {
+    if (!only(fields, place, "format", {})) return false;
+    if (format->second.get(text) != simdjson::SUCCESS ||
+        std::ranges::find(kFormats, text) == kFormats.end()) {
+      return refuse(place, "format", "this format is not supported");
+    }
+    json_.field("format", text);
+    return true;
+  }
+  std::optional<int64_t> min, max;
+  if (!count(fields, place, "minLength", min) || !count(fields, place, "maxLength", max)) {
+    return false;
+  }
+  if (!min && !max) return true;
+  if (max && min.value_or(0) > *max) return refuse(place, "minLength", "is above maxLength");
+  // The library's own lengths let control characters pass, which JSON does not allow.
+  json_.field("pattern", fmt::format(R"([^"\\\u0000-\u001f\ud800-\udfff]{{{},{}}})",
+                                     min.value_or(0), max ? fmt::format("{}", *max) : ""));
+  return true;
+}
+
+bool SchemaWriter::number(std::string_view type, const Fields& fields, const Place& place) {
+  for (const auto& [name, value] : fields) {
+    double bound = 0;
+    if (value.get(bound) != simdjson::SUCCESS) return fail_value(place, name, "a number");
+    const bool is_whole = bound == std::floor(bound) && std::abs(bound) <= 1e15;
+    if (type == "integer") {
+      if (!is_whole) return refuse(place, name, "is supported for integers up to 1e15 only");
+      if (name == "multipleOf" && bound < 1) return fail_value(place, name, "a number above 0");
+      json_.field(name, static_cast<int64_t>(bound));
+    } else if (name == "multipleOf") {
+      return refuse(place, name, "is supported for integers only");
+    } else if (std::abs(bound) > 1e9 || bound * 1000 != std::floor(bound * 1000)) {
+      return refuse(place, name, "is supported up to 1e9 with three decimals only");
+    } else {
+      json_.key(name).raw(simdjson::minify(value));
+    }
+  }
+  return true;
+}
+
+// No value may have to match a schema only because it matches it.
+bool SchemaWriter::check_circles() {
+  std::vector<int> state(same_value_.size(), 0);  // 1: on the way, 2: done
+  const auto visit = [&](const auto& self, int node) -> bool {
+    int& mine = state[static_cast<size_t>(node)];
+    if (mine != 0) return mine == 2;
+    mine = 1;
+    for (const int next : same_value_[static_cast<size_t>(node)]) {
+      if (self(self, next)) continue;
+      const std::string path = node == 0 ? "#" : "#/" + definitions_[static_cast<size_t>(node) - 1];
+      return refuse({.path = path}, "$ref", "refers to itself");
+    }
+    state[static_cast<size_t>(node)] = 2;
+    return true;
+  };
+  for (int node = 0; node < static_cast<int>(state.size()); ++node) {
+    if (!visit(visit, node)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<RequestError> rewrite_schema(std::string_view schema, std::string& out) {
+  out.clear();
+  if (schema.size() > kMaxSchemaBytes) {
+    return RequestError{"invalid_form",
+                        fmt::format("the schema is longer than {} bytes", kMaxSchemaBytes)};
+  }
+  simdjson::dom::parser parser;
+  dom::element root;
+  if (parser.parse(schema.data(), schema.size()).get(root) != simdjson::SUCCESS) {
+    return RequestError{"invalid_form", "the schema is not JSON"};
+  }
+  return SchemaWriter(root, out).write();
+}
+
+}  // namespace pagedinfer

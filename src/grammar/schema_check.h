@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/request.h"
+
+namespace pagedinfer {
+
+constexpr size_t kMaxSchemaBytes = 64 << 10;
+constexpr int kMaxSchemaDepth = 32;      // schemas within schemas
+constexpr int64_t kMaxCounted = 10'000;  // characters of a string, items of an array
+
+// Writes a JSON schema to `out` so that the library enforces all that it asks for. The library
+// drops much in silence: a keyword or combination that is not on the list of
+// docs/structured_outputs.md is the error unsupported_schema, with its path. A schema that is no
+// schema, or beyond the limits, is invalid_form.
+[[nodiscard]] std::optional<RequestError> rewrite_schema(std::string_view schema, std::string& out);
+
+}  // namespace pagedinfer

@@ -1,0 +1,159 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "grammar/form_check.h"
+#include "grammar/regex_check.h"
+#include "grammar/schema_check.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// "CODE PATH" of the error, or "".
+std::string refusal_of(std::string_view schema) {
+  std::string out;
+  const auto error = rewrite_schema(schema, out);
+  if (!error) return "";
+  return fmt::format("{} {}", error->code, error->message.substr(0, error->message.find(": ")));
+}
+
+std::string refusal_of(FormKind kind, const std::string& text) {
+  CheckedForm out;
+  const auto error = check_form({.kind = kind, .texts = {text}}, out);
+  return error ? error->message : "";
+}
+
+std::string repeated(std::string_view text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a keyword that the library would drop is refused with its path") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"not": {}})", "#/not"},
+      {R"({"if": {}})", "#/if"},
+      {R"({"then": {}})", "#/then"},
+      {R"({"dependentRequired": {}})", "#/dependentRequired"},
+      {R"({"dependentSchemas": {}})", "#/dependentSchemas"},
+      {R"({"patternProperties": {}})", "#/patternProperties"},
+      {R"({"propertyNames": {}})", "#/propertyNames"},
+      {R"({"minProperties": 1})", "#/minProperties"},
+      {R"({"unevaluatedItems": false})", "#/unevaluatedItems"},
+      {R"({"items": {"contains": {}}})", "#/items/contains"},
+      {R"({"uniqueItems": true})", "#/uniqueItems"},
+      {R"({"type": "number", "multipleOf": 3})", "#/multipleOf"},
+      {R"({"type": "number", "minimum": 0.12345})", "#/minimum"},
+      {R"({"type": "string", "format": "email"})", "#/format"},
+      {R"({"type": "string", "pattern": "a", "minLength": 1})", "#/minLength"},
+      {R"({"type": "string", "format": "date", "pattern": "a"})", "#/format"},
+      {R"({"allOf": [{}, {}]})", "#/allOf"},
+      {R"({"anyOf": [{}, {"oneOf": [{"else": {}}]}]})", "#/anyOf/1/oneOf/0/else"},
+      {R"({"anyOf": [{}], "type": "string"})", "#/type"},
+      {R"({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {}}})", "#/type"},
+      {R"({"$ref": "other.json"})", "#/$ref"},
+      {R"({"$ref": "#/properties/a"})", "#/$ref"},
+      {R"({"$defs": {"a": {"not": {}}}, "$ref": "#/$defs/a"})", "#/$defs/a/not"},
+      {R"({"properties": {"a": {"$id": "x"}}})", "#/properties/a/$id"},
+      {R"({"properties": {"a": {}}, "additionalProperties": true})", "#/additionalProperties"},
+      {R"({"properties": {"a": {}}, "required": ["b"]})", "#/required"},
+      {R"({"required": ["b"]})", "#/required"},
+      {R"({"minimum": 1, "maxLength": 2})", "#/type"},
+      {R"({"enum": ["a"], "minLength": 2})", "#/minLength"},
+      {R"({"enum": ["a"], "type": "integer"})", "#/enum"},
+      {R"({"prefixItems": [{}], "maxItems": 0})", "#/maxItems"},
+      {R"({"prefixItems": [{}], "minItems": 2})", "#/minItems"},
+      {R"({"items": [{}]})", "#/items"},
+      {R"({"properties": {"a": false}})", "#/properties/a"},
+      {R"({"anyOf": [{"$ref": "#"}]})", "#/$ref"},
+      {R"({"title": "a", "title": "b"})", "#/title"},
+      {R"({"const": 9223372036854775808})", "#/const"}};
+  for (const auto& [schema, path] : cases) {
+    CAPTURE(schema);
+    CHECK(refusal_of(schema) == "unsupported_schema " + path);
+  }
+}
+
+TEST_CASE("a schema that is no schema is refused") {
+  for (const char* const schema :
+       {"", "{", "[]", "3", R"({"type": "text"})", R"({"type": []})", R"({"properties": []})",
+        R"({"enum": []})", R"({"anyOf": {}})", R"({"minLength": -1})", R"({"maxItems": 1.5})",
+        R"({"$ref": 1})", R"({"$ref": "#/$defs/a"})", R"({"required": "a"})",
+        R"({"pattern": 1})"}) {
+    CAPTURE(schema);
+    CHECK(refusal_of(schema).starts_with("invalid_form"));
+  }
+}
+
+TEST_CASE("what has no effect in a schema, and what is enforced, passes") {
+  for (
+      const char* const schema :
+      {"{}", "true", R"({"title": "x", "$schema": "s", "default": 1, "examples": []})",
+       R"({"type": ["string", "null"], "maxLength": 3, "uniqueItems": false, "minimum": 0.12345})",
+       R"({"$defs": {"unused": {"not": {}}}})", R"({"allOf": [{"type": "string"}]})",
+       R"({"enum": ["a", 1], "type": "string"})",
+       R"({"properties": {"a": {"$ref": "#"}}, "required": ["a"], "additionalProperties": false})"}) {
+    CAPTURE(schema);
+    CHECK(refusal_of(schema) == "");
+  }
+}
+
+TEST_CASE("forms are bounded before the library sees them") {
+  const std::string deep = repeated(R"({"items": )", 40) + "{}" + repeated("}", 40);
+  CHECK(refusal_of(deep).starts_with("invalid_form"));
+  CHECK(refusal_of(R"({"const": )" + repeated("[", 40) + repeated("]", 40) + "}")
+            .starts_with("invalid_form"));
+  CHECK(refusal_of(R"({"maxLength": 10001})").starts_with("invalid_form"));
+  CHECK(refusal_of(R"({"maxLength": 10000})") == "");
+  CHECK(refusal_of("\"" + repeated("a", 70000) + "\"").starts_with("invalid_form"));
+
+  CHECK(refusal_of(FormKind::kRegex, repeated("(", 40) + repeated(")", 40)) != "");
+  CHECK(refusal_of(FormKind::kRegex, "(a{100}){100}") != "");
+  CHECK(refusal_of(FormKind::kRegex, "((a{2}|b){64}){32}") == "");
+  CHECK(refusal_of(FormKind::kRegex, "a{99999999999999999999}") != "");
+  CHECK(refusal_of(FormKind::kRegex, repeated("a", 9000)) != "");
+  CHECK(refusal_of(R"({"pattern": "a{129}"})") == "unsupported_schema #/pattern");
+
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= " + repeated("(", 70)) != "");
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= \"a\"{5000}") != "");
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= \"({5000}\" [{5000(] # {5000}(((\n") == "");
+  CHECK(refusal_of(FormKind::kGrammar, repeated("a", 70000)) != "");
+  CHECK(refusal_of(FormKind::kChoices, repeated("a", 70000)) != "");
+  CHECK(refusal_of(FormKind::kChoices, "") != "");
+}
+
+TEST_CASE("rules of a grammar only: tokens, free text and attributes are refused") {
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= Token(5)") != "");
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= TagDispatch((\"a\", b))\nb ::= \"c\"") != "");
+  CHECK(refusal_of(FormKind::kGrammar, "root[temperature=3] ::= \"a\"") != "");
+  CHECK(refusal_of(FormKind::kGrammar, "root ::= a[bc]\na ::= \"Token(5)\"") == "");
+}
+
+TEST_CASE("an expression that the library would read otherwise is refused") {
+  for (const char* const regex :
+       {"a^b", "a$b",     "(^a)",    "(?=a)",  "(?<!a)", "(?i)a", "\\bword", "\\1",   "\\p{L}",
+        "a**", "a{2}{3}", "*a",      "(|*)",   "[a",     "(a",    "a)",      "[]",    "[z-a]",
+        "\\",  "\\x4",    "\\ud800", "a{3,1}", "a{,3}",  "]",     "}",       "[[a]]", "[a-\\d]"}) {
+    CAPTURE(regex);
+    CHECK(refusal_of(FormKind::kRegex, regex) != "");
+  }
+  for (const char* const regex :
+       {"^a$", "(a|)", "", "a|b", "[^\\s]", "\\d{2,}?", "(?<x>a)", "a\\-"}) {
+    CAPTURE(regex);
+    CHECK(refusal_of(FormKind::kRegex, regex) == "");
+  }
+  // Between the quotes of a string of JSON these stand only escaped.
+  std::string out;
+  for (const char* const regex : {"\"", "\\\\", "\\n", "[\"a]", "\\x1f"}) {
+    CAPTURE(regex);
+    CHECK(rewrite_regex(regex, RegexUse::kJsonString, out) != "");
+  }
+  CHECK(rewrite_regex("[^\"\\\\]\\s.", RegexUse::kJsonString, out) == "");
+}

@@ -1,0 +1,90 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "grammar/form_compiler.h"
+#include "grammar/token_matcher.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+std::vector<std::string> letters() {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  return tokens;
+}
+
+std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
+  const auto outcome = compiler.compile(form);
+  const auto* const error = std::get_if<RequestError>(&outcome);
+  return error != nullptr ? error->code : "";
+}
+
+}  // namespace
+
+TEST_CASE("threads that ask for one form compile it once") {
+  if (!grammar_problem().empty()) return;
+  FormCompiler compiler(letters, size_t{16} << 20);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int form = 0; form < 20; ++form) {
+        const std::string regex = fmt::format("a{{{}}}", form % 5 + 1);
+        CHECK(code_of(compiler, {.kind = FormKind::kRegex, .texts = {regex}}) == "");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(compiler.num_compiled() == 5);
+}
+
+TEST_CASE("the compiled forms that are kept stay below a bound") {
+  if (!grammar_problem().empty()) return;
+  constexpr size_t kMax = 100'000;
+  FormCompiler compiler(letters, kMax);
+  for (int i = 0; i < 200; ++i) {
+    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("x{}", i)}}) == "");
+    CHECK(compiler.num_bytes() <= kMax);
+  }
+  CHECK(compiler.num_bytes() > 0);
+  const int64_t compiled = compiler.num_compiled();
+  CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {"x199"}}) == "");
+  CHECK(compiler.num_compiled() == compiled);
+  CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {"x0"}}) == "");
+  CHECK(compiler.num_compiled() == compiled + 1);
+}
+
+TEST_CASE("what the library warns of or refuses is an error of the form") {
+  if (!grammar_problem().empty()) return;
+  FormCompiler compiler(letters, size_t{16} << 20);
+  // Both branches may match one value: the library would take oneOf for anyOf.
+  const std::string overlap = R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})";
+  CHECK(code_of(compiler, {.kind = FormKind::kJsonSchema, .texts = {overlap}}) ==
+        "unsupported_schema");
+  CHECK(code_of(compiler, {.kind = FormKind::kGrammar, .texts = {"root ::= "}}) == "invalid_form");
+  CHECK(code_of(compiler, {.kind = FormKind::kGrammar, .texts = {"root ::= other"}}) ==
+        "invalid_form");
+  CHECK(code_of(compiler, {.kind = FormKind::kGrammar, .texts = {"root ::= \"a\" | \"b\" root"}}) ==
+        "");
+}
+
+TEST_CASE("schemas that differ below the name of an annotation stay apart") {
+  if (!grammar_problem().empty()) return;
+  FormCompiler compiler(letters, size_t{16} << 20);
+  const std::string schema = R"({"properties": {
+      "x": {"properties": {"title": {"const": 1}}, "required": ["title"]},
+      "y": {"properties": {"title": {"const": 2}}, "required": ["title"]}}, "required": ["x", "y"]})";
+  const auto outcome = compiler.compile({.kind = FormKind::kJsonSchema, .texts = {schema}});
+  REQUIRE(std::holds_alternative<CompiledForm>(outcome));
+  TokenMatcher matcher(std::get<CompiledForm>(outcome));
+  for (const char c : std::string_view(R"({"x":{"title":1},"y":{"title":2}})")) {
+    CAPTURE(c);
+    REQUIRE(matcher.accept(c));
+  }
+  CHECK(matcher.is_complete());
+}

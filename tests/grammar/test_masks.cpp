@@ -1,0 +1,268 @@
+// Masks against a matcher of this file's own, which tries every token.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "grammar/form_compiler.h"
+#include "grammar/token_matcher.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+// An automaton with empty edges. From each of its states the end can be reached, so a text can be
+// completed if it leads to any state.
+struct Automaton {
+  struct Edge {
+    int to;
+    std::string characters;  // "": an empty edge
+  };
+  std::vector<std::vector<Edge>> states;
+
+  int add() {
+    states.emplace_back();
+    return static_cast<int>(states.size()) - 1;
+  }
+  void connect(int from, int to, std::string characters = "") {
+    states[static_cast<size_t>(from)].push_back({to, std::move(characters)});
+  }
+  void follow_empty(std::set<int>& at) const {
+    std::vector<int> todo(at.begin(), at.end());
+    while (!todo.empty()) {
+      const int state = todo.back();
+      todo.pop_back();
+      for (const Edge& edge : states[static_cast<size_t>(state)]) {
+        if (edge.characters.empty() && at.insert(edge.to).second) todo.push_back(edge.to);
+      }
+    }
+  }
+  // The states that the text leads to.
+  std::set<int> after(int start, const std::string& text) const {
+    std::set<int> at = {start};
+    follow_empty(at);
+    for (const char c : text) {
+      std::set<int> next;
+      for (const int state : at) {
+        for (const Edge& edge : states[static_cast<size_t>(state)]) {
+          if (edge.characters.find(c) != std::string::npos) next.insert(edge.to);
+        }
+      }
+      follow_empty(next);
+      at = std::move(next);
+    }
+    return at;
+  }
+};
+
+// Adds a random expression between two new states, and its text.
+std::pair<int, int> add_random(Automaton& all, std::mt19937& random, int depth, std::string& text) {
+  const int kind = static_cast<int>(random() % (depth > 3 ? 2 : 6));
+  if (kind <= 1) {
+    const int begin = all.add(), end = all.add();
+    const char c = static_cast<char>('a' + random() % 3);
+    text += kind == 0 ? std::string(1, c) : fmt::format("[{}d]", c);
+    all.connect(begin, end, kind == 0 ? std::string(1, c) : fmt::format("{}d", c));
+    return {begin, end};
+  }
+  if (kind <= 3) {
+    const auto [begin, middle] = add_random(all, random, depth + 1, text);
+    const auto [next, end] = add_random(all, random, depth + 1, text);
+    all.connect(middle, next);
+    return {begin, end};
+  }
+  const int begin = all.add(), end = all.add();
+  text += "(";
+  const auto [first, last] = add_random(all, random, depth + 1, text);
+  all.connect(begin, first);
+  all.connect(last, end);
+  if (kind == 4) {
+    text += "|";
+    const auto [other, other_last] = add_random(all, random, depth + 1, text);
+    all.connect(begin, other);
+    all.connect(other_last, end);
+    text += ")";
+    return {begin, end};
+  }
+  const auto mark = random() % 3;
+  text += mark == 0 ? ")*" : mark == 1 ? ")+" : ")?";
+  if (mark != 1) all.connect(begin, end);
+  if (mark != 2) all.connect(last, first);
+  return {begin, end};
+}
+
+std::vector<std::string> random_tokens(std::mt19937& random) {
+  std::set<std::string> all;
+  const auto count = 5 + random() % 40;
+  while (all.size() < count) {
+    std::string token;
+    for (auto length = 1 + random() % 4; length > 0; --length) {
+      token += static_cast<char>('a' + random() % 5);
+    }
+    all.insert(token);
+  }
+  std::vector<std::string> tokens(all.begin(), all.end());
+  tokens.emplace_back();  // a token that is no text
+  std::shuffle(tokens.begin(), tokens.end(), random);
+  return tokens;
+}
+
+CompiledForm compile(const std::vector<std::string>& tokens, const AnswerForm& form) {
+  FormCompiler compiler([&] { return tokens; }, size_t{1} << 20);
+  const auto outcome = compiler.compile(form);
+  const auto* const error = std::get_if<RequestError>(&outcome);
+  INFO(std::string(error != nullptr ? error->message : ""));
+  REQUIRE(error == nullptr);
+  return std::get<CompiledForm>(outcome);
+}
+
+// Follows random tokens and compares every mask with `may_follow`, which gets all text so far.
+// Returns how many tokens of masks were compared.
+template <class MayFollow, class IsComplete>
+int64_t compare_masks(const CompiledForm& form, const std::vector<std::string>& tokens,
+                      std::mt19937& random, const MayFollow& may_follow,
+                      const IsComplete& is_complete) {
+  TokenMatcher matcher(form);
+  std::vector<uint32_t> mask(static_cast<size_t>(form.num_words()));
+  std::string text;
+  int64_t compared = 0;
+  for (int step = 0; step < 12; ++step) {
+    REQUIRE(matcher.is_complete() == is_complete(text));
+    matcher.fill(mask);
+    std::vector<size_t> allowed;
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const bool is_set = (mask[t / 32] >> (t % 32) & 1) != 0;
+      INFO(text << " then " << tokens[t]);
+      REQUIRE(is_set == (!tokens[t].empty() && may_follow(text + tokens[t])));
+      if (is_set) allowed.push_back(t);
+      ++compared;
+    }
+    const auto refused = random() % tokens.size();
+    if (std::ranges::find(allowed, refused) == allowed.end()) {
+      REQUIRE_FALSE(matcher.accept(static_cast<TokenId>(refused)));
+    }
+    if (allowed.empty()) break;
+    const size_t chosen = allowed[random() % allowed.size()];
+    if (random() % 2 == 0) matcher = matcher.fork();
+    REQUIRE(matcher.accept(static_cast<TokenId>(chosen)));
+    text += tokens[chosen];
+  }
+  return compared;
+}
+
+}  // namespace
+
+TEST_CASE("the mask of a regular expression allows the tokens that a text can go on with") {
+  if (!grammar_problem().empty()) return;
+  std::mt19937 random(1);
+  int64_t compared = 0;
+  for (int i = 0; i < 150; ++i) {
+    std::string text;
+    Automaton automaton;
+    const auto [begin, end] = add_random(automaton, random, 0, text);
+    CAPTURE(text);
+    const std::vector<std::string> tokens = random_tokens(random);
+    const CompiledForm form = compile(tokens, {.kind = FormKind::kRegex, .texts = {text}});
+    for (int walk = 0; walk < 3; ++walk) {
+      compared += compare_masks(
+          form, tokens, random,
+          [&, start = begin](const std::string& all) {
+            return !automaton.after(start, all).empty();
+          },
+          [&, start = begin, last = end](const std::string& all) {
+            return automaton.after(start, all).contains(last);
+          });
+    }
+  }
+  CHECK(compared > 10000);
+}
+
+TEST_CASE("the mask of a schema allows the tokens that a text can go on with") {
+  if (!grammar_problem().empty()) return;
+  // All texts of the schema.
+  const std::string schema = R"({"properties": {"a": {"enum": ["x", "ax", 1, 12]}, "title":
+      {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}, "c": {"const": null}},
+      "required": ["title"]})";
+  std::vector<std::string> texts;
+  for (const char* const a : {"", R"("a":"x",)", R"("a":"ax",)", R"("a":1,)", R"("a":12,)"}) {
+    for (const char* const list : {"[]", "[true]", "[false]", "[true,true]", "[true,false]",
+                                   "[false,true]", "[false,false]"}) {
+      for (const char* const c : {"", R"(,"c":null)"}) {
+        texts.push_back(fmt::format(R"({{{}"title":{}{}}})", a, list, c));
+      }
+    }
+  }
+  std::mt19937 random(2);
+  for (int i = 0; i < 40; ++i) {
+    // Pieces of the texts.
+    std::set<std::string> all = {"{\"", "[]"};
+    for (char c = ' '; c < 127; ++c) all.insert(std::string(1, c));
+    for (int piece = 0; piece < 60; ++piece) {
+      const std::string& text = texts[random() % texts.size()];
+      all.insert(text.substr(random() % text.size(), 1 + random() % 9));
+    }
+    const std::vector<std::string> tokens(all.begin(), all.end());
+    const CompiledForm form = compile(tokens, {.kind = FormKind::kJsonSchema, .texts = {schema}});
+    compare_masks(
+        form, tokens, random,
+        [&](const std::string& text) {
+          return std::ranges::any_of(
+              texts, [&](const std::string& whole) { return whole.starts_with(text); });
+        },
+        [&](const std::string& text) { return std::ranges::find(texts, text) != texts.end(); });
+  }
+}
+
+TEST_CASE("a refused token does not take those with it that have it inside") {
+  if (!grammar_problem().empty()) return;
+  const std::vector<std::string> tokens = {"ab", "cab"};
+  const CompiledForm form = compile(tokens, {.kind = FormKind::kChoices, .texts = {"ax", "cab"}});
+  TokenMatcher matcher(form);
+  std::vector<uint32_t> mask(1);
+  matcher.fill(mask);
+  CHECK(mask[0] == 2);
+}
+
+TEST_CASE("a token that is no text is never allowed, not even behind the whole form") {
+  if (!grammar_problem().empty()) return;
+  const std::vector<std::string> tokens = {"a", "", "b"};
+  const CompiledForm form = compile(tokens, {.kind = FormKind::kRegex, .texts = {"a*"}});
+  TokenMatcher matcher(form);
+  std::vector<uint32_t> mask(1);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(matcher.is_complete());
+    matcher.fill(mask);
+    CHECK(mask[0] == 1);
+    CHECK_FALSE(matcher.accept(1));
+    CHECK(matcher.accept(0));
+  }
+}
+
+TEST_CASE("a character is allowed in its shortest encoding only, and no surrogate is") {
+  if (!grammar_problem().empty()) return;
+  std::vector<std::string> bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+  const AnswerForm forms[] = {
+      {.kind = FormKind::kJsonSchema, .texts = {R"({"type": "string", "maxLength": 1})"}},
+      {.kind = FormKind::kJsonSchema, .texts = {R"({"type": "string", "pattern": "[^a]"})"}},
+      {.kind = FormKind::kRegex, .texts = {R"("[^a]")"}}};
+  for (const AnswerForm& answer : forms) {
+    const CompiledForm form = compile(bytes, answer);
+    for (const auto& [first, second, allowed] :
+         {std::tuple(0xC0, 0x80, false), std::tuple(0xE0, 0x80, false),
+          std::tuple(0xE0, 0xA0, true), std::tuple(0xED, 0xA0, false),
+          std::tuple(0xF0, 0x80, false), std::tuple(0xF0, 0x90, true),
+          std::tuple(0xF4, 0x90, false)}) {
+      CAPTURE(first);
+      TokenMatcher matcher(form);
+      REQUIRE(matcher.accept('"'));
+      CHECK((matcher.accept(first) && matcher.accept(second)) == allowed);
+    }
+  }
+}
