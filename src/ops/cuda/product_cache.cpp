@@ -1,6 +1,7 @@
 #include "ops/cuda/product_cache.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -16,20 +17,16 @@ namespace pagedinfer {
 namespace {
 
 constexpr std::string_view kFirstLine = "pagedinfer: the fastest algorithms of products, 1";
-constexpr size_t kNumWords = 11 + ProductAlgorithm().size();  // of a line
+using KeyWords = decltype(words_of(ProductKey()));
+constexpr size_t kNumWords = KeyWords().size() + 1 + ProductAlgorithm().size();  // of a line
 
 // A line is the key, the bucket and the algorithm: integers with a space between.
 std::string line_of(const ProductKey& key, int64_t bucket, const ProductAlgorithm& algorithm) {
-  std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", key.n, key.k, static_cast<int>(key.in),
-                  static_cast<int>(key.out), key.x_stride, key.weight_stride, key.out_stride,
-                  key.x_alignment, key.weight_alignment, key.out_alignment, bucket);
-  for (const uint64_t word : algorithm) line += fmt::format(" {}", word);
-  return line;
+  return fmt::format("{} {} {}", fmt::join(words_of(key), " "), bucket, fmt::join(algorithm, " "));
 }
 
 // Empty: the line is no such line.
-std::vector<uint64_t> words_of(const std::string& line) {
+std::vector<uint64_t> words_in(const std::string& line) {
   std::vector<uint64_t> words;
   const char *at = line.data(), *const end = at + line.size();
   while (words.size() < kNumWords) {
@@ -62,19 +59,13 @@ bool ProductCache::parse(const std::string& text) {
   if (!std::getline(lines, line) || line != kFirstLine) return false;
   if (!std::getline(lines, line) || line != identity_) return false;
   while (std::getline(lines, line)) {
-    const std::vector<uint64_t> words = words_of(line);
+    const std::vector<uint64_t> words = words_in(line);
     if (words.empty()) return line == fmt::format("{} lines", algorithms_.size());
     size_t next = 0;
-    const auto word = [&] { return static_cast<int64_t>(words[next++]); };
-    ProductKey key;
-    key.n = word(), key.k = word();
-    key.in = static_cast<DType>(word()), key.out = static_cast<DType>(word());
-    key.x_stride = word(), key.weight_stride = word(), key.out_stride = word();
-    for (int* const alignment : {&key.x_alignment, &key.weight_alignment, &key.out_alignment}) {
-      *alignment = static_cast<int>(word());
-    }
-    const int64_t bucket = word();
-    ProductAlgorithm& algorithm = algorithms_[{key, bucket}];
+    KeyWords of_key;
+    for (int64_t& word : of_key) word = static_cast<int64_t>(words[next++]);
+    const auto bucket = static_cast<int64_t>(words[next++]);
+    ProductAlgorithm& algorithm = algorithms_[{key_of(of_key), bucket}];
     for (uint64_t& part : algorithm) part = words[next++];
   }
   return false;

@@ -1,6 +1,7 @@
 // Which products one call computes, and which calls share an algorithm. Needs no GPU.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <compare>
 #include <cstdint>
@@ -65,6 +66,33 @@ struct ProductKey {
 
   auto operator<=>(const ProductKey&) const = default;
 };
+
+// All that tells keys apart, as numbers.
+constexpr std::array<int64_t, 10> words_of(const ProductKey& key) {
+  return {key.n,
+          key.k,
+          static_cast<int64_t>(key.in),
+          static_cast<int64_t>(key.out),
+          key.x_stride,
+          key.weight_stride,
+          key.out_stride,
+          key.x_alignment,
+          key.weight_alignment,
+          key.out_alignment};
+}
+// The key of which these are the words.
+constexpr ProductKey key_of(const std::array<int64_t, 10>& words) {
+  return {.n = words[0],
+          .k = words[1],
+          .in = static_cast<DType>(words[2]),
+          .out = static_cast<DType>(words[3]),
+          .x_stride = words[4],
+          .weight_stride = words[5],
+          .out_stride = words[6],
+          .x_alignment = static_cast<int>(words[7]),
+          .weight_alignment = static_cast<int>(words[8]),
+          .out_alignment = static_cast<int>(words[9])};
+}
 
 inline ProductKey key_of(const Tensor& x, const Product& product) {
   return {.n = product.weight.rows,

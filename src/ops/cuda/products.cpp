@@ -40,12 +40,8 @@ void check_no_capture(cudaStream_t stream) {
 
 uint64_t hash_of(uint64_t hash, const ProductKey& key, int64_t bucket,
                  const ProductAlgorithm& algorithm) {
-  for (const int64_t word :
-       {key.n, key.k, static_cast<int64_t>(key.in), static_cast<int64_t>(key.out), key.x_stride,
-        key.weight_stride, key.out_stride, int64_t{key.x_alignment}, int64_t{key.weight_alignment},
-        int64_t{key.out_alignment}, bucket}) {
-    hash = hash_word(hash, static_cast<uint64_t>(word));
-  }
+  for (const int64_t word : words_of(key)) hash = hash_word(hash, static_cast<uint64_t>(word));
+  hash = hash_word(hash, static_cast<uint64_t>(bucket));
   for (const uint64_t word : algorithm) hash = hash_word(hash, word);
   return hash;
 }
