@@ -4,8 +4,9 @@
 #include <limits>
 
 #include "kernels/check_rows.h"
-#include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/device_arena.h"
+#include "ops/cuda/device_error.h"
+#include "ops/cuda/event_timer.h"
 #include "ops/cuda/kernel_type.h"
 
 namespace pagedinfer {
@@ -14,18 +15,6 @@ namespace {
 constexpr int kRounds = 3;    // the first one loads code
 constexpr int kProducts = 3;  // in a row, of a round
 constexpr const char* kWhat = "to time algorithms";
-
-CudaEvent make_timed_event() {
-  cudaEvent_t event = nullptr;
-  check_cuda(cudaEventCreate(&event), kWhat);
-  return CudaEvent(event);
-}
-
-double milliseconds(const CudaEvent& begin, const CudaEvent& end) {
-  float ms = 0;
-  check_cuda(cudaEventElapsedTime(&ms, begin.get(), end.get()), kWhat);
-  return static_cast<double>(ms);
-}
 
 }  // namespace
 
@@ -47,13 +36,9 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
                              .seed = 0},
                             bench_.stream);
   check_cuda(cudaGetLastError(), kWhat);
-  std::vector<CudaEvent> marks;
-  const auto mark = [&] {
-    marks.push_back(make_timed_event());
-    check_cuda(cudaEventRecord(marks.back().get(), bench_.stream), kWhat);
-  };
+  EventTimer timer(bench_.stream);
   size_t next = 0;
-  mark();
+  timer.mark();
   for (int round = 0; round < kRounds; ++round) {
     for (const ProductAlgorithm& algorithm : algorithms) {
       for (int i = 0; i < kProducts; ++i) {
@@ -61,15 +46,19 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
         bench_.library.multiply(layouts, {x, weight, x + x_bytes, rows, bench_.workspace},
                                 algorithm, bench_.stream);
       }
-      mark();
+      timer.mark();
     }
   }
-  check_cuda(cudaStreamSynchronize(bench_.stream), kWhat);
-  spent_ms_ += milliseconds(marks.front(), marks.back());
+  // Since the mark before; 0 for the first mark.
+  std::vector<double> seconds(1 + kRounds * algorithms.size());
+  timer.take(seconds);
   std::vector<double> best(algorithms.size(), std::numeric_limits<double>::infinity());
-  for (size_t i = algorithms.size(); i + 1 < marks.size(); ++i) {
-    double& ms = best[i % algorithms.size()];
-    ms = std::min(ms, milliseconds(marks[i], marks[i + 1]));
+  for (size_t i = 0; i + 1 < seconds.size(); ++i) {
+    const double trial = seconds[i + 1];
+    spent_ms_ += 1e3 * trial;
+    if (i < algorithms.size()) continue;
+    double& least = best[i % algorithms.size()];
+    least = std::min(least, trial);
   }
   return static_cast<size_t>(std::ranges::min_element(best) - best.begin());
 }
