@@ -59,6 +59,8 @@ CpuList allowed_cpus() {
   return list;
 }
 
+int num_cores() { return std::max(1, static_cast<int>(allowed_cpus().cpus.size())); }
+
 void confine_to(const CpuList& list) {
   const CpuList allowed = allowed_cpus();
   cpu_set_t wanted;

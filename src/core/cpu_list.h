@@ -22,6 +22,9 @@ std::string text_of(const CpuList& list);
 
 // The processors that the calling thread may run on, ascending.
 CpuList allowed_cpus();
+// How many these are, at least 1: fewer than the machine has under taskset, numactl or in a
+// container.
+int num_cores();
 // The calling thread, and those that it starts from now on, run on these processors only. Throws
 // Error, naming the first one that this process may not use.
 void confine_to(const CpuList& list);

@@ -72,10 +72,6 @@ std::string cache_folder(const std::string& given) {
   return home.empty() ? "" : home + "/.cache/pagedinfer";
 }
 
-// Cores that this thread may run on: fewer than the machine has under taskset, numactl or in a
-// container.
-int num_cores() { return std::max(1, static_cast<int>(allowed_cpus().cpus.size())); }
-
 void check_threads(const Config& config) {
   if (!config.cpu_list || !config.threads) return;
   const auto cpus = std::ssize(config.cpu_list->cpus);

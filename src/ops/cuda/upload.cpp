@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/cpu_list.h"
 #include "core/start_thread.h"
 #include "ops/cuda/convert.h"
 
@@ -33,7 +34,7 @@ void gather(const Tensor& host, int64_t first, int64_t count, DType dtype, char*
 
 void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cudaStream_t stream) {
   const int64_t total = host.rows * host.cols, piece = staging.bytes() / size_of(dtype);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = num_cores();
   for (int64_t first = 0; first < total; first += piece) {
     const int64_t count = std::min(piece, total - first);
     char* const buffer = staging.next();
