@@ -144,6 +144,7 @@ set(pagedinfer_core_sources
   src/model/decoder.cpp
   src/model/dummy.cpp
   src/model/families.cpp
+  src/model/gemma.cpp
   src/model/gemma2.cpp
   src/model/gemma3.cpp
   src/model/generation_config.cpp

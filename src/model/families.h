@@ -76,6 +76,10 @@ void set_windows(const JsonObject& config, const SlidingLayers& slides, std::opt
 // without that, those from "max_window_layers" on slide. Complains as set_windows() does.
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
+// What all Gemmas have in common: activation, norms, and the scales of embedding and scores.
+// REQUIRES: the sizes are read.
+void read_gemma(const JsonObject& config, ModelSpec& spec);
+
 // The names that most families give their tensors. `root` is the prefix of all but the output
 // ("model."). Norms of outputs have the names that stand for those of the MLP's input elsewhere.
 TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec);

@@ -1,6 +1,4 @@
 // Gemma 2: scores and logits have a soft cap; every other layer slides, beginning with the first.
-#include <cmath>
-
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -30,17 +28,9 @@ void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
   expect(config, "hidden_activation", "gelu_pytorch_tanh");
   refuse(config, "use_bidirectional_attention");
   read_attention_bias(config, spec);
-  spec.activation = Activation::kGeluTanh;
-  spec.norm_weight_offset = 1.0f;
-  spec.norms_outputs = true;
-  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
-  spec.rounds_embedding_scale = true;
   spec.score_cap = read_cap(config, "attn_logit_softcapping", 50.0);
   spec.logit_cap = read_cap(config, "final_logit_softcapping", 30.0);
-  config.keep([&] {
-    const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
-    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-  });
+  read_gemma(config, spec);
   read_rope(config, {}, spec);
 
   SlidingLayers slides = read_layer_types(config, spec.layers.size());

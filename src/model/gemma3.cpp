@@ -1,8 +1,6 @@
 // Gemma 3: text-only checkpoints, and the text model of multimodal ones.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -35,18 +33,9 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   refuse(config, "use_bidirectional_attention");
   refuse_number(config, "attn_logit_softcapping");
   refuse_number(config, "final_logit_softcapping");
-
-  spec.activation = Activation::kGeluTanh;
-  spec.norm_weight_offset = 1.0f;
   spec.qk_norm = QkNorm::kHeads;
-  spec.norms_outputs = true;
   read_attention_bias(config, spec);
-  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden)));
-  spec.rounds_embedding_scale = true;
-  config.keep([&] {
-    const double scalar = config.find_number("query_pre_attn_scalar", 1e-6, 1e12).value_or(256.0);
-    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(scalar));
-  });
+  read_gemma(config, spec);
 
   SlidingLayers slides = read_layer_types(config, spec.layers.size());
   const bool knows_pattern = config.keep([&] {
