@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 
-from benchmark import ROOT, output_of, record
+from benchmark import ROOT, output_of, record, run
 
 CONFIG = ROOT / "datasets" / "configs" / "llama-3.2-1b-instruct"
 WORKERS = ROOT / "scripts" / "peers"
@@ -110,22 +110,21 @@ class Program:
 
     def __init__(self, name, program, folder, threads):
         self.bits, flags = OURS[name]
-        self.command = [program, "run", "--quiet", "--overwrite", "--model", str(folder / "checkpoint"),
-                        "--threads", str(threads), "--ignore-eos", "--token-ids", "--kv-memory", "256MiB",
-                        "--max-model-len", "1024", *flags]
+        self.program = program
+        self.flags = ["--model", str(folder / "checkpoint"), "--threads", str(threads), "--ignore-eos",
+                      "--token-ids", "--kv-memory", "256MiB", "--max-model-len", "1024", *flags]
         self.about = "pagedinfer " + output_of("git", "rev-parse", "--short", "HEAD")
 
     def complete(self, prompts, tokens, *more):
         """As a worker answers, with the line of --profile if `more` asks for it."""
         with tempfile.TemporaryDirectory() as name:
-            files = {key: pathlib.Path(name) / key for key in ("input", "output", "trace", "stats")}
-            files["input"].write_text("".join(
+            files = pathlib.Path(name)
+            (files / "prompts").write_text("".join(
                 json.dumps({"prompt_token_ids": ids, "max_tokens": tokens}) + "\n" for ids in prompts))
-            subprocess.run(self.command + [*more] + [word for key, path in files.items()
-                                                     for word in (f"--{key}", str(path))], check=True)
+            run(self.program, files / "prompts", name, *self.flags, "--trace", str(files / "trace"), *more)
             records, steps, stats = (
-                [json.loads(line) for line in files[key].read_text().splitlines()]
-                for key in ("output", "trace", "stats"))
+                [json.loads(line) for line in (files / of).read_text().splitlines()]
+                for of in ("run.jsonl", "trace", "run.stats.jsonl"))
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
         return {"first_s": steps[last]["end_s"] - steps[0]["begin_s"],
                 "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
