@@ -59,15 +59,20 @@ struct Add {
   }
 };
 
+// x = f(x) for the elements from `at` on.
+template <class T, int kVec, class F>
+__device__ void apply(T* at, const F& f) {
+  auto x = load_vec<kVec>(at);
+#pragma unroll
+  for (int i = 0; i < kVec; ++i) x.at[i] = from_float<T>(f(to_float(x.at[i])));
+  store_vec(at, x);
+}
+
 template <class T, int kVec>
 struct Scale {
   ScaleArgs a;
   __device__ void operator()(int64_t row, int64_t column) const {
-    T* const to = at<T>(a.x, row, column);
-    auto x = load_vec<kVec>(to);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) x.at[i] = from_float<T>(to_float(x.at[i]) * a.factor);
-    store_vec(to, x);
+    apply<T, kVec>(at<T>(a.x, row, column), [&](float x) { return x * a.factor; });
   }
 };
 
@@ -75,11 +80,7 @@ template <class T, int kVec>
 struct Softcap {
   SoftcapArgs a;
   __device__ void operator()(int64_t row, int64_t column) const {
-    T* const to = at<T>(a.x, row, column);
-    auto x = load_vec<kVec>(to);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) x.at[i] = from_float<T>(softcap(to_float(x.at[i]), a.cap));
-    store_vec(to, x);
+    apply<T, kVec>(at<T>(a.x, row, column), [&](float x) { return softcap(x, a.cap); });
   }
 };
 
