@@ -4,6 +4,9 @@
 
 namespace pagedinfer {
 
+// Whether each row of a cache of this type has a scale, which its numbers are multiplied by.
+constexpr bool has_scales(DType type) { return type == DType::kI8; }
+
 // The cache of one layer. Its layout is private to the backend: DeviceMemory::allocate_kv() makes
 // it, and only the Arithmetic of the same device reads and writes it.
 struct KvLayer {

@@ -8,7 +8,4 @@ namespace pagedinfer {
 // Keys are interleaved in units (kv_layout.h): of one number, but for bfloat16 of two.
 constexpr int64_t key_unit_bytes(DType type) { return type == DType::kBF16 ? 4 : size_of(type); }
 
-// Whether each row has a scale, which its numbers are multiplied by.
-constexpr bool has_scales(DType type) { return type == DType::kI8; }
-
 }  // namespace pagedinfer

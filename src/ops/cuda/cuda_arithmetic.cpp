@@ -39,7 +39,7 @@ kernels::KvCache cache_of(const KvLayer& layer) {
 }
 // Whether a cache can hold what is computed in this type.
 bool holds(const KvLayer& cache, DType computed) {
-  return cache.k.dtype == computed || cache.k.dtype == DType::kI8;
+  return cache.k.dtype == computed || has_scales(cache.k.dtype);
 }
 bool same_shape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
@@ -200,13 +200,6 @@ void CudaBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out
   check_launch("an activation");
 }
 
-int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
-  const int64_t numbers =
-      kernels::kv_position_bytes(static_cast<int>(size_of(dtype)), kv_heads, head_dim);
-  const int64_t scales = dtype == DType::kI8 ? kv_heads * size_of(DType::kF32) : 0;
-  return 2 * (numbers + scales);
-}
-
 void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
   for (size_t first = 0; first < batch.copies.size(); first += kCopiesAtOnce) {
     const auto copies =
@@ -235,7 +228,7 @@ void CudaBackend::copy_kv(const BatchView& batch, std::span<const KvLayer> cache
 
 void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
   CHECK(same_shape(k, v) && holds(cache, k.dtype) && slot_mapping.rows == k.rows);
-  if (cache.k.dtype == DType::kI8) {
+  if (has_scales(cache.k.dtype)) {
     kernels::launch_qkv({.type = type_of(k.dtype),
                          .q = {nullptr, 0},
                          .k = matrix(k),

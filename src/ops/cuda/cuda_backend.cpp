@@ -23,6 +23,16 @@ constexpr int kMinCapability = 8;
 // Of a piece of a weight. Threads are started for each, and the device waits for the first.
 constexpr int64_t kUploadBytes = int64_t{64} << 20;
 
+// Bytes of the keys, or of the values, of one position in one layer.
+struct PositionBytes {
+  int64_t numbers = 0, scales = 0;
+};
+PositionBytes position_bytes(DType dtype, int kv_heads, int head_dim) {
+  return {
+      .numbers = kernels::kv_position_bytes(static_cast<int>(size_of(dtype)), kv_heads, head_dim),
+      .scales = has_scales(dtype) ? kv_heads * size_of(DType::kF32) : 0};
+}
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -200,7 +210,7 @@ int64_t CudaBackend::uploaded_bytes(Tensor host, DType dtype) const {
 }
 
 KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) {
-  CHECK(dtype == options_.compute || dtype == DType::kI8);
+  CHECK(dtype == options_.compute || has_scales(dtype));
   const int64_t rows = kv_heads * num_positions;
   const auto tensor = [&](DType type, int64_t cols) {
     char* const data =
@@ -210,7 +220,7 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
   const int64_t cols = kernels::kv_row_elements(head_dim, static_cast<int>(size_of(dtype)));
   const Tensor k = tensor(dtype, cols), v = tensor(dtype, cols);
   KvLayer layer = {k, v, kv_heads, head_dim, num_positions};
-  if (dtype != DType::kI8) return layer;
+  if (!has_scales(dtype)) return layer;
   layer.k_scale = tensor(DType::kF32, 1);
   layer.v_scale = tensor(DType::kF32, 1);
   return layer;
@@ -224,11 +234,14 @@ void CudaBackend::clear_kv() {
 
 int64_t CudaBackend::kv_bytes(DType dtype, int kv_heads, int head_dim,
                               int64_t num_positions) const {
-  const int64_t numbers =
-      kernels::kv_position_bytes(static_cast<int>(size_of(dtype)), kv_heads, head_dim);
-  const int64_t scales = dtype == DType::kI8 ? kv_heads * size_of(DType::kF32) : 0;
+  const PositionBytes position = position_bytes(dtype, kv_heads, head_dim);
   const auto rounded = [](int64_t bytes) { return align_up(bytes, DeviceArena::kStepAlignment); };
-  return 2 * (rounded(numbers * num_positions) + rounded(scales * num_positions));
+  return 2 * (rounded(position.numbers * num_positions) + rounded(position.scales * num_positions));
+}
+
+int64_t CudaBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const {
+  const PositionBytes position = position_bytes(dtype, kv_heads, head_dim);
+  return 2 * (position.numbers + position.scales);
 }
 
 Tensor CudaBackend::scratch(DType dtype, int64_t rows, int64_t cols) {
