@@ -15,7 +15,8 @@ reads. All complete the same prompts greedily, one engine after the other, in N 
     of bound  share of the time that this machine needs at least, to read or to multiply, by one run of
               pagedinfer with --profile, which measures both
 
-Prints a table of medians; --save appends them to results/cpu_peers.jsonl.
+Prints a table of medians; those of ratios are of rounds, whose measurements follow each other, for
+a machine's speed drifts. --save appends them to results/cpu_peers.jsonl.
 REQUIRES: nothing else computes meanwhile, and the packages of pip can be fetched.
 """
 import argparse
@@ -138,8 +139,8 @@ class Program:
 
 
 def measure(engines, batches, rounds):
-    """Returns, by engine, the medians of each measurement, the number of answers that change and,
-    where known, the shares of the bound."""
+    """Returns, by engine, the rates of each measurement, the number of answers that change and, where
+    known, the shares of the bound."""
     draw = random.Random(1)
     ids = lambda length: [draw.randrange(1000, 100000) for _ in range(length)]
     work = [("prefill", [ids(PREFILL_TOKENS) for _ in range(PREFILL_PROMPTS)], 1)]
@@ -163,26 +164,38 @@ def measure(engines, batches, rounds):
                 time.sleep(0.5)
         for name in shares:
             shares[name][what] = engines[name].of_bound(given, tokens)
-    return ({name: {what: statistics.median(runs) for what, runs in of.items()}
-             for name, of in rates.items()},
-            {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}, shares)
+    return rates, {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}, shares
+
+
+def medians(runs):
+    return {what: statistics.median(of) for what, of in runs.items()}
+
+
+def over_best_other(name, engines, rates):
+    """The median ratios to the fastest of the others whose weights have as many bits, or None."""
+    others = [other for other in engines
+              if other in PEERS and engines[other].bits == engines[name].bits]
+    if name not in OURS or not others:
+        return None
+    return medians({what: [ours / max(rates[other][what][turn] for other in others)
+                           for turn, ours in enumerate(runs)] for what, runs in rates[name].items()})
 
 
 def print_table(engines, rates, changed, shares):
     columns = list(next(iter(rates.values())))
+
+    def row(name, values, digits, last=""):
+        print(f"| {name} |", " | ".join(f"{values[what]:.{digits}f}" for what in columns), f"| {last} |")
+
     print("| tokens/s |", " | ".join(columns), "| answers that change |")
     print("|---" * (len(columns) + 2) + "|")
     for name in engines:
-        print(f"| {name} |", " | ".join(f"{rates[name][what]:.1f}" for what in columns),
-              f"| {changed[name]} of {COMPARED} |")
+        row(name, medians(rates[name]), 1, f"{changed[name]} of {COMPARED}")
     for name, of in shares.items():
-        print(f"| {name}, of the bound |", " | ".join(f"{of[what]:.2f}" for what in columns), "| |")
-    for bits, ours in ((16, "bfloat16"), (8, "int8")):
-        others = [name for name in engines if name in PEERS and engines[name].bits == bits]
-        if ours in engines and others:
-            print(f"| {ours} over the best other with {bits} bits |",
-                  " | ".join(f"{rates[ours][what] / max(rates[o][what] for o in others):.2f}"
-                             for what in columns), "| |")
+        row(f"{name}, of the bound", of, 2)
+    for name in engines:
+        if ratios := over_best_other(name, engines, rates):
+            row(f"{name} over the best other with {engines[name].bits} bits", ratios, 2)
 
 
 def main():
@@ -210,7 +223,8 @@ def main():
         for name in names:
             record("cpu_peers", " ".join(["scripts/cpu_peers.py", *sys.argv[1:]]),
                    {"engine": name, "about": engines[name].about, "threads": arguments.threads,
-                    "rounds": arguments.rounds, "tokens_per_s": rates[name],
+                    "rounds": arguments.rounds, "tokens_per_s": medians(rates[name]),
+                    "over_best_other": over_best_other(name, engines, rates),
                     "answers_changed": changed[name], "answers_compared": COMPARED,
                     "of_bound": shares.get(name)})
 
