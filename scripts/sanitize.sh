@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds with the given sanitizers and runs all tests: scripts/sanitize.sh address,undefined
+# Builds with the given sanitizers and runs all tests but scripts: scripts/sanitize.sh address,undefined
 # or scripts/sanitize.sh thread.
 set -euo pipefail
 cd "$(dirname "$0")/.."
