@@ -275,6 +275,8 @@ set(pagedinfer_kernel_sources
   kernels/check_rows.cu
   kernels/drawn_tokens.cu
   kernels/elementwise.cu
+  kernels/int8_product.cu
+  kernels/int8_rows.cu
   kernels/kv.cu
   kernels/norm.cu
   kernels/rope.cu

@@ -8,6 +8,7 @@
 
 #ifndef __CUDA_ARCH__
 #include <bit>
+#include <cmath>
 #endif
 
 namespace pagedinfer::kernels {
@@ -30,6 +31,32 @@ KERNEL_HD inline double add_rn(double a, double b) { return a + b; }
 KERNEL_HD inline double mul_rn(double a, double b) { return a * b; }
 KERNEL_HD inline uint32_t bits_of_float(float x) { return std::bit_cast<uint32_t>(x); }
 KERNEL_HD inline float float_of_bits(uint32_t x) { return std::bit_cast<float>(x); }
+#endif
+
+// a * b, and a * b + c rounded once, with denormal operands and results zero.
+#ifdef __CUDA_ARCH__
+KERNEL_HD inline float mul_ftz(float a, float b) {
+  float y;
+  asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+KERNEL_HD inline float fma_ftz(float a, float b, float c) {
+  float y;
+  asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(a), "f"(b), "f"(c));
+  return y;
+}
+#else
+inline float without_denormals(float x) {
+  return (bits_of_float(x) & 0x7fffffff) < 0x00800000 ? float_of_bits(bits_of_float(x) & 0x80000000)
+                                                      : x;
+}
+inline float mul_ftz(float a, float b) {
+  return without_denormals(without_denormals(a) * without_denormals(b));
+}
+inline float fma_ftz(float a, float b, float c) {
+  return without_denormals(
+      std::fma(without_denormals(a), without_denormals(b), without_denormals(c)));
+}
 #endif
 
 // exp(x) = 2^n * (1 + exp_rest), where n_bits is n in the place of the exponent.

@@ -1,6 +1,6 @@
-// The instructions of attention: asynchronous copies to shared memory, ldmatrix, mma.m16n8k16 and
-// ex2. With g = lane / 4 and t = lane % 4, a 16 x 8 accumulator holds in each lane the
-// elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
+// The instructions of attention and of products in int8: asynchronous copies to shared memory,
+// ldmatrix, mma and ex2. With g = lane / 4 and t = lane % 4, a 16 x 8 accumulator holds in each
+// lane the elements (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
 #pragma once
 
 #include "kernels/common.cuh"
@@ -62,6 +62,16 @@ __device__ inline void multiply_add<__half>(float (&c)[4], const uint32_t (&a)[4
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// c += a b: a is 16 x 32, b is 32 x 8, of int8 in int32.
+__device__ inline void multiply_add(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0,
+                                    uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 

@@ -2,17 +2,20 @@
 """Fails where nvcc has cut 16-byte loads or stores into pieces: check_vectors.py NVCC ROOT.
 Looks at the PTX of the kernels that are bound by memory, at each kernel of more than one element
 per thread: it may load and store single words only where it reads lists of integers, or writes the
-scale of a row of int8."""
+scale of numbers in int8."""
 import collections
 import re
 import subprocess
 import sys
 
-FILES = ("elementwise", "kv", "norm", "rope")
+FILES = ("elementwise", "int8_rows", "kv", "norm", "rope")
 
 
 def vector_width(kernel: str) -> int:
-    """The kVec of a kernel, the first int among its template arguments; 1 if it has none."""
+    """The kVec of a kernel, the first int among its template arguments; 1 if it has none, unless it
+    has a bool for vectors."""
+    if "quantize_kernel" in kernel:
+        return 8 if "Lb1E" in kernel else 1
     found = re.search(r"Li(\d+)E", kernel)
     return int(found.group(1)) if found else 1
 

@@ -76,14 +76,18 @@ void widen(uint32_t word, double* to) {
     to[i] = to_float(x);
   }
 }
-template <class T>
-void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  struct Operands {
-    uint32_t at[6];
-  };
+struct Operands {
+  uint32_t at[6];
+};
+// Those of another lane, as word(lane, i).
+inline auto exchange_operands(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   const Operands mine = {{a[0], a[1], a[2], a[3], b0, b1}};
   const char* const all = emulated::exchange(&mine, sizeof mine);
-  const auto word = [&](int lane, int i) { return emulated::from_lane<Operands>(all, lane).at[i]; };
+  return [all](int lane, int i) { return emulated::from_lane<Operands>(all, lane).at[i]; };
+}
+template <class T>
+void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const auto word = exchange_operands(a, b0, b1);
   double rows[2][16], columns[2][16];
   for (int i = 0; i < 2; ++i) {
     const int first = emulated::lane() / 4 * 4, column = emulated::lane() % 4 * 2 + i;
@@ -96,6 +100,19 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
     double sum = c[i];
     for (int k = 0; k < 16; ++k) sum += rows[i / 2][k] * columns[i % 2][k];
     c[i] = static_cast<float>(sum);
+  }
+}
+
+inline void multiply_add(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const auto word = exchange_operands(a, b0, b1);
+  const auto number = [](uint32_t four, int k) { return static_cast<int8_t>(four >> 8 * k); };
+  for (int k = 0; k < 32; k += 4) {
+    const int t = k % 16 / 4, half = k / 16;
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t left = word(emulated::lane() / 4 * 4 + t, i / 2 + 2 * half);
+      const uint32_t right = word((emulated::lane() % 4 * 2 + i % 2) * 4 + t, 4 + half);
+      for (int j = 0; j < 4; ++j) c[i] += number(left, j) * number(right, j);
+    }
   }
 }
 
