@@ -33,14 +33,6 @@ DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
                   name_of(*asked), model.backend.device, name_of(model.kv_type), others));
 }
 
-void check_quantization(Quantization asked, const BackendInfo& backend) {
-  if (asked == Quantization::kNone || backend.quantizes) return;
-  throw Error(
-      fmt::format("--quantize int8: {} multiplies in the type of computation only; leave it out, "
-                  "or take --device cpu",
-                  backend.device));
-}
-
 // REQUIRES: `used` is the result of resolve(), so max_step_tokens has a value.
 SchedulerLimits make_limits(const Config& used, int max_model_len) {
   return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
@@ -58,10 +50,12 @@ SchedulerLimits make_limits(const Config& used, int max_model_len) {
 
 // A prompt may have more samples than run at once: they all draw their first token in one step. And
 // a search may have more beams: it runs alone, a token of each in a step.
-StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const ModelSpec& spec) {
+StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantization quantize,
+                       const ModelSpec& spec) {
   return {.tokens = std::max(limits.max_step_tokens, kMaxSamples),
           .sequences = std::max(limits.max_running, kMaxSamples),
           .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+          .int8_products = quantize == Quantization::kInt8,
           .vocab = spec.vocab,
           .context = limits.max_model_len,
           .block_size = block_size,
@@ -73,13 +67,12 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, const Mode
 
 // All but the memory.
 RunPlan plan_steps(const Config& config, const PlannedModel& model) {
-  check_quantization(config.quantize, model.backend);
   const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
   const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
   RunPlan plan = {.limits = make_limits(used, max_model_len),
                   .kv = used.kv,
                   .kv_type = choose_kv_type(config.kv_dtype, model)};
-  plan.bounds = make_bounds(plan.limits, used.block_size, model.spec);
+  plan.bounds = make_bounds(plan.limits, used.block_size, used.quantize, model.spec);
   plan.host = plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes);
   return plan;
 }

@@ -13,7 +13,8 @@ namespace pagedinfer {
 // The largest sizes that any step of a run has.
 struct StepBounds {
   int64_t tokens = 0, sequences = 0;
-  int64_t widest_input = 0;  // columns of the widest input of a product
+  int64_t widest_input = 0;    // columns of the widest input of a product
+  bool int8_products = false;  // weights may be kI8
   int64_t vocab = 0;
   int64_t context = 0;  // positions of the longest sequence
   int block_size = 1;

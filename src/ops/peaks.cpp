@@ -58,15 +58,16 @@ DevicePeaks measure_peaks(Ops& ops, DType compute, const PeakProbe& probe,
   const Tensor host_x = {x_bytes.data(), activation, probe.rows, probe.width, probe.width};
   const Tensor host_weight = {weight_bytes.data(), stored, probe.width, probe.width, probe.width};
 
+  const bool has_int8 = quantize == Quantization::kInt8;
   const StepBounds bounds = {.tokens = probe.rows,
                              .sequences = 1,
                              .widest_input = probe.width,
+                             .int8_products = has_int8,
                              .vocab = 1,
                              .context = 1,
                              .heads = 1,
                              .kv_heads = 1,
                              .head_dim = 64};
-  const bool has_int8 = quantize == Quantization::kInt8;
   ops.reserve_weights(ops.uploaded_bytes(host_x, activation) +
                       ops.matrix_bytes(host_weight, stored) +
                       (has_int8 ? ops.matrix_bytes(host_weight, DType::kI8) : 0));

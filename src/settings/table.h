@@ -152,8 +152,7 @@ inline constexpr auto kSettings = [] {
           "Take float32 to compare with a reference.", {.choices = choices::kTypes}),
       row(kModel, "quantize", field_of<&Config::quantize>(), kChangesRecords,
           "int8 multiplies in 8 bits: weights take half the memory of 16 bits and are read twice "
-          "as "
-          "fast, and completions change a little. Not on a GPU.",
+          "as fast, and completions change a little.",
           "Take int8 for speed; scripts/quantization_loss.py says what a model loses.",
           {.choices = choices::kQuantizations}),
       row(kModel, "pack_weights", field_of<&Config::pack_weights, Kind::kOnOff>(), kKeepsRecords,

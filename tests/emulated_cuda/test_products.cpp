@@ -209,6 +209,29 @@ TEST_CASE("emulated: with --deterministic no algorithm is timed") {
   CHECK(!std::filesystem::exists(dir / "cache"));
 }
 
+TEST_CASE("emulated: products in int8 of one input are one product, and the input is made once") {
+  Scene scene({});
+  const auto launches = [&](std::vector<int> outputs) {
+    std::vector<Product> products;
+    int64_t column = 0;
+    for (const int n : outputs) {
+      std::vector<float> values = scene.random.normals(static_cast<size_t>(n * kK));
+      Tensor out = Scene::first(scene.out, 5);
+      out.data = static_cast<float*>(out.data) + column;
+      out.cols = n;
+      products.push_back({scene.gpu->upload_matrix(view(values, n, kK), DType::kI8), out});
+      column += n;
+    }
+    const emulated::Counts before = emulated::counts();
+    scene.gpu->matmul(Scene::first(scene.x, 5), products);
+    CHECK(emulated::counts().products == before.products);
+    return emulated::counts().launches - before.launches;
+  };
+  CHECK(launches({16, 8, 8}) == 2);
+  CHECK(launches({16, 7, 8}) == 3);  // the third does not begin a panel
+  CHECK(launches({40}) == 2);
+}
+
 TEST_CASE("emulated: no sum is split whose end would be lost") {
   // 96 is no multiple of 64; the stand-in's first proposal for few rows would split it.
   Scene scene({.compute = DType::kF32});

@@ -158,20 +158,6 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
   CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kBF16);
 }
 
-TEST_CASE("weights in int8 are refused where the device does not multiply them") {
-  const TinyModel files;
-  Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 16};
-  config.quantize = Quantization::kInt8;
-  const LoadedModel model = load_model({config}, no_clock);
-  CHECK(model.weights.layers[0].q.dtype == DType::kI8);
-  const PlannedModel on_gpu = {.spec = model.opened.spec, .backend = kCudaInfo, .ops = *model.ops};
-  const auto plenty = [](const Config&) { return int64_t{1} << 30; };
-  CHECK_THROWS_WITH_AS(plan_runs({config}, on_gpu, plenty),
-                       "--quantize int8: the GPU multiplies in the type of computation only; leave "
-                       "it out, or take --device cpu",
-                       Error);
-}
-
 TEST_CASE("the bounds of several runs hold the longest block table of each") {
   const TinyModel files({.max_positions = 256});
   const std::vector<Config> configs = configs_of_runs(files.dir(), Config::Device::kCpu);

@@ -42,6 +42,7 @@ inline std::unique_ptr<CudaOps> make_gpu(const ModelSpec& spec, const CudaOption
   const StepBounds bounds = {.tokens = 2048,
                              .sequences = 256,
                              .widest_input = 4096,
+                             .int8_products = true,
                              .vocab = spec.vocab,
                              .context = 8192,
                              .block_size = 1,

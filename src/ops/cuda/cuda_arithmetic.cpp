@@ -7,6 +7,9 @@
 #include "core/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
+#include "kernels/int8_panels.h"
+#include "kernels/int8_product.h"
+#include "kernels/int8_rows.h"
 #include "kernels/kv.h"
 #include "kernels/norm.h"
 #include "kernels/rope.h"
@@ -45,12 +48,26 @@ bool same_shape(const Tensor& a, const Tensor& b) {
   return a.rows == b.rows && a.cols == b.cols && a.dtype == b.dtype;
 }
 
+bool is_int8(const Product& product) { return product.weight.dtype == DType::kI8; }
+
 void check_launch(const char* what) { check_cuda(cudaGetLastError(), what); }
 
 }  // namespace
 
 void CudaBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
-  CHECK(table.dtype == out.dtype && table.cols == out.cols && tokens.rows == out.rows);
+  CHECK(table.cols == out.cols && tokens.rows == out.rows);
+  if (table.dtype == DType::kI8) {
+    kernels::launch_embed_int8({.type = type_of(out.dtype),
+                                .table = table.data,
+                                .tokens = ints(tokens),
+                                .scale = scale,
+                                .out = matrix(out),
+                                .num_rows = out.rows,
+                                .cols = out.cols},
+                               stream_.get());
+    return check_launch("embedding");
+  }
+  CHECK(table.dtype == out.dtype);
   kernels::launch_embed({.type = type_of(out.dtype),
                          .table = matrix(table),
                          .tokens = ints(tokens),
@@ -139,10 +156,54 @@ void CudaBackend::softcap(Tensor x, float cap) {
 }
 
 void CudaBackend::matmul(Tensor x, std::span<const Product> products) {
-  products_.run(x, products, fixed_.product_workspace, stream_.get());
+  bool has_input = false;  // x is in int8_input
+  while (!products.empty()) {
+    const auto count = static_cast<size_t>(num_fusible(products));
+    if (!is_int8(products.front())) {
+      products_.run(x, products.first(count), fixed_.product_workspace, stream_.get());
+    } else {
+      if (!has_input) quantize(x);
+      has_input = true;
+      multiply_int8(x, fuse(products, static_cast<int64_t>(count)));
+    }
+    products = products.subspan(count);
+  }
 }
 
-void CudaBackend::prepare(std::span<const InputProducts> products) {
+void CudaBackend::quantize(Tensor x) {
+  CHECK(kernels::int8_input_bytes(x.rows, x.cols) <= fixed_.int8_bytes);
+  kernels::launch_quantize({.type = type_of(x.dtype),
+                            .x = matrix(x),
+                            .num_rows = x.rows,
+                            .cols = x.cols,
+                            .out = fixed_.int8_input},
+                           stream_.get());
+  check_launch("the input of a product in int8");
+}
+
+void CudaBackend::multiply_int8(Tensor x, const Product& product) {
+  const Tensor &weight = product.weight, &out = product.out;
+  CHECK(weight.cols == x.cols && out.rows == x.rows && out.cols == weight.rows);
+  CHECK(weight.layout == Layout::kPanels);
+  kernels::launch_int8_product({.type = type_of(out.dtype),
+                                .input = fixed_.int8_input,
+                                .weights = weight.data,
+                                .out = matrix(out),
+                                .num_rows = x.rows,
+                                .cols = x.cols,
+                                .outputs = weight.rows,
+                                .multiprocessors = device_.multiProcessorCount},
+                               stream_.get());
+  check_launch("a product in int8");
+}
+
+// Products in int8 have nothing to choose.
+void CudaBackend::prepare(std::span<const InputProducts> announced) {
+  std::vector<InputProducts> products;
+  for (const InputProducts& input : announced) {
+    products.push_back(input);
+    std::erase_if(products.back().products, is_int8);
+  }
   constexpr double kMaxTimingMs = 200;
   const ProductBench bench = {.library = products_.library(),
                               .stream = stream_.get(),

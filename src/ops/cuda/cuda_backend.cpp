@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "kernels/attention.h"
 #include "kernels/drawn_tokens.h"
+#include "kernels/int8_panels.h"
 #include "kernels/sample.h"
 #include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/event_timer.h"
@@ -22,6 +23,8 @@ namespace {
 constexpr int kMinCapability = 8;
 // Of a piece of a weight. Threads are started for each, and the device waits for the first.
 constexpr int64_t kUploadBytes = int64_t{64} << 20;
+// Of weights in int8: a cache line. A panel is a multiple of it, so weights stay adjacent.
+constexpr int64_t kInt8Alignment = 128;
 
 // Bytes of the keys, or of the values, of one position in one layer.
 struct PositionBytes {
@@ -168,6 +171,8 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   const StepMemory planned(bounds);
   fixed_.sample_bytes = planned.sample_lists;
   fixed_.product_workspace = take(steps_, planned.products, kAligned, "the products' workspace");
+  fixed_.int8_bytes = planned.int8_input;
+  fixed_.int8_input = take(steps_, fixed_.int8_bytes, kAligned, "the input of products in int8");
   fixed_.array_bytes = align_up(planned.arrays, kAligned);
   fixed_.arrays = take(steps_, fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
   for (Drawn& drawn : fixed_.drawn) {
@@ -203,6 +208,22 @@ Tensor CudaBackend::upload(Tensor host, DType dtype) {
                           DeviceArena::kPermanentAlignment, "a weight");
   upload_rows(host, dtype, data, fixed_.weights, stream_.get());
   return {data, dtype, host.rows, host.cols, host.cols};
+}
+
+Tensor CudaBackend::upload_matrix(Tensor host, DType dtype) {
+  if (dtype != DType::kI8) return upload(host, dtype);
+  const int64_t panel = kernels::int8_weight_panel_bytes(host.cols);
+  char* const data =
+      take(weights_, kernels::int8_panels(host.rows) * panel, kInt8Alignment, "a weight");
+  upload_int8(host, data, fixed_.weights, stream_.get());
+  return {data, dtype, host.rows, host.cols, panel, Layout::kPanels};
+}
+
+int64_t CudaBackend::matrix_bytes(Tensor host, DType dtype) const {
+  if (dtype != DType::kI8) return uploaded_bytes(host, dtype);
+  // With the gap before it.
+  return kernels::int8_panels(host.rows) * kernels::int8_weight_panel_bytes(host.cols) +
+         kInt8Alignment - DeviceArena::kPermanentAlignment;
 }
 
 int64_t CudaBackend::uploaded_bytes(Tensor host, DType dtype) const {

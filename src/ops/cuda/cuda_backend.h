@@ -21,8 +21,9 @@
 
 namespace pagedinfer {
 
-// The Ops of make_cuda_ops(). Activations and the cache have the type of computation; weights of
-// norms, rope tables and logits are float32. kernels/kv_layout.h is the layout of the cache.
+// The Ops of make_cuda_ops(). Activations have the type of computation, matrices and the cache have
+// that or int8; weights of norms, rope tables and logits are float32. kernels/kv_layout.h is the
+// layout of the cache, kernels/int8_panels.h that of matrices in int8.
 class CudaBackend final : public CudaOps {
  public:
   explicit CudaBackend(const CudaOptions& options);
@@ -38,9 +39,11 @@ class CudaBackend final : public CudaOps {
   void reserve_weights(int64_t bytes) override;
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
+  Tensor upload_matrix(Tensor host, DType dtype) override;
   DType matrix_type(DType, DType compute) const override { return compute; }
   DType bias_type(DType compute) const override { return compute; }
   int64_t uploaded_bytes(Tensor host, DType dtype) const override;
+  int64_t matrix_bytes(Tensor host, DType dtype) const override;
   void reserve_kv(int64_t bytes) override;
   KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) override;
   void clear_kv() override;
@@ -107,6 +110,8 @@ class CudaBackend final : public CudaOps {
   // tensors.
   struct Fixed {
     char* product_workspace = nullptr;
+    char* int8_input = nullptr;  // of the product that is computed
+    int64_t int8_bytes = 0;
     char* arrays = nullptr;           // of a step, and behind them the settings of its samples
     int64_t array_bytes = 0;          // of a step, at most
     int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
@@ -141,6 +146,9 @@ class CudaBackend final : public CudaOps {
   static char* take(Piece& piece, int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
+  // Makes x the input of multiply_int8(), for all products of x that follow.
+  void quantize(Tensor x);
+  void multiply_int8(Tensor x, const Product& product);
   // Unless residual.data is null, residual += x first, and the sum is normalized. Unless x_weight
   // is empty, x is normalized before that.
   void norm(Tensor x, Tensor x_weight, kernels::Matrix residual, Tensor weight, float offset,

@@ -8,10 +8,20 @@
 #include <span>
 #include <vector>
 
+#include "kernels/int8_panels.h"
 #include "ops/arithmetic.h"
 #include "ops/cuda/row_buckets.h"
 
 namespace pagedinfer {
+
+// Where the next row would be; nullptr if it would not begin a panel of weights in int8.
+inline const void* end_of_weight(const Tensor& weight) {
+  if (weight.layout == Layout::kRows) {
+    return static_cast<char*>(weight.data) + weight.rows * weight.stride * size_of(weight.dtype);
+  }
+  if (weight.rows % kernels::kInt8Rows != 0) return nullptr;
+  return static_cast<char*>(weight.data) + weight.rows / kernels::kInt8Rows * weight.stride;
+}
 
 // The number of leading products that can be computed as one: the rows of their weights follow each
 // other in memory, and so do the columns of their outputs.
@@ -23,9 +33,8 @@ inline int64_t num_fusible(std::span<const Product> products) {
       return static_cast<char*>(t.data) + elements * size_of(t.dtype);
     };
     if (a.weight.dtype != b.weight.dtype || a.weight.stride != b.weight.stride ||
-        end(a.weight, a.weight.rows * a.weight.stride) != b.weight.data ||
-        a.out.dtype != b.out.dtype || a.out.stride != b.out.stride ||
-        end(a.out, a.out.cols) != b.out.data) {
+        end_of_weight(a.weight) != b.weight.data || a.out.dtype != b.out.dtype ||
+        a.out.stride != b.out.stride || end(a.out, a.out.cols) != b.out.data) {
       break;
     }
   }

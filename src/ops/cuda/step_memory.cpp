@@ -1,6 +1,7 @@
 #include "ops/cuda/step_memory.h"
 
 #include "kernels/attention.h"
+#include "kernels/int8_panels.h"
 #include "kernels/sample.h"
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/drawn_arrays.h"
@@ -21,6 +22,8 @@ StepMemory::StepMemory(const StepBounds& bounds)
       sample_lists(kSampleListBytes +
                    max_sample_bytes(bounds.vocab, bounds.context, bounds.sequences)),
       drawn(2 * align_up(DrawnLayout(bounds.sequences).bytes, DeviceArena::kStepAlignment)),
+      int8_input(
+          bounds.int8_products ? kernels::int8_input_bytes(bounds.tokens, bounds.widest_input) : 0),
       copies(3 * kCopiesAtOnce * int64_t{sizeof(int32_t)}),
       counters(kernels::attention_counters(bounds.sequences, bounds.kv_heads) *
                int64_t{sizeof(uint32_t)}),
@@ -30,8 +33,8 @@ StepMemory::StepMemory(const StepBounds& bounds)
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 
 int64_t StepMemory::total() const {
-  return products + sample_lists + drawn + copies + counters + arrays + attention + sampling +
-         kSlack;
+  return products + sample_lists + drawn + int8_input + copies + counters + arrays + attention +
+         sampling + kSlack;
 }
 
 }  // namespace pagedinfer

@@ -16,12 +16,13 @@ struct StepMemory {
   int64_t products = 0;  // workspace of the products
   int64_t sample_lists =
       0;  // settings of sampled rows; if they do not fit, rows are sampled in several launches
-  int64_t drawn = 0;      // tokens of two steps and what is reported of them
-  int64_t copies = 0;     // what copy_kv() copies at once
-  int64_t counters = 0;   // of attention
-  int64_t arrays = 0;     // the batch
-  int64_t attention = 0;  // states
-  int64_t sampling = 0;   // its workspace
+  int64_t drawn = 0;       // tokens of two steps and what is reported of them
+  int64_t int8_input = 0;  // of products
+  int64_t copies = 0;      // what copy_kv() copies at once
+  int64_t counters = 0;    // of attention
+  int64_t arrays = 0;      // the batch
+  int64_t attention = 0;   // states
+  int64_t sampling = 0;    // its workspace
 
   int64_t total() const;  // with the gaps that alignment leaves
 };

@@ -10,4 +10,8 @@ namespace pagedinfer {
 // queued and `host` is no longer read.
 void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cudaStream_t stream);
 
+// As upload_rows(), as the weights of products in int8 (kernels/int8_panels.h): each row becomes
+// int8 as a whole. REQUIRES: `staging` has room for a panel.
+void upload_int8(const Tensor& host, char* to, Staging& staging, cudaStream_t stream);
+
 }  // namespace pagedinfer

@@ -207,6 +207,78 @@ TEST_CASE("on a GPU: products, alone and fused, with 16 bits and float32 out") {
   });
 }
 
+TEST_CASE("on a GPU: products and tables in int8 have the CPU's bits, rounded to the type") {
+  compare(13, [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
+    const int64_t k = random.between(1, 900), rows = random.between(1, random.below(2) ? 40 : 200);
+    const bool fills_panels = random.below(2);
+    const Pair x(gpu, dtype, rows, k, random_gap(random), &random);
+    const DType out_type = random.below(2) ? dtype : DType::kF32;
+    std::vector<int64_t> outputs;
+    for (int i = random.between(1, 3); i > 0; --i) {
+      outputs.push_back(fills_panels ? 8 * random.between(1, 20) : random.between(1, 160));
+    }
+    const int64_t width = std::accumulate(outputs.begin(), outputs.end(), int64_t{0});
+    const Pair out(gpu, out_type, rows, width, random_gap(random), nullptr);
+    std::vector<Product> on_cpu, on_gpu;
+    std::vector<std::vector<float>> results;
+    int64_t column = 0;
+    for (const int64_t n : outputs) {
+      std::vector<float> weights = random.normals(static_cast<size_t>(n * k));
+      const Tensor host = view(weights, n, k);
+      results.emplace_back(static_cast<size_t>(rows * n));
+      Tensor part = out.gpu.view();
+      part.data = static_cast<char*>(part.data) + column * size_of(out_type);
+      part.cols = n;
+      on_cpu.push_back({cpu.upload_matrix(host, DType::kI8), view(results.back(), rows, n)});
+      on_gpu.push_back({gpu.upload_matrix(host, DType::kI8), part});
+      column += n;
+    }
+    cpu.matmul(x.cpu, on_cpu);
+    gpu.matmul(x.gpu.view(), on_gpu);
+    std::vector<float> expected;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const auto first = results[i].begin() + row * outputs[i];
+        expected.insert(expected.end(), first, first + outputs[i]);
+      }
+    }
+    CHECK(out.gpu.get() == rounded_to(out_type, expected));
+    CHECK(out.gpu.guards_are_whole());
+
+    const int64_t vocab = on_cpu.front().weight.rows;
+    std::vector<int32_t> ids(static_cast<size_t>(rows));
+    for (int32_t& id : ids) id = random.below(static_cast<int>(vocab));
+    const Pair looked_up(gpu, dtype, rows, k, random_gap(random), nullptr);
+    cpu.embed(on_cpu.front().weight, host_ints(ids), 1.25f, looked_up.cpu);
+    gpu.embed(on_gpu.front().weight, upload_ints(gpu, ids), 1.25f, looked_up.gpu.view());
+    CHECK(looked_up.gpu.get() == rounded_to(dtype, looked_up.values));
+    CHECK(looked_up.gpu.guards_are_whole());
+  });
+}
+
+TEST_CASE("on a GPU: matrices of any type become int8 as on the CPU, whatever their size") {
+  compare(
+      14,
+      [](Random& random, CudaOps& gpu, Ops& cpu, DType dtype) {
+        const int64_t cols = random.between(1, 300), rows = random.between(1, 20000);
+        for (const DType stored : {DType::kF32, DType::kBF16, DType::kF16}) {
+          const std::vector<float> values =
+              rounded_to(stored, random.normals(static_cast<size_t>(rows * cols)));
+          std::vector<char> bytes(static_cast<size_t>(rows * cols * size_of(stored)));
+          convert(values.data(), DType::kF32, bytes.data(), stored, rows * cols);
+          const Tensor host = {bytes.data(), stored, rows, cols, cols};
+          std::vector<int32_t> ids(500);
+          for (int32_t& id : ids) id = random.below(static_cast<int>(rows));
+          const Pair out(gpu, dtype, std::ssize(ids), cols, 0, nullptr);
+          cpu.embed(cpu.upload_matrix(host, DType::kI8), host_ints(ids), 1.0f, out.cpu);
+          gpu.embed(gpu.upload_matrix(host, DType::kI8), upload_ints(gpu, ids), 1.0f,
+                    out.gpu.view());
+          CHECK(out.gpu.get() == rounded_to(dtype, out.values));
+        }
+      },
+      1);
+}
+
 TEST_CASE("on a GPU: with --deterministic a row's products do not depend on the rows beside it") {
   if (skips_without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {

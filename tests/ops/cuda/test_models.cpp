@@ -13,10 +13,11 @@ namespace {
 // A model on a GPU, and one sequence through it.
 class GpuRunner {
  public:
-  GpuRunner(const std::string& dir, DType compute, int num_positions, WeightSource source)
+  GpuRunner(const std::string& dir, DType compute, int num_positions, WeightSource source,
+            Quantization quantize = Quantization::kNone)
       : model_(open_model(dir, source)),
         ops_(make_gpu(model_.spec, {.compute = compute})),
-        weights_(load_weights(model_, compute, *ops_)),
+        weights_(load_weights(model_, compute, *ops_, quantize)),
         num_positions_(num_positions) {
     for (size_t i = 0; i < model_.spec.layers.size(); ++i) {
       cache_.push_back(
@@ -149,6 +150,46 @@ TEST_CASE("on a GPU: logits of the bundled models are the reference's, as on the
     CHECK(count >= 10);
     MESSAGE(model << ": bfloat16: largest error " << ours << ", the reference's " << theirs);
     CHECK(ours <= 1.5f * theirs);
+  }
+}
+
+TEST_CASE("on a GPU: weights in int8 lose what they lose on the CPU") {
+  if (skips_without_gpu()) return;
+  constexpr int kTokens = 12;
+  for (const std::string model : {"story-llama", "story-gemma3"}) {
+    CAPTURE(model);
+    const std::string dir = source_dir() + "/datasets/" + model;
+    std::vector<TokenId> tokens(kTokens);
+    std::vector<int32_t> wanted(kTokens);
+    std::iota(wanted.begin(), wanted.end(), 0);
+    Random random{5};
+    for (TokenId& token : tokens) token = random.below(500);
+    const auto on_cpu = [&](Quantization quantize) {
+      ModelRunner runner(dir, DType::kF32, available_isas().back(), 2, WeightSource::kFiles, {},
+                         quantize);
+      runner.start(kTokens);
+      return runner.run(tokens, wanted);
+    };
+    const auto exact = on_cpu(Quantization::kNone), eight = on_cpu(Quantization::kInt8);
+    const auto distance = [&](const auto& a, const auto& b) {
+      double squares = 0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        for (size_t j = 0; j < a[i].size(); ++j) {
+          squares += (double{a[i][j]} - b[i][j]) * (double{a[i][j]} - b[i][j]);
+        }
+      }
+      return std::sqrt(squares);
+    };
+    const double lost = distance(eight, exact);
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      GpuRunner gpu(dir, compute, kTokens, WeightSource::kFiles, Quantization::kInt8);
+      const auto found = gpu.run(0, tokens);
+      MESSAGE(model << ", " << std::string(name_of(compute)) << ": lost " << distance(found, exact)
+                    << ", on the CPU " << lost << ", apart " << distance(found, eight));
+      CHECK(distance(found, exact) <= 1.5 * lost);
+      // A number between two integers may be rounded to the other one.
+      if (compute == DType::kF32) CHECK(distance(found, eight) <= 0.5 * lost);
+    }
   }
 }
 

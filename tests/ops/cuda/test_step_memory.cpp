@@ -47,7 +47,8 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     for (RopeSpec& rope : spec.ropes) rope.inv_freq.resize(static_cast<size_t>(spec.head_dim) / 2);
     const StepBounds bounds = {.tokens = random.between(1, 600),
                                .sequences = random.between(1, 60),
-                               .widest_input = 1,
+                               .widest_input = random.between(1, 900),
+                               .int8_products = random.below(2) == 1,
                                .vocab = spec.vocab,
                                .context = random.between(1, 5000),
                                .block_size = random.between(1, 64),
@@ -62,7 +63,7 @@ TEST_CASE("the memory planned on a GPU is enough for every step") {
     const int64_t scratch = scratch_bytes(spec, type, bounds.tokens, bounds.sequences);
     DeviceArena arena(scratch + planned.total());
     for (const int64_t bytes : {planned.products, planned.sample_lists, planned.drawn,
-                                planned.counters, planned.arrays}) {
+                                planned.counters, planned.arrays, planned.int8_input}) {
       REQUIRE(arena.take_permanent(bytes, DeviceArena::kStepAlignment).has_value());
     }
 
