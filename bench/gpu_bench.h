@@ -69,6 +69,14 @@ class Bench {
                copy_gb_s_);
   }
 
+  // Of the device.
+  int multiprocessors() const {
+    int count = 0;
+    check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0),
+               "to look at the GPU");
+    return count;
+  }
+
   // Measures the peak rate that products are compared with. `launch` queues a product of `flops`.
   void measure_peak(double flops, const std::function<void(int)>& launch) {
     peak_tflop_s_ = 1e-6 * flops / time(launch);

@@ -48,11 +48,8 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
   }
   kernels::AttentionPlan plan;
   constexpr int64_t kStates = 32768;
-  int multiprocessors = 0;
-  check_cuda(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
-             "to look at the GPU");
-  const kernels::AttentionLimits limits = {.max_states = kStates,
-                                           .blocks_at_once = 3 * multiprocessors / s.kv_heads};
+  const kernels::AttentionLimits limits = {
+      .max_states = kStates, .blocks_at_once = 3 * bench.multiprocessors() / s.kv_heads};
   kernels::plan_attention(starts, at, group, s.window, limits, plan);
   const int64_t num_cuts = std::max(plan.small.num_cuts, plan.large.num_cuts);
   const std::vector<uint32_t> counters(
@@ -168,6 +165,7 @@ void run_all(Bench& bench) {
     }
     for (const int64_t rows : {1, 16, 64, 256, 512, 1024, 2048, 8192}) by.products(s, rows);
     for (const int64_t rows : {1, 64, 256}) by.head(s, rows);
+    for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192}) by.int8(s, rows);
     for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) by.probe(s, rows);
   }
 }
@@ -185,6 +183,7 @@ void run_small(Bench& bench) {
     }
     by.products(s, 2);
     by.head(s, 2);
+    for (const int64_t rows : {2, 70}) by.int8(s, rows);
     by.probe(s, 2);
   }
 }

@@ -10,6 +10,9 @@
 #include "core/hash.h"
 #include "gpu_bench.h"
 #include "kernels/check_rows.h"
+#include "kernels/int8_panels.h"
+#include "kernels/int8_product.h"
+#include "kernels/int8_rows.h"
 #include "ops/cuda/product_cache.h"
 #include "ops/cuda/product_proof.h"
 #include "ops/cuda/products.h"
@@ -39,6 +42,43 @@ class ProductBenches {
   void head(const Shape& s, int64_t rows) {
     measure(fastest_, "product_head", s, head_of(s), rows);
     measure(deterministic_, "product_head_deterministic", s, head_of(s), rows);
+  }
+
+  // The products of a layer and of the vocabulary in int8, and what their input costs.
+  void int8(const Shape& s, int64_t rows) {
+    std::vector<Size> sizes = sizes_of(s);
+    if (rows <= 512) sizes.push_back(head_of(s));
+    for (const Size& size : sizes) {
+      const double n = static_cast<double>(size.n), k = static_cast<double>(size.k),
+                   m = static_cast<double>(rows);
+      const std::string shape =
+          fmt::format("{} {} rows={} n={} k={}", s.model, size.what, rows, size.n, size.k);
+      const int64_t input_bytes = kernels::int8_input_bytes(rows, size.k);
+      bench_.measure("product_int8", shape,
+                     {.bytes = n * k + m * k + static_cast<double>(size_of(size.out)) * m * n,
+                      .flops = 2 * n * k * m},
+                     [&](int) {
+                       kernels::launch_int8_product(
+                           {.type = size.out == DType::kF32 ? Type::kF32 : Type::kBF16,
+                            .input = bench_.buffer(input_bytes),
+                            .weights = bench_.buffer(kernels::int8_panels(size.n) *
+                                                     kernels::int8_weight_panel_bytes(size.k)),
+                            .out = {bench_.buffer(rows * size.n * size_of(size.out)), size.n},
+                            .num_rows = rows,
+                            .cols = size.k,
+                            .outputs = size.n,
+                            .multiprocessors = bench_.multiprocessors()},
+                           bench_.stream());
+                     });
+      bench_.measure("quantize", shape, {.bytes = 3 * m * k}, [&](int) {
+        kernels::launch_quantize({.type = Type::kBF16,
+                                  .x = {bench_.buffer(rows * size.k * 2), size.k},
+                                  .num_rows = rows,
+                                  .cols = size.k,
+                                  .out = bench_.buffer(input_bytes)},
+                                 bench_.stream());
+      });
+    }
   }
 
   // Prints a line for each algorithm that is proposed: its place among them, its configuration, its

@@ -137,7 +137,7 @@ check_first() {
 check_kernels() { # shellcheck disable=SC2086
   local words="${1//,/ }"
   measure kernels "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" \
-    ${words:-attention embed resolve norm gate add rope qkv kv sample product}
+    ${words:-attention embed resolve norm gate add rope qkv kv sample product quantize}
 }
 check_probe() {
   measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe

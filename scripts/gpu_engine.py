@@ -7,6 +7,7 @@
   offline        1,000 requests of 512 in and 256 out, three models with made-up weights
   deterministic  the same in turns without and with --deterministic, twice
   sampled        the same with temperature, top-k and top-p
+  quantized      the same, and steps of one sequence, with weights in int8
   start          from the start of the process to a token, with weights from a file
   bytes          with --deterministic every configuration gives the same bytes
   agreement      greedy answers of the bundled model beside the CPU's
@@ -159,6 +160,22 @@ def sampled(program: str, work: pathlib.Path) -> None:
                        greedy=greedy["output_throughput"], drawn=drawn["output_throughput"])
 
 
+def quantized(program: str, work: pathlib.Path) -> None:
+    usual = offline_run(program, work, LLAMA, 0)
+    eight = offline_run(program, work, LLAMA, 0, "--quantize", "int8")
+    report_measure(f"throughput with weights in int8, {what_offline(LLAMA)}",
+                   eight["output_throughput"] / usual["output_throughput"], "times",
+                   usual=usual["output_throughput"], int8=eight["output_throughput"])
+    context, generated = (512, 64) if not SMALL else (24, 8)
+    prompts = write_prompts(work / "quantized.jsonl", random_prompts(1, context - generated // 2))
+    flags = dummy(LLAMA, generated, 1024, "--max-batch-size", "1")
+    medians = [statistics.median(decode_intervals(
+        run(program, prompts, work / "quantized.out", flags + more), 1))
+        for more in ([], ["--quantize", "int8"])]
+    report_measure(f"decode step with weights in int8 {LLAMA} batch 1 context {context}",
+                   medians[1], "ms", usual=round(medians[0], 4))
+
+
 def start(program: str, work: pathlib.Path) -> None:
     checkpoint = work / "checkpoint"
     config = ROOT / "datasets" / (model_of(LLAMA) if SMALL else f"configs/{LLAMA}")
@@ -209,7 +226,8 @@ def agreement(program: str, work: pathlib.Path) -> None:
 
 
 PARTS = {"steps": steps, "gaps": gaps, "prefill": prefill, "offline": offline,
-         "deterministic": deterministic, "sampled": sampled, "start": start,
+         "deterministic": deterministic, "sampled": sampled,
+         "quantized": quantized, "start": start,
          "bytes": bytes_of_all, "agreement": agreement}
 
 

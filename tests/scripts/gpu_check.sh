@@ -34,7 +34,7 @@ python3 scripts/gpu_table.py "$work"/kept/*.jsonl | tee "$work/table"
 for row in "^first +ok" "^tests +ok" "^kernels +ok" "^probe +ok" "^engine +ok" "^ncu +ok" \
   "decode step .*batch 1 " "kept with --deterministic" \
   "spread of the same run" "load with --deterministic" "kept with top-k and top-p" \
-  "attention_decode +tiny" "product_head_deterministic +tiny" "sample_filtered +tiny" \
+  "attention_decode +tiny" "product_int8 +tiny" "quantize +tiny" "product_head_deterministic +tiny" "sample_filtered +tiny" \
   "tiny head rows=2"; do
   grep -qE "$row" "$work/table" || { echo "no row: $row" >&2; exit 1; }
 done
