@@ -3,7 +3,8 @@
 
 Compiles kernels/*.cu and writes one line of JSON for each kernel and architecture: registers, stack
 (spills), shared memory, how many blocks and warps fit on a multiprocessor, how wide the loads are, and
-for attention how many bytes of keys and values a multiprocessor asks for at once.
+for attention and products in int8 how many blocks are planned, and how many bytes of keys and values,
+or of the product's operands, a multiprocessor asks for at once.
 
     scripts/kernel_resources.py --only 'attention*.cu' --arch 90a --out results/kernel_resources.jsonl
 """
@@ -19,23 +20,45 @@ from benchmark import ROOT, machine, output_of
 
 SHARED_OF_SM = {"80": 164 << 10, "86": 100 << 10, "89": 100 << 10, "90a": 228 << 10}
 WARPS_OF_SM = {"80": 64, "86": 48, "89": 48, "90a": 64}
+# The names of kernels, and for each: threads, shared memory, planned blocks, bytes in flight of a block.
 SHAPES = """
 #include <cstdio>
 #include "kernels/attention_tile.cuh"
+#include "kernels/int8_product.cu"
 using namespace pagedinfer::kernels;
-template <int D, int kRows, int kParts> void print() {
-  using S = TileShape<D, kRows, kParts>;
-  std::printf("%d,%d,%d %d %d %d\\n", D, kRows, kParts, S::kThreads, S::kBytes,
-              (S::kStages - 1) * 2 * S::kKeys * D * 2);
+const char* const kBools[] = {"false", "true"};
+template <int D, int kRows, int kParts, bool kRestarts, bool kInt8> void print() {
+  using S = TileShape<D, kRows, kParts, kRestarts, kInt8>;
+  const int row = kInt8 ? D + 4 : 2 * D;
+  std::printf("attention_tile_kernel<%d,%d,%d,%s,%s> %d %d %d %d\\n", D, kRows, kParts,
+              kBools[kRestarts], kBools[kInt8], S::kThreads, S::kBytes, S::kMinBlocks,
+              (S::kStages - 1) * 2 * S::kKeys * row);
+}
+template <int D> void print_all() {
+  constexpr int kRowGroups = D == 96 || D == 128 ? 8 : 4;
+  print<D, 1, 4, true, false>(), print<D, kRowGroups, 1, true, false>();
+  print<D, 4, 1, false, false>(), print<D, 1, 4, true, true>(), print<D, 4, 1, true, true>();
+}
+template <int kBands, int kPanels> void print_few() {
+  using S = FewShape<kBands, kPanels>;
+  std::printf("few_rows_kernel<%d,%d> %d %d %d %d\\n", kBands, kPanels, kFewThreads, S::kBytes,
+              S::kMinBlocks, kFewWarps * S::kAhead * 2 * kBands * kInt8PieceBytes);
+}
+template <int... kSizes> void print_tile() {
+  using S = Int8Tile<kSizes...>;
+  const int sizes[] = {kSizes...};
+  std::printf("tile_kernel<%d,%d,%d,%d> %d %d %d %d\\n", sizes[0], sizes[1], sizes[2], sizes[3],
+              S::kThreads, S::kBytes, S::kMinBlocks, (S::kStages - 1) * S::kStageVecs * 16);
 }
 int main() {
-  print<64, 1, 4>(), print<80, 1, 4>(), print<96, 1, 4>(), print<128, 1, 4>(), print<256, 1, 4>();
-  print<64, 4, 1>(), print<80, 4, 1>(), print<96, 8, 1>(), print<128, 8, 1>(), print<256, 4, 1>();
+  print_all<64>(), print_all<80>(), print_all<96>(), print_all<128>(), print_all<256>();
+  print_few<1, 1>(), print_few<1, 2>(), print_few<1, 4>(), print_few<2, 8>();
+  print_tile<4, 4, 2, 4>(), print_tile<2, 4, 2, 2>();
 }
 """
 # A tag in front of a count, the instructions that it counts.
 COUNTED = {
-    "mma": r"\bHMMA\b",
+    "mma": r"\b[HI]MMA\b",
     "copies_16": r"\bLDGSTS\.\S*128",
     "loads_16": r"\bLDG\.\S*128",
     "loads_less": r"\bLDG\.(?!\S*128)",
@@ -82,10 +105,13 @@ def kernels_of(tools, source, arch, cubin, shapes):
                   "registers": int(registers), "stack_bytes": int(stack), "static_shared": static}
         record.update({tag: sum(bool(re.search(p, l)) for l in code[mangled])
                        for tag, p in COUNTED.items()})
-        if match := re.search(r"attention_tile_kernel<\w+, (\d+), (\d+), (\d+)>", short):
-            threads, shared, in_flight = shapes[",".join(match.groups())]
+        # Without the type, the first argument.
+        shape = re.sub(r"<\w+, ", "<", short).replace(" ", "")
+        if shape in shapes:
+            threads, shared, planned, in_flight = shapes[shape]
             blocks = blocks_that_fit(arch, int(registers), threads, shared)
-            record.update(threads=threads, shared=shared, blocks_per_sm=blocks,
+            record.update(threads=threads, shared=shared, planned_blocks=planned,
+                          blocks_per_sm=blocks,
                           warps_per_sm=blocks * threads // 32,
                           bytes_in_flight_per_sm=blocks * in_flight)
         yield record
