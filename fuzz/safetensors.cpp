@@ -34,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<std::span<const std::byte>> ranges;
     for (const auto& [name, tensor] : tensors) {
       require(bits_of(tensor.type) > 0, "a tensor has a type of the format");
+      require(bits_of(tensor.type) == bits_of_type(tensor.type), "a type has its number of bits");
       unsigned __int128 elements = 1;
       for (const int64_t n : tensor.shape) {
         require(n >= 0, "a size is not negative");

@@ -41,9 +41,8 @@ Checkpoint::Checkpoint(const std::string& dir) {
   }
 
   for (auto& [name, stored] : tensors_) {
-    const auto type = dtype_of(stored.type);
-    if (!type) continue;
-    if (reinterpret_cast<uintptr_t>(stored.bytes.data()) % size_of(*type) == 0) continue;
+    const auto alignment = static_cast<uintptr_t>(std::max(bits_of_type(stored.type) / 8, 1));
+    if (reinterpret_cast<uintptr_t>(stored.bytes.data()) % alignment == 0) continue;
     copies_.emplace_back(stored.bytes.begin(), stored.bytes.end());
     stored.bytes = copies_.back();
   }

@@ -16,8 +16,8 @@
 namespace pagedinfer {
 
 // The named tensors of a model directory: of model.safetensors, or of the shards that
-// model.safetensors.index.json names. Maps the files and reads only their headers. Tensors that are
-// not used may have any type of the format.
+// model.safetensors.index.json names. Maps the files and reads only their headers. tensor() gives
+// matrices of floats; stored() any tensor, of any type of the format.
 class Checkpoint {
  public:
   // Throws Error if a file is missing or a header or the index is invalid.
@@ -35,6 +35,8 @@ class Checkpoint {
   const StoredTensors& tensors() const { return tensors_; }
   // The files that hold the tensors, ascending.
   const std::vector<std::string>& paths() const { return paths_; }
+  // The bytes of a tensor are aligned for its type. Throws Error if it is absent.
+  const StoredTensor& stored(std::string_view name) const;
   // Whether two tensors have the same type, shape and bytes. REQUIRES: both exist.
   bool same(std::string_view a, std::string_view b) const;
   // Throws Error if the tensor is absent or its type is not F32, F16 or BF16.
@@ -45,6 +47,8 @@ class Checkpoint {
   // A view of the mapping, valid while the checkpoint lives; its bytes are read ahead. Throws Error
   // as check() does.
   Tensor tensor(std::string_view name, int64_t rows, int64_t cols) const;
+  // Asks the system to prefetch the tensor. REQUIRES: it exists.
+  void read_ahead(std::string_view name) const { MappedFile::read_ahead(stored(name).bytes); }
   // The tensor is not read again: its pages take no memory of the process any more. (The system
   // keeps those of a file until it needs their memory.)
   void give_back(std::string_view name) const;
@@ -54,7 +58,6 @@ class Checkpoint {
 
   Tensors add_file(const std::string& path);
   void add_shards(const std::string& dir, const std::string& index_path);
-  const StoredTensor& stored(std::string_view name) const;
 
   std::string source_;  // the file that lists all tensors, for messages
   std::vector<MappedFile> files_;

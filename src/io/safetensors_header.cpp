@@ -63,15 +63,12 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
                           std::span<const std::byte> data) {
   constexpr int64_t kMax = INT64_MAX;
   StoredTensor tensor = {fields.find_string("dtype").value_or(""), {}, {}, path};
-  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](TypeBits t) { return t.name == tensor.type; });
-  if (type == std::end(kTypes)) {
-    fields.refuse("dtype", shortened(tensor.type), "a type of the format");
-  }
+  const int bits = bits_of_type(tensor.type);
+  if (bits == 0) fields.refuse("dtype", shortened(tensor.type), "a type of the format");
 
   if (!fields.has("shape")) fields.refuse("shape", "", "a list of sizes");
   tensor.shape = fields.integers("shape", 0, kMax);
-  const auto expected = bytes_of(tensor.shape, type->bits);
+  const auto expected = bytes_of(tensor.shape, bits);
   if (!expected) {
     fields.refuse("shape", shown(tensor.shape), "a whole number of bytes below 2^64");
   }
@@ -108,6 +105,11 @@ void check_overlaps(const std::string& path, const StoredTensors& tensors) {
 }
 
 }  // namespace
+
+int bits_of_type(std::string_view type) {
+  const auto* const found = std::ranges::find(kTypes, type, &TypeBits::name);
+  return found == std::end(kTypes) ? 0 : found->bits;
+}
 
 StoredTensors parse_safetensors(const std::string& path, std::span<const std::byte> file) {
   const std::string_view text = header_of(path, file);

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pagedinfer {
@@ -17,6 +18,9 @@ struct StoredTensor {
   std::span<const std::byte> bytes = {};  // as many as type and shape need
   std::string file = {};                  // for messages
 };
+
+// Bits of a number of a type that the format has; 0 if it has none of this name.
+int bits_of_type(std::string_view type);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;  // by name
 

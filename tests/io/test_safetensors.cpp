@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "core/error.h"
 #include "io/safetensors.h"
@@ -86,6 +87,34 @@ TEST_CASE("a tensor that its file does not align is copied") {
   const Tensor tensor = checkpoint.tensor("skewed", 1, 2);
   CHECK(reinterpret_cast<uintptr_t>(tensor.data) % 4 == 0);
   for (int i = 0; i < 8; ++i) CHECK(static_cast<const char*>(tensor.data)[i] == i + 1);
+}
+
+TEST_CASE("tensors of quantized types have the bytes of the file, aligned for their type") {
+  const TempDir dir;
+  const std::string header = header_of(
+      {entry("e4m3", "F8_E4M3", "[3, 5]", "[0, 15]"), entry("e5m2", "F8_E5M2", "[2]", "[15, 17]"),
+       entry("u8", "U8", "[]", "[17, 18]"), entry("i8", "I8", "[3]", "[18, 21]"),
+       entry("i32", "I32", "[2, 1]", "[21, 29]"), entry("i64", "I64", "[1]", "[29, 37]")});
+  write_file(dir / "model.safetensors", safetensors(header, 37));
+  const Checkpoint files(dir.path());
+  for (const auto& [name, begin, size, alignment] : {std::tuple("e4m3", 0, 15, 1),
+                                                     {"e5m2", 15, 2, 1},
+                                                     {"u8", 17, 1, 1},
+                                                     {"i8", 18, 3, 1},
+                                                     {"i32", 21, 8, 4},
+                                                     {"i64", 29, 8, 8}}) {
+    CAPTURE(name);
+    const StoredTensor& tensor = files.stored(name);
+    REQUIRE(std::ssize(tensor.bytes) == size);
+    CHECK(reinterpret_cast<uintptr_t>(tensor.bytes.data()) % static_cast<size_t>(alignment) == 0);
+    for (int i = 0; i < size; ++i) {
+      CHECK(static_cast<int>(tensor.bytes[static_cast<size_t>(i)]) == begin + i);
+    }
+  }
+  CHECK(files.stored("e4m3").shape == std::vector<int64_t>{3, 5});
+  CHECK(files.stored("e4m3").type == "F8_E4M3");
+  CHECK(files.stored("u8").shape.empty());
+  CHECK_THROWS_AS((void)files.stored("f8"), Error);
 }
 
 TEST_CASE("a tensor that is given back takes no memory, and can be read again from its file") {
