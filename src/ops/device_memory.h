@@ -7,6 +7,7 @@
 
 #include "core/tensor.h"
 #include "ops/kv_layer.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 
@@ -42,6 +43,9 @@ class DeviceMemory {
   // As upload(), for matmul() and embed() only, so the device may choose another layout, as it
   // must for kI8.
   virtual Tensor upload_matrix(Tensor host, DType dtype) { return upload(host, dtype); }
+  // The same of a matrix that is computed: its rows are read now, by all threads, each once.
+  // REQUIRES: `dtype` is one that a step can multiply by.
+  virtual Tensor upload_matrix(const RowSource& source, DType dtype) = 0;
   // Whether upload_matrix() copies into such a layout, and keeps nothing of `host`.
   virtual bool packs(DType dtype) const { return static_cast<void>(dtype), false; }
   // The types in which to upload matrices and biases if products are computed in `compute`.

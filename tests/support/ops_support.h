@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/denormals.h"
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/denormals.h"
 #include "ops/cpu/kernels.h"
 
 namespace pagedinfer {

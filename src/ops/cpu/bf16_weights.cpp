@@ -29,16 +29,15 @@ int64_t bytes_of(int64_t rows, int64_t cols) {
   return bf16_panels(rows) * bf16_panel_size(cols) * int64_t{sizeof(bf16)};
 }
 
-void pack_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
-  bf16* to = reinterpret_cast<bf16*>(packed) + first / kBf16Panel * bf16_panel_size(host.cols) +
+void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
+  bf16* to = reinterpret_cast<bf16*>(packed) + first / kBf16Panel * bf16_panel_size(rows.cols) +
              first % kBf16Panel * 2;
-  const int64_t rows = std::min<int64_t>(kPackedWeightRows, host.rows - first);
   bf16 numbers[kPackedWeightRows * kBf16Step] = {};
-  for (int64_t column = 0; column < host.cols; column += kBf16Step) {
-    const int64_t columns = std::min<int64_t>(kBf16Step, host.cols - column);
+  for (int64_t column = 0; column < rows.cols; column += kBf16Step) {
+    const int64_t columns = std::min<int64_t>(kBf16Step, rows.cols - column);
     if (columns < kBf16Step) std::fill(std::begin(numbers), std::end(numbers), bf16{});
-    for (int64_t i = 0; i < rows; ++i) {
-      round_numbers(kernels, host, first + i, column, columns, numbers + i * kBf16Step);
+    for (int64_t i = 0; i < rows.rows; ++i) {
+      round_numbers(kernels, rows, i, column, columns, numbers + i * kBf16Step);
     }
     kernels.interleave_bf16(numbers, to);
     to += kBf16Step * kBf16Panel;

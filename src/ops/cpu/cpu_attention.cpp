@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "ops/cpu/denormals.h"
+#include "core/denormals.h"
 
 namespace pagedinfer {
 

@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/denormals.h"
 #include "core/error.h"
 #include "ops/cpu/copy_kv.h"
-#include "ops/cpu/denormals.h"
 #include "ops/cpu/kv_types.h"
-#include "ops/cpu/packed_format.h"
 #include "ops/cpu/widen_numbers.h"
 #include "ops/cpu/write_kv.h"
 
@@ -100,17 +99,55 @@ bool CpuBackend::packs(DType dtype) const {
   return dtype == DType::kI8 || (dtype == DType::kBF16 && options_.packs_weights);
 }
 
+template <class F>
+void CpuBackend::for_weight_rows(int64_t rows, const F& f) {
+  const int64_t tasks = (rows + kPackedWeightRows - 1) / kPackedWeightRows;
+  pool_.parallel_for(static_cast<int>(tasks), [&](int i, int worker) {
+    const int64_t first = int64_t{i} * kPackedWeightRows;
+    f(first, std::min<int64_t>(kPackedWeightRows, rows - first), worker);
+  });
+}
+
+char* CpuBackend::take_packed(const PackedFormat& format, int64_t rows, int64_t cols) {
+  permanent_.push_back(HostMemory::of_large_pages(format.bytes(rows, cols), "packed weights"));
+  return permanent_.back().data();
+}
+
 Tensor CpuBackend::upload_matrix(Tensor host, DType dtype) {
   if (!packs(dtype)) return upload(host, dtype);
   const PackedFormat& format = packed_format(dtype);
-  permanent_.push_back(
-      HostMemory::of_large_pages(format.bytes(host.rows, host.cols), "packed weights"));
-  char* const packed = permanent_.back().data();
-  const int64_t tasks = (host.rows + kPackedWeightRows - 1) / kPackedWeightRows;
-  pool_.parallel_for(static_cast<int>(tasks), [&](int i, int) {
-    format.pack_rows(kernels_, host, int64_t{i} * kPackedWeightRows, packed);
+  char* const packed = take_packed(format, host.rows, host.cols);
+  for_weight_rows(host.rows, [&](int64_t first, int64_t count, int) {
+    Tensor rows = host;
+    rows.data = static_cast<char*>(host.data) + first * host.stride * size_of(host.dtype);
+    rows.rows = count;
+    format.pack_rows(kernels_, rows, first, packed);
   });
   return format.view(packed, host.rows, host.cols);
+}
+
+Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
+  const int64_t rows = source.rows, cols = source.cols;
+  const PackedFormat* const format = packs(dtype) ? &packed_format(dtype) : nullptr;
+  const Tensor matrix = format != nullptr
+                            ? format->view(take_packed(*format, rows, cols), rows, cols)
+                            : allocate(dtype, rows, cols);
+  std::vector<std::vector<float>> wide(static_cast<size_t>(pool_.num_threads()));
+  for_weight_rows(rows, [&](int64_t first, int64_t count, int worker) {
+    if (dtype == DType::kF32) return source.read(first, count, matrix.row<float>(first));
+    std::vector<float>& numbers = wide[static_cast<size_t>(worker)];
+    numbers.resize(static_cast<size_t>(kPackedWeightRows * cols));
+    source.read(first, count, numbers.data());
+    if (format != nullptr) {
+      const Tensor read = {numbers.data(), DType::kF32, count, cols, cols};
+      format->pack_rows(kernels_, read, first, static_cast<char*>(matrix.data));
+    } else if (dtype == DType::kBF16) {
+      kernels_.to_bf16(numbers.data(), matrix.row<bf16>(first), count * cols);
+    } else {
+      kernels_.to_f16(numbers.data(), matrix.row<f16>(first), count * cols);
+    }
+  });
+  return matrix;
 }
 
 int64_t CpuBackend::matrix_bytes(Tensor host, DType dtype) const {

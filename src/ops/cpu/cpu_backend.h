@@ -7,6 +7,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/drawn_tokens.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/packed_format.h"
 #include "ops/cpu/prefaulter.h"
 #include "ops/cpu/sampler.h"
 #include "ops/cpu/thread_pool.h"
@@ -23,6 +24,7 @@ class CpuBackend final : public Ops {
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
   Tensor upload_matrix(Tensor host, DType dtype) override;
+  Tensor upload_matrix(const RowSource& source, DType dtype) override;
   bool packs(DType dtype) const override;
   int64_t matrix_bytes(Tensor host, DType dtype) const override;
   void reserve_kv(int64_t bytes) override;
@@ -65,6 +67,10 @@ class CpuBackend final : public Ops {
   // floats are touched.
   template <class F>
   void for_rows(int64_t rows, int64_t floats, const F& f);
+  // Calls f(first, count, worker) for the rows of a matrix of weights, in parallel.
+  template <class F>
+  void for_weight_rows(int64_t rows, const F& f);
+  char* take_packed(const PackedFormat& format, int64_t rows, int64_t cols);
   int64_t packed_input_bytes(const StepBounds& bounds) const;
 
   const CpuOptions options_;

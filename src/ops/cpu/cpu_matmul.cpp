@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/denormals.h"
 #include "ops/cpu/cpu_backend.h"
-#include "ops/cpu/denormals.h"
 #include "ops/cpu/int8_layout.h"
 
 namespace pagedinfer {

@@ -14,18 +14,18 @@ static_assert(kInt8Panel % kPackedWeightRows == 0);
 
 int64_t bytes_of(int64_t rows, int64_t cols) { return int8_panels(rows) * int8_panel_bytes(cols); }
 
-void pack_rows(const Kernels& kernels, const Tensor& host, int64_t first, char* packed) {
-  const int64_t columns = int8_columns(host.cols);
-  std::vector<float> wide(static_cast<size_t>(host.cols));
-  std::vector<int8_t> rows(static_cast<size_t>(kPackedWeightRows * columns));
-  char* const panel = packed + first / kInt8Panel * int8_panel_bytes(host.cols);
+void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
+  const int64_t columns = int8_columns(rows.cols);
+  std::vector<float> wide(static_cast<size_t>(rows.cols));
+  std::vector<int8_t> numbers(static_cast<size_t>(kPackedWeightRows * columns));
+  char* const panel = packed + first / kInt8Panel * int8_panel_bytes(rows.cols);
   const int64_t place = first % kInt8Panel;
-  auto* const scales = reinterpret_cast<float*>(panel + int8_scales_at(host.cols)) + place;
-  for (int64_t i = 0; i < kPackedWeightRows && first + i < host.rows; ++i) {
-    widen_numbers(kernels, host, first + i, 0, host.cols, wide.data());
-    scales[i] = kernels.to_int8(wide.data(), rows.data() + i * columns, host.cols);
+  auto* const scales = reinterpret_cast<float*>(panel + int8_scales_at(rows.cols)) + place;
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    widen_numbers(kernels, rows, i, 0, rows.cols, wide.data());
+    scales[i] = kernels.to_int8(wide.data(), numbers.data() + i * columns, rows.cols);
   }
-  kernels.interleave_int8(rows.data(), columns, columns,
+  kernels.interleave_int8(numbers.data(), columns, columns,
                           reinterpret_cast<uint8_t*>(panel) + place * kFour);
 }
 

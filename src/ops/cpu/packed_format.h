@@ -15,10 +15,10 @@ constexpr int kPackedWeightRows = 16;
 struct PackedFormat {
   // Of a packed matrix.
   int64_t (*bytes)(int64_t rows, int64_t cols);
-  // Packs rows [first, first + kPackedWeightRows) of a matrix, as far as it has them. Threads pack
-  // different rows. REQUIRES: `first` is a multiple of kPackedWeightRows, `packed` has room for
-  // bytes(), and the calling thread has FlushDenormals.
-  void (*pack_rows)(const Kernels& kernels, const Tensor& host, int64_t first, char* packed);
+  // Packs `rows`, which are those of a matrix from row `first` on. Threads pack different rows.
+  // REQUIRES: they are kPackedWeightRows, or fewer if they are the last ones; `first` is a multiple
+  // of that; `packed` has room for bytes(); the calling thread has FlushDenormals.
+  void (*pack_rows)(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed);
   // The view of a packed matrix.
   Tensor (*view)(char* packed, int64_t rows, int64_t cols);
   // Row i as float32. REQUIRES: `weights` is a view().

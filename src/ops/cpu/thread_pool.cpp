@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "core/check.h"
+#include "core/denormals.h"
 #include "core/start_thread.h"
-#include "ops/cpu/denormals.h"
 
 namespace pagedinfer {
 

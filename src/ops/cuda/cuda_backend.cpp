@@ -211,12 +211,21 @@ Tensor CudaBackend::upload(Tensor host, DType dtype) {
 }
 
 Tensor CudaBackend::upload_matrix(Tensor host, DType dtype) {
-  if (dtype != DType::kI8) return upload(host, dtype);
-  const int64_t panel = kernels::int8_weight_panel_bytes(host.cols);
-  char* const data =
-      take(weights_, kernels::int8_panels(host.rows) * panel, kInt8Alignment, "a weight");
-  upload_int8(host, data, fixed_.weights, stream_.get());
-  return {data, dtype, host.rows, host.cols, panel, Layout::kPanels};
+  return dtype == DType::kI8 ? upload_matrix(rows_of(host), dtype) : upload(host, dtype);
+}
+
+Tensor CudaBackend::upload_matrix(const RowSource& source, DType dtype) {
+  const int64_t rows = source.rows, cols = source.cols;
+  if (dtype != DType::kI8) {
+    char* const data =
+        take(weights_, rows * cols * size_of(dtype), DeviceArena::kPermanentAlignment, "a weight");
+    upload_rows(source, dtype, data, fixed_.weights, stream_.get());
+    return {data, dtype, rows, cols, cols};
+  }
+  const int64_t panel = kernels::int8_weight_panel_bytes(cols);
+  char* const data = take(weights_, kernels::int8_panels(rows) * panel, kInt8Alignment, "a weight");
+  upload_int8(source, data, fixed_.weights, stream_.get());
+  return {data, dtype, rows, cols, panel, Layout::kPanels};
 }
 
 int64_t CudaBackend::matrix_bytes(Tensor host, DType dtype) const {

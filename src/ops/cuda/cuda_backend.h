@@ -40,6 +40,7 @@ class CudaBackend final : public CudaOps {
   Tensor allocate(DType dtype, int64_t rows, int64_t cols) override;
   Tensor upload(Tensor host, DType dtype) override;
   Tensor upload_matrix(Tensor host, DType dtype) override;
+  Tensor upload_matrix(const RowSource& source, DType dtype) override;
   DType matrix_type(DType, DType compute) const override { return compute; }
   DType bias_type(DType compute) const override { return compute; }
   int64_t uploaded_bytes(Tensor host, DType dtype) const override;

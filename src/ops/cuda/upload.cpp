@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 // One thread copies and converts more slowly than the bus transfers.
 constexpr int kMaxThreads = 8;
 constexpr int64_t kNumbersPerThread = 1 << 20;  // at least
+constexpr int64_t kRowsAtOnce = 16;             // of a matrix that is computed
 
 // Converts the numbers [first, first + count) of the tensor, counted row by row.
 void gather(const Tensor& host, int64_t first, int64_t count, DType dtype, char* to) {
@@ -34,27 +36,42 @@ void gather(const Tensor& host, int64_t first, int64_t count, DType dtype, char*
   }
 }
 
-// Rows [first, first + kInt8Rows) of the tensor as a panel of weights in int8; zeros beyond the
+// Computes rows [first, first + count) of the matrix, a few at a time, and calls
+// f(row of the first, number of rows, their numbers).
+template <class F>
+void for_computed_rows(const RowSource& source, int64_t first, int64_t count, const F& f) {
+  std::vector<float> wide(static_cast<size_t>(std::min(count, kRowsAtOnce) * source.cols));
+  for (int64_t done = 0; done < count; done += kRowsAtOnce) {
+    const int64_t rows = std::min(count - done, kRowsAtOnce);
+    source.read(first + done, rows, wide.data());
+    f(done, rows, wide.data());
+  }
+}
+
+// Rows [first, first + kInt8Rows) of the matrix as a panel of weights in int8; zeros beyond the
 // last row.
-void make_panel(const Tensor& host, int64_t first, char* panel) {
-  std::memset(panel, 0, static_cast<size_t>(kernels::int8_weight_panel_bytes(host.cols)));
-  auto* const scales = reinterpret_cast<float*>(panel + kernels::int8_numbers_bytes(host.cols));
-  std::vector<float> x(static_cast<size_t>(host.cols));
-  const int64_t count = std::min<int64_t>(kernels::kInt8Rows, host.rows - first);
-  for (int64_t row = 0; row < count; ++row) {
-    gather(host, (first + row) * host.cols, host.cols, DType::kF32,
-           reinterpret_cast<char*>(x.data()));
+void make_panel(const RowSource& source, int64_t first, char* panel) {
+  const int64_t cols = source.cols;
+  std::memset(panel, 0, static_cast<size_t>(kernels::int8_weight_panel_bytes(cols)));
+  auto* const scales = reinterpret_cast<float*>(panel + kernels::int8_numbers_bytes(cols));
+  const auto add_row = [&](int64_t row, std::span<const float> x) {
     uint32_t largest = 0;
     for (const float number : x) largest = std::max(largest, kernels::magnitude_of(number));
     scales[row] = kernels::int8_scale(largest);
-    for (int64_t begin = 0; begin < host.cols; begin += kernels::kInt8Columns) {
+    for (int64_t begin = 0; begin < cols; begin += kernels::kInt8Columns) {
       auto* const to = reinterpret_cast<int8_t*>(panel + kernels::int8_offset(row, begin));
-      const int64_t end = std::min<int64_t>(begin + kernels::kInt8Columns, host.cols);
+      const int64_t end = std::min<int64_t>(begin + kernels::kInt8Columns, cols);
       for (int64_t i = begin; i < end; ++i) {
         to[i - begin] = kernels::to_int8(x[static_cast<size_t>(i)], scales[row]);
       }
     }
-  }
+  };
+  const int64_t count = std::min<int64_t>(kernels::kInt8Rows, source.rows - first);
+  for_computed_rows(source, first, count, [&](int64_t row, int64_t rows, const float* numbers) {
+    for (int64_t i = 0; i < rows; ++i) {
+      add_row(row + i, {numbers + i * cols, static_cast<size_t>(cols)});
+    }
+  });
 }
 
 // Sends `total` units of `unit_bytes` each, as many at a time as the staging has room for. Threads
@@ -93,15 +110,34 @@ void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cu
       [&](int64_t first, int64_t count, char* part) { gather(host, first, count, dtype, part); });
 }
 
-void upload_int8(const Tensor& host, char* to, Staging& staging, cudaStream_t stream) {
-  const int64_t bytes = kernels::int8_weight_panel_bytes(host.cols);
-  send_units(kernels::int8_panels(host.rows), bytes,
+void upload_rows(const RowSource& source, DType dtype, char* to, Staging& staging,
+                 cudaStream_t stream) {
+  const int64_t bytes = source.cols * size_of(dtype);
+  send_units(source.rows, bytes, std::max<int64_t>(1, kNumbersPerThread / source.cols), to, staging,
+             stream, [&](int64_t first, int64_t count, char* part) {
+               for_computed_rows(
+                   source, first, count, [&](int64_t row, int64_t rows, const float* numbers) {
+                     convert(numbers, DType::kF32, part + row * bytes, dtype, rows * source.cols);
+                   });
+             });
+}
+
+void upload_int8(const RowSource& source, char* to, Staging& staging, cudaStream_t stream) {
+  const int64_t bytes = kernels::int8_weight_panel_bytes(source.cols);
+  send_units(kernels::int8_panels(source.rows), bytes,
              std::max<int64_t>(1, kNumbersPerThread / bytes), to, staging, stream,
              [&](int64_t first, int64_t count, char* part) {
                for (int64_t i = 0; i < count; ++i) {
-                 make_panel(host, (first + i) * kernels::kInt8Rows, part + i * bytes);
+                 make_panel(source, (first + i) * kernels::kInt8Rows, part + i * bytes);
                }
              });
+}
+
+RowSource rows_of(const Tensor& host) {
+  return {host.rows, host.cols, [host](int64_t first, int64_t count, float* out) {
+            gather(host, first * host.cols, count * host.cols, DType::kF32,
+                   reinterpret_cast<char*>(out));
+          }};
 }
 
 }  // namespace pagedinfer

@@ -2,6 +2,7 @@
 
 #include "core/tensor.h"
 #include "ops/cuda/staging.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 
@@ -10,8 +11,15 @@ namespace pagedinfer {
 // queued and `host` is no longer read.
 void upload_rows(const Tensor& host, DType dtype, char* to, Staging& staging, cudaStream_t stream);
 
+// The same of a matrix that is computed. REQUIRES: `staging` has room for a row.
+void upload_rows(const RowSource& source, DType dtype, char* to, Staging& staging,
+                 cudaStream_t stream);
+
 // As upload_rows(), as the weights of products in int8 (kernels/int8_panels.h): each row becomes
 // int8 as a whole. REQUIRES: `staging` has room for a panel.
-void upload_int8(const Tensor& host, char* to, Staging& staging, cudaStream_t stream);
+void upload_int8(const RowSource& source, char* to, Staging& staging, cudaStream_t stream);
+
+// The numbers of a host tensor, which must outlive what reads them.
+RowSource rows_of(const Tensor& host);
 
 }  // namespace pagedinfer

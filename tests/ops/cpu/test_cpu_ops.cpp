@@ -1,7 +1,13 @@
 // The CPU's Ops: every method gives the same bits on each instruction set and number of threads.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
 #include "core/error.h"
+#include "core/float16.h"
+#include "ops/cpu/packed_format.h"
 #include "tests/support/ops_support.h"
 
 using namespace pagedinfer;
@@ -143,6 +149,41 @@ TEST_CASE("an upload is a view of the same type or a copy rounded to nearest eve
         }
       }
     }
+  }
+}
+
+TEST_CASE("a matrix whose rows are computed becomes what an upload of its numbers becomes") {
+  Random random{9};
+  for (CpuOptions options : every_way(DType::kBF16)) {
+    options.packs_weights = random.below(2) == 0 && can_pack(options.isa, DType::kBF16);
+    const auto ops = make_cpu_ops(options);
+    const Matrix m(random, DType::kF32, random.between(1, 70), random.between(1, 600));
+    const int64_t rows = m.tensor.rows, cols = m.tensor.cols;
+    std::vector<std::atomic<int>> times_read(static_cast<size_t>(rows));
+    const RowSource source = {rows, cols, [&](int64_t first, int64_t count, float* out) {
+                                std::copy_n(m.tensor.row<float>(first), count * cols, out);
+                                for (int64_t i = first; i < first + count; ++i) ++times_read[i];
+                              }};
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
+      CAPTURE(name_of(type));
+      const int64_t before = ops->held_bytes();
+      const Tensor computed = ops->upload_matrix(source, type);
+      CHECK(ops->held_bytes() - before ==
+            ops->matrix_bytes({nullptr, type, rows, cols, cols}, type));
+      const bool is_packed = ops->packs(type);
+      if (type == DType::kF16) {
+        for (int64_t i = 0; i < rows * cols; ++i) {
+          REQUIRE(computed.row<uint16_t>(0)[i] == to_f16(m.tensor.row<float>(0)[i]));
+        }
+        continue;
+      }
+      const Tensor uploaded = ops->upload_matrix(m.tensor, type);
+      REQUIRE(computed.layout == uploaded.layout);
+      CHECK(computed.stride == uploaded.stride);
+      const int64_t bytes = is_packed ? packed_format(type).bytes(rows, cols) : uploaded.bytes();
+      CHECK(std::memcmp(computed.data, uploaded.data, static_cast<size_t>(bytes)) == 0);
+    }
+    for (const auto& times : times_read) REQUIRE(times == 4);
   }
 }
 

@@ -8,10 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "core/denormals.h"
 #include "ops/cpu/bf16.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/denormals.h"
 #include "tests/support/product_reference.h"
 
 namespace pagedinfer {

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "core/denormals.h"
 #include "ops/cpu/amx_kernel.h"
-#include "ops/cpu/denormals.h"
 #include "tests/support/plain_tiles.h"
 #include "tests/support/product_reference.h"
 

@@ -80,8 +80,9 @@ Case random_case(std::mt19937& random, int rows, int k, int n, Numbers numbers) 
 std::unique_ptr<GuardedBytes> pack_weights(Case& c) {
   auto packed = std::make_unique<GuardedBytes>(size_t(kInt8Format.bytes(c.n, c.k)));
   for (int64_t first = 0; first < c.n; first += kPackedWeightRows) {
-    kInt8Format.pack_rows(kPortableKernels, {c.w.data(), DType::kF32, c.n, c.k, c.k}, first,
-                          packed->data());
+    const int64_t rows = std::min<int64_t>(kPackedWeightRows, c.n - first);
+    kInt8Format.pack_rows(kPortableKernels, {c.w.data() + first * c.k, DType::kF32, rows, c.k, c.k},
+                          first, packed->data());
   }
   return packed;
 }

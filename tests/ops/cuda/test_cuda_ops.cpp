@@ -409,6 +409,27 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
   });
 }
 
+TEST_CASE("on a GPU: a matrix whose rows are computed arrives as if it were uploaded") {
+  compare(
+      8,
+      [](Random& random, CudaOps& gpu, Ops&, DType dtype) {
+        const int64_t cols = random.between(1, 3000), rows = random.between(1, 3000);
+        const std::vector<float> values = random.normals(static_cast<size_t>(rows * cols));
+        const RowSource source = {rows, cols, [&](int64_t first, int64_t count, float* out) {
+                                    std::copy_n(values.data() + first * cols, count * cols, out);
+                                  }};
+        const Tensor on_gpu = gpu.upload_matrix(source, dtype);
+        CHECK(on_gpu.rows == rows);
+        CHECK(on_gpu.cols == cols);
+        std::vector<char> back(static_cast<size_t>(on_gpu.bytes()));
+        gpu.read(on_gpu, back.data());
+        std::vector<float> found(values.size());
+        convert(back.data(), dtype, found.data(), DType::kF32, rows * cols);
+        CHECK(found == rounded_to(dtype, values));
+      },
+      1);
+}
+
 TEST_CASE("on a GPU: uploads arrive converted, whatever the size of their pieces") {
   compare(
       8,

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace pagedinfer {
+
+// A matrix whose rows are computed when they are read, such as one of a quantized checkpoint.
+struct RowSource {
+  int64_t rows = 0, cols = 0;
+  // Writes `count` rows from row `first` on as float32, one behind the other. Threads may call it
+  // at the same time. It throws nothing.
+  std::function<void(int64_t first, int64_t count, float* out)> read = {};
+};
+
+// Rows [first, first + rows) of a matrix. REQUIRES: it has them.
+inline RowSource part_of(RowSource source, int64_t first, int64_t rows) {
+  const int64_t cols = source.cols;
+  return {rows, cols,
+          [first, read = std::move(source.read)](int64_t begin, int64_t count, float* out) {
+            read(first + begin, count, out);
+          }};
+}
+
+}  // namespace pagedinfer
