@@ -156,6 +156,10 @@ set(pagedinfer_core_sources
   src/model/model_files.cpp
   src/model/olmo2.cpp
   src/model/phi3.cpp
+  src/model/quantized/block_scales.cpp
+  src/model/quantized/fp8.cpp
+  src/model/quantized/quantized_weights.cpp
+  src/model/quantized/stored_part.cpp
   src/model/qwen2.cpp
   src/model/qwen3.cpp
   src/model/rope_frequencies.cpp

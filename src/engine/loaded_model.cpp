@@ -60,6 +60,8 @@ LoadedModel open(const Config& config) {
   const bool has_tokenizer = model.tokenizer != nullptr;
   model.defaults = default_sampling(config.sampling, generation, has_tokenizer);
   model.notes = generation_notes(config.sampling, generation, has_tokenizer);
+  const auto& of_weights = model.opened.quantized.notes();
+  model.notes.insert(model.notes.end(), of_weights.begin(), of_weights.end());
   check_stop_tokens(config.sampling.values.stop_token_ids, vocab);
   return model;
 }
@@ -91,9 +93,9 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   model.quantize = config.quantize;
   check_threads(config);
   if (config.cpu_list) confine_to(*config.cpu_list);
-  const DType dtype = config.dtype.value_or(file_dtype(model.opened));
-  model.options = backend.resolve({.compute = dtype,
-                                   .cache = dtype,
+  model.dtype = config.dtype.value_or(file_dtype(model.opened));
+  model.options = backend.resolve({.compute = model.dtype,
+                                   .cache = model.dtype,
                                    .num_threads = config.threads.value_or(num_cores()),
                                    .cpus = config.cpu_list.value_or(CpuList{}),
                                    .cpu_isa = config.cpu_isa,
@@ -140,7 +142,7 @@ PlannedModel LoadedModel::planned() const {
 }
 
 WeightBytes LoadedModel::weight_bytes() const {
-  return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize);
+  return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize, dtype);
 }
 
 LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
@@ -155,7 +157,8 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
 
 void load_weights(LoadedModel& model, Touch touch) {
   reserve_memory(model);
-  model.weights = load_weights(model.opened, model.options.compute, *model.ops, model.quantize);
+  model.weights =
+      load_weights(model.opened, model.options.compute, *model.ops, model.quantize, model.dtype);
   model.ops->prepare(products_of_step(model.opened.spec, model.weights,
                                       model.ops->activation_type(), bounds_of_all(model.plans)));
   if (model.plans.size() > 1 && touch == Touch::kYes) model.ops->make_present();

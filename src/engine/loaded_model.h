@@ -32,6 +32,7 @@ struct LoadedModel {
 
   const BackendRow* backend = nullptr;
   std::string backend_note = {};  // as BackendChoice::note
+  DType dtype = {};               // as asked for, or the checkpoint's
   DeviceOptions options = {};     // resolved
   Quantization quantize = Quantization::kNone;
   std::optional<DevicePeaks> peaks = {};  // measured for --profile

@@ -46,6 +46,8 @@ class JsonObject {
   const simdjson::dom::object& fields() const { return object_; }
   // Wraps an object that the field `key` holds, so that messages name its place.
   JsonObject within(std::string_view key, simdjson::dom::object object) const;
+  // The same object; problems are kept in `problems`.
+  JsonObject keeping(Problems& problems) const { return {file_, prefix_, object_, &problems}; }
   // The field of any type; nullopt if it is absent or null.
   std::optional<simdjson::dom::element> find(std::string_view key) const;
 

@@ -136,6 +136,7 @@ void add_shapes(const InspectedModel& model, Lines& lines) {
   for (const auto& [name, text] : traits_of(spec)) lines.add(name, text);
   if (model.parameters > 0) lines.add("parameters", grouped(model.parameters));
   lines.add("weights", stored_text(model));
+  lines.add("quantization", model.quantization);
 }
 
 void write_tokens(JsonWriter& json, const std::vector<NamedToken>& tokens) {
@@ -175,7 +176,7 @@ void write_shapes(JsonWriter& json, const InspectedModel& model) {
   for (const auto& [name, text] : traits_of(spec)) json.field(name, text);
   json.end_object();
   add_known("parameters", model.parameters);
-  json.field("weight_files", model.num_files);
+  json.field("weight_files", model.num_files).field("quantization", model.quantization);
   json.key("weights").begin_array();
   for (const TensorTotal& total : model.stored) {
     json.begin_object().field("type", total.type).field("tensors", total.num_tensors);

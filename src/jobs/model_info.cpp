@@ -17,11 +17,11 @@
 namespace pagedinfer {
 namespace {
 
-// Fills in the types of computation and of the cache, with --dtype auto those of the checkpoint's
-// largest part.
+// Fills in the types of computation and of the cache, with --dtype auto the checkpoint's. Where
+// that is not known it is the type of the largest part.
 void find_types(const Config& config, ModelInfo& info) {
-  std::optional<DType> stored;
-  if (!info.model.stored.empty()) {
+  std::optional<DType> stored = info.model.dtype;
+  if (!stored && !info.model.stored.empty()) {
     const std::string& type = info.model.stored.front().type;
     for (const auto& [name, dtype] :
          {std::pair("F32", DType::kF32), {"F16", DType::kF16}, {"BF16", DType::kBF16}}) {
@@ -143,6 +143,7 @@ ModelInfo describe_model(const Config& config) {
   info.problems.keep([&] { find_types(config, info); });
   info.problems.keep(
       [&] { check_head_dim(choose_backend(config.device).row.info, info.model.spec.head_dim); });
+  info.notes = info.model.quantization_notes;
   read_tokenizer(info);
   read_chat(config, info);
   add_ends(info);

@@ -66,9 +66,6 @@ void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
   const auto text = config.find_object("text_config");
   if (!text) config.refuse("text_config", "", "an object");
   refuse_unless_causal(*text);
-  if (text->has("quantization_config")) {
-    text->complain("quantization_config", "is there, and quantized checkpoints are not supported");
-  }
   read_text(*text, spec);
   config.keep(
       [&] { spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true); });

@@ -35,7 +35,7 @@ bool knows_sizes(const ModelSpec& spec) {
 
 // Returns the names that the tensors may have; none if the shapes of the tensors are not known.
 std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& model,
-                                     Problems& problems) {
+                                     QuantizedWeights& quantized, Problems& problems) {
   problems.keep([&] {
     const std::vector<std::string> architectures = config.strings("architectures");
     if (!architectures.empty()) model.architecture = architectures.front();
@@ -44,6 +44,7 @@ std::vector<TensorNames> read_config(const JsonObject& config, InspectedModel& m
   ReadFamily read = nullptr;
   std::vector<TensorNames> candidates;
   const bool is_known = problems.keep([&] { read = find_family(config); });
+  quantized = QuantizedWeights(config);
   check_supported(config);
   if (!is_known) {
     problems.keep([&] { read_unknown_family(config, model.spec, problems); });
@@ -82,12 +83,25 @@ void add_totals(const Checkpoint& files, InspectedModel& model) {
   model.num_files = static_cast<int>(files.paths().size());
 }
 
-void check_tensors(const Checkpoint& files, const std::vector<Checkpoint::Declared>& needed,
-                   Problems& problems) {
+// Whether the tensor is a matrix that is quantized.
+bool is_quantized(const Checkpoint& files, const QuantizedWeights& quantized,
+                  const Checkpoint::Declared& tensor) {
+  return tensor.rows > 1 && quantized.has(files, tensor.name);
+}
+
+void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
+                   const std::vector<Checkpoint::Declared>& needed, Problems& problems) {
   int num_wrong = 0;
   for (const Checkpoint::Declared& tensor : needed) {
     Problems of_tensor;
-    if (of_tensor.keep([&] { files.check(tensor.name, tensor.rows, tensor.cols); })) continue;
+    const bool is_right = of_tensor.keep([&] {
+      if (is_quantized(files, quantized, tensor)) {
+        static_cast<void>(quantized.open(files, tensor.name, tensor.rows, tensor.cols));
+      } else {
+        files.check(tensor.name, tensor.rows, tensor.cols);
+      }
+    });
+    if (is_right) continue;
     if (++num_wrong <= kShownTensors) problems.add(of_tensor.all().front());
   }
   if (num_wrong > kShownTensors) {
@@ -102,8 +116,21 @@ int64_t parameters_of(const std::vector<Checkpoint::Declared>& tensors) {
   return sum;
 }
 
+void describe_quantization(const Checkpoint& files, const QuantizedWeights& quantized,
+                           const std::vector<Checkpoint::Declared>& needed, InspectedModel& model) {
+  if (quantized.description().empty()) return;
+  int64_t num_matrices = 0, num_quantized = 0;
+  for (const Checkpoint::Declared& tensor : needed) {
+    if (tensor.rows > 1) ++num_matrices;
+    if (is_quantized(files, quantized, tensor)) ++num_quantized;
+  }
+  model.quantization =
+      fmt::format("{}; {} of {} matrices", quantized.description(), num_quantized, num_matrices);
+  model.quantization_notes = quantized.notes();
+}
+
 void read_checkpoint(const std::string& dir, std::vector<TensorNames> candidates,
-                     InspectedModel& model, Problems& problems) {
+                     const QuantizedWeights& quantized, InspectedModel& model, Problems& problems) {
   std::optional<Checkpoint> files;
   const bool has_files = problems.keep([&] { files.emplace(dir); });
   if (has_files) add_totals(*files, model);
@@ -113,7 +140,11 @@ void read_checkpoint(const std::string& dir, std::vector<TensorNames> candidates
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
-  if (has_files) check_tensors(*files, needed, problems);
+  if (!has_files || !quantized.is_known()) return;
+  describe_quantization(*files, quantized, needed, model);
+  check_tensors(*files, quantized, needed, problems);
+  // What is wrong with it was said above.
+  static_cast<void>(Problems().keep([&] { model.dtype = file_dtype(*files, quantized, names); }));
 }
 
 void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& candidates,
@@ -134,12 +165,13 @@ InspectedModel inspect_model(const std::string& dir, WeightSource source, Proble
   InspectedModel model;
   std::optional<JsonFile> file;
   std::vector<TensorNames> candidates;
+  QuantizedWeights quantized;
   if (problems.keep([&] { file.emplace(dir + "/config.json", &problems); })) {
-    candidates = read_config(file->root(), model, problems);
+    candidates = read_config(file->root(), model, quantized, problems);
     read_tokens(dir, file->root(), model, problems);
   }
   if (source == WeightSource::kFiles) {
-    read_checkpoint(dir, std::move(candidates), model, problems);
+    read_checkpoint(dir, std::move(candidates), quantized, model, problems);
   } else if (file) {
     problems.keep([&] { make_up_weights(file->root(), candidates, model); });
   }

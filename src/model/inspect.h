@@ -27,6 +27,11 @@ struct InspectedModel {
   std::optional<bool> tied_embeddings = {};  // nullopt if that is not known
   GenerationDefaults generation = {};
 
+  // How the checkpoint's matrices are quantized, and how many of them; "" if they are not.
+  std::string quantization = {};
+  std::vector<std::string> quantization_notes = {};  // what of it is not done
+  std::optional<DType> dtype = {};                   // the checkpoint's, if that is known
+
   // Of the tensors that the model needs; 0 if that is not known.
   int64_t parameters = 0;
   // Of the checkpoint, or of the weights that would be made up.

@@ -15,6 +15,7 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   ModelSpec spec;
   std::vector<TensorNames> candidates;
   const ReadFamily read_family = find_family(config);
+  QuantizedWeights quantized(config);
   check_supported(config);
   read_family(config, spec, candidates);
   read_eos_tokens(config, spec);
@@ -22,12 +23,13 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   if (source == WeightSource::kDummy) {
     TensorNames& names = candidates.front();
     Checkpoint made_up(dir + "/config.json", dummy_type(config), needed_tensors(spec, names));
-    return {std::move(spec), std::move(names), std::move(generation), std::move(made_up), true};
+    return {std::move(spec), std::move(names), std::move(generation), std::move(made_up), {}, true};
   }
   Checkpoint files(dir);
   TensorNames names = choose_names(candidates, files);
   tie_embeddings(files, names, spec);
-  return {std::move(spec), std::move(names), std::move(generation), std::move(files)};
+  return {std::move(spec), std::move(names), std::move(generation), std::move(files),
+          std::move(quantized)};
 }
 
 }  // namespace pagedinfer

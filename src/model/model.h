@@ -5,6 +5,7 @@
 
 #include "io/safetensors.h"
 #include "model/generation_config.h"
+#include "model/quantized/quantized_weights.h"
 #include "model/spec.h"
 
 namespace pagedinfer {
@@ -33,6 +34,7 @@ struct OpenedModel {
   TensorNames names;
   GenerationDefaults generation;
   Checkpoint checkpoint;
+  QuantizedWeights quantized = {};
   bool is_dummy = false;  // the checkpoint has shapes only; load_weights() fills them
 };
 

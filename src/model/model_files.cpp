@@ -8,9 +8,6 @@
 namespace pagedinfer {
 
 void check_supported(const JsonObject& config) {
-  if (config.has("quantization_config")) {
-    config.complain("quantization_config", "is there, and quantized checkpoints are not supported");
-  }
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
     config.keep([&] {
       if (config.find_integer(key, 0, INT64_MAX).value_or(0) == 0) return;

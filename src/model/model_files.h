@@ -12,8 +12,7 @@
 
 namespace pagedinfer {
 
-// Complains if config.json asks for what no family supports: quantized weights, experts, attention
-// that is not causal.
+// Complains if config.json asks for what no family supports: experts, attention that is not causal.
 void check_supported(const JsonObject& config);
 
 // Reads generation_config.json, if there is one, into the defaults and the spec. REQUIRES: the

@@ -126,6 +126,17 @@ Tensor rows_of(const Needed& needed, Tensor stored) {
   return stored;
 }
 
+bool is_quantized(const OpenedModel& model, const Needed& needed) {
+  const bool is_matrix = needed.kind == Kind::kMatrix || needed.kind == Kind::kEmbedding;
+  return is_matrix && model.quantized.has(model.checkpoint, needed.name);
+}
+
+RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
+  return part_of(
+      model.quantized.open(model.checkpoint, needed.name, needed.stored_rows, needed.cols),
+      needed.first_row, needed.rows);
+}
+
 Tensor upload_frequencies(const std::vector<float>& frequencies, DeviceMemory& memory) {
   if (frequencies.empty()) return {};
   const auto size = static_cast<int64_t>(frequencies.size());
@@ -142,14 +153,26 @@ float rounded(float value, DType type) {
 
 }  // namespace
 
-DType file_dtype(const OpenedModel& model) {
-  return model.checkpoint.dtype(model.names.layers.front().q);
+DType file_dtype(const Checkpoint& files, const QuantizedWeights& quantized,
+                 const TensorNames& names) {
+  const std::string* name = &names.final_norm;
+  for (const std::string* matrix : {&names.embedding, &names.layers.front().q}) {
+    if (!quantized.has(files, *matrix)) name = matrix;
+  }
+  return files.dtype(*name);
 }
 
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
-                     Quantization quantize) {
+                     Quantization quantize, DType dequantized) {
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
+    if (is_quantized(model, needed)) {
+      const DType type = uploaded_type(model, needed.kind, dequantized, compute, memory, quantize);
+      model.quantized.read_ahead(model.checkpoint, needed.name);
+      needed.destination = memory.upload_matrix(open_quantized(model, needed), type);
+      if (needed.is_last()) model.quantized.give_back(model.checkpoint, needed.name);
+      return;
+    }
     const Tensor stored = stored_tensor(model.checkpoint, needed);
     if (model.is_dummy && needed.is_first()) {
       fill_dummy(needed.name, dummy_range(needed, model.spec), stored);
@@ -185,11 +208,18 @@ std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const Te
 }
 
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
-                         Quantization quantize) {
+                         Quantization quantize, DType dequantized) {
   Weights unused;
   WeightBytes bytes;
   const bool is_on_host = !memory.capacity();
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
+    if (is_quantized(model, needed)) {
+      const RowSource source = open_quantized(model, needed);
+      const DType type = uploaded_type(model, needed.kind, dequantized, compute, memory, quantize);
+      bytes.copied +=
+          memory.matrix_bytes({nullptr, type, source.rows, source.cols, source.cols}, type);
+      return;
+    }
     const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
     const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
     const bool is_matrix = is_multiplied(model, needed.kind);

@@ -7,17 +7,24 @@
 
 namespace pagedinfer {
 
-// The type of the checkpoint's matrices, taken from the first of them.
-DType file_dtype(const OpenedModel& model);
+// The type of the checkpoint's matrices, taken from the first of them; if that is quantized, the
+// type of the embedding, or of a norm if that is quantized too.
+DType file_dtype(const Checkpoint& files, const QuantizedWeights& quantized,
+                 const TensorNames& names);
+inline DType file_dtype(const OpenedModel& model) {
+  return file_dtype(model.checkpoint, model.quantized, model.names);
+}
 
 // Uploads every weight. On the CPU most become views of the mapped files, so the model must outlive
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
 // are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become
-// int8, and their pages of the files are given back. The frequencies of ropes are those of runs of
-// the spec's max_positions. Throws Error if a tensor is missing or its
-// shape is not the one of the spec.
+// int8, and their pages of the files are given back. Quantized matrices of the checkpoint are
+// computed from their numbers, rounded once; where `compute` is float32 and nothing else is asked
+// for, they are rounded to `dequantized`, by default not at all. The frequencies of ropes are those
+// of runs of the spec's max_positions. Throws Error if a tensor is missing or its shape is not the
+// one of the spec.
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
-                     Quantization quantize = Quantization::kNone);
+                     Quantization quantize = Quantization::kNone, DType dequantized = DType::kF32);
 
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
@@ -30,6 +37,7 @@ struct WeightBytes {
 };
 // Those that load_weights() takes. Throws Error as load_weights() does.
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
-                         Quantization quantize = Quantization::kNone);
+                         Quantization quantize = Quantization::kNone,
+                         DType dequantized = DType::kF32);
 
 }  // namespace pagedinfer

@@ -231,7 +231,7 @@ TEST_CASE("an unsupported config is an error that names field and value") {
       {{{"rope_parameters", R"({"full_attention": {}})"}},
        "rope_parameters.full_attention",
        "one kind of rope"},
-      {{{"quantization_config", "{}"}}, "quantization_config", "not supported"},
+      {{{"quantization_config", "{}"}}, "quantization_config.quant_method", "found nothing"},
       {{{"rope_theta", "-5"}}, "rope_theta", "-5"},
       {{{"rope_theta", "\"big\""}}, "rope_theta", "number"},
       {{{"rope_scaling", "7"}}, "rope_scaling", "object"},

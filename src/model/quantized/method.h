@@ -1,0 +1,41 @@
+// The methods of quantization whose checkpoints can be read, each in a file of its own.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json_file.h"
+#include "io/safetensors.h"
+#include "ops/row_source.h"
+
+namespace pagedinfer {
+
+// How the matrices of a checkpoint are stored. A matrix is a module with the name M, whose tensors
+// are M.weight, or M.NAME for the names in `parts`.
+struct StoredForm {
+  std::string description = {};         // "gptq, 4 bits, groups of 128"
+  std::vector<std::string> notes = {};  // what of the method is not done
+  std::vector<std::string_view> parts = {};
+  // The part that has the numbers, if that is always the same one.
+  std::string_view codes = {};
+  // Opens a matrix. Throws Error, naming the tensor, if one is missing or is not what the form
+  // says. The files must outlive the source.
+  std::function<RowSource(const Checkpoint& files, const std::string& module, int64_t rows,
+                          int64_t cols)>
+      open = {};
+};
+
+// They complain of what is not supported in the object "quantization_config"; what they return is
+// then of no use.
+StoredForm read_fp8(const JsonObject& config);
+
+// What to do with a checkpoint that cannot be read, as the end of a message.
+constexpr std::string_view kTakeAnother =
+    "; take the checkpoint that is not quantized (--quantize int8 makes its weights int8), or one "
+    "of "
+    "fp8, compressed-tensors, gptq or awq";
+
+}  // namespace pagedinfer

@@ -1,0 +1,102 @@
+#include "model/quantized/quantized_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "core/problems.h"
+#include "core/shortened.h"
+#include "model/quantized/stored_part.h"
+
+namespace pagedinfer {
+namespace {
+
+struct Method {
+  std::string_view name;  // "quant_method" in config.json
+  StoredForm (*read)(const JsonObject& config);
+};
+
+constexpr Method kMethods[] = {
+    {"fp8", read_fp8},
+    {"fbgemm_fp8", read_fp8},
+};
+
+// Of the whole model, or in models of pictures too, of the text model.
+std::optional<JsonObject> find_quantization(const JsonObject& config) {
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (auto found = config.find_object(key)) return found;
+  }
+  const auto text = config.find_object("text_config");
+  return text ? text->find_object("quantization_config") : std::nullopt;
+}
+
+StoredForm read_method(const JsonObject& config) {
+  const std::string name = config.find_string("quant_method").value_or("");
+  const auto* const method = std::ranges::find(kMethods, name, &Method::name);
+  if (method != std::end(kMethods)) return method->read(config);
+  config.refuse("quant_method", shortened(name),
+                fmt::format("a method that can be read{}", kTakeAnother));
+}
+
+// The name without ".weight".
+std::string module_of(const std::string& name) {
+  constexpr std::string_view kEnd = ".weight";
+  return name.ends_with(kEnd) ? name.substr(0, name.size() - kEnd.size()) : name;
+}
+
+bool is_plain(const StoredTensor& tensor) {
+  return std::ranges::find(kFloatTypes, tensor.type) != std::end(kFloatTypes);
+}
+
+}  // namespace
+
+QuantizedWeights::QuantizedWeights(const JsonObject& config) {
+  Problems problems;
+  problems.keep([&] {
+    const auto quantization = find_quantization(config);
+    if (quantization) form_ = read_method(quantization->keeping(problems));
+  });
+  is_known_ = problems.all().empty();
+  for (const std::string& problem : problems.all()) {
+    config.keep([&] { throw Error(problem); });
+  }
+}
+
+bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) const {
+  if (!form_.open) return false;
+  const std::string module = module_of(name);
+  const auto has_part = [&](std::string_view part) {
+    return part != "weight" && files.contains(fmt::format("{}.{}", module, part));
+  };
+  return std::ranges::any_of(form_.parts, has_part) ||
+         (files.contains(name) && !is_plain(files.stored(name)));
+}
+
+RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name, int64_t rows,
+                                 int64_t cols) const {
+  const std::string module = module_of(name);
+  if (!form_.codes.empty() && form_.codes != "weight" && files.contains(name)) {
+    throw Error(fmt::format("{}: tensor '{}' is there, expected is {}.{} alone",
+                            files.stored(name).file, shortened(name), shortened(module),
+                            form_.codes));
+  }
+  return form_.open(files, module, rows, cols);
+}
+
+void QuantizedWeights::read_ahead(const Checkpoint& files, const std::string& name) const {
+  for (const std::string_view part : form_.parts) {
+    const std::string tensor = fmt::format("{}.{}", module_of(name), part);
+    if (files.contains(tensor)) files.read_ahead(tensor);
+  }
+}
+
+void QuantizedWeights::give_back(const Checkpoint& files, const std::string& name) const {
+  for (const std::string_view part : form_.parts) {
+    const std::string tensor = fmt::format("{}.{}", module_of(name), part);
+    if (files.contains(tensor)) files.give_back(tensor);
+  }
+}
+
+}  // namespace pagedinfer
