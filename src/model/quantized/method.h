@@ -31,6 +31,7 @@ struct StoredForm {
 // They complain of what is not supported in the object "quantization_config"; what they return is
 // then of no use.
 StoredForm read_fp8(const JsonObject& config);
+StoredForm read_compressed_tensors(const JsonObject& config);
 
 // What to do with a checkpoint that cannot be read, as the end of a message.
 constexpr std::string_view kTakeAnother =

@@ -21,6 +21,7 @@ struct Method {
 constexpr Method kMethods[] = {
     {"fp8", read_fp8},
     {"fbgemm_fp8", read_fp8},
+    {"compressed-tensors", read_compressed_tensors},
 };
 
 // Of the whole model, or in models of pictures too, of the text model.
