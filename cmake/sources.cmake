@@ -159,6 +159,7 @@ set(pagedinfer_core_sources
   src/model/quantized/block_scales.cpp
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp
+  src/model/quantized/gptq.cpp
   src/model/quantized/module_pattern.cpp
   src/model/quantized/quantized_weights.cpp
   src/model/quantized/stored_part.cpp

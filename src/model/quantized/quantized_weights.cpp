@@ -22,6 +22,7 @@ constexpr Method kMethods[] = {
     {"fp8", read_fp8},
     {"fbgemm_fp8", read_fp8},
     {"compressed-tensors", read_compressed_tensors},
+    {"gptq", read_gptq},
 };
 
 // Of the whole model, or in models of pictures too, of the text model.

@@ -1,0 +1,112 @@
+// GPTQ: 4 or 8 bits, the matrix transposed, several columns in a word, scales for groups of
+// columns, which may be in any order.
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/shortened.h"
+#include "model/quantized/method.h"
+#include "model/quantized/transposed.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr std::string_view kInt32Types[] = {"I32"};
+
+struct Form {
+  int bits = 4;
+  int64_t group_size = -1;  // -1: one group
+  bool adds_one = true;     // to the zero points
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+               const Form& form) {
+  const int64_t per_word = 32 / form.bits;
+  const int64_t size = form.group_size > 0 ? form.group_size : cols;
+  const int64_t num_groups = ceil_div(cols, size);
+  check_multiple(files, module + ".qweight", "rows", rows, per_word);
+  check_multiple(files, module + ".qweight", "columns", cols, per_word);
+  const StoredTensor& codes =
+      find_part(files, module + ".qweight", kInt32Types, {{cols / per_word, rows}});
+  const StoredTensor& zeros =
+      find_part(files, module + ".qzeros", kInt32Types, {{num_groups, rows / per_word}});
+  const StoredTensor& scales =
+      find_part(files, module + ".scales", kFloatTypes, {{num_groups, rows}});
+  const int32_t* order = nullptr;
+  if (const std::string name = module + ".g_idx"; files.contains(name)) {
+    const StoredTensor& groups = find_part(files, name, kInt32Types, {{cols}});
+    check_groups(groups, name, num_groups);
+    order = numbers_of<int32_t>(groups).data();
+  }
+  const int bits = form.bits;
+  const uint32_t mask = (1u << bits) - 1, one = form.adds_one ? 0xffffffff / mask : 0;
+  const auto code = [=, words = numbers_of<uint32_t>(codes).data()](int64_t row, int64_t column) {
+    const uint32_t word = words[column / per_word * rows + row];
+    return static_cast<int32_t>(word >> (bits * (column % per_word)) & mask);
+  };
+  const auto zero = [=, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
+    const uint32_t word = words[(group * rows + row) / per_word] + one;
+    return static_cast<int32_t>(word >> (bits * (row % per_word)) & mask);
+  };
+  const auto group = [=](int64_t column) {
+    return order != nullptr ? int64_t{order[column]} : column / size;
+  };
+  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), code, zero, group);
+}
+
+// "gptq" or "gptq_v2", by one of its names.
+void read_version(const JsonObject& config, Form& form) {
+  std::string version = "gptq";
+  for (const char* key : {"format", "checkpoint_format"}) {
+    version = config.find_string(key).value_or(version);
+  }
+  form.adds_one = version == "gptq";
+  const bool is_marlin = config.find_bool("is_marlin_format").value_or(false);
+  if (is_marlin || (version != "gptq" && version != "gptq_v2")) {
+    config.complain("checkpoint_format", is_marlin ? "marlin" : shortened(version),
+                    fmt::format("gptq or gptq_v2{}", kTakeAnother));
+  }
+}
+
+// Settings for some modules only, by regular expressions: "-:" excludes those that match, which the
+// checkpoint then has as they were.
+void refuse_other_settings(const JsonObject& config) {
+  const auto settings = config.find_object("dynamic");
+  if (!settings) return;
+  for (const auto field : settings->fields()) {
+    if (field.key.starts_with("-:")) continue;
+    config.complain("dynamic", fmt::format("has settings for '{}', which is not supported{}",
+                                           shortened(field.key), kTakeAnother));
+  }
+}
+
+}  // namespace
+
+StoredForm read_gptq(const JsonObject& config) {
+  StoredForm stored = {.parts = {"qweight", "qzeros", "scales", "g_idx"}, .codes = "qweight"};
+  Form form;
+  config.keep([&] {
+    form.bits = static_cast<int>(config.integer("bits", 1, 64));
+    if (form.bits == 4 || form.bits == 8) return;
+    config.complain("bits", std::to_string(form.bits), fmt::format("4 or 8{}", kTakeAnother));
+  });
+  config.keep([&] {
+    form.group_size = config.find_integer("group_size", -1, 1 << 24).value_or(-1);
+    if (form.group_size == 0) config.complain("group_size", "0", "-1 or more than 0");
+  });
+  config.keep([&] { read_version(config, form); });
+  config.keep([&] { refuse_other_settings(config); });
+  config.keep([&] {
+    const std::string type = config.find_string("pack_dtype").value_or("int32");
+    if (type != "int32") config.complain("pack_dtype", shortened(type), "int32");
+  });
+  stored.description =
+      fmt::format("gptq{}, {} bits, {}", form.adds_one ? "" : " v2", form.bits,
+                  form.group_size > 0 ? fmt::format("groups of {}", form.group_size) : "one group");
+  stored.open = [form](const Checkpoint& files, const std::string& module, int64_t rows,
+                       int64_t cols) { return open(files, module, rows, cols, form); };
+  return stored;
+}
+
+}  // namespace pagedinfer
