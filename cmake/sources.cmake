@@ -156,6 +156,7 @@ set(pagedinfer_core_sources
   src/model/model_files.cpp
   src/model/olmo2.cpp
   src/model/phi3.cpp
+  src/model/quantized/awq.cpp
   src/model/quantized/block_scales.cpp
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp

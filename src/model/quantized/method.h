@@ -33,6 +33,7 @@ struct StoredForm {
 StoredForm read_fp8(const JsonObject& config);
 StoredForm read_compressed_tensors(const JsonObject& config);
 StoredForm read_gptq(const JsonObject& config);
+StoredForm read_awq(const JsonObject& config);
 
 // What to do with a checkpoint that cannot be read, as the end of a message.
 constexpr std::string_view kTakeAnother =

@@ -1,0 +1,81 @@
+// AWQ: 4 bits, the matrix transposed, eight rows in a word, scales for groups of columns.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/error.h"
+#include "core/shortened.h"
+#include "model/quantized/method.h"
+#include "model/quantized/transposed.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr std::string_view kInt32Types[] = {"I32"};
+constexpr int kBits = 4, kPerWord = 8;
+// The lowest bits of a word are those of its row 0, the next of its row 2, then 4, 6, 1, 3, 5, 7.
+// So row i has these bits, in units of kBits.
+constexpr std::array<int, kPerWord> kPlace = {0, 4, 1, 5, 2, 6, 3, 7};
+
+RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+               int64_t group_size) {
+  const int64_t size = group_size > 0 ? group_size : cols;
+  check_multiple(files, module + ".qweight", "rows", rows, kPerWord);
+  check_multiple(files, module + ".qweight", "columns", cols, size);
+  const int64_t num_groups = cols / size, words_across = rows / kPerWord;
+  const StoredTensor& codes =
+      find_part(files, module + ".qweight", kInt32Types, {{cols, words_across}});
+  const StoredTensor& zeros =
+      find_part(files, module + ".qzeros", kInt32Types, {{num_groups, words_across}});
+  const StoredTensor& scales =
+      find_part(files, module + ".scales", kFloatTypes, {{num_groups, rows}});
+  const auto number = [words_across](const uint32_t* words, int64_t i, int64_t row) {
+    const uint32_t word = words[i * words_across + row / kPerWord];
+    return static_cast<int32_t>(word >> (kBits * kPlace[static_cast<size_t>(row % kPerWord)]) & 15);
+  };
+  return transposed_rows(
+      rows, cols, num_groups, StoredFloats(scales),
+      [number, words = numbers_of<uint32_t>(codes).data()](int64_t row, int64_t column) {
+        return number(words, column, row);
+      },
+      [number, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
+        return number(words, group, row);
+      },
+      [size](int64_t column) { return column / size; });
+}
+
+}  // namespace
+
+StoredForm read_awq(const JsonObject& config) {
+  StoredForm form = {.parts = {"qweight", "qzeros", "scales"}, .codes = "qweight"};
+  int64_t group_size = -1;
+  config.keep([&] {
+    const char* const key = config.has("w_bit") ? "w_bit" : "bits";
+    const int64_t bits = config.integer(key, 1, 64);
+    if (bits != kBits) config.complain(key, std::to_string(bits), fmt::format("4{}", kTakeAnother));
+  });
+  config.keep([&] {
+    const char* const key = config.has("q_group_size") ? "q_group_size" : "group_size";
+    group_size = config.find_integer(key, -1, 1 << 24).value_or(-1);
+    if (group_size == 0) config.complain(key, "0", "-1 or more than 0");
+  });
+  config.keep([&] {
+    std::string version = "gemm";
+    for (const char* key : {"format", "version"}) {
+      version = config.find_string(key).value_or(version);
+    }
+    if (version == "gemm" || version == "GEMM") return;
+    config.complain("version", shortened(version), fmt::format("gemm{}", kTakeAnother));
+  });
+  config.keep([&] {
+    if (config.find_bool("zero_point").value_or(true)) return;
+    config.complain("zero_point", "false", fmt::format("true{}", kTakeAnother));
+  });
+  form.description = fmt::format(
+      "awq, 4 bits, {}", group_size > 0 ? fmt::format("groups of {}", group_size) : "one group");
+  form.open = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
+                           int64_t cols) { return open(files, module, rows, cols, group_size); };
+  return form;
+}
+
+}  // namespace pagedinfer
