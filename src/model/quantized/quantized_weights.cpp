@@ -19,11 +19,8 @@ struct Method {
 };
 
 constexpr Method kMethods[] = {
-    {"fp8", read_fp8},
-    {"fbgemm_fp8", read_fp8},
-    {"compressed-tensors", read_compressed_tensors},
-    {"gptq", read_gptq},
-    {"awq", read_awq},
+    {"fp8", read_fp8},   {"fbgemm_fp8", read_fp8}, {"compressed-tensors", read_compressed_tensors},
+    {"gptq", read_gptq}, {"awq", read_awq},
 };
 
 // Of the whole model, or in models of pictures too, of the text model.

@@ -1,0 +1,178 @@
+// Tiny quantized checkpoints of every kind against values and logits that
+// scripts/make_quantized_goldens.py has computed from the formats' definitions.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/float16.h"
+#include "model/model.h"
+#include "tests/support/model_goldens.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+using simdjson::dom::element;
+
+// Calls visit(directory, its golden.json) for every model.
+template <class Visit>
+void for_each_model(const Visit& visit) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_dir() + "/tests/data/quantized")) {
+    const std::string dir = entry.path();
+    INFO(dir);
+    simdjson::dom::parser parser;
+    visit(dir, parser.load(dir + "/golden.json"));
+    ++count;
+  }
+  CHECK(count >= 16);
+}
+
+struct Hash {  // FNV-1a over words
+  uint64_t value = 0xcbf29ce484222325;
+  void add(uint32_t word) { value = (value ^ word) * 0x100000001b3; }
+};
+
+std::string hash_of(const std::vector<float>& values, DType type) {
+  Hash hash;
+  for (const float value : values) {
+    hash.add(type == DType::kF32 ? std::bit_cast<uint32_t>(value) : to_bf16(value));
+  }
+  return std::to_string(hash.value);
+}
+
+std::vector<float> read_rows(const RowSource& source, int64_t rows_at_once) {
+  std::vector<float> values(static_cast<size_t>(source.rows * source.cols));
+  for (int64_t first = 0; first < source.rows; first += rows_at_once) {
+    source.read(first, std::min(rows_at_once, source.rows - first),
+                values.data() + first * source.cols);
+  }
+  return values;
+}
+
+std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence) {
+  const auto tokens = ints(sequence["token_ids"]);
+  runner.start(static_cast<int>(tokens.size()));
+  return runner.run(tokens, ints(sequence["positions"]));
+}
+
+}  // namespace
+
+TEST_CASE("every quantized matrix has the values that its format defines") {
+  for_each_model([](const std::string& dir, element golden) {
+    const OpenedModel model = open_model(dir);
+    CHECK_FALSE(model.quantized.description().empty());
+    int num_matrices = 0;
+    for (const auto field : golden["matrices"].get_object()) {
+      const std::string name(field.key);
+      CAPTURE(name);
+      CHECK(model.quantized.has(model.checkpoint, name));
+      const auto shape = ints(field.value["shape"]);
+      const RowSource source = model.quantized.open(model.checkpoint, name, shape[0], shape[1]);
+      for (const int rows_at_once : {16, 1, 7, 1000}) {
+        const std::vector<float> values = read_rows(source, rows_at_once);
+        CHECK(hash_of(values, DType::kF32) == std::string(field.value["float32"]));
+        CHECK(hash_of(values, DType::kBF16) == std::string(field.value["bfloat16"]));
+      }
+      ++num_matrices;
+    }
+    CHECK(num_matrices >= 8);
+    CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.embedding));
+    CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.final_norm));
+  });
+}
+
+TEST_CASE("float32 logits of every quantized checkpoint are the reference's") {
+  for_each_model([](const std::string& dir, element golden) {
+    ModelRunner runner(dir, DType::kF32);
+    float worst = 0.0f;
+    for (const element sequence : golden["sequences"]) {
+      const auto rows = rows_of(runner, sequence);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto reference = floats(sequence["float32"].at(i));
+        worst = std::max(worst, largest_difference(rows[i], reference) / largest(reference));
+      }
+    }
+    CHECK(worst <= 1e-4f);
+    MESSAGE(fmt::format("largest difference {:.1e} of the largest logit", worst));
+  });
+}
+
+TEST_CASE("bfloat16 logits of every quantized checkpoint are as close as the reference's") {
+  for_each_model([](const std::string& dir, element golden) {
+    ModelRunner runner(dir, DType::kBF16);
+    float ours = 0.0f, theirs = 0.0f;
+    for (const element sequence : golden["sequences"]) {
+      const auto rows = rows_of(runner, sequence);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const auto exact = floats(sequence["float32"].at(i));
+        ours = std::max(ours, largest_difference(rows[i], exact));
+        theirs = std::max(theirs, largest_difference(floats(sequence["bfloat16"].at(i)), exact));
+      }
+    }
+    CHECK(ours <= 1.5f * theirs);
+    MESSAGE(fmt::format("largest error {:.4f}, the reference's {:.4f}", ours, theirs));
+  });
+}
+
+TEST_CASE("the plan counts the memory that quantized matrices take as what they become") {
+  for_each_model([](const std::string& dir, element golden) {
+    int64_t numbers = 0;
+    for (const auto field : golden["matrices"].get_object()) {
+      const auto shape = ints(field.value["shape"]);
+      numbers += int64_t{shape[0]} * shape[1];
+    }
+    for (const auto& [compute, dequantized, size] : {std::tuple(DType::kF32, DType::kF32, 4),
+                                                     {DType::kF32, DType::kF16, 2},
+                                                     {DType::kBF16, DType::kBF16, 2}}) {
+      const OpenedModel model = open_model(dir);
+      const auto ops = make_cpu_ops({.compute = compute});
+      const WeightBytes planned =
+          weight_bytes(model, compute, *ops, Quantization::kNone, dequantized);
+      const Weights weights = load_weights(model, compute, *ops, Quantization::kNone, dequantized);
+      CHECK(weights.layers[0].down.dtype == dequantized);
+      int64_t ropes = 0;  // a few numbers, which no plan counts
+      for (const RopeWeights& rope : weights.ropes) ropes += rope.used.bytes();
+      CHECK(planned.copied >= numbers * size);
+      CHECK(ops->held_bytes() <= planned.copied + ropes);
+      CHECK(ops->held_bytes() >= planned.copied);
+    }
+  });
+}
+
+TEST_CASE("quantized matrices become int8 without being rounded in between") {
+  for_each_model([](const std::string& dir, element) {
+    const OpenedModel model = open_model(dir);
+    const auto ops = make_cpu_ops({.compute = DType::kBF16});
+    const Weights weights = load_weights(model, DType::kBF16, *ops, Quantization::kInt8);
+    const Tensor& found = weights.layers[0].down;
+    REQUIRE(found.dtype == DType::kI8);
+    const RowSource source =
+        model.quantized.open(model.checkpoint, model.names.layers[0].down, found.rows, found.cols);
+    std::vector<float> values = read_rows(source, 16);
+    const Tensor expected = ops->upload_matrix(
+        Tensor{values.data(), DType::kF32, found.rows, found.cols, found.cols}, DType::kI8);
+    CHECK(std::memcmp(found.data, expected.data,
+                      static_cast<size_t>(ops->matrix_bytes(expected, DType::kI8))) == 0);
+  });
+}
+
+TEST_CASE("a run takes the type that config.json's floats have") {
+  for_each_model([](const std::string& dir, element) {
+    const OpenedModel model = open_model(dir);
+    const std::string config = read_file(dir + "/config.json");
+    const bool is_half = config.find("\"bfloat16\"") == std::string::npos;
+    CHECK(file_dtype(model) == (is_half ? DType::kF16 : DType::kBF16));
+  });
+}
