@@ -29,19 +29,20 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
       find_part(files, module + ".qzeros", kInt32Types, {{num_groups, words_across}});
   const StoredTensor& scales =
       find_part(files, module + ".scales", kFloatTypes, {{num_groups, rows}});
-  const auto number = [words_across](const uint32_t* words, int64_t i, int64_t row) {
-    const uint32_t word = words[i * words_across + row / kPerWord];
-    return static_cast<int32_t>(word >> (kBits * kPlace[static_cast<size_t>(row % kPerWord)]) & 15);
+  const auto number = [](const uint32_t* words, int64_t row) {
+    const int place = kPlace[static_cast<size_t>(row % kPerWord)];
+    return static_cast<int32_t>(words[row / kPerWord] >> (kBits * place) & 15);
   };
-  return transposed_rows(
-      rows, cols, num_groups, StoredFloats(scales),
-      [number, words = numbers_of<uint32_t>(codes).data()](int64_t row, int64_t column) {
-        return number(words, column, row);
-      },
-      [number, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
-        return number(words, group, row);
-      },
-      [size](int64_t column) { return column / size; });
+  const auto read_codes = [=, words = numbers_of<uint32_t>(codes).data()](
+                              int64_t column, int64_t first, int64_t count, int32_t* out) {
+    const uint32_t* const of_column = words + column * words_across;
+    for (int64_t i = 0; i < count; ++i) out[i] = number(of_column, first + i);
+  };
+  const auto zero = [=, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
+    return number(words + group * words_across, row);
+  };
+  const auto group = [size](int64_t column) { return column / size; };
+  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), read_codes, zero, group);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Form {
   int bits = 4;
   int64_t group_size = -1;  // -1: one group
   bool adds_one = true;     // to the zero points
+  bool has_order = false;   // columns of a group are anywhere
 };
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -34,16 +35,19 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
   const StoredTensor& scales =
       find_part(files, module + ".scales", kFloatTypes, {{num_groups, rows}});
   const int32_t* order = nullptr;
-  if (const std::string name = module + ".g_idx"; files.contains(name)) {
+  const std::string name = module + ".g_idx";
+  if (files.contains(name) || (form.has_order && num_groups > 1)) {
     const StoredTensor& groups = find_part(files, name, kInt32Types, {{cols}});
     check_groups(groups, name, num_groups);
     order = numbers_of<int32_t>(groups).data();
   }
   const int bits = form.bits;
   const uint32_t mask = (1u << bits) - 1, one = form.adds_one ? 0xffffffff / mask : 0;
-  const auto code = [=, words = numbers_of<uint32_t>(codes).data()](int64_t row, int64_t column) {
-    const uint32_t word = words[column / per_word * rows + row];
-    return static_cast<int32_t>(word >> (bits * (column % per_word)) & mask);
+  const auto read_codes = [=, words = numbers_of<uint32_t>(codes).data()](
+                              int64_t column, int64_t first, int64_t count, int32_t* out) {
+    const uint32_t* const from = words + column / per_word * rows + first;
+    const auto shift = static_cast<uint32_t>(bits * (column % per_word));
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int32_t>(from[i] >> shift & mask);
   };
   const auto zero = [=, words = numbers_of<uint32_t>(zeros).data()](int64_t group, int64_t row) {
     const uint32_t word = words[(group * rows + row) / per_word] + one;
@@ -52,7 +56,7 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
   const auto group = [=](int64_t column) {
     return order != nullptr ? int64_t{order[column]} : column / size;
   };
-  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), code, zero, group);
+  return transposed_rows(rows, cols, num_groups, StoredFloats(scales), read_codes, zero, group);
 }
 
 // "gptq" or "gptq_v2", by one of its names.
@@ -95,6 +99,7 @@ StoredForm read_gptq(const JsonObject& config) {
     form.group_size = config.find_integer("group_size", -1, 1 << 24).value_or(-1);
     if (form.group_size == 0) config.complain("group_size", "0", "-1 or more than 0");
   });
+  config.keep([&] { form.has_order = config.find_bool("desc_act").value_or(false); });
   config.keep([&] { read_version(config, form); });
   config.keep([&] { refuse_other_settings(config); });
   config.keep([&] {
