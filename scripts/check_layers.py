@@ -44,7 +44,7 @@ TESTS_MAY_INCLUDE = {
     "jobs": {"ops/cuda"},
     "kernels": {"core", "kernels", "ops", "ops/cpu", "ops/cuda", "tests/emulated_cuda"},
     "model": {"text/files"},
-    "model/quantized": {"model"},
+    "model/quantized": {"model", "ops/cpu"},
     "ops": {"model", "ops/cpu"},
     "ops/cuda": {"kv", "model"},
     "request": {"text/files"},

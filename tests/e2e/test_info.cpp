@@ -67,6 +67,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("info says how a checkpoint is quantized, and a run computes it") {
+  const std::string quantized = source_dir() + "/tests/data/quantized/";
+  const Ended gptq = info({"--model", quantized + "gptq-4-order"});
+  CHECK(gptq.exit_code == 0);
+  CHECK(gptq.out.find("gptq, 4 bits, groups of 16; 14 of 16 matrices\n") != std::string::npos);
+  CHECK(gptq.out.find("cached in       float16\n") != std::string::npos);
+  const Ended ended = info({"--model", quantized + "fp8-small-blocks-tied", "--json"});
+  const Json json(ended.out.substr(0, ended.out.size() - 1));
+  CHECK(json.text("/quantization") == "fp8, blocks of 4 x 8; 14 of 15 matrices");
+  CHECK(json.text("/notes/0").find("activations are not quantized") != std::string::npos);
+  CHECK(info({"--model", qwen()}).out.find("quantization") == std::string::npos);
+
+  for (const Words& flags : {Words{}, {"--quantize", "int8"}, {"--dtype", "float32"}}) {
+    const Answers done = answer("{\"prompt_token_ids\": [1, 2, 3], \"max_tokens\": 4}\n",
+                                Words{"--model", quantized + "fp8-blocks"} + flags);
+    CHECK(done.exit_code == 0);
+    CHECK(done.err.find("activations are not quantized") != std::string::npos);
+  }
+}
+
 TEST_CASE("info lists every reason why a run refuses a model, and the run points to info") {
   const TinyModel files(
       {.family = {.architecture = "MixtralForCausalLM", .fields = R"(, "num_local_experts": 8,

@@ -1,0 +1,383 @@
+// What is refused of quantized checkpoints, and how: by its name, before weights are read.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "io/safetensors.h"
+#include "model/inspect.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "ops/cpu/cpu_ops.h"
+#include "tests/support/support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+struct Entry {
+  std::string type;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+using Entries = std::map<std::string, Entry>;
+
+Entries read_entries(const std::string& dir) {
+  Entries entries;
+  const Checkpoint files(dir);
+  for (const auto& [name, tensor] : files.tensors()) {
+    entries[name] = {
+        tensor.type, tensor.shape,
+        std::string(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size())};
+  }
+  return entries;
+}
+
+std::string safetensors_of(const Entries& entries) {
+  std::string header, data;
+  for (const auto& [name, entry] : entries) {
+    header +=
+        fmt::format(R"({}"{}": {{"dtype": "{}", "shape": [{}], "data_offsets": [{}, {}]}})",
+                    header.empty() ? "{" : ", ", name, entry.type, fmt::join(entry.shape, ", "),
+                    data.size(), data.size() + entry.bytes.size());
+    data += entry.bytes;
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + data;
+}
+
+std::string golden_dir(const std::string& name) {
+  return source_dir() + "/tests/data/quantized/" + name;
+}
+
+// Opens and plans, as a run does before it reads weights. Returns the error, or "".
+std::string refusal(const std::string& dir) {
+  try {
+    const OpenedModel model = open_model(dir);
+    const auto ops = make_cpu_ops({.compute = DType::kF32});
+    static_cast<void>(weight_bytes(model, DType::kF32, *ops));
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string refusal_of_config(const std::string& quantization) {
+  const TempDir dir;  // without weights
+  write_file(dir / "config.json", fmt::format(R"({{"architectures": ["LlamaForCausalLM"],
+      "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 61,
+      "intermediate_size": 40, "max_position_embeddings": 64, "quantization_config": {}}})",
+                                              quantization));
+  return refusal(dir.path());
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string ct_weights(const std::string& format, const std::string& weights,
+                       const std::string& more = "") {
+  return fmt::format(R"({{"quant_method": "compressed-tensors", "format": "{}", {}
+      "config_groups": {{"group_0": {{"targets": ["Linear"], "weights": {}}}}}}})",
+                     format, more, weights);
+}
+
+constexpr const char* kInt8 = R"({"num_bits": 8, "type": "int", "strategy": "channel"})";
+
+}  // namespace
+
+TEST_CASE("methods of quantization that are not supported are refused by name, with what to do") {
+  const std::string advice = "; take the checkpoint that is not quantized";
+  for (const std::string method :
+       {"bitsandbytes", "gguf", "torchao", "hqq", "mxfp4", "modelopt", "quark", "aqlm", "vptq",
+        "eetq", "higgs", "quanto", "bitnet", "spqr", "fp_quant", "auto-round", "nvfp4"}) {
+    const std::string error =
+        refusal_of_config(fmt::format(R"({{"quant_method": "{}", "bits": 4}})", method));
+    CAPTURE(error);
+    CHECK(has(error, fmt::format("config.json: quantization_config.quant_method: found {}, "
+                                 "expected a method that can be read",
+                                 method)));
+    CHECK(has(error, advice));
+  }
+  const std::string int4 = R"({"num_bits": 4, "type": "int", "strategy": "channel"})";
+  const std::string fp4 = R"({"num_bits": 4, "type": "float", "strategy": "tensor_group",
+                              "group_size": 16})";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"quant_method": "gptq", "bits": 2})", "bits: found 2, expected 4 or 8"},
+      {R"({"quant_method": "gptq", "bits": 3})", "bits: found 3, expected 4 or 8"},
+      {R"({"quant_method": "gptq", "bits": 4, "is_marlin_format": true})", "found marlin"},
+      {R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})",
+       "checkpoint_format: found marlin, expected gptq or gptq_v2"},
+      {R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}})",
+       "has settings for '+:.*down.*'"},
+      {R"({"quant_method": "awq", "bits": 8})", "bits: found 8, expected 4"},
+      {R"({"quant_method": "awq", "w_bit": 3})", "w_bit: found 3, expected 4"},
+      {R"({"quant_method": "awq", "bits": 4, "version": "gemv"})",
+       "version: found gemv, expected gemm"},
+      {R"({"quant_method": "awq", "bits": 4, "version": "marlin"})", "found marlin"},
+      {R"({"quant_method": "awq", "bits": 4, "zero_point": false})", "zero_point: found false"},
+      {ct_weights("nvfp4-pack-quantized", fp4), "is 4 in format 'nvfp4-pack-quantized'"},
+      {ct_weights("mxfp4-pack-quantized", fp4), "is 4 in format 'mxfp4-pack-quantized'"},
+      {ct_weights("marlin-24", int4), "is 4 in format 'marlin-24'"},
+      {ct_weights("dense", int4), "is 4 in format 'dense'"},
+      {ct_weights("pack-quantized", R"({"num_bits": 2, "type": "int"})"),
+       "num_bits' is 2, which is not supported in pack-quantized"},
+      {ct_weights("pack-quantized", R"({"num_bits": 3, "type": "int"})"), "num_bits' is 3"},
+      {ct_weights("float-quantized", R"({"num_bits": 4, "type": "float"})"), "num_bits' is 4"},
+      {ct_weights("int-quantized", kInt8, R"("sparsity_config": {"format": "sparse-24-bitmask"},)"),
+       "sparsity_config' has format sparse-24-bitmask"},
+      {ct_weights("int-quantized", kInt8,
+                  R"("transform_config": {"config_groups": {"u": {"type": "hadamard"}}},)"),
+       "transform_config' is there, and rotations are not supported"},
+  };
+  for (const auto& [quantization, said] : cases) {
+    const std::string error = refusal_of_config(quantization);
+    CAPTURE(error);
+    CAPTURE(said);
+    CHECK(has(error, "/config.json: "));
+    CHECK(has(error, said));
+    CHECK(has(error, advice));
+  }
+}
+
+TEST_CASE("what quantization_config says wrongly is refused, all of it at once") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"7", "quantization_config: found 7, expected an object"},
+      {R"({"quant_method": 4})", "quant_method: found 4"},
+      {R"({"quant_method": "gptq"})", "quantization_config.bits: found nothing"},
+      {R"({"quant_method": "gptq", "bits": "four"})", "bits: found \"four\""},
+      {R"({"quant_method": "gptq", "bits": 4, "group_size": 0})", "group_size: found 0"},
+      {R"({"quant_method": "gptq", "bits": 4, "group_size": -2})", "group_size: found -2"},
+      {R"({"quant_method": "gptq", "bits": 4, "pack_dtype": "int64"})",
+       "pack_dtype: found int64, expected int32"},
+      {R"({"quant_method": "awq", "bits": 4, "q_group_size": 0})", "q_group_size: found 0"},
+      {R"({"quant_method": "fp8", "weight_block_size": [128]})",
+       "weight_block_size: found 1 numbers, expected two"},
+      {R"({"quant_method": "fp8", "weight_block_size": [0, 128]})", "found 0"},
+      {R"({"quant_method": "compressed-tensors"})", "config_groups: found nothing"},
+      {R"({"quant_method": "compressed-tensors", "config_groups": {"a": null}})",
+       "config_groups.a: found null"},
+      {ct_weights("int-quantized", kInt8, R"("ignore": ["re:("],)"),
+       "ignore' 're:(' is not a regular expression"},
+      {ct_weights("int-quantized", kInt8,
+                  fmt::format(R"("ignore": ["re:{}"],)", std::string(600, 'a'))),
+       "is not a regular expression"},
+      {ct_weights("int-quantized", kInt8, R"("ignore": ["re:((a?){300}){300}"],)"),
+       "is not a regular expression"},
+      {ct_weights("int-quantized", kInt8, R"x("ignore": ["re:(?=.*(?=.*(?=.*(?!.*x))))"],)x"),
+       "is not a regular expression"},
+      {ct_weights("float-quantized", R"({"num_bits": 8, "type": "int"})"), "type: found int"},
+      {ct_weights("pack-quantized", R"({"num_bits": 8, "type": "float"})"), "type: found float"},
+      {ct_weights("int-quantized", R"({"num_bits": 8, "strategy": "group"})"),
+       "strategy: found group"},
+      {ct_weights("int-quantized", R"({"num_bits": 8, "strategy": "block"})"),
+       "strategy: found block"},
+      {ct_weights("int-quantized", R"({"num_bits": 8, "strategy": "token"})"),
+       "strategy: found token"},
+      {ct_weights("int-quantized", R"({"num_bits": 8, "dynamic": true})"), "dynamic' is true"},
+      {ct_weights("int-quantized", R"({"num_bits": 8, "actorder": "no"})"),
+       "actorder: found \"no\""},
+      {ct_weights("float-quantized", R"({"num_bits": 8, "type": "float", "symmetric": false})"),
+       "symmetric' is false"},
+  };
+  for (const auto& [quantization, said] : cases) {
+    const std::string error = refusal_of_config(quantization);
+    CAPTURE(error);
+    CAPTURE(said);
+    CHECK(has(error, "/config.json: "));
+    CHECK(has(error, said));
+  }
+
+  const TempDir dir;
+  write_file(dir / "config.json", R"({"architectures": ["LlamaForCausalLM"], "quantization_config":
+      {"quant_method": "gptq", "bits": 3, "group_size": 0, "checkpoint_format": "marlin",
+       "pack_dtype": "int8"}})");
+  Problems problems;
+  static_cast<void>(inspect_model(dir.path(), WeightSource::kDummy, problems));
+  for (const char* field : {"bits", "group_size", "checkpoint_format", "pack_dtype"}) {
+    CAPTURE(field);
+    bool found = false;
+    for (const std::string& problem : problems.all()) {
+      found = found || has(problem, fmt::format("quantization_config.{}: ", field));
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("hostile tensors of quantized matrices are refused: the name, the found, the expected") {
+  struct Case {
+    std::string model;
+    std::string tensor;
+    std::function<void(Entries&, Entry&)> change;
+    std::string said;
+  };
+  const auto type = [](const std::string& name) {
+    return [name](Entries&, Entry& entry) { entry.type = name; };
+  };
+  const auto shape = [](std::vector<int64_t> sizes) {
+    return [sizes](Entries&, Entry& entry) { entry.shape = sizes; };
+  };
+  const auto first = [](int32_t number) {
+    return [number](Entries&, Entry& entry) {
+      std::memcpy(entry.bytes.data(), &number, sizeof(number));
+    };
+  };
+  const std::function<void(Entries&, Entry&)> drop = {};
+  const std::string layer = "model.layers.1.", mlp = layer + "mlp.";
+  const std::string attention = layer + "self_attn.";
+  const std::vector<Case> cases = {
+      {"fp8-blocks", mlp + "down_proj.weight_scale_inv", shape({2, 1}),
+       "has shape [2, 1], expected [1, 2]"},
+      {"fp8-blocks", mlp + "down_proj.weight_scale_inv", type("I32"),
+       "has type I32, expected F32 or F16 or BF16"},
+      {"fp8-blocks", mlp + "down_proj.weight_scale_inv", drop, "weight_scale_inv or weight_scale"},
+      {"fp8-blocks", mlp + "down_proj.weight", type("I8"),
+       "has type I8, expected F8_E4M3 or F8_E5M2"},
+      {"fp8-blocks", mlp + "down_proj.weight", shape({149, 38}),
+       "has shape [149, 38], expected [38, 149]"},
+      {"fp8-blocks", mlp + "down_proj.weight", drop, "no tensor '" + mlp + "down_proj.weight'"},
+      {"fp8-tensor-e5m2", mlp + "down_proj.weight_scale", shape({1, 1, 1}),
+       "has shape [1, 1, 1], expected [] or [1] or [1, 1] or [40] or [40, 1]"},
+      {"ct-int-mixed", mlp + "down_proj.weight_scale", shape({4, 40}),
+       "has shape [4, 40], expected [40, 4]"},
+      {"ct-int-mixed", mlp + "up_proj.weight_zero_point", drop, "no tensor"},
+      {"ct-int-mixed", mlp + "up_proj.weight_zero_point", type("U8"), "has type U8, expected I8"},
+      {"ct-packed-4-zeros", mlp + "up_proj.weight_zero_point", shape({3, 5}),
+       "has shape [3, 5], expected [5, 3]"},
+      {"ct-packed-4-zeros", mlp + "up_proj.weight_packed", shape({8, 40}),
+       "has shape [8, 40], expected [40, 8]"},
+      {"ct-packed-4-zeros", mlp + "up_proj.weight_shape", first(39),
+       "holds [39, 60], expected [40, 60]"},
+      {"ct-packed-4-zeros", mlp + "up_proj.weight_scale", drop, "no tensor"},
+      {"ct-packed-4-order-fused", mlp + "down_proj.weight_g_idx", first(7),
+       "has group 7, expected 0 to 6"},
+      {"ct-packed-4-order-fused", mlp + "down_proj.weight_g_idx", first(-1), "has group -1"},
+      {"ct-packed-4-order-fused", mlp + "down_proj.weight_g_idx", drop, "no tensor"},
+      {"gptq-4-order", mlp + "up_proj.g_idx", first(3), "has group 3, expected 0 to 2"},
+      {"gptq-4-order", mlp + "up_proj.g_idx", first(INT32_MIN), "has group -2147483648"},
+      {"gptq-4-order", mlp + "up_proj.g_idx", drop, "no tensor '" + mlp + "up_proj.g_idx'"},
+      {"gptq-4-order", mlp + "up_proj.g_idx", shape({8, 5}), "has shape [8, 5], expected [40]"},
+      {"gptq-4-order", mlp + "up_proj.qweight", shape({56, 5}),
+       "has shape [56, 5], expected [5, 56]"},
+      {"gptq-4-order", mlp + "up_proj.qweight", type("U32"), "has type U32, expected I32"},
+      {"gptq-4-order", mlp + "up_proj.qweight", drop, "no tensor '" + mlp + "up_proj.qweight'"},
+      {"gptq-4-order", mlp + "up_proj.qzeros", shape({7, 3}), "has shape [7, 3], expected [3, 7]"},
+      {"gptq-4-order", mlp + "up_proj.qzeros", drop, "no tensor '" + mlp + "up_proj.qzeros'"},
+      {"gptq-4-order", mlp + "up_proj.scales", drop, "no tensor '" + mlp + "up_proj.scales'"},
+      {"gptq-4-order", mlp + "up_proj.qweight",
+       [mlp](Entries& all, Entry&) {
+         all[mlp + "up_proj.weight"] = {"F16", {56, 40}, std::string(56 * 40 * 2, '\0')};
+       },
+       "tensor '" + mlp + "up_proj.weight' is there, expected is " + mlp + "up_proj.qweight alone"},
+      {"awq-biases", attention + "q_proj.qweight", shape({6, 48}),
+       "has shape [6, 48], expected [48, 6]"},
+      {"awq-biases", attention + "q_proj.qzeros", type("F32"), "has type F32, expected I32"},
+      {"awq-biases", attention + "q_proj.scales", shape({48, 6}),
+       "has shape [48, 6], expected [6, 48]"},
+  };
+  for (const Case& c : cases) {
+    const TempDir dir;
+    std::filesystem::copy_file(golden_dir(c.model) + "/config.json", dir / "config.json");
+    Entries entries = read_entries(golden_dir(c.model));
+    REQUIRE(entries.contains(c.tensor));
+    if (c.change) {
+      c.change(entries, entries[c.tensor]);
+    } else {
+      entries.erase(c.tensor);
+    }
+    write_file(dir / "model.safetensors", safetensors_of(entries));
+    const std::string error = refusal(dir.path());
+    CAPTURE(c.model);
+    CAPTURE(c.said);
+    CAPTURE(error);
+    CHECK(has(error, "/model.safetensors: "));
+    CHECK(has(error, c.tensor.substr(0, c.tensor.rfind('.'))));
+    CHECK(has(error, c.said));
+    Problems problems;
+    static_cast<void>(inspect_model(dir.path(), WeightSource::kFiles, problems));
+    REQUIRE(problems.all().size() == 1);
+    CHECK(problems.all().front() == error);
+  }
+}
+
+TEST_CASE("groups and words that do not divide a matrix are refused") {
+  const std::vector<std::tuple<std::string, std::string, std::string, std::string>> cases = {
+      {"awq-biases", "\"group_size\": 8", "\"group_size\": 7",
+       "qweight' is of a matrix of 48 columns, expected a multiple of 7"},
+      {"ct-packed-4-zeros", "\"group_size\": 20", "\"group_size\": 7",
+       "weight_scale' is of a matrix of 60 columns, expected a multiple of 7"},
+      {"gptq-4-order", "\"intermediate_size\": 56", "\"intermediate_size\": 57",
+       "qweight' is of a matrix of 57 rows, expected a multiple of 8"},
+      {"ct-int-mixed", "\"Linear\"", "\"Conv1d\"",
+       "'model.layers.0.self_attn.v_proj' is quantized in the checkpoint, but not by"},
+      {"ct-int-mixed", "\"lm_head\"", "\"re:.*[qk]_proj\"",
+       "'model.layers.0.self_attn.q_proj' is quantized in the checkpoint, but not by"},
+  };
+  for (const auto& [model, from, to, said] : cases) {
+    const TempDir dir;
+    std::filesystem::copy_file(golden_dir(model) + "/model.safetensors", dir / "model.safetensors");
+    std::string config = read_file(golden_dir(model) + "/config.json");
+    REQUIRE(has(config, from));
+    config.replace(config.find(from), from.size(), to);
+    write_file(dir / "config.json", config);
+    const std::string error = refusal(dir.path());
+    CAPTURE(error);
+    CHECK(has(error, said));
+  }
+}
+
+TEST_CASE("a mutated quantized checkpoint is an error or valid, and what is valid can be read") {
+  const std::string alphabet = "0123456789[]{},:\"-eEIU.F8_qszg \\\0\xFF";
+  std::mt19937 random(11);
+  int errors = 0, loaded = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(source_dir() + "/tests/data/quantized")) {
+    const std::string config = read_file(entry.path().string() + "/config.json");
+    const std::string valid = read_file(entry.path().string() + "/model.safetensors");
+    uint64_t header_size = 0;
+    std::memcpy(&header_size, valid.data(), sizeof(header_size));
+    const TempDir dir;
+    for (int trial = 0; trial < 120; ++trial) {
+      const auto mutate = [&](std::string text, size_t begin, size_t size) {
+        for (uint32_t i = 0, n = 1 + random() % 2; i < n; ++i) {
+          const size_t at = begin + random() % size;
+          const char c = alphabet[random() % alphabet.size()];
+          switch (random() % 4) {
+            case 0: text.insert(at, 1, c); break;
+            case 1: text.erase(at, 1); break;
+            default: text[at] = c; break;
+          }
+        }
+        return text;
+      };
+      const size_t quantization = config.find("quantization_config");
+      const bool of_config = trial % 3 == 0;
+      write_file(dir / "config.json",
+                 of_config ? mutate(config, quantization, config.size() - quantization) : config);
+      write_file(dir / "model.safetensors", of_config ? valid : mutate(valid, 8, header_size));
+      try {
+        const OpenedModel model = open_model(dir.path());
+        const auto ops = make_cpu_ops({.compute = DType::kBF16});
+        static_cast<void>(weight_bytes(model, DType::kBF16, *ops));
+        static_cast<void>(load_weights(model, DType::kBF16, *ops));
+        ++loaded;
+      } catch (const Error&) {
+        ++errors;
+      }
+    }
+  }
+  CHECK(errors > 1000);
+  CHECK(loaded > 50);
+}
