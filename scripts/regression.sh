@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The regression comparison: the demo prompts under many configurations, and a tiny model of every
-# family under some, each of which must write the same bytes as one request at a time does, from the
-# same logits. scripts/regression.sh [PROGRAM [LINES]]
+# family and a tiny checkpoint of every kind of quantization under some, each of which must write the
+# same bytes as one request at a time does, from the same logits. scripts/regression.sh [PROGRAM [LINES]]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:-$root/build/pagedinfer}")
@@ -114,17 +114,22 @@ for directory in datasets/story-*/; do
   compare "$name-tight" --num-blocks 160 --block-size 4 --admission-reserve 0
 done
 
-# Made-up weights (--weights dummy), windows, prompts of token ids, one of them not in the vocabulary.
-python3 - tests/data/families "$work" <<'PY'
+# Prompts of token ids, one of them not in the vocabulary, for models with made-up weights (--weights
+# dummy), and for quantized ones.
+python3 - tests/data "$work" <<'PY'
 import json, pathlib, random, sys
 source, work = map(pathlib.Path, sys.argv[1:])
-for golden in sorted(source.glob("*.json")):
-    config = json.loads(golden.read_text())["config"]
+configs = {path.stem: json.loads(path.read_text())["config"]
+           for path in sorted(source.glob("families/*.json"))}
+for name, config in configs.items():
+    (work / name).mkdir()
+    (work / name / "config.json").write_text(json.dumps(config))
+configs |= {path.parent.name: json.loads(path.read_text())
+            for path in sorted(source.glob("quantized/*/config.json"))}
+for name, config in configs.items():
     vocab = config.get("text_config", config)["vocab_size"]
-    model, chance = work / golden.stem, random.Random(golden.stem)
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(config))
-    with open(work / f"{golden.stem}.prompts", "w") as out:
+    chance = random.Random(name)
+    with open(work / f"{name}.prompts", "w") as out:
         for i in range(12):
             ids = [chance.randrange(vocab) for _ in range(chance.choice((1, 7, 24, 25, 60, 300)))]
             more = {"temperature": 0.9, "seed": i} if i % 2 else {}
@@ -132,16 +137,23 @@ for golden in sorted(source.glob("*.json")):
             out.write(json.dumps(line) + "\n")
         out.write(json.dumps({"prompt_token_ids": [vocab]}) + "\n")
 PY
-for config in tests/data/families/*.json; do
-  name=$(basename "$config" .json)
+compare_model() {  # compare_model NAME: the one of `model`
+  local name=$1 alone="--max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1"
   prompts=$work/$name.prompts
-  model=(--model "$work/$name" --weights dummy)
   baseline=$name
-  run "$name" --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
+  run "$name" $alone
   compare "$name-paged"
-  alone="--max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1"
   verify "$name-small" "$alone" "--block-size 3 --prefill-chunk-size 5"
   verify "$name-tight" "$alone" "--num-blocks 90 --block-size 4 --admission-reserve 0"
   verify "$name-isa" "$alone" "--cpu-isa portable --prefill-chunk-size 23"
+}
+for config in tests/data/families/*.json; do
+  name=$(basename "$config" .json)
+  model=(--model "$work/$name" --weights dummy)
+  compare_model "$name"
+done
+for directory in tests/data/quantized/*/; do
+  model=(--model "$directory")
+  compare_model "$(basename "$directory")"
 done
 echo "$count configurations wrote the same bytes as one request at a time"

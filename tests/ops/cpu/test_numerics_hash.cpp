@@ -132,7 +132,36 @@ constexpr Family kFamilies[] = {
     {"gemma2-old-config", 14270166644975512026u, 8295612314757979180u, 138281239286774709u},
 };
 
+// A tiny checkpoint of tests/data/quantized.
+struct QuantizedCheckpoint {
+  const char* name;
+  uint64_t float32, bfloat16, int8;
+};
+constexpr QuantizedCheckpoint kQuantized[] = {
+    {"fp8-blocks", 1190107929756895586u, 8584781876410782289u, 18392265805601921354u},
+    {"ct-int-mixed", 720127293891757136u, 3606196561137548934u, 6618727586673697929u},
+    {"ct-packed-4-order-fused", 7600942816812678415u, 1154777241291282329u, 16881015918536124483u},
+    {"gptq-4-order", 1077925489498598442u, 15705887790001515642u, 4056580159305633305u},
+    {"awq-biases", 3441933845179371842u, 17444648525822504027u, 12928808009077698212u},
+};
+
 }  // namespace
+
+TEST_CASE("logits of quantized checkpoints have the committed bits on every instruction set") {
+  for (const auto& [name, float32, bfloat16, int8] : kQuantized) {
+    for (const CpuIsa isa : available_isas()) {
+      const auto hash_of = [&](DType compute, Quantization quantize) {
+        ModelRunner runner(source_dir() + "/tests/data/quantized/" + name, compute, isa, 2,
+                           WeightSource::kFiles, {}, quantize);
+        return hash_of_logits(logits_of(runner));
+      };
+      INFO(std::string(name) << " on " << std::string(name_of(isa)));
+      CHECK(hash_of(DType::kF32, Quantization::kNone) == float32);
+      CHECK(hash_of(DType::kBF16, Quantization::kNone) == bfloat16);
+      CHECK(hash_of(DType::kBF16, Quantization::kInt8) == int8);
+    }
+  }
+}
 
 TEST_CASE(
     "logits of the families' own operations have the committed bits on every instruction set") {
