@@ -50,8 +50,11 @@ def decode_intervals(summary: dict, batch: int) -> list[float]:
     def whole(step: dict) -> bool:
         return step["prefill_tokens"] == 0 and step["decode_tokens"] == batch
 
-    return [1e3 * (b["end_s"] - a["end_s"]) for a, b in zip(steps, steps[1:])
-            if whole(a) and whole(b)]
+    intervals = [1e3 * (b["end_s"] - a["end_s"]) for a, b in zip(steps, steps[1:])
+                 if whole(a) and whole(b)]
+    if not intervals:
+        raise RuntimeError(f"no two decode steps of {batch} follow each other")
+    return intervals
 
 
 def steps(program: str, work: pathlib.Path) -> None:
@@ -64,8 +67,6 @@ def steps(program: str, work: pathlib.Path) -> None:
         summary = run(program, prompts, work / "steps.out",
                       dummy(LLAMA, generated, 1024, "--max-batch-size", str(batch)))
         intervals = decode_intervals(summary, batch)
-        if not intervals:
-            raise RuntimeError(f"no two decode steps of {batch} follow each other")
         report_measure(f"decode step {LLAMA} batch {batch} context {context}",
                        statistics.median(intervals), "ms", at_most=round(1.25 * floor, 3),
                        floor=floor, steps=len(intervals), most=round(max(intervals), 3))
