@@ -45,15 +45,16 @@ def record(name, command, result):
         out.write(json.dumps(line) + "\n")
 
 
-def run(program, prompts, folder, *flags):
-    """Runs once; returns the summary and the peak resident memory in KiB."""
+def run(program, prompts, folder, *flags, accepted=(0,)):
+    """Runs once, to end with one of the accepted exit codes; returns the summary and the peak
+    resident memory in KiB."""
     stats = pathlib.Path(folder) / "run.stats.jsonl"
     stats.unlink(missing_ok=True)
     command = [program, "run", "--quiet", "--overwrite", "--input", str(prompts),
                "--output", str(pathlib.Path(folder) / "run.jsonl"), "--stats", str(stats), *flags]
     process = subprocess.Popen(command, cwd=ROOT)
     _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) != 0:
+    if os.waitstatus_to_exitcode(status) not in accepted:
         raise SystemExit(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
     with open(stats, encoding="utf-8") as lines:
         summary = [json.loads(line) for line in lines if '"kind":"summary"' in line][-1]

@@ -46,11 +46,11 @@ def write_lines(path, lines):
 def completed(program, model, lines, kind, folder, *flags):
     path = pathlib.Path(folder) / "lines.jsonl"
     write_lines(path, lines)
-    run(program, path, folder, "--model", model, *flags, *KINDS[kind])
+    run(program, path, folder, "--model", model, *flags, *KINDS[kind], accepted=(0, 2))
     records = read_lines(pathlib.Path(folder) / "run.jsonl")
     for found in records:
         if "error" in found:
-            raise SystemExit(f"{model}, {kind}: {found['error']}")
+            raise SystemExit(f"{model}, {kind}: {found['error']['message']}")
     return records
 
 
@@ -74,7 +74,8 @@ def scores(records):
             if log_prob is None:
                 continue
             log_probs.append(log_prob)
-            candidates.append(sorted(top, key=top.get, reverse=True))
+            # The text's own token is there too, behind the others.
+            candidates.append(sorted(top, key=top.get, reverse=True)[:CANDIDATES])
     return log_probs, candidates
 
 
@@ -130,6 +131,8 @@ def main():
         pieces = pieces_of(pathlib.Path(args.text).read_text(encoding="utf-8"), args.tokens)
     else:
         pieces = [f"{p['prompt']} {p.get('answer', '')}".strip() for p in prompts]
+    if not pieces or not prompts:
+        raise SystemExit(f"{args.prompts if pieces else args.text}: expected some text")
     flags = ["--max-model-len", str(args.max_model_len)] if args.max_model_len else []
     print("| model | perplexity, none | int8 | top 1 | top 5 | tokens | prompts | answers |")
     print("|---|---|---|---|---|---|---|---|")

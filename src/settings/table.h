@@ -157,7 +157,8 @@ inline constexpr auto kSettings = [] {
           {.choices = choices::kQuantizations}),
       row(kModel, "pack_weights", field_of<&Config::pack_weights, Kind::kOnOff>(), kKeepsRecords,
           "Copy bfloat16 weights at the start into the order in which products read them fastest; "
-          "the copy takes the place of the file in memory.",
+          "the copy takes the place of the file in memory. Weights in int8 are such a copy in any "
+          "case.",
           "Take off for a handful of tokens, or where several processes share one file."),
       // A token in, a token out.
       row(kModel, "max_model_len", field_of<&Config::max_model_len>(), kChangesRecords,
@@ -192,8 +193,8 @@ inline constexpr auto kSettings = [] {
           "Threads that compute; results do not change.", "Lower it to leave cores to others.",
           {.range = IntegerRange{1, 4096}, .absent = "all cores"}),
       row(kDevice, "cpu_list", field_of<&Config::cpu_list>(), kKeepsRecords,
-          "Processors to run on, as in 0,2-5: a thread that computes on each, and the others "
-          "anywhere on them. Results do not change.",
+          "Processors to run on, as in 0,2-5: as many threads that compute, each on one but the "
+          "first, which runs with the others anywhere on them. Results do not change.",
           "Give it where several runs share a machine, one for each memory node.",
           {.absent = "all"}),
       row(kDevice, "cpu_isa", field_of<&Config::cpu_isa>(), kKeepsRecords,
