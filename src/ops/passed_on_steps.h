@@ -26,6 +26,9 @@ class PassedOnSteps : public StepProtocol {
     return inner_.run(batch, queue);
   }
   bool may_replay() const override { return inner_.may_replay(); }
+  void run_on_host(int count, const std::function<void(int)>& task) override {
+    inner_.run_on_host(count, task);
+  }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
     return inner_.sample(logits, rows);
   }

@@ -16,16 +16,19 @@
 namespace pagedinfer {
 
 // How to draw one token from a row of logits. The settings apply in this order: logit bias, allowed
-// tokens, banned tokens, penalties, temperature, top-k, top-p, min-p. The logit of a token that is
-// banned, or not allowed, is minus infinity. The spans must stay valid until sample() returns.
-// REQUIRES: all ids are in the vocabulary, and logit_bias has each token at most once. The last of
-// `generated` may be a placeholder token (core/batch.h). Rows that draw from the same row of logits
-// follow one another and differ in `sample` alone.
+// tokens, banned tokens, mask, penalties, temperature, top-k, top-p, min-p. The logit of a token
+// that is banned or masked, or not allowed, is minus infinity. The spans must stay valid until
+// sample() returns. REQUIRES: all ids are in the vocabulary, and logit_bias has each token at most
+// once. The last of `generated` may be a placeholder token (core/batch.h). Rows that draw from the
+// same row of logits follow one another and differ in `sample` alone.
 struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
   std::span<const TokenId> allowed = {};                 // of the vocabulary; empty: all
   std::span<const TokenId> banned = {};                  // cannot be drawn
+  // Bit t % 32 of word t / 32 says whether token t can be drawn; empty: each can. A backend may not
+  // support it (BackendInfo::masks).
+  std::span<const uint32_t> mask = {};
   uint64_t key = 0;  // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;
   int logits_row = 0;
@@ -65,6 +68,12 @@ class StepProtocol {
   }
   // Whether run() may replay an earlier step in place of the step that was staged last.
   virtual bool may_replay() const { return false; }
+
+  // Calls task(i) for each i in [0, count), on the threads that the device has on the host, and
+  // waits for all. REQUIRES: a task does not throw, and calls nothing of the device.
+  virtual void run_on_host(int count, const std::function<void(int)>& task) {
+    for (int i = 0; i < count; ++i) task(i);
+  }
 
   // Draws a token for each of `rows` from the logits (float32) without waiting for the device, and
   // may change the logits. Until the next sample() has returned, placeholder tokens stand for what

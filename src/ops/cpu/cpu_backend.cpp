@@ -415,9 +415,14 @@ void CpuBackend::gather_rows(Tensor x, Tensor indices, Tensor out) {
   }
 }
 
+void CpuBackend::run_on_host(int count, const std::function<void(int)>& task) {
+  pool_.parallel_for(count, [&](int i, int) { task(i); });
+}
+
 StepProtocol::Ticket CpuBackend::sample(Tensor logits, std::span<const SampleRow> unresolved) {
   for (const SampleRow& row : unresolved) {
     CHECK(row.logits_row < logits.rows && row.num_log_probs <= kMaxCandidates);
+    CHECK(row.mask.empty() || std::ssize(row.mask) * 32 >= logits.cols);
   }
   const std::span<const SampleRow> rows = drawn_.resolve(unresolved);
   const std::span<DrawnToken> out = drawn_.next(rows.size());

@@ -59,6 +59,7 @@ class CpuBackend final : public Ops {
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;
+  void run_on_host(int count, const std::function<void(int)>& task) override;
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
   void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
 

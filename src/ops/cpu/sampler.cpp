@@ -20,8 +20,8 @@ constexpr float kNone = -INFINITY;
 bool changes_logits(const SampleRow& row) {
   const SamplingParams& params = *row.params;
   return !params.logit_bias.empty() || !row.allowed.empty() || !row.banned.empty() ||
-         params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
-         params.frequency_penalty != 0.0f;
+         !row.mask.empty() || params.repetition_penalty != 1.0f ||
+         params.presence_penalty != 0.0f || params.frequency_penalty != 0.0f;
 }
 
 // The token whose log probability is reported, or kNoToken.
@@ -30,6 +30,17 @@ TokenId token_to_report(const SampleRow& row, TokenId drawn) {
   const TokenId first = row.allowed.front();
   const auto is_first = [first](TokenId id) { return id == first; };
   return std::ranges::all_of(row.allowed, is_first) ? first : kNoToken;
+}
+
+void apply_mask(std::span<const uint32_t> mask, std::span<float> x) {
+  constexpr size_t kBits = 32;
+  for (size_t word = 0; word * kBits < x.size(); ++word) {
+    if (mask[word] == ~0u) continue;
+    const size_t end = std::min(x.size(), (word + 1) * kBits);
+    for (size_t id = word * kBits; id < end; ++id) {
+      if ((mask[word] >> (id % kBits) & 1) == 0) x[id] = kNone;
+    }
+  }
 }
 
 struct InOrder {
@@ -87,6 +98,7 @@ std::span<const float> Sampler::adjust(std::span<const float> logits, const Samp
     for (size_t i = 0; i < row.allowed.size(); ++i) adjusted_[row.allowed[i]] = weights_[i];
   }
   for (const TokenId id : row.banned) adjusted_[id] = kNone;
+  if (!row.mask.empty()) apply_mask(row.mask, adjusted_);
   penalize(row);
   return adjusted_;
 }

@@ -14,12 +14,12 @@
 
 namespace pagedinfer {
 
-// Where the next row would be. Of weights in int8, where their last panel begins if it is not full:
-// no other weight begins there.
+// Where the next row would be; nullptr if it would not begin a panel of weights in int8.
 inline const void* end_of_weight(const Tensor& weight) {
   if (weight.layout == Layout::kRows) {
     return static_cast<char*>(weight.data) + weight.rows * weight.stride * size_of(weight.dtype);
   }
+  if (weight.rows % kernels::kInt8Rows != 0) return nullptr;
   return static_cast<char*>(weight.data) + weight.rows / kernels::kInt8Rows * weight.stride;
 }
 

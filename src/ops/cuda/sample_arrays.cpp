@@ -56,6 +56,7 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     const size_t index = num_before + taken;
     const SampleRow& row = from[index];
     const SamplingParams& params = *row.params;
+    CHECK(row.mask.empty());
     const bool is_first = index == 0 || from[index - 1].logits_row != row.logits_row;
     const bool penalizes = is_first && has_penalty(params);
     const bool repetition = is_first && params.repetition_penalty != 1.0f;

@@ -18,11 +18,12 @@ struct Case {
   std::vector<float> logits;
   SamplingParams params;
   std::vector<TokenId> prompt, generated, allowed, banned;
+  std::vector<uint32_t> mask;
   uint64_t key = 0;
   uint32_t sample = 0, position = 0;
 
   SampleRow row() const {
-    return {&params, prompt, generated, allowed, banned, key, sample, position};
+    return {&params, prompt, generated, allowed, banned, mask, key, sample, position};
   }
 };
 
@@ -50,6 +51,9 @@ TokenId draw_plainly(const Case& c) {
     if (std::ranges::count(c.allowed, id) == 0) x[id] = -INFINITY;
   }
   for (const TokenId id : c.banned) x[id] = -INFINITY;
+  for (TokenId id = 0; id < n && !c.mask.empty(); ++id) {
+    if ((c.mask[id / 32] >> (id % 32) & 1) == 0) x[id] = -INFINITY;
+  }
   std::set<TokenId> known(c.prompt.begin(), c.prompt.end());
   known.insert(c.generated.begin(), c.generated.end());
   for (const TokenId id : known) {
@@ -163,6 +167,12 @@ Case random_case(Random& random) {
   c.generated = random_tokens(random, vocab, 30);
   if (random.below(3) == 0) c.banned = random_tokens(random, vocab, 5);
   if (random.below(4) == 0) c.allowed = random_tokens(random, vocab, 40);
+  if (random.below(4) == 0) {
+    for (int i = 0; i < (vocab + 31) / 32; ++i) {
+      c.mask.push_back(
+          static_cast<uint32_t>(random.below(2) ? random.bits() : 0 - random.bits() % 2));
+    }
+  }
   c.key = random.bits();
   c.sample = random.below(3);
   c.position = random.below(5000);
