@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/answer_form.h"
 #include "core/shared_list.h"
 
 namespace pagedinfer {
@@ -72,6 +73,7 @@ struct SamplingParams {
   uint64_t seed = 0;
   SharedList<TokenBias> logit_bias = {};
   SharedList<TokenId> allowed_token_ids = {};  // no other can be drawn; empty: all
+  AnswerForm form = {};
 
   int max_tokens = 256;
   int min_tokens = 0;       // before it neither a token nor a stop string ends the completion
@@ -142,6 +144,7 @@ enum class FinishReason : uint8_t { kStop, kLength, kError };
 // Why a line has no completion. `code` is stable and documented; `message` is a sentence.
 struct RequestError {
   std::string code, message;
+  std::optional<std::string> text = {};  // of the completion, where it could not go on
 };
 
 // Times of one request in seconds on the run's clock; 0 where it did not get that far.

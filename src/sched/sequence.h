@@ -47,6 +47,7 @@ struct Sequence {
   }
   int64_t first_age() const { return age - sample; }  // of its request's sequences
   bool is_beam() const { return request->sampling.beams.width > 1; }
+  bool is_guided() const { return !request->sampling.form.is_free(); }
   bool is_split_beam() const { return is_beam() && num_generated() > 0; }
   bool is_decoding() const { return num_generated() > 0 && num_pending() == 1; }
   std::span<const TokenId> generated() const {

@@ -16,7 +16,8 @@ struct Chunk {
   int num_logits;   // all rows, of its last tokens; those that draw come last: none, one or, of a
                     // decode, one for each token
   int num_samples;  // tokens drawn from each of the rows that draw
-  bool is_beam = false;  // or the prompt of a beam search
+  bool is_beam = false;    // or the prompt of a beam search
+  bool is_guided = false;  // what it draws must have a form
 
   int num_drawing() const { return num_logits - num_scores; }
   bool completes() const { return num_drawing() > 0; }
@@ -43,7 +44,7 @@ struct StepPlan {
   int num_found = 0;  // tokens that are not computed because they are in the cache
   std::vector<PublishedBlock> published = {};  // blocks that this step fills
   // Whether the next plan may be made before this one is committed. How many guessed tokens hold,
-  // and which beams go on, is not known earlier.
+  // which beams go on, and what a form allows next is not known earlier.
   bool may_overlap = true;
 
   int num_prefills() const { return static_cast<int>(chunks.size()) - num_decodes; }
@@ -57,7 +58,8 @@ struct StepPlan {
          .num_scores = 0,
          .num_logits = count,
          .num_samples = 1,
-         .is_beam = seq.is_beam()},
+         .is_beam = seq.is_beam(),
+         .is_guided = seq.is_guided()},
         true);
   }
   void add_prefill(const Sequence& seq, int count) {
@@ -68,7 +70,8 @@ struct StepPlan {
          .num_scores = scores,
          .num_logits = scores + (count == seq.num_pending() && seq.draws()),
          .num_samples = seq.num_samples(),
-         .is_beam = seq.is_beam()},
+         .is_beam = seq.is_beam(),
+         .is_guided = seq.is_guided()},
         false);
   }
 
@@ -89,7 +92,8 @@ struct StepPlan {
     num_scores += chunk.num_scores;
     num_decodes += is_decode;
     num_decode_tokens += is_decode ? chunk.count : 0;
-    may_overlap = may_overlap && !chunk.verifies() && !(chunk.is_beam && chunk.completes());
+    may_overlap = may_overlap && !chunk.verifies() &&
+                  !((chunk.is_beam || chunk.is_guided) && chunk.completes());
   }
 };
 

@@ -153,3 +153,16 @@ TEST_CASE("clearing closes the leases of a step in flight") {
   CHECK(s.scheduler.idle());
   CHECK(s.pool->stats().positions_leased == 0);
 }
+
+TEST_CASE("a step that draws in a form is committed before the next is planned") {
+  Steps s(std::make_unique<PagedPool>(20, 4), {.prefill_chunk_size = 4, .max_model_len = 32});
+  s.submit(3, 10);
+  s.requests.back().sampling.form = {.kind = FormKind::kRegex, .texts = {"a"}};
+  s.submit(6, 10);
+  s.requests.back().sampling.form = {.kind = FormKind::kRegex, .texts = {"a"}};
+  const StepPlan first = s.plan();
+  CHECK_FALSE(first.may_overlap);  // the whole prompt of one
+  s.advance(first);
+  s.commit(first);
+  CHECK_FALSE(s.plan().may_overlap);  // a decode
+}

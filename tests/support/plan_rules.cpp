@@ -41,7 +41,7 @@ int largest_chunk(int start, int num_pending, int budget, const PlanContext& con
 void check_chunks(const StepPlan& plan, const PlanContext& context) {
   const SchedulerLimits& limits = context.limits;
   int budget = limits.max_step_tokens, num_drafted = 0;
-  bool has_beam_draws = false;
+  bool must_commit = false;                // what is drawn decides the next plan
   std::pair<int, int64_t> last = {0, -1};  // kind and age
   for (int i = 0; i < static_cast<int>(plan.chunks.size()); ++i) {
     const Chunk& chunk = plan.chunks[i];
@@ -57,7 +57,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     REQUIRE(chunk.start == seq.num_computed);
     // Beams that come back leave the last token to a step that decodes them all.
     const int num_pending = seq.num_pending() - (seq.is_split_beam() && !is_decode);
-    has_beam_draws = has_beam_draws || (seq.is_beam() && chunk.num_logits > 0);
+    must_commit = must_commit || ((seq.is_beam() || seq.is_guided()) && chunk.num_drawing() > 0);
     if (is_decode) {
       REQUIRE(chunk.count == 1 + seq.num_drafted);
       REQUIRE(chunk.num_logits == chunk.count);
@@ -80,7 +80,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
   // Guessed tokens leave every sequence that may run a token, and a whole prompt its own.
   const int prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
   REQUIRE(num_drafted <= limits.max_step_tokens - limits.max_running - prompt);
-  REQUIRE(plan.may_overlap == (num_drafted == 0 && !has_beam_draws));
+  REQUIRE(plan.may_overlap == (num_drafted == 0 && !must_commit));
   REQUIRE(plan.num_tokens == limits.max_step_tokens - budget);
   REQUIRE(plan.num_prefills() <= limits.max_prefill_chunks);
 }
