@@ -23,6 +23,7 @@ set(pagedinfer_core_sources
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
   src/io/temporary_folder.cpp
+  src/request/form_fields.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp
   src/request/line_arrivals.cpp
@@ -187,6 +188,8 @@ set(pagedinfer_core_sources
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
   src/engine/engine.cpp
+  src/engine/form_progress.cpp
+  src/engine/form_vocabulary.cpp
   src/engine/home_folder.cpp
   src/engine/host_share.cpp
   src/engine/intake.cpp

@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "stats": {"core"},
     "workload": {"core"},
     "engine": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
-               "ops/cpu", "ops/cuda", "kv", "model", "sched", "stats"},
+               "ops/cpu", "ops/cuda", "grammar", "kv", "model", "sched", "stats"},
     "jobs": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
              "model", "sched", "stats", "workload", "engine"},
     "cli": {"core", "settings", "jobs"},

@@ -229,7 +229,9 @@ void Engine::make_rows(const StepPlan& plan) {
   rows_.clear();
   banned_.clear();
   banned_.reserve(plan.draws.size());  // rows_ points into it
-  for (const Draw& draw : plan.draws) {
+  make_masks(plan);
+  for (size_t i = 0; i < plan.draws.size(); ++i) {
+    const Draw& draw = plan.draws[i];
     const Sequence& seq = *sequences_[draw.chunk];
     if (draw.scores) {
       rows_.push_back({.params = &seq.request->sampling,
@@ -251,13 +253,31 @@ void Engine::make_rows(const StepPlan& plan) {
       row.num_log_probs =
           std::min(num_beam_candidates(parts_.spec, *row.params), parts_.spec.vocab);
     }
-    limit_choice(seq, draw.position, row);
+    limit_choice(seq, draw.position, forms_[i], row);
     rows_.push_back(row);
   }
 }
 
-// Depends on the position in the completion alone: the token before it may be a placeholder.
-void Engine::limit_choice(const Sequence& seq, int position, SampleRow& row) {
+// Of the draws whose answer must have a form. Their tokens so far are known: what they draw is
+// committed before the next plan.
+void Engine::make_masks(const StepPlan& plan) {
+  forms_.assign(plan.draws.size(), nullptr);
+  std::vector<FormProgress*> guided;
+  for (size_t i = 0; i < plan.draws.size(); ++i) {
+    const Draw& draw = plan.draws[i];
+    const Sequence& seq = *sequences_[draw.chunk];
+    if (!seq.is_guided() || draw.scores) continue;
+    forms_[i] = &requests_.form_of(seq, seq.sample + static_cast<int>(draw.age - seq.age));
+    guided.push_back(forms_[i]);
+  }
+  if (guided.empty()) return;
+  parts_.steps.run_on_host(static_cast<int>(guided.size()),
+                           [&](int i) { guided[static_cast<size_t>(i)]->make_mask(); });
+}
+
+// Without a form it depends on the position in the completion alone: the token before it may be a
+// placeholder.
+void Engine::limit_choice(const Sequence& seq, int position, FormProgress* form, SampleRow& row) {
   const ModelSpec& spec = parts_.spec;
   const SamplingParams& params = seq.request->sampling;
   if (ends_by_force(spec, seq, position + 1)) {
@@ -266,7 +286,10 @@ void Engine::limit_choice(const Sequence& seq, int position, SampleRow& row) {
   }
   row.allowed = params.allowed_token_ids;
   const int num_generated = position - seq.num_prompt();
-  row.banned = banned_.emplace_back(banned_tokens(spec, params, num_generated));
+  const bool may_end = form != nullptr && form->is_complete();
+  row.banned = banned_.emplace_back(may_end ? suppressed_tokens(spec, num_generated)
+                                            : banned_tokens(spec, params, num_generated));
+  if (form != nullptr) row.mask = form->mask();
 }
 
 void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,

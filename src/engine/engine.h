@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "core/request.h"
+#include "engine/form_progress.h"
 #include "engine/pull.h"
 #include "engine/request_tracker.h"
+#include "grammar/form_compiler.h"
 #include "kv/kv_pool.h"
 #include "model/decoder.h"
 #include "sched/scheduler.h"
@@ -34,6 +36,7 @@ struct EngineParts {
   // Steps overlap. For devices that compute while the host does other work: where the host is the
   // device nothing is gained, and surplus rows cost.
   bool overlaps = false;
+  FormCompiler* forms = nullptr;  // null: no request asks for a form
 };
 
 // Where requests come from and where answers go.
@@ -58,7 +61,7 @@ class Engine {
   Engine(EngineParts parts, const SchedulerLimits& limits)
       : parts_(std::move(parts)),
         scheduler_(parts_.pool, limits),
-        requests_(parts_.spec, parts_.tokenizer, scheduler_) {}
+        requests_(parts_.spec, parts_.tokenizer, parts_.forms, scheduler_) {}
 
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered
@@ -85,7 +88,8 @@ class Engine {
   void compute(Step& step);
   void flatten(const StepPlan& plan);
   void make_rows(const StepPlan& plan);  // leaves them in rows_
-  void limit_choice(const Sequence& seq, int position, SampleRow& row);
+  void make_masks(const StepPlan& plan);
+  void limit_choice(const Sequence& seq, int position, FormProgress* form, SampleRow& row);
   void force_ends(const StepPlan& plan);
   void describe(Step& step) const;
   void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
@@ -102,6 +106,7 @@ class Engine {
   Batch batch_;
   std::vector<SampleRow> rows_;
   std::vector<std::vector<TokenId>> banned_;
+  std::vector<FormProgress*> forms_;  // of its draws; null: any text may be drawn
   std::vector<DrawnToken> drawn_;
 };
 

@@ -136,6 +136,19 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
           "bad_words_ids) nor ends it before its least length"};
 }
 
+// Compiles the form of the answer, so that it is there when the first token is drawn.
+RequestError fault_of_form(const AnswerForm& form, const PromptLimits& limits) {
+  if (form.is_free()) return {};
+  if (!limits.no_forms.empty()) {
+    return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
+  }
+  if (limits.forms == nullptr) return {};
+  const auto outcome = limits.forms->compile(form);
+  const auto* const error = std::get_if<RequestError>(&outcome);
+  if (error == nullptr) return {};
+  return {error->code, fmt::format("the form of the answer: {}", error->message)};
+}
+
 // Refuses a beam search that needs more candidates than a row of logits gives.
 RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& limits) {
   if (limits.spec == nullptr || sampling.beams.width == 1) return {};
@@ -184,6 +197,7 @@ int64_t memory_in_tokens(const IntakeItem& item) {
                 of_list(sampling.allowed_token_ids) + of_list(sampling.stop) +
                 of_list(sampling.stop_token_ids);
   for (const std::string& stop : sampling.stop) sum += of_list(stop);
+  for (const std::string& text : sampling.form.texts) sum += of_list(text);
   for (const Request& request : first->more) sum += of_prompt(request);
   return sum;
 }
@@ -263,6 +277,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
+  if (number == 0) fault = fault_of_form(draft.sampling.form, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.

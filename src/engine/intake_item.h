@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/request.h"
 #include "engine/chat_prompt.h"
 #include "engine/pull.h"
+#include "grammar/form_compiler.h"
 #include "model/spec.h"
 #include "request/request_parser.h"
 #include "text/tokenizer.h"
@@ -21,6 +23,8 @@ struct PromptLimits {
   int max_model_len = 0;                        // a prompt must be shorter
   int64_t max_prompt_bytes = int64_t{1} << 40;  // longer prompts are refused before tokenizing
   const ModelSpec* spec = nullptr;              // if set: a request must not ban all its tokens
+  FormCompiler* forms = nullptr;                // null: forms of answers are not looked at
+  std::string no_forms = {};                    // if set: why no answer is kept in a form
 };
 
 // An upper bound of the bytes of a text with fewer than max_model_len tokens: as if each were the

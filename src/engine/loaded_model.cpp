@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
+#include "engine/form_vocabulary.h"
 #include "engine/home_folder.h"
 #include "engine/intake.h"
 #include "engine/model_path.h"
@@ -109,6 +110,22 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   model.ops = backend.make(model.options);
 }
 
+void make_forms(LoadedModel& model) {
+  if (model.tokenizer == nullptr) {
+    model.no_forms = "the model directory has no tokenizer";
+  } else if (!model.backend->info.masks) {
+    model.no_forms = fmt::format("this version keeps no form on {}", model.backend->info.device);
+  } else if (std::string problem = grammar_problem(); !problem.empty()) {
+    model.no_forms = std::move(problem);
+  } else {
+    constexpr size_t kMaxBytes = size_t{128} << 20;
+    const auto vocabulary = [&tokenizer = *model.tokenizer, vocab = model.opened.spec.vocab] {
+      return form_vocabulary(tokenizer, vocab);
+    };
+    model.forms = std::make_unique<FormCompiler>(vocabulary, kMaxBytes);
+  }
+}
+
 // How much memory a run may take.
 int64_t available_to(const Config& config, const LoadedModel& model) {
   if (const std::optional<Capacity> memory = model.ops->capacity()) {
@@ -149,6 +166,7 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
   const Config& config = configs.front();
   LoadedModel model = open(config);
   make_device(config, clock, model);
+  make_forms(model);
   const PlannedModel planned = about_model(config, [&] { return model.planned(); });
   model.plans =
       plan_runs(configs, planned, [&](const Config& c) { return available_to(c, model); });

@@ -10,6 +10,7 @@
 #include "engine/backends.h"
 #include "engine/chat_prompt.h"
 #include "engine/run_plan.h"
+#include "grammar/form_compiler.h"
 #include "kv/kv_pool.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -26,6 +27,8 @@ struct LoadedModel {
   OpenedModel opened;
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: the directory has none
   int64_t tokenizer_bytes = 0;                // that making it has allocated
+  std::unique_ptr<FormCompiler> forms = {};   // null: answers are not kept in a form
+  std::string no_forms = {};                  // why
   ChatSettings chat = {};
   SamplingParams defaults = {};         // for lines that do not say otherwise
   std::vector<std::string> notes = {};  // about settings of the model that are not followed

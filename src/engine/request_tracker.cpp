@@ -153,6 +153,16 @@ void RequestTracker::on_step(const Sequence& seq, double now) {
   if (admitted == 0) admitted = now;
 }
 
+FormProgress& RequestTracker::form_of(const Sequence& seq, int sample) {
+  std::optional<FormProgress>& form = prompt_of(seq).samples.at(static_cast<size_t>(sample)).form;
+  if (form) return *form;
+  const SamplingParams& params = seq.request->sampling;
+  CHECK(forms_ != nullptr);
+  auto compiled = forms_->compile(params.form);  // by the intake already; forms are kept a while
+  CHECK(std::holds_alternative<CompiledForm>(compiled));
+  return form.emplace(std::get<CompiledForm>(std::move(compiled)), end_tokens(spec_, params));
+}
+
 void RequestTracker::on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored) {
   Prompt& prompt = prompt_of(seq);
   TokenLogProbs& token = prompt.log_probs.at(static_cast<size_t>(position));
@@ -187,7 +197,8 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
     DrawnToken& kept = sample.choice.draws.emplace_back(drawn);
     kept.candidates = first_of(std::move(kept.candidates), num_kept);
   }
-  const bool is_end = !params.ignore_eos && contains(spec_.eos_tokens, token);
+  const bool may_end = !params.ignore_eos || sample.form;
+  const bool is_end = may_end && contains(spec_.eos_tokens, token);
   const bool stops = is_end || contains(params.stop_token_ids, token);
   if (params.num_log_probs >= 0 && (!stops || params.keep_stop)) {
     sample.log_probs.push_back({.token = token,
@@ -200,10 +211,47 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
     return by_force ? FinishReason::kLength : FinishReason::kStop;
   }
   if (stops) return FinishReason::kStop;
+  const std::optional<FinishReason> end_of_form = follow_form(token, sample);
   const bool may_stop = seq.num_generated() >= params.min_tokens;
   if (sample.text && sample.text->push(token, may_stop)) return FinishReason::kStop;
+  if (end_of_form) return end_of_form;
   if (seq.num_known() == seq.max_tokens) return FinishReason::kLength;
   return std::nullopt;
+}
+
+// An answer that has its form, behind which nothing may follow, ends without a token for it.
+std::optional<FinishReason> RequestTracker::follow_form(TokenId token, Sample& sample) {
+  if (!sample.form) return std::nullopt;
+  if (!sample.form->accept(token)) return FinishReason::kError;
+  if (!sample.form->is_complete() || sample.form->may_go_on()) return std::nullopt;
+  return sample.form->failure().empty() ? FinishReason::kStop : FinishReason::kError;
+}
+
+// Why no token was drawn: the form allows none that may be drawn, or the logits are not finite.
+RequestError RequestTracker::error_of_draw(const Sequence& seq, Sample& sample) const {
+  if (!sample.form) return no_finite_logits();
+  const SamplingParams& params = seq.request->sampling;
+  sample.form->make_mask();
+  const std::span<const uint32_t> mask = sample.form->mask();
+  const auto is_masked = [&](TokenId token) {
+    return (mask[static_cast<size_t>(token) / 32] >> (static_cast<size_t>(token) % 32) & 1) == 0;
+  };
+  const int num_generated = static_cast<int>(sample.choice.tokens.size());
+  const std::vector<TokenId> banned = sample.form->is_complete()
+                                          ? suppressed_tokens(spec_, num_generated)
+                                          : banned_tokens(spec_, params, num_generated);
+  const auto can_be_drawn = [&](TokenId token) {
+    return !is_masked(token) && !contains(banned, token) &&
+           (params.allowed_token_ids.empty() || contains(params.allowed_token_ids, token));
+  };
+  for (TokenId token = 0; token < spec_.vocab; ++token) {
+    if (sample.form->failure().empty() && can_be_drawn(token)) return no_finite_logits();
+  }
+  const std::string& failure = sample.form->failure();
+  return {"form_impossible",
+          failure.empty() ? "no token that may be drawn goes on in the form of the answer"
+                          : fmt::format("the form of the answer was given up: {}", failure),
+          sample.choice.text};
 }
 
 void RequestTracker::finish(Sequence seq, const std::string& failure, double now,
@@ -215,6 +263,12 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   line.num_found += seq.num_found;
   if (!failure.empty()) {
     line.error = {"step_failed", failure};
+  } else if (seq.finished == FinishReason::kError && seq.is_guided()) {
+    Sample& sample = prompt.samples[seq.sample];
+    sample.choice.tokens.assign(seq.generated().begin(), seq.generated().end());
+    if (sample.choice.tokens.back() == kNoToken) sample.choice.tokens.pop_back();
+    if (sample.text) sample.choice.text = sample.text->finish();
+    line.error = error_of_draw(seq, sample);
   } else if (seq.finished == FinishReason::kError) {
     line.error = no_finite_logits();
   } else if (seq.is_beam()) {
@@ -228,6 +282,7 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
     }
     sample.choice.reason = *seq.finished;
   }
+  if (seq.is_guided()) prompt.samples[seq.sample].form.reset();
   line.num_left -= seq.num_samples();
   if (line.num_left > 0) return;
   answer(line, now, done);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/request.h"
+#include "engine/form_progress.h"
 #include "engine/pull.h"
+#include "grammar/form_compiler.h"
 #include "model/spec.h"
 #include "sched/scheduler.h"
 #include "stats/run_stats.h"
@@ -24,9 +26,11 @@ class RequestTracker {
   // As EnginePorts::done.
   using Done = std::function<void(Completion, const RequestStats&)>;
 
-  // A null tokenizer: completions have no text. All outlive the tracker.
-  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler)
-      : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler) {}
+  // A null tokenizer: completions have no text. Null `forms`: no request asks for a form. All
+  // outlive the tracker.
+  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, FormCompiler* forms,
+                 Scheduler& scheduler)
+      : spec_(spec), tokenizer_(tokenizer), forms_(forms), scheduler_(scheduler) {}
 
   // Answers at once an item that is an error, a line of which a prompt can never run, and one of
   // which nothing is to be computed.
@@ -34,6 +38,10 @@ class RequestTracker {
 
   // A step that computes tokens of `seq` begins.
   void on_step(const Sequence& seq, double now);
+
+  // The progress of a sample of the request of `seq` in its form, until the sample ends. REQUIRES:
+  // it has one.
+  FormProgress& form_of(const Sequence& seq, int sample);
 
   // The token of the prompt at `position` was scored: drawn as the only one allowed. What a
   // preempted sequence scores again is dropped.
@@ -53,6 +61,7 @@ class RequestTracker {
     CompletionChoice choice = {};
     std::vector<double> token_times = {};
     std::optional<TextStream> text = {};
+    std::optional<FormProgress> form = {};      // from the first draw on, if the answer has a form
     double sum_log_probs = 0;                   // of the tokens, where the best are chosen
     std::vector<TokenLogProbs> log_probs = {};  // where asked for: of those that the text may show
   };
@@ -81,6 +90,8 @@ class RequestTracker {
   std::unique_ptr<Line> make_line(Request first) const;
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;
+  static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);
+  RequestError error_of_draw(const Sequence& seq, Sample& sample) const;
   CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
 
   // Adds what the record has of a prompt.
@@ -89,6 +100,7 @@ class RequestTracker {
 
   const ModelSpec& spec_;
   const Tokenizer* tokenizer_;
+  FormCompiler* forms_;
   Scheduler& scheduler_;
   std::unordered_map<int64_t, std::unique_ptr<Line>> lines_;  // by their first age
   std::unordered_map<int64_t, Prompt*> prompts_;              // by the age of sample 0

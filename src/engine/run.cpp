@@ -83,7 +83,8 @@ EngineParts Run::parts(std::function<double()> clock) {
           .arithmetic = model_.arithmetic(),
           .tokenizer = model_.tokenizer.get(),
           .clock = std::move(clock),
-          .overlaps = model_.backend->info.overlaps};
+          .overlaps = model_.backend->info.overlaps,
+          .forms = model_.forms.get()};
 }
 
 }  // namespace pagedinfer

@@ -8,20 +8,25 @@ namespace pagedinfer {
 
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
                                    int num_generated) {
-  std::vector<TokenId> banned = spec.suppressed;
-  const auto ban = [&](std::span<const TokenId> tokens) {
-    banned.insert(banned.end(), tokens.begin(), tokens.end());
-  };
-  if (num_generated == 0) ban(spec.suppressed_first);
+  std::vector<TokenId> banned = suppressed_tokens(spec, num_generated);
   if (num_generated < std::max(params.min_tokens, params.floor.tokens)) {
-    ban(end_tokens(spec, params));
+    std::ranges::copy(end_tokens(spec, params), std::back_inserter(banned));
   }
+  return banned;
+}
+
+std::vector<TokenId> suppressed_tokens(const ModelSpec& spec, int num_generated) {
+  std::vector<TokenId> banned = spec.suppressed;
+  if (num_generated == 0) std::ranges::copy(spec.suppressed_first, std::back_inserter(banned));
   return banned;
 }
 
 std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params) {
   std::vector<TokenId> ends = params.stop_token_ids.copy();
-  if (!params.ignore_eos) ends.insert(ends.end(), spec.eos_tokens.begin(), spec.eos_tokens.end());
+  // A complete form always ends there.
+  if (!params.ignore_eos || !params.form.is_free()) {
+    std::ranges::copy(spec.eos_tokens, std::back_inserter(ends));
+  }
   return ends;
 }
 

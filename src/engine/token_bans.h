@@ -14,6 +14,9 @@ namespace pagedinfer {
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
                                    int num_generated);
 
+// The same once the completion has the form of its answer: no end comes too early then.
+std::vector<TokenId> suppressed_tokens(const ModelSpec& spec, int num_generated);
+
 // The tokens that may end a completion.
 std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params);
 

@@ -222,10 +222,13 @@ void Job::open_intake() {
                   .end_lines = [this] { interrupt_.raise(); },
                   .is_done = [&records](int64_t index) { return records.is_done(index); },
                   .num_done = records.num_done()},
-      IntakeLimits{
-          .prompt = {.vocab = spec.vocab, .max_model_len = limits.max_model_len, .spec = &spec},
-          .max_items = int64_t{limits.max_waiting} + kReadAhead,
-          .num_workers = num_tokenizers(model_->options.num_threads)});
+      IntakeLimits{.prompt = {.vocab = spec.vocab,
+                              .max_model_len = limits.max_model_len,
+                              .spec = &spec,
+                              .forms = model_->forms.get(),
+                              .no_forms = model_->no_forms},
+                   .max_items = int64_t{limits.max_waiting} + kReadAhead,
+                   .num_workers = num_tokenizers(model_->options.num_threads)});
 }
 
 void Job::compute() {

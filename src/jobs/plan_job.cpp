@@ -54,19 +54,21 @@ Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLine
                                    asked.expected_tokens)};
   const std::unique_ptr<KvPool> pool = make_pool(plan);
   const Scheduler scheduler(*pool, plan.limits);
-  Intake intake(
-      {.lines = lines,
-       .tokenizer = model.tokenizer.get(),
-       .chat = model.chat,
-       .defaults = model.defaults,
-       .prompt_field = config.prompt_field,
-       .strict = config.strict,
-       .clock = clock,
-       .thread_clock = thread_seconds,
-       .end_lines = [&] { interrupt.raise(); }},
-      {.prompt = {.vocab = spec.vocab, .max_model_len = plan.limits.max_model_len, .spec = &spec},
-       .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
-       .num_workers = num_tokenizers(model.options.num_threads)});
+  Intake intake({.lines = lines,
+                 .tokenizer = model.tokenizer.get(),
+                 .chat = model.chat,
+                 .defaults = model.defaults,
+                 .prompt_field = config.prompt_field,
+                 .strict = config.strict,
+                 .clock = clock,
+                 .thread_clock = thread_seconds,
+                 .end_lines = [&] { interrupt.raise(); }},
+                {.prompt = {.vocab = spec.vocab,
+                            .max_model_len = plan.limits.max_model_len,
+                            .spec = &spec,
+                            .no_forms = model.no_forms},
+                 .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
+                 .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {
     survey.input.add(item, [&](const Request& request) {
       return scheduler.refusal(std::ssize(request.prompt), request.sampling.max_tokens,

@@ -24,6 +24,7 @@ const char* name_of(FinishReason reason) {
 
 void write_error(JsonWriter& json, const RequestError& error) {
   json.key("error").begin_object().field("code", error.code).field("message", error.message);
+  if (error.text) json.field("text", *error.text);
   json.end_object();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/read_number.h"
+#include "request/form_fields.h"
 #include "settings/json_value.h"
 #include "settings/rules.h"
 #include "settings/values.h"
@@ -169,6 +170,11 @@ void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   keep(&SamplingParams::num_log_probs, key("logprobs"), "none");
   keep(&SamplingParams::allowed_token_ids, key("allowed_token_ids"), "none");
   refuse_unless(sampling.logit_bias.empty(), key("logit_bias"), "none");
+  if (!sampling.form.is_free() && !fields.failed()) {
+    fields.refuse("unsupported", fmt::format("{}beam_width: found {}; this version does not search "
+                                             "for an answer in a given form",
+                                             fields.where(), sampling.beams.width));
+  }
   if (fields.asks(key("prompt_logprobs"))) refuse_unless(false, key("prompt_logprobs"), "none");
   refuse_unless(sampling.max_tokens > 0, key("max_tokens"), "at least 1");
   if (sampling.n > sampling.beams.width) {
@@ -198,6 +204,7 @@ void read_sampling(RequestFields& fields, RequestDraft& draft, PromptForm form) 
     sampling.allowed_token_ids = std::move(allowed);
     if (sampling.allowed_token_ids.empty()) fields.refuse(kAllowed, "a list that is not empty");
   }
+  read_form(fields, sampling.form);
   read_log_probs(fields, sampling.num_log_probs, form);
   read_beams(fields, sampling.beams);
   if (sampling.beams.width > 1) keep_to_beams(fields, sampling);

@@ -182,7 +182,7 @@ TEST_CASE("an unsupported key is refused only if its value asks for something") 
       {"tools", {R"([{"type": "function"}])"}, {"[]", "null"}},
       {"tool_choice", {"\"required\""}, {"\"auto\"", "\"none\"", "null"}},
       {"response_format",
-       {R"({"type": "json_object"})", R"({"type": "text", "x": 1})"},
+       {R"({"type": "structural_tag"})", R"({"type": "text", "x": 1})"},
        {R"({"type": "text"})", "null", "{}"}},
       {"stream", {"true"}, {"false"}},
       {"suffix", {"\"end\""}, {"\"\"", "null"}},

@@ -108,7 +108,7 @@ std::vector<BadLine> bad_lines(Random& random) {
     add("invalid_value", fmt::format("{{\"prompt_token_ids\":{}}}", ids));
   }
   add("unsupported", with(R"("tools":[{"type":"function"}])"));
-  add("unsupported", with(R"("response_format":{"type":"json_object"})"));
+  add("unsupported", with(R"("response_format":{"type":"structural_tag"})"));
   add("unknown_token_id", fmt::format(R"({{"prompt_token_ids":[5,{}]}})", 100000 + some));
   add("unknown_token_id", with("\"logit_bias\":{\"100000\":1}"));
   add("unknown_token_id", with("\"stop_token_ids\":[2147483647]"));

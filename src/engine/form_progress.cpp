@@ -1,0 +1,49 @@
+#include "engine/form_progress.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace pagedinfer {
+
+FormProgress::FormProgress(CompiledForm form, std::vector<TokenId> ends)
+    : form_(std::move(form)), matcher_(form_), ends_(std::move(ends)) {}
+
+void FormProgress::make_mask() {
+  if (!mask_.empty()) return;
+  mask_.assign(static_cast<size_t>(form_.num_words()), 0);
+  try {
+    matcher_.fill(mask_);
+    may_go_on_ = std::ranges::any_of(mask_, [](uint32_t word) { return word != 0; });
+    if (!matcher_.is_complete()) return;
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    std::ranges::fill(mask_, 0);
+    return;
+  }
+  for (const TokenId end : ends_) {
+    mask_[static_cast<size_t>(end) / 32] |= 1u << (static_cast<size_t>(end) % 32);
+  }
+}
+
+bool FormProgress::may_go_on() {
+  make_mask();
+  return may_go_on_;
+}
+
+bool FormProgress::is_end(TokenId token) const {
+  return std::ranges::find(ends_, token) != ends_.end();
+}
+
+bool FormProgress::accept(TokenId token) {
+  try {
+    if (!matcher_.accept(token)) return false;
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+    return false;
+  }
+  mask_.clear();
+  return true;
+}
+
+}  // namespace pagedinfer

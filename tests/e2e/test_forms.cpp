@@ -1,0 +1,173 @@
+// Answers in a given form: what comes out has it, in every configuration.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "grammar/form_compiler.h"
+#include "tests/support/e2e.h"
+
+namespace pagedinfer {
+namespace {
+
+bool skips() {
+  if (grammar_problem().empty()) return false;
+  MESSAGE("SKIPPED: " << grammar_problem());
+  return true;
+}
+
+const std::string kPerson =
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":8},)"
+    R"("age":{"type":"integer","minimum":0,"maximum":99},"tags":{"type":"array",)"
+    R"("items":{"enum":["a","b"]},"maxItems":3}},"required":["name","age","tags"]})";
+
+std::string line(const std::string& settings, int seed = 0) {
+  return fmt::format(R"({{"prompt":"Tell me of number {}.","seed":{},{}}})", seed, seed, settings) +
+         "\n";
+}
+
+std::string as_schema(const std::string& schema) {
+  return fmt::format(
+      R"("response_format":{{"type":"json_schema","json_schema":{{"name":"x","strict":true,"schema":{}}}}})",
+      schema);
+}
+
+// Lines of every kind of form among free ones, drawn and greedy, with several samples, penalties
+// and log probabilities.
+std::string mixed_lines(int count) {
+  const std::vector<std::string> forms = {
+      as_schema(kPerson),
+      R"("guided_regex":"[A-Z][a-z]{2,8}( [a-z]+)*\\.")",
+      R"("guided_choice":["yes","no","not today"])",
+      R"("guided_grammar":"root ::= \"(\" root \")\" | [0-9]{1,4}")",
+      R"("response_format":{"type":"json_object"})",
+      R"("structured_outputs":{"regex":"\\d{3}-\\d{2}"},"ignore_eos":true)",
+      R"("guided_json":{"type":"array","items":{"type":"boolean"},"maxItems":4},"min_tokens":30)",
+      R"("stop":["e"])"};
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    std::string settings = forms[static_cast<size_t>(i) % forms.size()];
+    settings += fmt::format(R"(,"max_tokens":{},"temperature":{})", 10 + i * 7 % 50,
+                            i % 3 == 0   ? "0"
+                            : i % 3 == 1 ? "1"
+                                         : "1.5");
+    if (i % 5 == 2) settings += R"(,"n":3)";
+    if (i % 7 == 3) settings += R"(,"repetition_penalty":1.2,"top_p":0.9)";
+    if (i % 11 == 4) settings += R"(,"logprobs":2)";
+    lines += line(settings, i);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a completion has the form that its line asks for") {
+  if (skips()) return;
+  std::string lines;
+  for (int i = 0; i < 24; ++i) {
+    const char* const temperature = i % 2 == 0 ? "0" : "1.5";
+    const auto add = [&](const std::string& form) {
+      lines += line(fmt::format(R"({},"max_tokens":200,"temperature":{})", form, temperature), i);
+    };
+    add(as_schema(kPerson));
+    add(R"("guided_regex":"[a-c]{2,5}-\\d{3}")");
+    add(R"("guided_choice":["yes","no"])");
+  }
+  const Answers found = answer(lines);
+  REQUIRE(found.records.size() == 72);
+  for (size_t i = 0; i < found.records.size(); i += 3) {
+    CAPTURE(found.records[i].line());
+    const Json person(found.records[i].text("/text"));
+    CHECK(person.text("/name").size() <= 8 * 4);
+    CHECK(person.integer("/age") >= 0);
+    CHECK(person.integer("/age") <= 99);
+    CHECK(person.has("/tags"));
+    CHECK(found.records[i].text("/finish_reason") == "stop");
+    CHECK(std::regex_match(found.records[i + 1].text("/text"), std::regex("[a-c]{2,5}-[0-9]{3}")));
+    const std::string choice = found.records[i + 2].text("/text");
+    CHECK((choice == "yes" || choice == "no"));
+  }
+}
+
+TEST_CASE("lines with forms among free ones give the same bytes in every configuration") {
+  if (skips()) return;
+  const std::string lines = mixed_lines(48);
+  const std::string expected = answer(lines, {"--max-batch-size", "1"}).out;
+  CHECK(std::ranges::count(expected, '\n') == 48);
+  for (const Words& flags :
+       std::vector<Words>{{},
+                          {"--threads", "1", "--cpu-isa", "portable"},
+                          {"--kv", "contiguous", "--max-batch-size", "4", "--max-model-len", "256"},
+                          {"--num-blocks", "24", "--block-size", "8", "--max-model-len", "160"},
+                          {"--batching", "static", "--max-batch-size", "5"},
+                          {"--prefill-chunk-size", "3", "--prefix-cache", "off"}}) {
+    CAPTURE(flags);
+    CHECK(answer(lines, flags).out == expected);
+  }
+}
+
+TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos say") {
+  if (skips()) return;
+  const Answers found =
+      answer(line(R"("guided_choice":["yes"],"min_tokens":50,"max_tokens":60)") +
+             line(R"("guided_choice":["yes"],"ignore_eos":true,"max_tokens":60)") +
+             // The end of this model, wanted as soon as it may be drawn.
+             line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"min_tokens":50)") +
+             line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"ignore_eos":true)") +
+             line(R"("guided_regex":"a{40}","max_tokens":3)") +
+             line(R"("guided_regex":"[a-z ]+END","stop":["e"],"max_tokens":60,"temperature":1)"));
+  REQUIRE(found.records.size() == 6);
+  for (int i : {0, 1}) {
+    CHECK(found.records[static_cast<size_t>(i)].text("/text") == "yes");
+    CHECK(found.records[static_cast<size_t>(i)].text("/finish_reason") == "stop");
+  }
+  for (int i : {2, 3}) {
+    const std::string digits = found.records[static_cast<size_t>(i)].text("/text");
+    CHECK(std::regex_match(digits, std::regex("[0-9]{3,6}")));
+    CHECK(found.records[static_cast<size_t>(i)].text("/finish_reason") == "stop");
+  }
+  CHECK(found.records[4].text("/finish_reason") == "length");
+  CHECK(found.records[5].text("/text").find('e') == std::string::npos);
+}
+
+TEST_CASE("a form of which no token may be drawn is an error with the text so far") {
+  if (skips()) return;
+  // The only token that may be drawn is no digit.
+  const Answers found =
+      answer(line(R"("guided_regex":"[0-9]{3}","allowed_token_ids":[5],"max_tokens":9)") +
+             line(R"("guided_choice":["yes"])"));
+  REQUIRE(found.records.size() == 2);
+  CHECK(found.records[0].text("/error/code") == "form_impossible");
+  CHECK(found.records[0].text("/error/text") == "");
+  CHECK(found.records[1].text("/text") == "yes");
+}
+
+TEST_CASE("a bad form is an error of its line, and nothing of it reaches standard error") {
+  if (skips()) return;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {as_schema(R"({"not":{}})"), "unsupported_schema"},
+      {as_schema(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})"), "unsupported_schema"},
+      {as_schema("3"), "invalid_value"},
+      {R"("guided_regex":"(")", "invalid_form"},
+      {R"("guided_grammar":"root ::= nothing")", "invalid_form"},
+      {R"("guided_choice":[])", "invalid_value"},
+      {R"("guided_choice":["a"],"guided_regex":"a")", "invalid_value"},
+      {R"("response_format":{"type":"structural_tag"})", "unsupported"},
+      {R"("structured_outputs":{"structural_tag":"x"})", "unsupported"},
+      {R"("guided_regex":"a","beam_width":2)", "unsupported"}};
+  std::string lines;
+  for (const auto& [settings, code] : cases) lines += line(settings);
+  const Answers found = answer(lines, {"--quiet"});
+  CHECK(found.err == fmt::format("lines that ended in an error record: {}\n", cases.size()));
+  REQUIRE(found.records.size() == cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CAPTURE(cases[i].first);
+    CHECK(found.records[i].text("/error/code") == cases[i].second);
+  }
+}
+
+}  // namespace pagedinfer
