@@ -125,6 +125,8 @@ set(pagedinfer_core_sources
   src/ops/cpu/write_kv.cpp
   src/ops/arithmetic.cpp
   src/ops/device_memory.cpp
+  src/ops/low_rank.cpp
+  src/ops/stored_rows.cpp
   src/ops/device_timer.cpp
   src/ops/intercept.cpp
   src/ops/logit_reader.cpp

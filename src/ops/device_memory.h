@@ -7,6 +7,7 @@
 
 #include "core/tensor.h"
 #include "ops/kv_layer.h"
+#include "ops/low_rank.h"
 #include "ops/row_source.h"
 
 namespace pagedinfer {
@@ -46,6 +47,10 @@ class DeviceMemory {
   // The same of a matrix that is computed: its rows are read now, by all threads, each once.
   // REQUIRES: `dtype` is one that a step can multiply by.
   virtual Tensor upload_matrix(const RowSource& source, DType dtype) = 0;
+  // An AddLowRank for matrices that are uploaded here.
+  virtual void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const {
+    pagedinfer::add_low_rank(row, first, n, y);
+  }
   // Whether upload_matrix() copies into such a layout, and keeps nothing of `host`.
   virtual bool packs(DType dtype) const { return static_cast<void>(dtype), false; }
   // The types in which to upload matrices and biases if products are computed in `compute`.

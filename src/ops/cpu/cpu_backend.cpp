@@ -150,6 +150,10 @@ Tensor CpuBackend::upload_matrix(const RowSource& source, DType dtype) {
   return matrix;
 }
 
+void CpuBackend::add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const {
+  kernels_.add_low_rank(row.factors, row.a + first, row.cols, row.rank, row.scale, y, n);
+}
+
 int64_t CpuBackend::matrix_bytes(Tensor host, DType dtype) const {
   return packs(dtype) ? packed_format(dtype).bytes(host.rows, host.cols)
                       : uploaded_bytes(host, dtype);

@@ -25,6 +25,7 @@ class CpuBackend final : public Ops {
   Tensor upload(Tensor host, DType dtype) override;
   Tensor upload_matrix(Tensor host, DType dtype) override;
   Tensor upload_matrix(const RowSource& source, DType dtype) override;
+  void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const override;
   bool packs(DType dtype) const override;
   int64_t matrix_bytes(Tensor host, DType dtype) const override;
   void reserve_kv(int64_t bytes) override;

@@ -25,6 +25,7 @@ constinit const Kernels PAGEDINFER_KERNELS = {
     .add = add_row,
     .scale = scale_row,
     .softcap = softcap_row,
+    .add_low_rank = add_low_rank_row,
     .rms_norm = rms_norm_row,
     .silu = silu_row,
     .gelu_tanh = gelu_tanh_row,

@@ -80,6 +80,9 @@ struct Kernels {
   void (*add)(float* x, const float* y, int64_t n);                  // x += y
   void (*scale)(const float* x, float factor, float* y, int64_t n);  // y = x * factor
   void (*softcap)(float* x, float cap, int64_t n);                   // x = cap * tanh(x / cap)
+  // y += scale * s; s is the sum of factors[k] * a[k * stride + i] for k = 0, 1, ... below rank.
+  void (*add_low_rank)(const float* factors, const float* a, int64_t stride, int64_t rank,
+                       float scale, float* y, int64_t n);
   void (*rms_norm)(const float* x, const float* weight, float offset, float epsilon, float* y,
                    int64_t n);
   void (*silu)(const float* x, const float* up, float* y, int64_t n);

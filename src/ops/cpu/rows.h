@@ -49,6 +49,34 @@ void fma_row(const float* a, const float* b, const float* c, float* y, int64_t n
   }
 }
 
+// y += scale * sum; every product and every sum is rounded.
+void add_low_rank_row(const float* factors, const float* a, int64_t stride, int64_t rank,
+                      float scale, float* y, int64_t n) {
+  constexpr int kSums = 8;  // registers: the additions of one sum wait for each other
+  constexpr int64_t kColumns = kSums * kNativeLanes;
+  int64_t i = 0;
+  for (; i + kColumns <= n; i += kColumns) {
+    Native sum[kSums] = {};
+    for (int64_t k = 0; k < rank; ++k) {
+      const Native factor = factors[k] - Native{};
+      for (int j = 0; j < kSums; ++j) {
+        sum[j] += factor * load_native(a + k * stride + i + j * kNativeLanes);
+      }
+    }
+    for (int j = 0; j < kSums; ++j) {
+      float* const to = y + i + j * kNativeLanes;
+      store_native(to, load_native(to) + sum[j] * (scale - Native{}));
+    }
+  }
+  for (; i < n; i += 16) {
+    f32x16 sum = broadcast(0.0f);
+    for (int64_t k = 0; k < rank; ++k) {
+      sum = sum + broadcast(factors[k]) * load_part(a + k * stride + i, n - i);
+    }
+    store_part(y + i, n - i, load_part(y + i, n - i) + sum * broadcast(scale));
+  }
+}
+
 // Sixteen interleaved sums (lane = index mod 16), then tree_sum().
 float sum_row(const float* x, int64_t n) {
   f32x16 sum = broadcast(0.0f);

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/float16.h"
 #include "ops/cpu/packed_format.h"
+#include "ops/low_rank.h"
+#include "ops/stored_rows.h"
 #include "tests/support/ops_support.h"
 
 using namespace pagedinfer;
@@ -184,6 +187,58 @@ TEST_CASE("a matrix whose rows are computed becomes what an upload of its number
       CHECK(std::memcmp(computed.data, uploaded.data, static_cast<size_t>(bytes)) == 0);
     }
     for (const auto& times : times_read) REQUIRE(times == 4);
+  }
+}
+
+TEST_CASE("an uploaded sum is host + scale * (b a), rounded once, on each instruction set") {
+  Random random{71};
+  for (const DType from : kFileTypes) {
+    const int64_t rows = random.between(1, 40), cols = random.between(1, 700);
+    const int64_t rank = random.between(1, 20);
+    const bool is_transposed = random.below(2) == 1;
+    CAPTURE(rows);
+    CAPTURE(cols);
+    CAPTURE(rank);
+    CAPTURE(is_transposed);
+    const Matrix host(random, from, rows, cols);
+    const Matrix a(random, from, is_transposed ? cols : rank, is_transposed ? rank : cols);
+    const Matrix b(random, from, is_transposed ? rank : rows, is_transposed ? rows : rank);
+    const LowRank update = {a.tensor, b.tensor, is_transposed, random.normal()};
+    std::vector<float> sums;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t c = 0; c < cols; ++c) {
+        float sum = 0.0f;
+        for (int64_t k = 0; k < rank; ++k) {
+          const float factor = is_transposed ? b.at(k, i) : b.at(i, k);
+          const float product = factor * (is_transposed ? a.at(c, k) : a.at(k, c));
+          sum = sum + product;
+        }
+        const float scaled = sum * update.scale;
+        sums.push_back(host.at(i, c) + scaled);
+      }
+    }
+    std::vector<int32_t> all(static_cast<size_t>(rows));
+    std::iota(all.begin(), all.end(), 0);
+    for (const CpuOptions& options : every_way(DType::kF32)) {
+      INFO(name_of(options.isa) << ", " << options.num_threads << " threads");
+      const auto ops = make_cpu_ops(options);
+      const auto rows_of = [&](const Tensor& table) {
+        const BatchView staged = ops->stage({.tokens = all});
+        const Tensor out = ops->scratch(DType::kF32, rows, cols);
+        ops->embed(table, staged.tokens, 1.0f, out);
+        return std::vector<float>(out.row<float>(0), out.row<float>(rows));
+      };
+      const auto add = [&](const LowRankRow& row, int64_t first, int64_t n, float* y) {
+        ops->add_low_rank(row, first, n, y);
+      };
+      for (const DType type : {DType::kF32, DType::kBF16, DType::kI8}) {
+        CAPTURE(name_of(type));
+        const Tensor summed =
+            ops->upload_matrix(sum_of(stored_rows(host.tensor), update, add), type);
+        CHECK(count_differences(rows_of(summed),
+                                rows_of(ops->upload_matrix(view(sums, rows, cols), type))) == 0);
+      }
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 // change.
 #include <numeric>
 
+#include "ops/low_rank.h"
+#include "ops/stored_rows.h"
 #include "tests/support/cuda_support.h"
 #include "tests/support/ops_support.h"
 
@@ -426,6 +428,33 @@ TEST_CASE("on a GPU: a matrix whose rows are computed arrives as if it were uplo
         std::vector<float> found(values.size());
         convert(back.data(), dtype, found.data(), DType::kF32, rows * cols);
         CHECK(found == rounded_to(dtype, values));
+      },
+      1);
+}
+
+TEST_CASE("on a GPU: an uploaded sum is host + scale * (b a), rounded once") {
+  compare(
+      8,
+      [](Random& random, CudaOps& gpu, Ops&, DType dtype) {
+        const int64_t cols = random.between(1, 900), rows = random.between(1, 3000), rank = 3;
+        std::vector<float> host = random.normals(static_cast<size_t>(rows * cols));
+        std::vector<float> a = random.normals(static_cast<size_t>(rank * cols));
+        std::vector<float> b = random.normals(static_cast<size_t>(rows * rank));
+        const LowRank update = {view(a, rank, cols), view(b, rows, rank), false, 0.7f};
+        const Tensor on_gpu = gpu.upload_matrix(
+            sum_of(stored_rows(view(host, rows, cols)), update, add_low_rank), dtype);
+        std::vector<char> back(static_cast<size_t>(on_gpu.bytes()));
+        gpu.read(on_gpu, back.data());
+        std::vector<float> found(host.size()), sums = host;
+        convert(back.data(), dtype, found.data(), DType::kF32, rows * cols);
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t c = 0; c < cols; ++c) {
+            float sum = 0.0f;
+            for (int64_t k = 0; k < rank; ++k) sum += b[i * rank + k] * a[k * cols + c];
+            sums[i * cols + c] += sum * update.scale;
+          }
+        }
+        CHECK(found == rounded_to(dtype, sums));
       },
       1);
 }
