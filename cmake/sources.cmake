@@ -19,6 +19,7 @@ set(pagedinfer_core_sources
   src/io/line_scan.cpp
   src/io/mapped_file.cpp
   src/io/model_folder.cpp
+  src/io/name_pattern.cpp
   src/io/open_file.cpp
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp

@@ -39,7 +39,18 @@ Checkpoint::Checkpoint(const std::string& dir) {
     throw Error(fmt::format("{}: has neither model.safetensors nor model.safetensors.index.json{}",
                             dir, other_model_files(dir)));
   }
+  align();
+}
 
+Checkpoint Checkpoint::of_file(const std::string& path) {
+  Checkpoint checkpoint;
+  checkpoint.source_ = path;
+  checkpoint.tensors_ = checkpoint.add_file(path);
+  checkpoint.align();
+  return checkpoint;
+}
+
+void Checkpoint::align() {
   for (auto& [name, stored] : tensors_) {
     const auto alignment = static_cast<uintptr_t>(std::max(bits_of_type(stored.type) / 8, 1));
     if (reinterpret_cast<uintptr_t>(stored.bytes.data()) % alignment == 0) continue;

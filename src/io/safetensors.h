@@ -22,6 +22,8 @@ class Checkpoint {
  public:
   // Throws Error if a file is missing or a header or the index is invalid.
   explicit Checkpoint(const std::string& dir);
+  // Those of one file. Throws Error if it cannot be read or its header is invalid.
+  static Checkpoint of_file(const std::string& path);
   // Matrices of zeros instead of files. The caller may write them (through const_cast); they take
   // memory when they are touched. `source` is for messages. Throws Error if they are too large.
   struct Declared {
@@ -56,8 +58,10 @@ class Checkpoint {
  private:
   using Tensors = StoredTensors;
 
+  Checkpoint() = default;
   Tensors add_file(const std::string& path);
   void add_shards(const std::string& dir, const std::string& index_path);
+  void align();  // copies what is not aligned for its type
 
   std::string source_;  // the file that lists all tensors, for messages
   std::vector<MappedFile> files_;
