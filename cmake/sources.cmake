@@ -145,6 +145,8 @@ set(pagedinfer_core_sources
   src/sched/beam_group.cpp
   src/sched/beam_search.cpp
   src/sched/scheduler.cpp
+  src/model/adapter.cpp
+  src/model/adapter_config.cpp
   src/model/decoder.cpp
   src/model/dummy.cpp
   src/model/families.cpp

@@ -2,12 +2,23 @@
 
 #include <utility>
 
+#include "core/check.h"
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"
 #include "model/weights.h"
 
 namespace pagedinfer {
+namespace {
+
+// The module that has a tensor of weights.
+std::string module_of(std::string_view tensor) {
+  constexpr std::string_view kWeight = ".weight";
+  CHECK(tensor.ends_with(kWeight));
+  return std::string(tensor.substr(0, tensor.size() - kWeight.size()));
+}
+
+}  // namespace
 
 OpenedModel open_model(const std::string& dir, WeightSource source) {
   const JsonFile file(dir + "/config.json");
@@ -21,15 +32,50 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   read_eos_tokens(config, spec);
   GenerationDefaults generation = read_generation(dir, spec);
   if (source == WeightSource::kDummy) {
-    TensorNames& names = candidates.front();
+    TensorNames names = candidates.front();
     Checkpoint made_up(dir + "/config.json", dummy_type(config), needed_tensors(spec, names));
-    return {std::move(spec), std::move(names), std::move(generation), std::move(made_up), {}, true};
+    return {
+        std::move(spec),      std::move(names), std::move(generation), std::move(made_up), {}, true,
+        std::move(candidates)};
   }
   Checkpoint files(dir);
   TensorNames names = choose_names(candidates, files);
   tie_embeddings(files, names, spec);
-  return {std::move(spec), std::move(names), std::move(generation), std::move(files),
-          std::move(quantized)};
+  return {std::move(spec),      std::move(names),     std::move(generation),
+          std::move(files),     std::move(quantized), false,
+          std::move(candidates)};
+}
+
+std::vector<std::vector<AdapterTarget>> adapter_targets(const ModelSpec& spec,
+                                                        const TensorNames& used,
+                                                        std::span<const TensorNames> known) {
+  using Kind = AdaptedModule::Kind;
+  const std::vector<Checkpoint::Declared> tensors = needed_matrices(spec, used);
+  std::vector<std::vector<AdapterTarget>> all;
+  for (const TensorNames& names : known) {
+    const std::vector<Checkpoint::Declared> called = needed_matrices(spec, names);
+    std::vector<AdapterTarget> targets;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto& [tensor, rows, cols] = tensors[i];
+      const std::string& name = called[i].name;
+      const Kind kind = name == names.embedding ? Kind::kEmbedding
+                        : name == names.output  ? Kind::kOutput
+                                                : Kind::kLayer;
+      targets.push_back({tensor, {module_of(name), kind}, rows, cols});
+    }
+    if (spec.tied_embeddings) {
+      targets.front().is_tied = true;
+      AdapterTarget output = targets.front();
+      output.module = {module_of(names.output), Kind::kOutput};
+      targets.push_back(std::move(output));
+    }
+    all.push_back(std::move(targets));
+  }
+  return all;
+}
+
+void open_adapter(const std::string& dir, OpenedModel& model) {
+  model.adapter.emplace(dir, adapter_targets(model.spec, model.names, model.known_names));
 }
 
 }  // namespace pagedinfer

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "io/safetensors.h"
+#include "model/adapter.h"
 #include "model/generation_config.h"
 #include "model/quantized/quantized_weights.h"
 #include "model/spec.h"
@@ -36,6 +39,9 @@ struct OpenedModel {
   Checkpoint checkpoint;
   QuantizedWeights quantized = {};
   bool is_dummy = false;  // the checkpoint has shapes only; load_weights() fills them
+  // Those that checkpoints of this family may have.
+  std::vector<TensorNames> known_names = {};
+  std::optional<Adapter> adapter = {};  // load_weights() merges it
 };
 
 // kDummy: pseudo-random weights of the type and the shapes that config.json gives.
@@ -44,5 +50,14 @@ enum class WeightSource : uint8_t { kFiles, kDummy };
 // Reads config.json, generation_config.json (if there) and the headers of the checkpoint. Throws
 // Error, naming the file and the field, for a model that is not supported.
 OpenedModel open_model(const std::string& dir, WeightSource source = WeightSource::kFiles);
+
+// Opens the LoRA adapter in `dir` for the model. Throws Error, naming the file and what in it is
+// not supported or does not fit the model.
+void open_adapter(const std::string& dir, OpenedModel& model);
+
+// The matrices of a model whose checkpoint has the names `used`, for each of the known ones.
+std::vector<std::vector<AdapterTarget>> adapter_targets(const ModelSpec& spec,
+                                                        const TensorNames& used,
+                                                        std::span<const TensorNames> known);
 
 }  // namespace pagedinfer

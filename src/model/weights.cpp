@@ -1,11 +1,15 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/float16.h"
 #include "model/dummy.h"
+#include "ops/low_rank.h"
+#include "ops/stored_rows.h"
 
 namespace pagedinfer {
 namespace {
@@ -19,6 +23,8 @@ struct Needed {
   Kind kind = Kind::kMatrix;
   // Of the tensor of this name, which may have the rows of several.
   int64_t first_row = 0, stored_rows = rows;
+  // Of matrices that are multiplied together, which must have one type.
+  std::initializer_list<Needed> together = {};
 
   bool is_first() const { return first_row == 0; }
   bool is_last() const { return first_row + rows == stored_rows; }
@@ -31,6 +37,7 @@ void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) 
   for (const Needed& matrix : matrices) {
     Needed part = matrix;
     part.stored_rows = 0;
+    part.together = matrices;
     for (const Needed& other : matrices) {
       if (other.name != part.name) continue;
       if (&other < &matrix) part.first_row += other.rows;
@@ -105,12 +112,23 @@ bool is_multiplied(const OpenedModel& model, Kind kind) {
   return kind == Kind::kMatrix || (kind == Kind::kEmbedding && model.spec.tied_embeddings);
 }
 
+// Whether the model's adapter changes it.
+bool is_sum(const OpenedModel& model, const Needed& needed) {
+  return model.adapter && model.adapter->changes(needed.name);
+}
+
+bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
+  return std::ranges::any_of(needed.together,
+                             [&](const Needed& other) { return is_sum(model, other); });
+}
+
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
-DType uploaded_type(const OpenedModel& model, Kind kind, DType of_file, DType compute,
+DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
-  if (kind == Kind::kNorm) return DType::kF32;
-  if (kind == Kind::kBias) return memory.bias_type(compute);
-  if (quantize == Quantization::kInt8 && is_multiplied(model, kind)) return DType::kI8;
+  if (needed.kind == Kind::kNorm) return DType::kF32;
+  if (needed.kind == Kind::kBias) return memory.bias_type(compute);
+  if (quantize == Quantization::kInt8 && is_multiplied(model, needed.kind)) return DType::kI8;
+  if (is_sum(model, needed) || is_beside_sum(model, needed)) return compute;
   return memory.matrix_type(of_file, compute);
 }
 
@@ -137,12 +155,36 @@ RowSource open_quantized(const OpenedModel& model, const Needed& needed) {
       needed.first_row, needed.rows);
 }
 
+// REQUIRES: is_sum().
+RowSource open_sum(const OpenedModel& model, const Needed& needed, RowSource matrix,
+                   const DeviceMemory& memory) {
+  const Adapter& adapter = *model.adapter;
+  const Tensor replacement = adapter.replacement_of(needed.name);
+  if (!replacement.empty()) matrix = stored_rows(rows_of(needed, replacement));
+  return sum_of(std::move(matrix), adapter.update_of(needed.name, needed.first_row, needed.rows),
+                [&memory](const LowRankRow& row, int64_t first, int64_t n, float* y) {
+                  memory.add_low_rank(row, first, n, y);
+                });
+}
+
 Tensor upload_frequencies(const std::vector<float>& frequencies, DeviceMemory& memory) {
   if (frequencies.empty()) return {};
   const auto size = static_cast<int64_t>(frequencies.size());
   // upload() only reads it.
   return memory.upload({const_cast<float*>(frequencies.data()), DType::kF32, 1, size, size},
                        DType::kF32);
+}
+
+template <class Has>
+std::vector<Checkpoint::Declared> tensors_of(const ModelSpec& spec, const TensorNames& names,
+                                             const Has& has) {
+  std::vector<Checkpoint::Declared> all;
+  Weights unused;
+  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
+    if (!needed.is_first() || !has(needed.kind)) return;
+    all.push_back({needed.name, needed.stored_rows, needed.cols});
+  });
+  return all;
 }
 
 // Rounds to nearest, ties to even.
@@ -167,10 +209,14 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
   Weights weights;
   for_each_tensor(model.spec, model.names, weights, [&](const Needed& needed) {
     if (is_quantized(model, needed)) {
-      const DType type = uploaded_type(model, needed.kind, dequantized, compute, memory, quantize);
+      const DType type = uploaded_type(model, needed, dequantized, compute, memory, quantize);
       model.quantized.read_ahead(model.checkpoint, needed.name);
-      needed.destination = memory.upload_matrix(open_quantized(model, needed), type);
-      if (needed.is_last()) model.quantized.give_back(model.checkpoint, needed.name);
+      RowSource rows = open_quantized(model, needed);
+      if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
+      needed.destination = memory.upload_matrix(rows, type);
+      if (!needed.is_last()) return;
+      model.quantized.give_back(model.checkpoint, needed.name);
+      if (is_sum(model, needed)) model.adapter->give_back(needed.name);
       return;
     }
     const Tensor stored = stored_tensor(model.checkpoint, needed);
@@ -178,7 +224,16 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       fill_dummy(needed.name, dummy_range(needed, model.spec), stored);
     }
     const Tensor host = rows_of(needed, stored);
-    const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
+    const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
+    if (is_sum(model, needed)) {
+      needed.destination =
+          memory.upload_matrix(open_sum(model, needed, stored_rows(host), memory), type);
+      if (needed.is_last()) {
+        model.checkpoint.give_back(needed.name);
+        model.adapter->give_back(needed.name);
+      }
+      return;
+    }
     if (!is_multiplied(model, needed.kind)) {
       needed.destination = memory.upload(host, type);
       return;
@@ -199,12 +254,12 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 }
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
-  std::vector<Checkpoint::Declared> all;
-  Weights unused;
-  for_each_tensor(spec, names, unused, [&](const Needed& needed) {
-    if (needed.is_first()) all.push_back({needed.name, needed.stored_rows, needed.cols});
-  });
-  return all;
+  return tensors_of(spec, names, [](Kind) { return true; });
+}
+
+std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
+  return tensors_of(spec, names,
+                    [](Kind kind) { return kind == Kind::kEmbedding || kind == Kind::kMatrix; });
 }
 
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
@@ -215,13 +270,17 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
   for_each_tensor(model.spec, model.names, unused, [&](const Needed& needed) {
     if (is_quantized(model, needed)) {
       const RowSource source = open_quantized(model, needed);
-      const DType type = uploaded_type(model, needed.kind, dequantized, compute, memory, quantize);
+      const DType type = uploaded_type(model, needed, dequantized, compute, memory, quantize);
       bytes.copied +=
           memory.matrix_bytes({nullptr, type, source.rows, source.cols, source.cols}, type);
       return;
     }
     const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
-    const DType type = uploaded_type(model, needed.kind, host.dtype, compute, memory, quantize);
+    const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
+    if (is_sum(model, needed)) {
+      bytes.copied += memory.matrix_bytes({nullptr, type, host.rows, host.cols, host.cols}, type);
+      return;
+    }
     const bool is_matrix = is_multiplied(model, needed.kind);
     const bool stays = is_on_host && !(is_matrix && memory.packs(type));
     const int64_t mapped = stays ? host.bytes() : 0;

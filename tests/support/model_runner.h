@@ -17,11 +17,13 @@ namespace pagedinfer {
 
 class ModelRunner {
  public:
-  // The type of the cache is that of computation unless it is given.
+  // The type of the cache is that of computation unless it is given. `lora`: the folder of an
+  // adapter, or "".
   ModelRunner(const std::string& dir, DType compute, CpuIsa isa = available_isas().back(),
               int num_threads = 1, WeightSource source = WeightSource::kFiles,
-              std::optional<DType> cache_type = {}, Quantization quantize = Quantization::kNone)
-      : model(open_model(dir, source)),
+              std::optional<DType> cache_type = {}, Quantization quantize = Quantization::kNone,
+              const std::string& lora = "")
+      : model(opened(dir, source, lora)),
         ops(make_cpu_ops({.isa = isa, .num_threads = num_threads, .compute = compute})),
         weights(load_weights(model, compute, *ops, quantize)),
         cache_type_(cache_type.value_or(compute)) {}
@@ -67,6 +69,12 @@ class ModelRunner {
   Weights weights;
 
  private:
+  static OpenedModel opened(const std::string& dir, WeightSource source, const std::string& lora) {
+    OpenedModel model = open_model(dir, source);
+    if (!lora.empty()) open_adapter(lora, model);
+    return model;
+  }
+
   DType cache_type_;
   std::vector<KvLayer> cache_ = {};
   int num_positions_ = 0, length_ = 0;

@@ -1,0 +1,190 @@
+#include "model/adapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/shortened.h"
+#include "io/json_file.h"
+#include "io/model_folder.h"
+#include "io/open_file.h"
+
+namespace pagedinfer {
+namespace {
+
+// What PEFT puts before the names of a module's tensors.
+std::string prefix_of(const AdaptedModule& module) {
+  return fmt::format("base_model.model.{}.", module.name);
+}
+
+std::string folder_of(const std::string& dir) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(dir, ignored)) {
+    throw Error(
+        fmt::format("{}: no such folder; expected that of a LoRA adapter (none is downloaded)",
+                    shortened(dir)));
+  }
+  if (file_exists(fmt::format("{}/{}", dir, kAdapterConfig))) return dir;
+  const std::string snapshot = find_snapshot(dir);
+  return snapshot.empty() ? dir : snapshot;
+}
+
+std::string weights_in(const std::string& dir) {
+  const std::string path = fmt::format("{}/{}", dir, kAdapterWeights);
+  if (file_exists(path)) return path;
+  const bool has_pickle = file_exists(dir + "/adapter_model.bin");
+  throw Error(fmt::format("{}: has no {}{}", dir, kAdapterWeights,
+                          has_pickle ? "; it holds adapter_model.bin, PyTorch's own format, which "
+                                       "is not read: load and save the adapter with peft"
+                                     : ""));
+}
+
+bool has_any_of(const Checkpoint& file, const std::vector<AdapterTarget>& targets) {
+  return std::ranges::any_of(targets, [&](const AdapterTarget& target) {
+    const std::string prefix = prefix_of(target.module);
+    const auto found = file.tensors().lower_bound(prefix);
+    return found != file.tensors().end() && found->first.starts_with(prefix);
+  });
+}
+
+// Complains of the first few messages, and of how many there are more.
+void complain_of(const std::vector<std::string>& messages, const std::string& path,
+                 const JsonObject& config) {
+  constexpr size_t kShown = 3;
+  for (size_t i = 0; i < messages.size() && i < kShown; ++i) {
+    config.keep([&] { throw Error(messages[i]); });
+  }
+  if (messages.size() <= kShown) return;
+  config.keep([&] {
+    throw Error(fmt::format("{}: {} more tensors are wrong", path, messages.size() - kShown));
+  });
+}
+
+}  // namespace
+
+Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarget>> targets,
+                 Problems* problems)
+    : dir_(folder_of(dir)),
+      config_path_(fmt::format("{}/{}", dir_, kAdapterConfig)),
+      file_(Checkpoint::of_file(weights_in(dir_))) {
+  const JsonFile json(config_path_, problems);
+  const JsonObject root = json.root();
+  const AdapterConfig config(root);
+  const auto named = std::ranges::find_if(
+      targets, [&](const std::vector<AdapterTarget>& all) { return has_any_of(file_, all); });
+  const std::vector<AdapterTarget>& known = named == targets.end() ? targets.front() : *named;
+  std::vector<AdaptedModule> modules;
+  for (const AdapterTarget& target : known) modules.push_back(target.module);
+  config.check_targets(modules);
+
+  std::vector<std::string> wrong;
+  for (const AdapterTarget& target : known) {
+    if (!config.changes(target.module)) continue;
+    const Change change = change_of(target, config);
+    Problems of_tensors;
+    if (!of_tensors.keep([&] { check(change); })) wrong.push_back(of_tensors.all().front());
+    if (target.is_tied) {
+      root.complain("target_modules", shortened(target.module.name),
+                    "other matrices: this one is both the embedding and the output of the model, "
+                    "and what is merged into the one would change the other");
+    }
+    changes_.emplace(target.tensor, change);
+  }
+  complain_of(wrong, weights_path(), root);
+  complain_of(unused_tensors(), weights_path(), root);
+}
+
+Adapter::Change Adapter::change_of(const AdapterTarget& target, const AdapterConfig& config) const {
+  const std::string prefix = prefix_of(target.module);
+  const bool is_embedding = target.module.kind == AdaptedModule::Kind::kEmbedding;
+  Change change = {.a = prefix + (is_embedding ? "lora_embedding_A" : "lora_A.weight"),
+                   .b = prefix + (is_embedding ? "lora_embedding_B" : "lora_B.weight"),
+                   .is_embedding = is_embedding,
+                   .rank = config.rank_of(target.module.name),
+                   .rows = target.rows,
+                   .cols = target.cols,
+                   .scale = config.scale_of(target.module.name)};
+  const std::string replacement = prefix + "base_layer.weight";
+  if (target.module.kind != AdaptedModule::Kind::kLayer && file_.contains(replacement)) {
+    change.replacement = replacement;
+  }
+  return change;
+}
+
+void Adapter::check(const Change& change) const {
+  file_.check(change.a, change.rank, change.is_embedding ? change.rows : change.cols);
+  file_.check(change.b, change.is_embedding ? change.cols : change.rows, change.rank);
+  if (!change.replacement.empty()) file_.check(change.replacement, change.rows, change.cols);
+}
+
+// A message about each.
+std::vector<std::string> Adapter::unused_tensors() const {
+  std::set<std::string_view> used;
+  for (const auto& entry : changes_) {
+    used.insert({entry.second.a, entry.second.b, entry.second.replacement});
+  }
+  std::vector<std::string> messages;
+  for (const auto& entry : file_.tensors()) {
+    if (used.contains(entry.first)) continue;
+    messages.push_back(
+        fmt::format("{}: tensor '{}' is of no matrix of the model that target_modules of {} names",
+                    weights_path(), shortened(entry.first), kAdapterConfig));
+  }
+  return messages;
+}
+
+const Adapter::Change& Adapter::change_of(std::string_view tensor) const {
+  const auto found = changes_.find(tensor);
+  CHECK(found != changes_.end());
+  return found->second;
+}
+
+LowRank Adapter::update_of(std::string_view tensor, int64_t first_row, int64_t rows) const {
+  const Change& change = change_of(tensor);
+  CHECK(first_row >= 0 && first_row + rows <= change.rows);
+  LowRank update = {.a = {}, .b = {}, .are_transposed = change.is_embedding, .scale = change.scale};
+  if (change.is_embedding) {
+    update.a = file_.tensor(change.b, change.cols, change.rank);
+    update.b = file_.tensor(change.a, change.rank, change.rows);
+  } else {
+    update.a = file_.tensor(change.a, change.rank, change.cols);
+    update.b = file_.tensor(change.b, change.rows, change.rank);
+  }
+  const int64_t first = change.is_embedding ? first_row : first_row * change.rank;
+  update.b.data = static_cast<char*>(update.b.data) + first * size_of(update.b.dtype);
+  (change.is_embedding ? update.b.cols : update.b.rows) = rows;
+  return update;
+}
+
+Tensor Adapter::replacement_of(std::string_view tensor) const {
+  const Change& change = change_of(tensor);
+  if (change.replacement.empty()) return {};
+  return file_.tensor(change.replacement, change.rows, change.cols);
+}
+
+void Adapter::give_back(std::string_view tensor) const {
+  const Change& change = change_of(tensor);
+  file_.give_back(change.a);
+  file_.give_back(change.b);
+  if (!change.replacement.empty()) file_.give_back(change.replacement);
+}
+
+int64_t Adapter::num_parameters() const {
+  int64_t sum = 0;
+  for (const auto& entry : changes_) {
+    sum += entry.second.rank * (entry.second.rows + entry.second.cols);
+  }
+  return sum;
+}
+
+std::pair<int64_t, int64_t> Adapter::ranks() const {
+  const auto by_rank = [](const auto& a, const auto& b) { return a.second.rank < b.second.rank; };
+  const auto [min, max] = std::ranges::minmax_element(changes_, by_rank);
+  return {min->second.rank, max->second.rank};
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/problems.h"
+#include "io/safetensors.h"
+#include "model/adapter_config.h"
+#include "ops/low_rank.h"
+
+namespace pagedinfer {
+
+// The files of an adapter.
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+
+// A matrix of a model that an adapter may change.
+struct AdapterTarget {
+  std::string tensor = {};    // of the checkpoint
+  AdaptedModule module = {};  // as adapters call it
+  int64_t rows = 0, cols = 0;
+  bool is_tied = false;  // the embedding and the output are one matrix
+};
+
+// A LoRA adapter as PEFT saves it, matched with the matrices of a model.
+class Adapter {
+ public:
+  // Reads adapter_config.json and the header of adapter_model.safetensors in `dir`, or in the
+  // snapshot of a hub cache folder. `targets` has all matrices of the model, once for each way in
+  // which adapters may call them. Throws Error, naming the file and the field or the tensor, unless
+  // every entry of target_modules is a matrix of the model and every tensor belongs to one. With
+  // `problems` what is wrong goes there, as far as the files can be read.
+  // REQUIRES: `targets` is not empty.
+  Adapter(const std::string& dir, std::span<const std::vector<AdapterTarget>> targets,
+          Problems* problems = nullptr);
+
+  // Whether it changes a tensor of the checkpoint.
+  bool changes(std::string_view tensor) const { return changes_.contains(tensor); }
+  // What is added to rows [first_row, first_row + rows) of the tensor; views, valid while the
+  // adapter lives. REQUIRES: changes(tensor).
+  LowRank update_of(std::string_view tensor, int64_t first_row, int64_t rows) const;
+  // The embedding or output that PEFT saved with the adapter, to take the place of the
+  // checkpoint's; empty for all other tensors. REQUIRES: changes(tensor).
+  Tensor replacement_of(std::string_view tensor) const;
+
+  // The adapter's tensors for this one are not read again (Checkpoint::give_back()).
+  // REQUIRES: changes(tensor).
+  void give_back(std::string_view tensor) const;
+
+  // The files that it was read from.
+  const std::string& config_path() const { return config_path_; }
+  const std::string& weights_path() const { return file_.paths().front(); }
+
+  int64_t num_matrices() const { return std::ssize(changes_); }
+  int64_t num_parameters() const;
+  // The smallest and the largest of its matrices. REQUIRES: there are some.
+  std::pair<int64_t, int64_t> ranks() const;
+
+ private:
+  struct Change {
+    std::string a = {}, b = {}, replacement = {};  // tensors of the file; "": there is none
+    bool is_embedding = false;                     // a is (rank, rows) and b (cols, rank)
+    int64_t rank = 0, rows = 0, cols = 0;
+    float scale = 1.0f;
+  };
+
+  Change change_of(const AdapterTarget& target, const AdapterConfig& config) const;
+  void check(const Change& change) const;
+  std::vector<std::string> unused_tensors() const;
+  const Change& change_of(std::string_view tensor) const;
+
+  std::string dir_, config_path_;
+  Checkpoint file_;
+  std::map<std::string, Change, std::less<>> changes_ = {};  // by the tensor of the checkpoint
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/json_file.h"
+#include "io/name_pattern.h"
+
+namespace pagedinfer {
+
+// A module of a model, as adapters call it: a matrix of weights.
+struct AdaptedModule {
+  enum class Kind : uint8_t { kLayer, kEmbedding, kOutput };
+  std::string name = {};  // "model.layers.0.mlp.up_proj"
+  Kind kind = Kind::kLayer;
+};
+
+// What adapter_config.json of a LoRA adapter says: which modules it changes, and how. PEFT's rules
+// are followed; what is not supported is refused.
+class AdapterConfig {
+ public:
+  // Complains of each field that is not supported. Throws Error for one that cannot be read. (The
+  // other functions throw Error for a pattern that takes too long.) REQUIRES: the file outlives it.
+  explicit AdapterConfig(const JsonObject& config);
+
+  bool changes(const AdaptedModule& module) const;
+  int64_t rank_of(std::string_view module) const;
+  // What the product of the module's matrices is multiplied by.
+  float scale_of(std::string_view module) const;
+  // Complains of each target that is none of the modules.
+  void check_targets(const std::vector<AdaptedModule>& modules) const;
+
+  // Of modules for which no pattern says something else.
+  int64_t rank() const { return rank_; }
+  double alpha() const { return alpha_; }
+
+ private:
+  // Modules by their names, ends of names, or a pattern.
+  struct Names {
+    std::string_view key = {};  // of the field
+    std::vector<std::string> listed = {};
+    std::optional<NamePattern> pattern = {};
+    bool is_all_linear = false;
+  };
+  // The number of the first pattern that the name or an end of it matches.
+  template <class T>
+  using Patterns = std::vector<std::pair<NamePattern, T>>;
+
+  Names read_names(std::string_view key) const;
+  void read_layers();
+  void refuse_variants() const;
+  bool matches(std::string_view key, const NamePattern& pattern, std::string_view module) const;
+  bool has(const Names& names, const AdaptedModule& module) const;
+  bool is_in_layers(std::string_view module) const;
+
+  JsonObject config_;
+  int64_t rank_ = 0;
+  double alpha_ = 0;
+  bool is_rank_stabilized_ = false;
+  Names targets_ = {}, excluded_ = {};
+  std::vector<int64_t> layers_ = {};  // empty: all
+  std::vector<std::string> layer_lists_ = {};
+  Patterns<int64_t> ranks_ = {};
+  Patterns<double> alphas_ = {};
+};
+
+}  // namespace pagedinfer
