@@ -25,8 +25,7 @@ struct OtherFile {
 // The first one found is reported.
 constexpr OtherFile kOtherFiles[] = {
     {"adapter_config", ".json",
-     "a LoRA adapter, which is not applied: merge it into its base model (merge_and_unload of "
-     "peft) and save that as safetensors"},
+     "of a LoRA adapter: give this folder to --lora, and its base model to --model"},
     {"", ".gguf", "GGUF, which is not read: use the safetensors that it was made of"},
     {"consolidated", ".safetensors",
      "weights of another layout: use the files as Hugging Face transformers has them"},

@@ -25,9 +25,9 @@ constexpr InfoFlag kFlags[] = {
 };
 
 constexpr std::string_view kTaken[] = {
-    "model",         "weights",       "dtype",     "quantize",       "device",
-    "max_model_len", "chat_template", "chat_date", "escape_special", "chat",
-    "system",        "prompt_field",  "strict",    "limit"};
+    "model",  "weights",       "lora",          "dtype",     "quantize",
+    "device", "max_model_len", "chat_template", "chat_date", "escape_special",
+    "chat",   "system",        "prompt_field",  "strict",    "limit"};
 
 }  // namespace
 

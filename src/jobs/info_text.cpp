@@ -73,6 +73,14 @@ std::string stored_text(const InspectedModel& model) {
   return fmt::format("{}; {} {}", text, model.num_files, model.num_files == 1 ? "file" : "files");
 }
 
+std::string adapter_text(const Adapter& adapter) {
+  if (adapter.num_matrices() == 0) return "changes nothing";
+  const auto [min, max] = adapter.ranks();
+  return fmt::format("{} matrices of rank {}, {} parameters; {}", adapter.num_matrices(),
+                     min == max ? std::to_string(min) : fmt::format("{} to {}", min, max),
+                     grouped(adapter.num_parameters()), shortened(adapter.config_path()));
+}
+
 // The lines that begin with a name.
 class Lines {
  public:
@@ -196,6 +204,7 @@ std::string info_text(const ModelInfo& info) {
                                            : fmt::format("no, for {} {}", num_problems,
                                                          num_problems == 1 ? "reason" : "reasons"));
   add_shapes(info.model, lines);
+  if (info.model.adapter) lines.add("adapter", adapter_text(*info.model.adapter));
   lines.add("computed in", info.compute);
   lines.add("cached in", info.cache);
   const TokenizerKind& kind = info.tokenizer_kind;
@@ -227,6 +236,16 @@ std::string info_json(const ModelInfo& info) {
   json.field("supported", info.supported()).field("problems", info.problems.all());
   json.field("notes", info.notes);
   write_shapes(json, info.model);
+  json.key("adapter");
+  const auto& adapter = info.model.adapter;
+  if (adapter && adapter->num_matrices() > 0) {
+    const auto [min, max] = adapter->ranks();
+    json.begin_object().field("file", adapter->config_path());
+    json.field("matrices", adapter->num_matrices()).field("parameters", adapter->num_parameters());
+    json.field("min_rank", min).field("max_rank", max).end_object();
+  } else {
+    json.value(nullptr);
+  }
   json.field("computed_in", info.compute).field("cached_in", info.cache);
   json.key("tokenizer");
   if (info.tokenizer_kind.file.empty()) {

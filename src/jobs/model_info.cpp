@@ -9,6 +9,7 @@
 #include "engine/backends.h"
 #include "engine/model_path.h"
 #include "engine/sampling_defaults.h"
+#include "settings/rules.h"
 #include "settings/table.h"
 #include "settings/values.h"
 #include "text/files/make_tokenizer.h"
@@ -139,7 +140,8 @@ ModelInfo describe_model(const Config& config) {
   ModelInfo info = {.dir = dir, .name = name_of_model(dir)};
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  info.model = inspect_model(dir, source, info.problems);
+  info.model = inspect_model(dir, source, info.problems, config.lora);
+  info.problems.keep([&] { check_adapter(config); });
   info.problems.keep([&] { find_types(config, info); });
   info.problems.keep(
       [&] { check_head_dim(choose_backend(config.device).row.info, info.model.spec.head_dim); });

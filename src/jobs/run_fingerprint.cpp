@@ -82,6 +82,10 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   if (!model.backend->info.always_deterministic && config.deterministic) {
     fingerprint.set("gpu", model.ops->arithmetic_name());
   }
+  if (const auto& adapter = model.opened.adapter) {
+    fingerprint.set("lora adapter_config.json", whole_file(adapter->config_path()));
+    fingerprint.set("lora adapter_model.safetensors", weights_file(adapter->weights_path()));
+  }
   // Behind the settings: of two differences a setting is the one that a flag mends.
   add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
   return fingerprint;

@@ -15,6 +15,7 @@
 #include "engine/model_path.h"
 #include "io/file_names.h"
 #include "jobs/output_paths.h"
+#include "model/adapter.h"
 #include "request/request_parser.h"
 #include "settings/rules.h"
 #include "settings/values.h"
@@ -62,6 +63,11 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
+  }
+  if (!config.lora.empty()) {
+    for (const char* const name : {kAdapterConfig, kAdapterWeights}) {
+      roles.push_back({"--lora", fmt::format("{}/{}", config.lora, name)});
+    }
   }
   return roles;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "io/json_file.h"
 #include "model/families.h"
@@ -129,8 +130,18 @@ void describe_quantization(const Checkpoint& files, const QuantizedWeights& quan
   model.quantization_notes = quantized.notes();
 }
 
-void read_checkpoint(const std::string& dir, std::vector<TensorNames> candidates,
-                     const QuantizedWeights& quantized, InspectedModel& model, Problems& problems) {
+void read_adapter(const std::string& lora, const TensorNames& names,
+                  std::span<const TensorNames> candidates, InspectedModel& model,
+                  Problems& problems) {
+  if (lora.empty()) return;
+  problems.keep([&] {
+    model.adapter.emplace(lora, adapter_targets(model.spec, names, candidates), &problems);
+  });
+}
+
+void read_checkpoint(const std::string& dir, const std::string& lora,
+                     const std::vector<TensorNames>& candidates, const QuantizedWeights& quantized,
+                     InspectedModel& model, Problems& problems) {
   std::optional<Checkpoint> files;
   const bool has_files = problems.keep([&] { files.emplace(dir); });
   if (has_files) add_totals(*files, model);
@@ -140,11 +151,13 @@ void read_checkpoint(const std::string& dir, std::vector<TensorNames> candidates
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
-  if (!has_files || !quantized.is_known()) return;
-  describe_quantization(*files, quantized, needed, model);
-  check_tensors(*files, quantized, needed, problems);
-  // What is wrong with it was said above.
-  static_cast<void>(Problems().keep([&] { model.dtype = file_dtype(*files, quantized, names); }));
+  if (has_files && quantized.is_known()) {
+    describe_quantization(*files, quantized, needed, model);
+    check_tensors(*files, quantized, needed, problems);
+    // What is wrong with it was said above.
+    static_cast<void>(Problems().keep([&] { model.dtype = file_dtype(*files, quantized, names); }));
+  }
+  read_adapter(lora, names, candidates, model, problems);
 }
 
 void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& candidates,
@@ -161,7 +174,8 @@ void make_up_weights(const JsonObject& config, const std::vector<TensorNames>& c
 
 }  // namespace
 
-InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems) {
+InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems,
+                             const std::string& lora) {
   InspectedModel model;
   std::optional<JsonFile> file;
   std::vector<TensorNames> candidates;
@@ -171,7 +185,7 @@ InspectedModel inspect_model(const std::string& dir, WeightSource source, Proble
     read_tokens(dir, file->root(), model, problems);
   }
   if (source == WeightSource::kFiles) {
-    read_checkpoint(dir, std::move(candidates), quantized, model, problems);
+    read_checkpoint(dir, lora, candidates, quantized, model, problems);
   } else if (file) {
     problems.keep([&] { make_up_weights(file->root(), candidates, model); });
   }

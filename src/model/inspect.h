@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/problems.h"
+#include "model/adapter.h"
 #include "model/generation_config.h"
 #include "model/model.h"
 #include "model/spec.h"
@@ -37,11 +38,14 @@ struct InspectedModel {
   // Of the checkpoint, or of the weights that would be made up.
   std::vector<TensorTotal> stored = {};  // the largest first
   int num_files = 0;
+
+  std::optional<Adapter> adapter = {};  // nullopt: there is none, or it does not fit the model
 };
 
-// Reads what open_model() reads. Why it would refuse goes into `problems`, all of it; nothing is
-// thrown but for lack of memory. Of fields that contradict each other or cannot be read, what they
-// would say is not known.
-InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems);
+// Reads what open_model() reads and, unless `lora` is "", what open_adapter() does. Why it would
+// refuse goes into `problems`, all of it; nothing is thrown but for lack of memory. Of fields that
+// contradict each other or cannot be read, what they would say is not known.
+InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems,
+                             const std::string& lora = "");
 
 }  // namespace pagedinfer

@@ -110,6 +110,13 @@ void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) 
 
 }  // namespace
 
+void check_adapter(const Config& config) {
+  if (config.lora.empty() || config.weights != Config::Weights::kDummy) return;
+  throw Error(
+      "--lora: the weights of --weights dummy are none that an adapter was trained for; leave one "
+      "of them out");
+}
+
 std::string conflict_in(const SamplingParams& sampling,
                         const std::function<std::string(std::string_view)>& name_of) {
   const int best_of = sampling.best_of.value_or(sampling.n);
@@ -128,6 +135,7 @@ std::string conflict_in(const SamplingParams& sampling,
 void check_rules(const Config& config) {
   check_memory(config);
   check_job(config);
+  check_adapter(config);
   check_scheduling(config);
   check_sampling(config.sampling.values);
 }

@@ -15,6 +15,9 @@ namespace pagedinfer {
 // REQUIRES: check_values(config) passed.
 void check_rules(const Config& config);
 
+// The part of check_rules() about the adapter.
+void check_adapter(const Config& config);
+
 // Says which two sampling settings contradict each other; "" if none do. `name_of` spells a key as
 // the message shows it: "--min-tokens".
 std::string conflict_in(const SamplingParams& sampling,

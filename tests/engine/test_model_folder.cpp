@@ -143,7 +143,7 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
         {"pt", "weights.pt", "PyTorch's own format"},
         {"meta", "consolidated.00.pth", "PyTorch's own format"},
         {"mistral", "consolidated.safetensors", "another layout"},
-        {"lora", "adapter_config.json", "a LoRA adapter, which is not applied"},
+        {"lora", "adapter_config.json", "of a LoRA adapter: give this folder to --lora"},
         {"gguf", "model-q4.gguf", "GGUF"}}) {
     const std::string path = dir / folder;
     fs::create_directory(path);
