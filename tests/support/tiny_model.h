@@ -38,6 +38,11 @@ inline std::string tiny_layer_types(int layers) {
   }
   return types;
 }
+inline TinyFamily tiny_ministral(int window, int layers) {
+  return {.architecture = "MinistralForCausalLM",
+          .fields = fmt::format(R"(, "sliding_window": {}, "layer_types": [{}])", window,
+                                tiny_layer_types(layers))};
+}
 inline TinyFamily tiny_qwen2(int window, int layers) {
   return {.architecture = "Qwen2ForCausalLM",
           .qkv_bias = true,
