@@ -386,12 +386,15 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
 }
 
 TEST_CASE("the embedding scale is rounded to the type of computation") {
-  TempDir dir;
-  write_file(dir / "config.json", config_of(kGemma, R"(, "head_dim": 8)"));
-  for (const auto& [compute, scale] :
-       {std::pair{DType::kF32, 4.89897949f}, {DType::kBF16, 4.90625f}}) {
-    const ModelRunner runner(dir.path(), compute, available_isas().back(), 1, WeightSource::kDummy);
-    CHECK(runner.weights.embedding_scale == scale);
+  for (const char* const family : {kGemma, kGemma2}) {
+    const TempDir dir;
+    write_file(dir / "config.json", config_of(family, R"(, "head_dim": 8)"));
+    for (const auto& [compute, scale] :
+         {std::pair{DType::kF32, 4.89897949f}, {DType::kBF16, 4.90625f}}) {
+      const ModelRunner runner(dir.path(), compute, available_isas().back(), 1,
+                               WeightSource::kDummy);
+      CHECK(runner.weights.embedding_scale == scale);
+    }
   }
 }
 
