@@ -264,6 +264,31 @@ TEST_CASE("an embedding that was saved with an adapter takes the model's place")
   CHECK(weights.embedding.row<float>(5)[7] == expected[5 * 24 + 7] + sum * 2.0f);
 }
 
+TEST_CASE("an adapter is added to the numbers of a quantized checkpoint") {
+  for (const char* const name : {"gptq-4-order", "fp8-rows-fused"}) {
+    CAPTURE(name);
+    const std::string dir = source_dir() + "/tests/data/quantized/" + name;
+    const TempDir lora;
+    write_adapter_for(dir, lora.path(), {.targets = {"o_proj", "down_proj"}});
+    const OpenedModel plain = open_model(dir);
+    OpenedModel tuned = open_model(dir);
+    open_adapter(lora.path(), tuned);
+    const auto ops = make_cpu_ops({.compute = DType::kF32});
+    const Tensor before = load_weights(plain, DType::kF32, *ops).layers[0].down;
+    const Tensor after = load_weights(tuned, DType::kF32, *ops).layers[0].down;
+    const LowRank update = tuned.adapter->update_of(tuned.names.layers[0].down, 0, before.rows);
+    int num_wrong = 0;
+    for (int64_t i = 0; i < before.rows; ++i) {
+      for (int64_t c = 0; c < before.cols; ++c) {
+        float sum = 0.0f;
+        for (int k = 0; k < 4; ++k) sum += update.b.row<float>(i)[k] * update.a.row<float>(k)[c];
+        num_wrong += after.row<float>(i)[c] != before.row<float>(i)[c] + sum * 2.0f;
+      }
+    }
+    CHECK(num_wrong == 0);
+  }
+}
+
 TEST_CASE("adapters of pictures' models are found by either way of naming the text model") {
   for (const char* const root : {"language_model.model.", "model.language_model."}) {
     CAPTURE(root);
