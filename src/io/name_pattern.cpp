@@ -38,14 +38,16 @@ struct NamePattern::Code {
   pcre2_match_data* match = nullptr;
 };
 
-NamePattern::NamePattern(std::string_view pattern) : code_(std::make_unique<Code>()) {
+NamePattern::NamePattern(std::string_view pattern, Extent extent)
+    : code_(std::make_unique<Code>()) {
   code_->pattern = pattern;
   // Python counts from 0 then, PCRE2 takes the characters as they are.
   if (pattern.find("{,") != pattern.npos) throw invalid(pattern, "'{,' is not supported");
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_->code = pcre2_compile(bytes_of(pattern), pattern.size(), PCRE2_ANCHORED | PCRE2_ENDANCHORED,
-                              &error, &at, nullptr);
+  const uint32_t ends = extent == Extent::kWholeName ? PCRE2_ENDANCHORED : 0;
+  code_->code =
+      pcre2_compile(bytes_of(pattern), pattern.size(), PCRE2_ANCHORED | ends, &error, &at, nullptr);
   if (code_->code == nullptr) {
     std::array<PCRE2_UCHAR, 200> text = {};
     pcre2_get_error_message(error, text.data(), text.size());

@@ -1,8 +1,10 @@
 #pragma once
 
-#include <regex>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "io/name_pattern.h"
 
 namespace pagedinfer {
 
@@ -10,16 +12,16 @@ namespace pagedinfer {
 // matches the names that begin with what it describes.
 class ModulePattern {
  public:
-  // Throws Error if the expression is invalid or too large.
+  // Throws Error if the expression is invalid.
   explicit ModulePattern(std::string_view text);
 
-  bool is_expression() const { return is_expression_; }
-  bool matches(const std::string& name) const;
+  bool is_expression() const { return expression_ != nullptr; }
+  // Throws Error if finding out takes too long.
+  bool matches(std::string_view name) const;
 
  private:
   std::string text_;
-  bool is_expression_;
-  std::regex expression_ = {};
+  std::shared_ptr<const NamePattern> expression_ = {};
 };
 
 }  // namespace pagedinfer
