@@ -40,7 +40,6 @@ void check_line(RequestParser& parser, std::string_view text, int64_t index, int
   require(line.failed() == !line.error.message.empty(), "an error has a code and a sentence");
   require(line.request.head.index == index, "the line keeps its index");
   Completion completion = {.head = line.request.head, .error = line.error};
-  if (line.failed()) completion.reason = FinishReason::kError;
   std::string record;
   append_record(record, completion, {});
   require(record.find('\n') == record.size() - 1, "a record is one line");
