@@ -53,13 +53,14 @@ struct SampleReport {
   float* listed = nullptr;  // parallel to SampleArgs::tokens: working memory
 };
 constexpr int kMaxReported = 4096;
+constexpr int kMaxVocabulary = (1 << 20) - 1;
 
 struct SampleArgs {
   // (largest logits_row + 1, vocabulary); adjusted in place. REQUIRES: of the rows that draw from
   // one row of logits at most one adjusts it.
   float* logits;
   int64_t stride;
-  int num_rows, vocabulary;   // vocabulary < 2^20
+  int num_rows, vocabulary;   // kMaxVocabulary at most
   const SampleRowArgs* rows;  // (num_rows), device
   const int32_t* tokens;      // of all ranges; ids of the vocabulary, or placeholder tokens
   const int32_t* drawn;       // values of the placeholder tokens in `generated` (drawn_tokens.h)

@@ -36,10 +36,13 @@ BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> 
   return {rows.back(), note};
 }
 
-void check_head_dim(const BackendInfo& backend, int head_dim) {
-  if (backend.max_head_dim == 0 || head_dim <= backend.max_head_dim) return;
-  throw Error(fmt::format("config.json: heads of {} channels: {} computes at most {}", head_dim,
-                          backend.device, backend.max_head_dim));
+void check_sizes(const BackendInfo& backend, const ModelSpec& spec) {
+  const auto check = [&](const std::string& what, int size, int max) {
+    if (max == 0 || size <= max) return;
+    throw Error(fmt::format("config.json: {}: {} computes at most {}", what, backend.device, max));
+  };
+  check(fmt::format("heads of {} channels", spec.head_dim), spec.head_dim, backend.max_head_dim);
+  check(fmt::format("a vocabulary of {} tokens", spec.vocab), spec.vocab, backend.max_vocab);
 }
 
 }  // namespace pagedinfer

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "model/spec.h"
 #include "ops/backend_info.h"
 #include "settings/config.h"
 
@@ -30,7 +31,7 @@ struct BackendChoice {
 // REQUIRES: the last of them does.
 BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> rows = backends());
 
-// Throws Error if the backend does not compute heads of so many channels.
-void check_head_dim(const BackendInfo& backend, int head_dim);
+// Throws Error if the backend does not compute a model of such sizes.
+void check_sizes(const BackendInfo& backend, const ModelSpec& spec);
 
 }  // namespace pagedinfer

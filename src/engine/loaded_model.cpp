@@ -89,7 +89,7 @@ void check_threads(const Config& config) {
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
   BackendChoice choice = choose_backend(config.device);
   const BackendInfo& backend = choice.row.info;
-  about_model(config, [&] { check_head_dim(backend, model.opened.spec.head_dim); });
+  about_model(config, [&] { check_sizes(backend, model.opened.spec); });
   model.backend = &choice.row;
   model.backend_note = std::move(choice.note);
   model.quantize = config.quantize;

@@ -143,8 +143,7 @@ ModelInfo describe_model(const Config& config) {
   info.model = inspect_model(dir, source, info.problems, config.lora);
   info.problems.keep([&] { check_adapter(config); });
   info.problems.keep([&] { find_types(config, info); });
-  info.problems.keep(
-      [&] { check_head_dim(choose_backend(config.device).row.info, info.model.spec.head_dim); });
+  info.problems.keep([&] { check_sizes(choose_backend(config.device).row.info, info.model.spec); });
   info.notes = info.model.quantization_notes;
   read_tokenizer(info);
   read_chat(config, info);

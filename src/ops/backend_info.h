@@ -62,6 +62,7 @@ struct BackendInfo {
   // The device computes while the host does other work, so steps may overlap.
   bool overlaps = false;
   int max_head_dim = 0;       // channels of a head; 0: any number
+  int max_vocab = 0;          // tokens; 0: any number
   int usual_step_tokens = 0;  // tokens of a step if no number is given
   MemoryRules memory = {};
   PeakProbe probe = {};

@@ -56,6 +56,25 @@ TEST_CASE("backends: the one that is named is taken, and the CPU is always there
   CHECK(backends().back().info.problem() == "");
 }
 
+TEST_CASE("backends: a model that is too large for one is refused") {
+  BackendInfo info = backend_of(Config::Device::kCpu).info;
+  info.device = "it";
+  info.max_head_dim = 256;
+  info.max_vocab = 1000;
+  ModelSpec spec;
+  spec.head_dim = 256;
+  spec.vocab = 1000;
+  check_sizes(info, spec);
+  spec.vocab = 1001;
+  CHECK_THROWS_WITH_AS(check_sizes(info, spec),
+                       "config.json: a vocabulary of 1001 tokens: it computes at most 1000", Error);
+  info.max_vocab = 0;
+  check_sizes(info, spec);
+  spec.head_dim = 257;
+  CHECK_THROWS_WITH_AS(check_sizes(info, spec),
+                       "config.json: heads of 257 channels: it computes at most 256", Error);
+}
+
 TEST_CASE("backends: the CPU computes float16 as float32, always deterministic, on its best set") {
   const BackendInfo& cpu = backend_of(Config::Device::kCpu).info;
   DeviceOptions options = cpu.resolve({.compute = DType::kF16, .num_threads = 3});

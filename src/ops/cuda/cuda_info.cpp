@@ -1,3 +1,4 @@
+#include "kernels/sample.h"
 #include "ops/cuda/cuda_ops.h"
 
 namespace pagedinfer {
@@ -31,6 +32,7 @@ constinit const BackendInfo kCudaInfo = {
     .always_deterministic = false,
     .warms_up = true,
     .overlaps = true,
+    .max_vocab = kernels::kMaxVocabulary,
     .usual_step_tokens = 8192,
     .memory = {.usual_share = 1,
                .max_share = 1,

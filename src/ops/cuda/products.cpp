@@ -203,6 +203,7 @@ void CudaProducts::choose_deterministic(const ProductKey& key, const Announced& 
   // The buckets are the same whatever the run's own sizes, so that the hash is too. From the
   // largest, so that an algorithm is tried with the most rows that it is to serve.
   std::vector<int64_t> buckets = buckets_up_to(std::min(kMaxTableRows, kMaxElements / key.n - 1));
+  std::erase_if(buckets, [&](int64_t bucket) { return bucket * key.n >= kMaxElements; });
   std::ranges::reverse(buckets);
   std::vector<ProvenAlgorithm> tried;
   std::map<int64_t, ProductAlgorithm> wanted;
