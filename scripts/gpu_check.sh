@@ -118,7 +118,7 @@ measure() { # part, seconds, command
   timeout "$seconds" "$@" >"$out/$part.part" 2>&1
   local code=$?
   [ "$code" -ne 124 ] || echo "stopped after $seconds seconds" >>"$out/$part.part"
-  grep '^{' "$out/$part.part" >>"$results"
+  grep '^{.*}$' "$out/$part.part" >>"$results"  # a line may have been cut off
   cat "$out/$part.part" >>"$out/$part.log"
   rm "$out/$part.part"
   return "$code"

@@ -20,8 +20,8 @@ std::string_view pagedinfer::build_commit() { return "lab"; }
 CODE
 host=src/ops/cuda
 sources=(bench/kernel_bench.cpp "$program.cpp" kernels/*.cu kernels/attention_plan.cpp
-  "$host"/{cublas_lt,device_error,graph_capture,product_cache,product_library}.cpp
-  "$host"/{product_proof,product_timing,products}.cpp)
+  "$host"/{cublas_lt,device_error,event_timer,graph_capture,product_cache}.cpp
+  "$host"/{product_library,product_proof,product_timing,products}.cpp)
 flags=(-std=c++20 -O3 -arch=sm_90a -DFMT_HEADER_ONLY "${includes[@]}"
   "-diag-suppress=20012,20013,20014,20015" "$@")
 mkdir -p "$program.objects"
