@@ -79,19 +79,27 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
       cudaDeviceGetAttribute(&args.max_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
       "to look at the GPU");
   const int64_t workspace = kernels::attention_workspace_bytes(kStates, s.kv_heads, s.head_dim);
-  bench.measure(
-      name, fmt::format("{} seqs={} context={} queries={}", s.model, num_seqs, context, count),
-      {.bytes =
-           2 * keys * static_cast<double>(layer_bytes) + 4.0 * static_cast<double>(rows * q_width),
-       .flops = 4 * pairs * static_cast<double>(q_width)},
-      [&](int) {
-        const int64_t bytes = positions * layer_bytes;
-        args.cache = {bench.buffer(bytes), bench.buffer(bytes), s.kv_heads, s.head_dim, positions};
-        args.q = {bench.buffer(rows * q_width * 2), q_width};
-        args.out = {bench.buffer(rows * q_width * 2), q_width};
-        args.workspace = bench.buffer(workspace);
-        kernels::launch_attention(args, bench.stream());
-      });
+  const auto measure = [&](const std::string& of) {
+    bench.measure(
+        of, fmt::format("{} seqs={} context={} queries={}", s.model, num_seqs, context, count),
+        {.bytes = 2 * keys * static_cast<double>(layer_bytes) +
+                  4.0 * static_cast<double>(rows * q_width),
+         .flops = 4 * pairs * static_cast<double>(q_width)},
+        [&](int) {
+          const int64_t bytes = positions * layer_bytes;
+          args.cache = {bench.buffer(bytes), bench.buffer(bytes), s.kv_heads, s.head_dim,
+                        positions};
+          args.q = {bench.buffer(rows * q_width * 2), q_width};
+          args.out = {bench.buffer(rows * q_width * 2), q_width};
+          args.workspace = bench.buffer(workspace);
+          kernels::launch_attention(args, bench.stream());
+        });
+  };
+  args.restarts = false;
+  measure(name);
+  if (count == 1) return;  // one kernel serves both
+  args.restarts = true;
+  measure(fmt::format("{}_deterministic", name));
 }
 
 enum class Draw { kGreedy, kDrawn, kFiltered, kPenalized };
