@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -42,7 +43,7 @@ TEST_CASE("what is no pattern is an error, and so is one that takes too long") {
                          Error);
   }
   const NamePattern slow("(a|aa)+b");
-  CHECK_THROWS_WITH_AS((void)slow.matches(std::string(200, 'a') + "bb"),
-                       doctest::Contains("takes too long"), Error);
+  const std::string name = fmt::format("{:a<200}bb", "");
+  CHECK_THROWS_WITH_AS((void)slow.matches(name), doctest::Contains("takes too long"), Error);
   CHECK_THROWS_AS(NamePattern(std::string(100'000, '(') + std::string(100'000, ')')), Error);
 }
