@@ -167,11 +167,13 @@ check_ncu() {
     return 0
   fi
   local word code=0
-  for word in attention_decode attention_prefill rms_norm gate sample_filtered product; do
-    timeout 80 ncu --clock-control none --launch-skip 10 --launch-count 2 --kernel-name-base demangled \
-      --kernel-name "regex:attention_tile|norm|gate|draw|gemm|cutlass|nvjet" \
+  # A benchmark and its kernels: each begins with products of cuBLASLt, which measure the peak.
+  for word in attention_decode:attention_tile attention_prefill:attention_tile rms_norm:norm \
+    'gate:Gate|gate' sample_filtered:draw 'product_int8:few_rows|tile_kernel'; do
+    timeout 80 ncu --clock-control none --launch-skip 10 --launch-count 2 --kill yes \
+      --kernel-name-base demangled --kernel-name "regex:${word#*:}" \
       --section SpeedOfLight --section MemoryWorkloadAnalysis --section WarpStateStats \
-      --section Occupancy "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" "$word" || code=1
+      --section Occupancy "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" "${word%%:*}" || code=1
   done >"$out/ncu.log" 2>&1
   return "$code"
 }
