@@ -138,12 +138,16 @@ struct Schemes {
   std::vector<ModulePattern> ignored = {};
 };
 
+// The class of a module. All families call the embedding so.
+std::string_view class_of(std::string_view module) {
+  return module.ends_with("embed_tokens") ? "Embedding" : "Linear";
+}
+
 // How closely an entry of "targets" names a module, as compressed-tensors has it: a name more than
 // an expression, and this more than a class of modules. 0: not at all.
 int closeness(const ModulePattern& target, const std::string& module) {
   if (target.matches(module)) return target.is_expression() ? 2 : 3;
-  const bool is_class = target.matches("Linear") || target.matches("Embedding");
-  return is_class && !target.is_expression() ? 1 : 0;
+  return target.matches(class_of(module)) && !target.is_expression() ? 1 : 0;
 }
 
 // The first of those that name the module most closely; null if it is not quantized.
@@ -231,6 +235,21 @@ void find_zeros(const Checkpoint& files, const std::string& module, int64_t down
   };
 }
 
+// Throws Error if a symmetric scheme has zero points other than 0.
+void check_no_zeros(const Checkpoint& files, const std::string& module, int64_t down,
+                    const Scheme& scheme, BlockScales blocks) {
+  const std::string name = module + ".weight_zero_point";
+  find_zeros(files, module, down, scheme, blocks);
+  for (int64_t i = 0; i < down; ++i) {
+    for (int64_t j = 0; j < blocks.num_across; ++j) {
+      if (blocks.zero(i, j) == 0) continue;
+      throw Error(fmt::format(
+          "{}: tensor '{}' holds {}, expected 0: config.json calls the weights symmetric",
+          files.stored(name).file, shortened(name), blocks.zero(i, j)));
+    }
+  }
+}
+
 BlockScales find_scales(const Checkpoint& files, const std::string& module, int64_t rows,
                         int64_t cols, const Scheme& scheme) {
   BlockScales blocks = {.block_rows = scheme.block_rows > 0 ? scheme.block_rows : rows,
@@ -244,7 +263,11 @@ BlockScales find_scales(const Checkpoint& files, const std::string& module, int6
           ? find_part(files, name, kFloatTypes, {{}, {1}, {1, 1}})
           : find_part(files, name, kFloatTypes, {{down, blocks.num_across}});
   blocks.scales = StoredFloats(scales);
-  if (scheme.has_zeros) find_zeros(files, module, down, scheme, blocks);
+  if (scheme.has_zeros) {
+    find_zeros(files, module, down, scheme, blocks);
+  } else if (files.contains(module + ".weight_zero_point")) {
+    check_no_zeros(files, module, down, scheme, blocks);
+  }
   const std::string order = module + ".weight_g_idx";
   if (!scheme.has_order && !files.contains(order)) return blocks;
   const StoredTensor& groups = find_part(files, order, kInt32Types, {{cols}});

@@ -249,6 +249,11 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
        "has shape [4, 40], expected [40, 4]"},
       {"ct-int-mixed", mlp + "up_proj.weight_zero_point", drop, "no tensor"},
       {"ct-int-mixed", mlp + "up_proj.weight_zero_point", type("U8"), "has type U8, expected I8"},
+      {"ct-int-mixed", mlp + "down_proj.weight_scale",
+       [mlp](Entries& all, Entry&) {
+         all[mlp + "down_proj.weight_zero_point"] = {"I8", {40, 4}, std::string(160, '\1')};
+       },
+       "holds 1, expected 0: config.json calls the weights symmetric"},
       {"ct-packed-4-zeros", mlp + "up_proj.weight_zero_point", shape({3, 5}),
        "has shape [3, 5], expected [5, 3]"},
       {"ct-packed-4-zeros", mlp + "up_proj.weight_packed", shape({8, 40}),
