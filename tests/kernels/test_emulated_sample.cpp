@@ -35,14 +35,16 @@ struct SampledRow {
     }
     fill(prompt), fill(generated);
     params.logit_bias = random_biases(random, 4, vocabulary);
-    row = {&params,
-           prompt,
-           generated,
-           allowed,
-           banned,
-           random.bits(),
-           1u + random.below(5),
-           1u + random.below(5000)};
+    const uint64_t key = random.bits();
+    const uint32_t sample = 1u + random.below(5), position = 1u + random.below(5000);
+    row = {.params = &params,
+           .prompt = prompt,
+           .generated = generated,
+           .allowed = allowed,
+           .banned = banned,
+           .key = key,
+           .sample = sample,
+           .position = position};
   }
   SampledRow(const SampledRow&) = delete;
 };
