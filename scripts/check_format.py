@@ -12,6 +12,9 @@ FOLDERS = ("src", "kernels", "tests", "bench", "fuzz")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 VERSION = 14
 SKIPPED = 77
+# Comments and literals, in which parentheses count for nothing.
+NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(?P<end>[^()\\\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|"""
+                     r"""(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 CONTROL = re.compile(r"(if|if constexpr|for|while|(\} )?else if) ?\(|(\} )?else$")
 
 
@@ -24,20 +27,28 @@ def clang_format():
     return None
 
 
-def closes(text: str) -> bool:
-    """Whether the parentheses that `text` opens are closed in it."""
-    text = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])\'', '""', text)
-    return text.count("(") <= text.count(")")
+def code_of(text: str):
+    """The lines without what is no code; a literal is two quotes."""
+    def blank(found):
+        start = "" if found[0].startswith("/") else '""'
+        return start + "\n" * found[0].count("\n")
+    return [line.rstrip() for line in NO_CODE.sub(blank, text).splitlines()]
 
 
 def without_braces(path: pathlib.Path):
-    lines = [line.split("//")[0].rstrip() for line in path.read_text().splitlines()]
+    lines = code_of(path.read_text())
     for number, line in enumerate(lines):
         if not CONTROL.match(line.lstrip()):
             continue
-        end = number
-        while not closes(" ".join(lines[number : end + 1])):
+        end, depth = number, 0
+        while end < len(lines):
+            depth += lines[end].count("(") - lines[end].count(")")
+            if depth <= 0:
+                break
             end += 1
+        else:
+            yield f"{path}:{number + 1}: the parentheses of this statement are not closed"
+            continue
         if lines[end].endswith((")", "else")) and not lines[end].lstrip().startswith("#"):
             yield f"{path}:{number + 1}: the body of this statement needs braces"
 
