@@ -46,7 +46,7 @@ LoadedModel open(const Config& config) {
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   LoadedModel model{.dir = dir,
                     .opened = about_model(config, [&] { return open_model(dir, source); })};
-  if (!config.lora.empty()) open_adapter(config.lora, model.opened);
+  if (config.lora) open_adapter(*config.lora, model.opened);
   model.name = config.served_model_name.value_or(name_of_model(dir));
   const int vocab = model.opened.spec.vocab;
   const int64_t allocated = allocated_bytes();

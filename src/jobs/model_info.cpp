@@ -140,7 +140,7 @@ ModelInfo describe_model(const Config& config) {
   ModelInfo info = {.dir = dir, .name = name_of_model(dir)};
   const auto source =
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
-  info.model = inspect_model(dir, source, info.problems, config.lora);
+  info.model = inspect_model(dir, source, info.problems, config.lora.value_or(""));
   info.problems.keep([&] { check_adapter(config); });
   info.problems.keep([&] { find_types(config, info); });
   info.problems.keep([&] { check_sizes(choose_backend(config.device).row.info, info.model.spec); });

@@ -64,9 +64,9 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
   }
-  if (!config.lora.empty()) {
+  if (config.lora) {
     for (const char* const name : {kAdapterConfig, kAdapterWeights}) {
-      roles.push_back({"--lora", fmt::format("{}/{}", config.lora, name)});
+      roles.push_back({"--lora", fmt::format("{}/{}", *config.lora, name)});
     }
   }
   return roles;

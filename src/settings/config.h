@@ -69,7 +69,7 @@ struct Config {
   std::string model = "story-llama";
   std::optional<std::string> served_model_name = {};
   enum class Weights : uint8_t { kAuto, kDummy } weights = Weights::kAuto;
-  std::string lora = {};
+  std::optional<std::string> lora = {};
   std::optional<DType> dtype = {};
   Quantization quantize = Quantization::kNone;
   bool pack_weights = true;

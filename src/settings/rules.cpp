@@ -111,7 +111,7 @@ void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) 
 }  // namespace
 
 void check_adapter(const Config& config) {
-  if (config.lora.empty() || config.weights != Config::Weights::kDummy) return;
+  if (!config.lora || config.weights != Config::Weights::kDummy) return;
   throw Error(
       "--lora: the weights of --weights dummy are none that an adapter was trained for; leave one "
       "of them out");

@@ -148,9 +148,9 @@ inline constexpr auto kSettings = [] {
           {.choices = choices::kWeights}),
       row(kModel, "lora", field_of<&Config::lora, Kind::kPath>(), kKeepsRecords,
           "A LoRA adapter, the folder that PEFT saved it in, which is added to the weights when "
-          "they "
-          "are loaded.",
-          "Give it to run a model that was tuned so.", {.value = "DIR", .absent = "none"}),
+          "they are loaded.",
+          "Give it to run a model that was tuned so.",
+          {.not_empty = "the folder of an adapter", .value = "DIR", .absent = "none"}),
       row(kModel, "dtype", field_of<&Config::dtype>(), kChangesRecords,
           "The type of computation and of the cache; auto is the checkpoint's. The CPU computes "
           "float16 as float32, with a cache in float16.",

@@ -217,6 +217,7 @@ TEST_CASE("flags: no file is what a run makes beside its output, or reads of its
 
 TEST_CASE("flags: an input is named") {
   CHECK(refused("--served-model-name", [](Config& c) { c.served_model_name = ""; }));
+  CHECK(refused("--lora", [](Config& c) { c.lora = ""; }));
   CHECK(refused("--input", [](Config& c) { c.input = ""; }));
 }
 
