@@ -26,6 +26,19 @@ std::string shown(element value) {
   return fmt::format("{}{}", first, first.size() < text.size() ? "..." : "");
 }
 
+// What `read` makes of the items of a list; empty if the field is absent.
+template <class Read>
+auto read_list(const JsonObject& object, std::string_view key, std::string_view expected,
+               const Read& read) {
+  std::vector<decltype(read(element()))> all;
+  const auto value = object.find(key);
+  if (!value) return all;
+  simdjson::dom::array list;
+  if (value->get(list) != simdjson::SUCCESS) object.refuse(key, *value, expected);
+  for (const element item : list) all.push_back(read(item));
+  return all;
+}
+
 simdjson::padded_string load(const std::string& path) {
   const OpenFile file(path);
   struct stat status = {};
@@ -86,6 +99,14 @@ int64_t JsonObject::as_integer(std::string_view key, element value, int64_t min,
   return integer;
 }
 
+double JsonObject::as_number(std::string_view key, element value, double min, double max) const {
+  double number = 0;
+  if (value.get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
+    refuse(key, value, text_of(NumberRange{min, max}));
+  }
+  return number;
+}
+
 std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t min,
                                                 int64_t max) const {
   const auto value = find(key);
@@ -96,11 +117,7 @@ std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t mi
 std::optional<double> JsonObject::find_number(std::string_view key, double min, double max) const {
   const auto value = find(key);
   if (!value) return std::nullopt;
-  double number = 0;
-  if (value->get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
-    refuse(key, *value, text_of(NumberRange{min, max}));
-  }
-  return number;
+  return as_number(key, *value, min, max);
 }
 
 std::optional<bool> JsonObject::find_bool(std::string_view key) const {
@@ -134,69 +151,32 @@ std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
 }
 
 std::vector<std::string> JsonObject::strings(std::string_view key) const {
-  const auto value = find(key);
-  if (!value) return {};
-  simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS) {
-    refuse(key, *value, "a list of strings");
-  }
-  std::vector<std::string> all;
-  for (const element item : list) {
+  constexpr std::string_view kExpected = "a list of strings";
+  return read_list(*this, key, kExpected, [&](element item) {
     std::string_view text;
-    if (item.get(text) != simdjson::SUCCESS) {
-      refuse(key, item, "a list of strings");
-    }
-    all.emplace_back(text);
-  }
-  return all;
+    if (item.get(text) != simdjson::SUCCESS) refuse(key, item, kExpected);
+    return std::string(text);
+  });
 }
 
 std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
-  const auto value = find(key);
-  if (!value) return {};
-  simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS) {
-    refuse(key, *value, "a list of objects");
-  }
-  std::vector<JsonObject> all;
-  for (const element item : list) {
+  constexpr std::string_view kExpected = "a list of objects";
+  int count = 0;
+  return read_list(*this, key, kExpected, [&](element item) {
     simdjson::dom::object object;
-    if (item.get(object) != simdjson::SUCCESS) {
-      refuse(key, item, "a list of objects");
-    }
-    all.emplace_back(file_, fmt::format("{}{}[{}].", prefix_, key, all.size()), object, problems_);
-  }
-  return all;
+    if (item.get(object) != simdjson::SUCCESS) refuse(key, item, kExpected);
+    return within(fmt::format("{}[{}]", key, count++), object);
+  });
 }
 
 std::vector<int64_t> JsonObject::integers(std::string_view key, int64_t min, int64_t max) const {
-  const auto value = find(key);
-  if (!value) return {};
-  simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS) {
-    refuse(key, *value, "a list of integers");
-  }
-  std::vector<int64_t> all;
-  for (const element item : list) all.push_back(as_integer(key, item, min, max));
-  return all;
+  return read_list(*this, key, "a list of integers",
+                   [&](element item) { return as_integer(key, item, min, max); });
 }
 
 std::vector<double> JsonObject::numbers(std::string_view key, double min, double max) const {
-  const auto value = find(key);
-  if (!value) return {};
-  simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS) {
-    refuse(key, *value, "a list of numbers");
-  }
-  std::vector<double> all;
-  for (const element item : list) {
-    double number = 0;
-    if (item.get(number) != simdjson::SUCCESS || !(number >= min && number <= max)) {
-      refuse(key, item, text_of(NumberRange{min, max}));
-    }
-    all.push_back(number);
-  }
-  return all;
+  return read_list(*this, key, "a list of numbers",
+                   [&](element item) { return as_number(key, item, min, max); });
 }
 
 std::vector<int64_t> JsonObject::one_or_more(std::string_view key, int64_t min, int64_t max) const {

@@ -74,6 +74,8 @@ class JsonObject {
  private:
   int64_t as_integer(std::string_view key, simdjson::dom::element value, int64_t min,
                      int64_t max) const;
+  double as_number(std::string_view key, simdjson::dom::element value, double min,
+                   double max) const;
 
   std::string file_, prefix_;
   simdjson::dom::object object_;
