@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "model/quantized/block_scales.h"
@@ -32,8 +33,6 @@ struct Scheme {
   bool is_grouped = false;                 // columns are, in groups of one size
   int64_t block_rows = 0, block_cols = 0;  // 0: all rows, or all columns
 };
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::vector<ModulePattern> read_patterns(const JsonObject& config, std::string_view key) {
   std::vector<ModulePattern> patterns;

@@ -1,6 +1,7 @@
 // fp8: a byte for each number, and a scale for blocks of rows and columns, for rows or for all.
 #include <fmt/format.h>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "model/quantized/block_scales.h"
@@ -11,8 +12,6 @@ namespace pagedinfer {
 namespace {
 
 constexpr int64_t kMaxBlock = 1 << 24;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct BlockSize {
   int64_t rows = 0, cols = 0;  // 0: there are no blocks

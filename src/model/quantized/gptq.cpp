@@ -2,6 +2,7 @@
 // columns, which may be in any order.
 #include <fmt/format.h>
 
+#include "core/ceil_div.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "model/quantized/method.h"
@@ -18,8 +19,6 @@ struct Form {
   bool adds_one = true;     // to the zero points
   bool has_order = false;   // columns of a group are anywhere
 };
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
                const Form& form) {

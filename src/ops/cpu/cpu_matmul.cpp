@@ -2,6 +2,7 @@
 // of tasks.
 #include <algorithm>
 
+#include "core/ceil_div.h"
 #include "core/check.h"
 #include "core/denormals.h"
 #include "ops/cpu/cpu_backend.h"
@@ -10,8 +11,6 @@
 namespace pagedinfer {
 
 namespace {
-
-int ceil_div(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 // Bytes of the packed input, enough for each of the ProductKernels.
 int64_t packed_bytes(int64_t num_rows, int64_t k) {
@@ -46,10 +45,10 @@ TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight)
   constexpr int kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
   const int tasks = num_threads * kTasksPerThread;
-  const int size =
-      std::min(kMaxOutputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs);
-  const int row_parts =
-      std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / ceil_div(outputs, size)));
+  const int size = static_cast<int>(std::min<int64_t>(
+      kMaxOutputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
+  const int output_parts = static_cast<int>(ceil_div(outputs, size));
+  const int row_parts = std::min(ceil_div(num_rows, kMinRows), std::max(1, tasks / output_parts));
   return {size, ceil_div(ceil_div(num_rows, row_parts), kPackedRows) * kPackedRows};
 }
 
@@ -110,7 +109,7 @@ void CpuBackend::matmul(Tensor x, std::span<const Product> products) {
     return;
   }
   const auto tasks_of = [&](const Product& product) {
-    return ceil_div(product.weight.rows, size.outputs) * row_parts;
+    return static_cast<int>(ceil_div(product.weight.rows, size.outputs)) * row_parts;
   };
   int tasks = 0;
   for (const Product& product : products) tasks += tasks_of(product);
