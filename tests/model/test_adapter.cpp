@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "model/adapter.h"
-#include "tests/support/model_goldens.h"
+#include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny_adapter.h"
@@ -49,12 +49,6 @@ void for_each_adapter(const Visit& visit) {
   CHECK(count >= 14);
 }
 
-std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence) {
-  const auto tokens = ints(sequence["token_ids"]);
-  runner.start(static_cast<int>(tokens.size()));
-  return runner.run(tokens, ints(sequence["positions"]));
-}
-
 // What a tiny model with an adapter is refused for; "" if it is not.
 std::string refusal_of(const std::string& config, const std::vector<AdapterTensor>& tensors,
                        const TinyModelOptions& options = {}) {
@@ -91,11 +85,7 @@ TEST_CASE("float32 logits of models with merged adapters are peft's") {
                        Quantization::kNone, adapter);
     float worst = 0.0f;
     for (const element sequence : record["sequences"]) {
-      const auto rows = rows_of(runner, sequence);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const auto reference = floats(sequence["float32"].at(i));
-        worst = std::max(worst, largest_difference(rows[i], reference) / largest(reference));
-      }
+      worst = std::max(worst, float32_error(runner, sequence));
     }
     CHECK(worst <= 1e-4f);
     MESSAGE(fmt::format("{}: largest difference {:.1e} of the largest logit", name, worst));

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "tests/support/model_goldens.h"
+#include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
 
@@ -46,29 +46,6 @@ ModelRunner runner_of(element record, const std::string& dir, DType compute) {
   return runner;
 }
 
-// Our logits at the positions of a sequence, computed in one step or in chunks, whose sizes are
-// those in `parts`, in a cycle.
-std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence,
-                                        const std::vector<int>& parts) {
-  const auto tokens = ints(sequence["token_ids"]), positions = ints(sequence["positions"]);
-  const auto length = static_cast<int>(tokens.size());
-  runner.start(length);
-  std::vector<std::vector<float>> rows;
-  for (int begin = 0, i = 0; begin < length; ++i) {
-    const int size = parts.empty() ? length : parts[static_cast<size_t>(i) % parts.size()];
-    const int end = std::min(length, begin + size);
-    std::vector<int32_t> wanted;
-    for (const int32_t position : positions) {
-      if (position >= begin && position < end) wanted.push_back(position - begin);
-    }
-    for (auto& row : runner.run({tokens.begin() + begin, tokens.begin() + end}, wanted)) {
-      rows.push_back(std::move(row));
-    }
-    begin = end;
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("float32 logits of every family are the reference's") {
@@ -76,12 +53,7 @@ TEST_CASE("float32 logits of every family are the reference's") {
     ModelRunner runner = runner_of(record, dir, DType::kF32);
     float worst = 0.0f;
     for (const element sequence : record["sequences"]) {
-      const auto rows = rows_of(runner, sequence, {});
-      REQUIRE(rows.size() == sequence["float32"].get_array().size());
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const auto reference = floats(sequence["float32"].at(i));
-        worst = std::max(worst, largest_difference(rows[i], reference) / largest(reference));
-      }
+      worst = std::max(worst, float32_error(runner, sequence));
     }
     CHECK(worst <= 1e-4f);
     MESSAGE(fmt::format("{}: largest difference {:.1e} of the largest logit", name, worst));
@@ -93,7 +65,7 @@ TEST_CASE("bfloat16 logits of every family are about as close to float32 as the 
     ModelRunner runner = runner_of(record, dir, DType::kBF16);
     float ours = 0.0f, theirs = 0.0f;
     for (const element sequence : record["sequences"]) {
-      const auto rows = rows_of(runner, sequence, {});
+      const auto rows = rows_of(runner, sequence);
       for (size_t i = 0; i < rows.size(); ++i) {
         const auto exact = floats(sequence["float32"].at(i));
         ours = std::max(ours, largest_difference(rows[i], exact));
@@ -110,7 +82,7 @@ TEST_CASE("a family's logits have the same bits in chunks of any sizes") {
     for (const DType compute : {DType::kF32, DType::kBF16}) {
       ModelRunner runner = runner_of(record, dir, compute);
       for (const element sequence : record["sequences"]) {
-        const auto whole = rows_of(runner, sequence, {});
+        const auto whole = rows_of(runner, sequence);
         for (const std::vector<int>& parts : {std::vector<int>{1}, {3}, {7, 1, 1}, {24, 5}}) {
           CAPTURE(parts[0]);
           CHECK(rows_of(runner, sequence, parts) == whole);

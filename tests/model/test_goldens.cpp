@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/model_goldens.h"
+#include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
 #include "text/files/make_tokenizer.h"
@@ -65,16 +65,9 @@ TEST_CASE("float32 logits of the bundled models are the reference's") {
     ModelRunner runner(directory_of(model), DType::kF32);
     float worst = 0.0f;
     const int count = for_each_record(model, "logits.jsonl", [&](element record) {
-      const auto tokens = ints(record["token_ids"]);
-      runner.start(static_cast<int>(tokens.size()));
-      const auto rows = runner.run(tokens, ints(record["positions"]));
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const auto reference = floats(record["float32"].at(i));
-        const float difference = largest_difference(rows[i], reference) / largest(reference);
-        CHECK(difference <= 1e-4f);
-        worst = std::max(worst, difference);
-      }
+      worst = std::max(worst, float32_error(runner, record));
     });
+    CHECK(worst <= 1e-4f);
     CHECK(count >= 10);
     MESSAGE(
         fmt::format("{}: float32: largest difference {:.1e} of the largest logit", model, worst));

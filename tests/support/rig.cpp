@@ -9,6 +9,7 @@
 #include "model/step_products.h"
 #include "model/weights.h"
 #include "ops/cpu/kernels.h"
+#include "tests/support/bits_hash.h"
 #include "tests/support/cuda_support.h"
 #include "tests/support/kv_poison.h"
 
@@ -16,11 +17,9 @@ namespace pagedinfer {
 namespace {
 
 uint64_t hash_bits(const float* row, int64_t count) {
-  uint64_t hash = 0xcbf29ce484222325ull;
-  for (int64_t i = 0; i < count; ++i) {
-    hash = (hash ^ std::bit_cast<uint32_t>(row[i])) * 0x100000001b3ull;
-  }
-  return hash;
+  BitsHash hash;
+  for (int64_t i = 0; i < count; ++i) hash.add(std::bit_cast<uint32_t>(row[i]));
+  return hash.value;
 }
 
 }  // namespace

@@ -14,7 +14,8 @@
 
 #include "core/float16.h"
 #include "model/model.h"
-#include "tests/support/model_goldens.h"
+#include "tests/support/bits_hash.h"
+#include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
 
@@ -39,13 +40,8 @@ void for_each_model(const Visit& visit) {
   CHECK(count >= 16);
 }
 
-struct Hash {  // FNV-1a over words
-  uint64_t value = 0xcbf29ce484222325;
-  void add(uint32_t word) { value = (value ^ word) * 0x100000001b3; }
-};
-
 std::string hash_of(const std::vector<float>& values, DType type) {
-  Hash hash;
+  BitsHash hash;
   for (const float value : values) {
     hash.add(type == DType::kF32 ? std::bit_cast<uint32_t>(value) : to_bf16(value));
   }
@@ -59,12 +55,6 @@ std::vector<float> read_rows(const RowSource& source, int64_t rows_at_once) {
                 values.data() + first * source.cols);
   }
   return values;
-}
-
-std::vector<std::vector<float>> rows_of(ModelRunner& runner, element sequence) {
-  const auto tokens = ints(sequence["token_ids"]);
-  runner.start(static_cast<int>(tokens.size()));
-  return runner.run(tokens, ints(sequence["positions"]));
 }
 
 }  // namespace
@@ -98,11 +88,7 @@ TEST_CASE("float32 logits of every quantized checkpoint are the reference's") {
     ModelRunner runner(dir, DType::kF32);
     float worst = 0.0f;
     for (const element sequence : golden["sequences"]) {
-      const auto rows = rows_of(runner, sequence);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const auto reference = floats(sequence["float32"].at(i));
-        worst = std::max(worst, largest_difference(rows[i], reference) / largest(reference));
-      }
+      worst = std::max(worst, float32_error(runner, sequence));
     }
     CHECK(worst <= 1e-4f);
     MESSAGE(fmt::format("largest difference {:.1e} of the largest logit", worst));

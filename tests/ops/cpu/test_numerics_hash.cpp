@@ -6,6 +6,7 @@
 
 #include <iterator>
 
+#include "tests/support/bits_hash.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/support.h"
@@ -13,11 +14,6 @@
 using namespace pagedinfer;
 
 namespace {
-
-struct Hash {  // FNV-1a over words
-  uint64_t value = 0xcbf29ce484222325;
-  void add(uint32_t word) { value = (value ^ word) * 0x100000001b3; }
-};
 
 // The logits after every token of a sequence that is longer than a segment of 256 keys: a prompt in
 // two chunks, then single tokens.
@@ -44,7 +40,7 @@ std::vector<float> logits_of(ModelRunner& runner) {
 }
 
 uint64_t hash_of_logits(const std::vector<float>& logits) {
-  Hash hash;
+  BitsHash hash;
   for (const float logit : logits) hash.add(bits_of(logit));
   return hash.value;
 }
@@ -58,7 +54,7 @@ uint64_t hash_of_log_probs(std::vector<float> logits, CpuIsa isa, int num_thread
   std::vector<DrawnToken> drawn(rows.size());
   const auto ops = make_cpu_ops({.isa = isa, .num_threads = num_threads});
   ops->collect(ops->sample(view(logits, std::ssize(rows), kVocab), rows), drawn);
-  Hash hash;
+  BitsHash hash;
   for (const DrawnToken& row : drawn) {
     hash.add(static_cast<uint32_t>(row.token));
     hash.add(bits_of(row.log_probability.value()));
