@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "core/counted.h"
 #include "core/json.h"
 #include "core/shortened.h"
 #include "jobs/model_traits.h"
@@ -64,19 +66,20 @@ std::string windows_text(const ModelSpec& spec) {
 
 std::string stored_text(const InspectedModel& model) {
   const auto shown = [](const TensorTotal& total) {
-    return fmt::format("{} in {} tensors of {}", size_text(total.bytes), total.num_tensors,
-                       total.type);
+    return fmt::format("{} in {} of {}", size_text(total.bytes),
+                       counted(total.num_tensors, "tensor", "tensors"), total.type);
   };
   const std::string text = joined(model.stored, shown);
   if (text.empty()) return "none";
   if (model.num_files == 0) return text + ", made up";
-  return fmt::format("{}; {} {}", text, model.num_files, model.num_files == 1 ? "file" : "files");
+  return fmt::format("{}; {}", text, counted(model.num_files, "file", "files"));
 }
 
 std::string adapter_text(const Adapter& adapter) {
   if (adapter.num_matrices() == 0) return "changes nothing";
   const auto [min, max] = adapter.ranks();
-  return fmt::format("{} matrices of rank {}, {} parameters; {}", adapter.num_matrices(),
+  return fmt::format("{} of rank {}, {} parameters; {}",
+                     counted(adapter.num_matrices(), "matrix", "matrices"),
                      min == max ? std::to_string(min) : fmt::format("{} to {}", min, max),
                      grouped(adapter.num_parameters()), shortened(adapter.config_path()));
 }
@@ -197,12 +200,13 @@ void write_shapes(JsonWriter& json, const InspectedModel& model) {
 
 std::string info_text(const ModelInfo& info) {
   Lines lines;
-  const size_t num_problems = info.problems.all().size();
+  const auto num_problems = std::ssize(info.problems.all());
   lines.add("model",
             info.dir == info.name ? info.dir : fmt::format("{} ({})", info.name, info.dir));
-  lines.add("supported", num_problems == 0 ? "yes"
-                                           : fmt::format("no, for {} {}", num_problems,
-                                                         num_problems == 1 ? "reason" : "reasons"));
+  lines.add("supported",
+            num_problems == 0
+                ? "yes"
+                : fmt::format("no, for {}", counted(num_problems, "reason", "reasons")));
   add_shapes(info.model, lines);
   if (info.model.adapter) lines.add("adapter", adapter_text(*info.model.adapter));
   lines.add("computed in", info.compute);

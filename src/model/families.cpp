@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
+#include "core/counted.h"
 #include "core/shortened.h"
 
 namespace pagedinfer {
@@ -201,7 +203,7 @@ SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers) {
   }
   if (!config.has("layer_types") || slides.size() == num_layers) return slides;
   if (num_layers > 0) {
-    config.complain("layer_types", fmt::format("{} entries", slides.size()),
+    config.complain("layer_types", counted(std::ssize(slides), "entry", "entries"),
                     fmt::format("{}, as many as layers", num_layers));
   }
   return std::nullopt;

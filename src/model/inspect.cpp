@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "core/counted.h"
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"
@@ -125,8 +126,8 @@ void describe_quantization(const Checkpoint& files, const QuantizedWeights& quan
     if (tensor.rows > 1) ++num_matrices;
     if (is_quantized(files, quantized, tensor)) ++num_quantized;
   }
-  model.quantization =
-      fmt::format("{}; {} of {} matrices", quantized.description(), num_quantized, num_matrices);
+  model.quantization = fmt::format("{}; {} of {}", quantized.description(), num_quantized,
+                                   counted(num_matrices, "matrix", "matrices"));
   model.quantization_notes = quantized.notes();
 }
 

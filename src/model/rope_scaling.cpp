@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "core/counted.h"
 #include "core/shortened.h"
 #include "model/rope_frequencies.h"
 
@@ -151,7 +153,7 @@ class Reader {
     const auto factors = [&](std::string_view name) {
       const std::vector<double> all = rope.numbers(name, kMinFactor, kMaxFactor);
       if (all.size() == rope_.inv_freq.size() || channels_ == 0) return all;
-      rope.refuse(name, fmt::format("{} factors", all.size()),
+      rope.refuse(name, counted(std::ssize(all), "factor", "factors"),
                   fmt::format("{}, one for each frequency", rope_.inv_freq.size()));
     };
     const int trained = trained_positions();

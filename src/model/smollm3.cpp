@@ -1,8 +1,10 @@
 // SmolLM3: every fourth layer, or those that "no_rope_layers" names, has no rope.
 #include <fmt/format.h>
 
+#include <iterator>
 #include <optional>
 
+#include "core/counted.h"
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -21,7 +23,7 @@ std::optional<std::vector<bool>> read_rope_layers(const JsonObject& config, size
   });
   if (!is_known) return std::nullopt;
   if (config.has("no_rope_layers") && given.size() < num_layers) {
-    config.complain("no_rope_layers", fmt::format("{} entries", given.size()),
+    config.complain("no_rope_layers", counted(std::ssize(given), "entry", "entries"),
                     fmt::format("{}, as many as layers", num_layers));
     return std::nullopt;
   }

@@ -64,6 +64,9 @@ TEST_CASE("summary, plan and info tell of an adapter, and the plan counts merged
   CHECK(run_program(command(Words{"info"} + lora)).out.find("42 matrices of rank 3,") !=
         std::string::npos);
   CHECK(Json(run_program(command({"info", "--json"})).out)["/adapter"] == "null");
+  write_adapter_for(bundled(), dir / "one", {.targets = {"layers.0.mlp.up_proj"}});
+  CHECK(run_program(command({"info", "--lora", dir / "one"})).out.find("1 matrix of rank 4,") !=
+        std::string::npos);
   write_file(dir / "in.jsonl", "{\"prompt\": \"Hi\", \"max_tokens\": 2}\n");
   CHECK(run_program(command(Words{"plan", "--input", dir / "in.jsonl"} + lora)).exit_code == 0);
 }

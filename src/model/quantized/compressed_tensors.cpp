@@ -330,7 +330,8 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
       }
     });
   }
-  form.description = fmt::format("compressed-tensors, {}", fmt::join(descriptions, "; "));
+  form.description = fmt::format("compressed-tensors{}{}", descriptions.empty() ? "" : ", ",
+                                 fmt::join(descriptions, "; "));
   if (quantizes_activations) {
     form.notes = {"activations and the cache are not quantized as quantization_config asks for"};
   }

@@ -55,8 +55,8 @@ StoredForm read_fp8(const JsonObject& config) {
     const auto sizes = config.integers("weight_block_size", 1, kMaxBlock);
     if (sizes.size() == 2) size = {sizes[0], sizes[1]};
     if (sizes.size() != 2 && !sizes.empty()) {
-      config.complain("weight_block_size", fmt::format("{} numbers", sizes.size()),
-                      "two, rows and columns");
+      config.refuse("weight_block_size", *config.find("weight_block_size"),
+                    "two numbers, rows and columns");
     }
   });
   form.description =

@@ -164,7 +164,7 @@ TEST_CASE("what quantization_config says wrongly is refused, all of it at once")
        "pack_dtype: found int64, expected int32"},
       {R"({"quant_method": "awq", "bits": 4, "q_group_size": 0})", "q_group_size: found 0"},
       {R"({"quant_method": "fp8", "weight_block_size": [128]})",
-       "weight_block_size: found 1 numbers, expected two"},
+       "weight_block_size: found [128], expected two numbers"},
       {R"({"quant_method": "fp8", "weight_block_size": [0, 128]})", "found 0"},
       {R"({"quant_method": "compressed-tensors"})", "config_groups: found nothing"},
       {R"({"quant_method": "compressed-tensors", "config_groups": {"a": null}})",

@@ -154,6 +154,20 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
   });
 }
 
+TEST_CASE("how a checkpoint is quantized is told in words, where nothing is too") {
+  const auto description = [](const std::string& groups) {
+    const JsonFile config(
+        "config.json",
+        fmt::format(R"({{"quantization_config": {{"quant_method": "compressed-tensors",
+                         "format": "int-quantized", "config_groups": {}}}}})",
+                    groups));
+    return QuantizedWeights(config.root()).description();
+  };
+  CHECK(description("{}") == "compressed-tensors");
+  CHECK(description(R"({"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8}}})") ==
+        "compressed-tensors, 8 bits, one scale");
+}
+
 TEST_CASE("a run takes the type that config.json's floats have") {
   for_each_model([](const std::string& dir, element) {
     const OpenedModel model = open_model(dir);
