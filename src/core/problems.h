@@ -1,7 +1,10 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,5 +34,16 @@ class Problems {
  private:
   std::vector<std::string> all_ = {};
 };
+
+// The first few messages and, where there are others, "OTHERS: NUMBER" in their place.
+inline std::vector<std::string> first_few(std::vector<std::string> messages,
+                                          std::string_view others) {
+  constexpr size_t kShown = 3;
+  if (messages.size() <= kShown) return messages;
+  const size_t count = messages.size() - kShown;
+  messages.resize(kShown);
+  messages.push_back(fmt::format("{}: {}", others, count));
+  return messages;
+}
 
 }  // namespace pagedinfer

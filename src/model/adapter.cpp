@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -51,17 +52,13 @@ bool has_any_of(const Checkpoint& file, const std::vector<AdapterTarget>& target
   });
 }
 
-// Complains of the first few messages, and of how many there are more.
-void complain_of(const std::vector<std::string>& messages, const std::string& path,
+// Complains of the first few messages, which are about tensors of the file.
+void complain_of(std::vector<std::string> messages, const std::string& path,
                  const JsonObject& config) {
-  constexpr size_t kShown = 3;
-  for (size_t i = 0; i < messages.size() && i < kShown; ++i) {
-    config.keep([&] { throw Error(messages[i]); });
+  const std::string others = fmt::format("{}: more tensors that are wrong", path);
+  for (const std::string& message : first_few(std::move(messages), others)) {
+    config.keep([&] { throw Error(message); });
   }
-  if (messages.size() <= kShown) return;
-  config.keep([&] {
-    throw Error(fmt::format("{}: {} more tensors are wrong", path, messages.size() - kShown));
-  });
 }
 
 }  // namespace
@@ -94,7 +91,7 @@ Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarg
     }
     changes_.emplace(target.tensor, change);
   }
-  complain_of(wrong, weights_path(), root);
+  complain_of(std::move(wrong), weights_path(), root);
   complain_of(unused_tensors(), weights_path(), root);
 }
 

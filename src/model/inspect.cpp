@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "core/counted.h"
 #include "io/json_file.h"
@@ -17,8 +19,6 @@
 
 namespace pagedinfer {
 namespace {
-
-constexpr int kShownTensors = 3;  // of those that are wrong
 
 // Sizes, ends and rope, as the fields that most families share say them.
 void read_unknown_family(const JsonObject& config, ModelSpec& spec, Problems& problems) {
@@ -93,7 +93,7 @@ bool is_quantized(const Checkpoint& files, const QuantizedWeights& quantized,
 
 void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
                    const std::vector<Checkpoint::Declared>& needed, Problems& problems) {
-  int num_wrong = 0;
+  std::vector<std::string> wrong;
   for (const Checkpoint::Declared& tensor : needed) {
     Problems of_tensor;
     const bool is_right = of_tensor.keep([&] {
@@ -103,12 +103,12 @@ void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
         files.check(tensor.name, tensor.rows, tensor.cols);
       }
     });
-    if (is_right) continue;
-    if (++num_wrong <= kShownTensors) problems.add(of_tensor.all().front());
+    if (!is_right) wrong.push_back(of_tensor.all().front());
   }
-  if (num_wrong > kShownTensors) {
-    problems.add(fmt::format("{} more tensors are missing or are not what config.json expects",
-                             num_wrong - kShownTensors));
+  constexpr std::string_view kOthers =
+      "more tensors that are missing or are not what config.json expects";
+  for (std::string& message : first_few(std::move(wrong), kOthers)) {
+    problems.add(std::move(message));
   }
 }
 
