@@ -34,8 +34,9 @@ auto about_model(const Config& config, const Read& read) {
   try {
     return read();
   } catch (const Error& error) {
-    throw Error(fmt::format("{}; pagedinfer info --model {} says what is supported", error.what(),
-                            shortened(config.model)));
+    const std::string lora = config.lora ? fmt::format(" --lora {}", shortened(*config.lora)) : "";
+    throw Error(fmt::format("{}; pagedinfer info --model {}{} says what is supported", error.what(),
+                            shortened(config.model), lora));
   }
 }
 
@@ -46,7 +47,7 @@ LoadedModel open(const Config& config) {
       config.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
   LoadedModel model{.dir = dir,
                     .opened = about_model(config, [&] { return open_model(dir, source); })};
-  if (config.lora) open_adapter(*config.lora, model.opened);
+  if (config.lora) about_model(config, [&] { open_adapter(*config.lora, model.opened); });
   model.name = config.served_model_name.value_or(name_of_model(dir));
   const int vocab = model.opened.spec.vocab;
   const int64_t allocated = allocated_bytes();

@@ -22,6 +22,8 @@ std::string prefix_of(const AdaptedModule& module) {
   return fmt::format("base_model.model.{}.", module.name);
 }
 
+std::string config_in(const std::string& dir) { return fmt::format("{}/{}", dir, kAdapterConfig); }
+
 std::string folder_of(const std::string& dir) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(dir, ignored)) {
@@ -29,7 +31,7 @@ std::string folder_of(const std::string& dir) {
         fmt::format("{}: no such folder; expected that of a LoRA adapter (none is downloaded)",
                     shortened(dir)));
   }
-  if (file_exists(fmt::format("{}/{}", dir, kAdapterConfig))) return dir;
+  if (file_exists(config_in(dir))) return dir;
   const std::string snapshot = find_snapshot(dir);
   return snapshot.empty() ? dir : snapshot;
 }
@@ -63,14 +65,22 @@ void complain_of(std::vector<std::string> messages, const std::string& path,
 
 }  // namespace
 
+void check_adapter_config(const std::string& dir, Problems& problems) {
+  problems.keep([&] {
+    const JsonFile json(config_in(folder_of(dir)), &problems);
+    const AdapterConfig config(json.root());
+  });
+}
+
 Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarget>> targets,
                  Problems* problems)
     : dir_(folder_of(dir)),
-      config_path_(fmt::format("{}/{}", dir_, kAdapterConfig)),
+      config_path_(config_in(dir_)),
       file_(Checkpoint::of_file(weights_in(dir_))) {
   const JsonFile json(config_path_, problems);
   const JsonObject root = json.root();
   const AdapterConfig config(root);
+  if (!config.is_known()) return;
   const auto named = std::ranges::find_if(
       targets, [&](const std::vector<AdapterTarget>& all) { return has_any_of(file_, all); });
   const std::vector<AdapterTarget>& known = named == targets.end() ? targets.front() : *named;

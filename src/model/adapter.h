@@ -19,6 +19,9 @@ namespace pagedinfer {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 
+// Adds to `problems` what adapter_config.json in `dir` says that is supported in no model.
+void check_adapter_config(const std::string& dir, Problems& problems);
+
 // A matrix of a model that an adapter may change.
 struct AdapterTarget {
   std::string tensor = {};    // of the checkpoint

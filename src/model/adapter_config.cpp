@@ -78,45 +78,56 @@ bool is_plain(std::string_view name) {
   });
 }
 
-// Of names that end with what the key matches, behind nothing or a point. The keys are patterns.
-template <class T, class Read>
-std::vector<std::pair<NamePattern, T>> read_patterns(const JsonObject& config, std::string_view key,
-                                                     const Read& read) {
-  std::vector<std::pair<NamePattern, T>> patterns;
-  const std::optional<JsonObject> object = config.find_object(key);
-  if (!object) return patterns;
-  for (const auto field : object->fields()) {
-    const T value = read(*object, field.key);
-    try {
-      patterns.emplace_back(NamePattern(fmt::format("(.*\\.)?({})", field.key)), value);
-    } catch (const Error& error) {
-      object->fail(field.key, error.what());
-    }
+// Of names that end with the key, which is a pattern, behind nothing or a point.
+NamePattern pattern_of_ends(const JsonObject& object, std::string_view key) {
+  try {
+    return NamePattern(fmt::format("(.*\\.)?({})", key));
+  } catch (const Error& error) {
+    object.fail(key, error.what());
   }
-  return patterns;
+}
+
+int64_t read_rank(const JsonObject& from, std::string_view key) {
+  return from.find_integer(key, 1, kMaxRank).value_or(8);
+}
+
+double read_alpha(const JsonObject& from, std::string_view key) {
+  return from.find_number(key, -kMaxAlpha, kMaxAlpha).value_or(8);
 }
 
 }  // namespace
 
 AdapterConfig::AdapterConfig(const JsonObject& config) : config_(config) {
   refuse_variants();
-  const auto read_rank = [](const JsonObject& from, std::string_view key) {
-    return from.find_integer(key, 1, kMaxRank).value_or(8);
-  };
-  const auto read_alpha = [](const JsonObject& from, std::string_view key) {
-    return from.find_number(key, -kMaxAlpha, kMaxAlpha).value_or(8);
-  };
-  rank_ = read_rank(config, "r");
-  alpha_ = read_alpha(config, "lora_alpha");
-  is_rank_stabilized_ = config.find_bool("use_rslora").value_or(false);
-  ranks_ = read_patterns<int64_t>(config, "rank_pattern", read_rank);
-  alphas_ = read_patterns<double>(config, "alpha_pattern", read_alpha);
-  if (!config.has("target_modules")) {
-    config.refuse("target_modules", "", "the names of modules, or a pattern");
-  }
-  targets_ = read_names("target_modules");
-  excluded_ = read_names("exclude_modules");
+  read([&] { rank_ = read_rank(config, "r"); });
+  read([&] { alpha_ = read_alpha(config, "lora_alpha"); });
+  read([&] { is_rank_stabilized_ = config.find_bool("use_rslora").value_or(false); });
+  read_patterns("rank_pattern", read_rank, ranks_);
+  read_patterns("alpha_pattern", read_alpha, alphas_);
+  read([&] {
+    if (!config.has("target_modules")) {
+      config.refuse("target_modules", "", "the names of modules, or a pattern");
+    }
+    targets_ = read_names("target_modules");
+  });
+  read([&] { excluded_ = read_names("exclude_modules"); });
   read_layers();
+}
+
+template <class T>
+void AdapterConfig::read_patterns(std::string_view key,
+                                  T (*read_one)(const JsonObject&, std::string_view),
+                                  Patterns<T>& patterns) {
+  read([&] {
+    const std::optional<JsonObject> object = config_.find_object(key);
+    if (!object) return;
+    for (const auto field : object->fields()) {
+      read([&] {
+        const T value = read_one(*object, field.key);
+        patterns.emplace_back(pattern_of_ends(*object, field.key), value);
+      });
+    }
+  });
 }
 
 void AdapterConfig::refuse_variants() const {
@@ -131,10 +142,10 @@ void AdapterConfig::refuse_variants() const {
                      fmt::format("nothing: what it asks for is not supported{}", kWayOut));
     });
   }
-  const std::string bias = config_.find_string("bias").value_or("none");
-  if (bias != "none") {
-    config_.complain("bias", shortened(bias), fmt::format("none{}", kWayOut));
-  }
+  config_.keep([&] {
+    const std::string bias = config_.find_string("bias").value_or("none");
+    if (bias != "none") config_.refuse("bias", shortened(bias), fmt::format("none{}", kWayOut));
+  });
   const auto start = config_.find("init_lora_weights");
   std::string_view name;
   if (!start || start->is_bool()) return;
@@ -166,20 +177,24 @@ AdapterConfig::Names AdapterConfig::read_names(std::string_view key) const {
 }
 
 void AdapterConfig::read_layers() {
-  layers_ = config_.one_or_more("layers_to_transform", 0, kMaxLayer);
-  const auto lists = config_.find("layers_pattern");
-  if (lists && lists->is_string()) {
-    layer_lists_ = {config_.string("layers_pattern")};
-    if (layer_lists_.front().empty()) layer_lists_.clear();
-  } else {
-    layer_lists_ = config_.strings("layers_pattern");
-  }
-  for (const std::string& list : layer_lists_) {
-    if (is_plain(list)) continue;
-    config_.complain("layers_pattern", shortened(list), "the name of a list of layers");
-  }
-  if (layers_.empty() || !targets_.pattern) return;
-  config_.complain("layers_to_transform", "is there, but target_modules is a pattern");
+  read([&] { layers_ = config_.one_or_more("layers_to_transform", 0, kMaxLayer); });
+  read([&] {
+    const auto lists = config_.find("layers_pattern");
+    if (lists && lists->is_string()) {
+      layer_lists_ = {config_.string("layers_pattern")};
+      if (layer_lists_.front().empty()) layer_lists_.clear();
+    } else {
+      layer_lists_ = config_.strings("layers_pattern");
+    }
+    for (const std::string& list : layer_lists_) {
+      if (is_plain(list)) continue;
+      config_.refuse("layers_pattern", shortened(list), "the name of a list of layers");
+    }
+  });
+  read([&] {
+    if (layers_.empty() || !(targets_.pattern || targets_.is_all_linear)) return;
+    config_.fail("layers_to_transform", "is there, but target_modules is not a list");
+  });
 }
 
 // `key`: of the field that has the pattern.

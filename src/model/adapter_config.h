@@ -23,9 +23,13 @@ struct AdaptedModule {
 // are followed; what is not supported is refused.
 class AdapterConfig {
  public:
-  // Complains of each field that is not supported. Throws Error for one that cannot be read. (The
-  // other functions throw Error for a pattern that takes too long.) REQUIRES: the file outlives it.
+  // Complains of each field that is not supported or cannot be read. Throws Error if the adapter is
+  // of another kind. (The other functions throw Error for a pattern that takes too long.)
+  // REQUIRES: the file outlives it.
   explicit AdapterConfig(const JsonObject& config);
+
+  // False if a field cannot be read that says what is changed, or how: then nothing below is known.
+  bool is_known() const { return is_known_; }
 
   bool changes(const AdaptedModule& module) const;
   int64_t rank_of(std::string_view module) const;
@@ -50,6 +54,14 @@ class AdapterConfig {
   template <class T>
   using Patterns = std::vector<std::pair<NamePattern, T>>;
 
+  // Calls `step`, which reads a field.
+  template <class Step>
+  void read(const Step& step) {
+    is_known_ = config_.keep(step) && is_known_;
+  }
+  template <class T>
+  void read_patterns(std::string_view key, T (*read_one)(const JsonObject&, std::string_view),
+                     Patterns<T>& patterns);
   Names read_names(std::string_view key) const;
   void read_layers();
   void refuse_variants() const;
@@ -58,6 +70,7 @@ class AdapterConfig {
   bool is_in_layers(std::string_view module) const;
 
   JsonObject config_;
+  bool is_known_ = true;
   int64_t rank_ = 0;
   double alpha_ = 0;
   bool is_rank_stabilized_ = false;

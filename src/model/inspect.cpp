@@ -185,6 +185,7 @@ InspectedModel inspect_model(const std::string& dir, WeightSource source, Proble
     candidates = read_config(file->root(), model, quantized, problems);
     read_tokens(dir, file->root(), model, problems);
   }
+  if (!lora.empty()) check_adapter_config(lora, problems);
   if (source == WeightSource::kFiles) {
     read_checkpoint(dir, lora, candidates, quantized, model, problems);
   } else if (file) {

@@ -1,5 +1,6 @@
 // --lora: what is the same whatever a run does, where it shows, and what is refused.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -122,6 +123,8 @@ TEST_CASE("an adapter that cannot be merged is refused before anything is writte
     CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "lora", "tied"});
   };
   refused({"--lora", dir / "nothing"}, "nothing: no such folder");
+  refused({"--lora", dir / "tied"},
+          fmt::format("; pagedinfer info --model story-llama --lora {} says what", dir / "tied"));
   refused({"--lora", dir / "tied"}, "target_modules: found lm_head, expected other matrices");
   refused({"--lora", dir / "lora", "--model", "story-gemma3"}, "adapter_model.safetensors: ");
   refused({"--lora", dir / "lora", "--weights", "dummy"},

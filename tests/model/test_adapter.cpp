@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "model/adapter.h"
+#include "model/inspect.h"
 #include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
@@ -143,7 +144,7 @@ TEST_CASE("an adapter is refused for every field that would change other weights
       {R"("target_modules": [])", "target_modules: found nothing, expected a matrix"},
       {R"x("target_modules": "(")x", "'target_modules' '(' is no regular expression"},
       {R"("target_modules": ".*(q|v|down)_proj", "layers_to_transform": 1)",
-       "'layers_to_transform' is there, but target_modules is a pattern"},
+       "'layers_to_transform' is there, but target_modules is not a list"},
       {R"("target_modules": ["q_proj", "k_prj"])",
        "target_modules: found k_prj, expected a matrix"},
       {R"("target_modules": "model.nothing")", "target_modules: found model.nothing"},
@@ -218,6 +219,32 @@ TEST_CASE("all that is wrong with an adapter is told at once") {
   check_contains(problems.all()[1], "bias");
   check_contains(problems.all()[2], "has shape [4, 25]");
   check_contains(problems.all()[3], "'stray'");
+}
+
+TEST_CASE("all that adapter_config.json says wrongly is told at once, without weights too") {
+  const TinyModel files;
+  const TempDir dir;
+  write_file(dir / "adapter_config.json", R"x({"peft_type": "LORA", "use_dora": true, "bias": 3,
+      "r": 0, "lora_alpha": "8", "use_rslora": 1, "rank_pattern": {"q_proj": 0, "(": 2},
+      "alpha_pattern": 4, "target_modules": [5], "exclude_modules": "(",
+      "layers_to_transform": -1, "layers_pattern": ["h+"]})x");
+  Problems problems;
+  (void)inspect_model(files.dir(), WeightSource::kFiles, problems, dir.path());
+  const std::vector<std::string> said = {"use_dora: found true",
+                                         "bias: found 3",
+                                         "r: found 0",
+                                         "lora_alpha: found \"8\"",
+                                         "use_rslora: found 1",
+                                         "rank_pattern.q_proj: found 0",
+                                         "rank_pattern.('",
+                                         "alpha_pattern: found 4",
+                                         "target_modules: found 5",
+                                         "exclude_modules' '(' is no regular expression",
+                                         "layers_to_transform: found -1",
+                                         "layers_pattern: found h+",
+                                         "has no adapter_model.safetensors"};
+  REQUIRE(problems.all().size() == said.size());
+  for (size_t i = 0; i < said.size(); ++i) check_contains(problems.all()[i], said[i]);
 }
 
 TEST_CASE("an embedding that is also the output is not merged, one that is not is") {
