@@ -241,7 +241,10 @@ bool AdapterConfig::is_in_layers(std::string_view module) const {
 }
 
 bool AdapterConfig::changes(const AdaptedModule& module) const {
-  return has(targets_, module) && !has(excluded_, module) && is_in_layers(module.name);
+  if (!has(targets_, module) || has(excluded_, module)) return false;
+  // PEFT chooses layers of the modules whose names end with a target, not of those it names whole.
+  return std::ranges::find(targets_.listed, module.name) != targets_.listed.end() ||
+         is_in_layers(module.name);
 }
 
 int64_t AdapterConfig::rank_of(std::string_view module) const {

@@ -163,6 +163,35 @@ TEST_CASE("an adapter is refused for every field that would change other weights
   }
 }
 
+TEST_CASE("layers_to_transform chooses among ends of names, not among whole names") {
+  const std::string config = R"({"peft_type": "LORA", "r": 4, "layers_to_transform": [0],
+      "target_modules": ["model.layers.1.self_attn.q_proj", "v_proj"]})";
+  const auto of = [](const char* q, const char* v) { return usual_tensors({.targets = {q, v}}); };
+  CHECK(refusal_of(config, of("layers.1.self_attn.q_proj", "layers.0.self_attn.v_proj")) == "");
+  check_contains(refusal_of(config, of("layers.1.self_attn.q_proj", "v_proj")),
+                 "layers.1.self_attn.v_proj.lora_A.weight' is of no matrix of the model that");
+  check_contains(refusal_of(config, of("q_proj", "layers.0.self_attn.v_proj")),
+                 "layers.0.self_attn.q_proj.lora_A.weight' is of no matrix of the model that");
+}
+
+TEST_CASE("all-linear means the matrices of layers, not embedding and output") {
+  const std::string config = R"({"peft_type": "LORA", "r": 4, "target_modules": "all-linear")";
+  CHECK(refusal_of(config + "}", usual_tensors({.targets = kAllMatrices})) == "");
+  for (const char* const other : {"lm_head", "embed_tokens"}) {
+    auto targets = kAllMatrices;
+    targets.emplace_back(other);
+    check_contains(refusal_of(config + "}", usual_tensors({.targets = targets})),
+                   fmt::format("{}.lora_", other));
+  }
+  auto targets = kAllMatrices;
+  targets.erase(targets.begin());
+  check_contains(refusal_of(config + "}", usual_tensors({.targets = targets})),
+                 "no tensor 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight'");
+  check_contains(refusal_of(config + R"(, "layers_to_transform": [0]})",
+                            usual_tensors({.targets = kAllMatrices})),
+                 "'layers_to_transform' is there, but target_modules is not a list");
+}
+
 TEST_CASE("an adapter whose tensors are not those of its targets is refused by their names") {
   const TinyAdapterOptions options;
   const std::string config = adapter_config(options);
