@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/shortened.h"
 #include "io/json_file.h"
@@ -17,9 +18,11 @@
 namespace pagedinfer {
 namespace {
 
-// What PEFT puts before the names of a module's tensors.
+constexpr std::string_view kRoot = "base_model.model.";  // PEFT's name of the model
+
+// What the names of a module's tensors begin with.
 std::string prefix_of(const AdaptedModule& module) {
-  return fmt::format("base_model.model.{}.", module.name);
+  return fmt::format("{}{}.", kRoot, module.name);
 }
 
 std::string config_in(const std::string& dir) { return fmt::format("{}/{}", dir, kAdapterConfig); }
@@ -46,12 +49,29 @@ std::string weights_in(const std::string& dir) {
                                      : ""));
 }
 
-bool has_any_of(const Checkpoint& file, const std::vector<AdapterTarget>& targets) {
-  return std::ranges::any_of(targets, [&](const AdapterTarget& target) {
-    const std::string prefix = prefix_of(target.module);
-    const auto found = file.tensors().lower_bound(prefix);
-    return found != file.tensors().end() && found->first.starts_with(prefix);
-  });
+// The tensors whose names begin so.
+std::vector<std::string_view> tensors_below(const Checkpoint& file, const std::string& prefix) {
+  std::vector<std::string_view> names;
+  for (auto at = file.tensors().lower_bound(prefix);
+       at != file.tensors().end() && at->first.starts_with(prefix); ++at) {
+    names.push_back(at->first);
+  }
+  return names;
+}
+
+bool has_any_of(const Checkpoint& file, const AdapterTargets& targets) {
+  return std::ranges::any_of(targets.matrices,
+                             [&](const AdapterTarget& target) {
+                               return !tensors_below(file, prefix_of(target.module)).empty();
+                             }) ||
+         std::ranges::any_of(targets.unused, [&](const std::string& part) {
+           return !tensors_below(file, fmt::format("{}{}", kRoot, part)).empty();
+         });
+}
+
+// "a.b" of "base_model.model.a.b.lora_A.weight".
+std::string module_of(std::string_view tensor) {
+  return std::string(tensor.substr(0, tensor.find(".lora_")).substr(kRoot.size()));
 }
 
 // Complains of the first few messages, which are about tensors of the file.
@@ -72,7 +92,7 @@ void check_adapter_config(const std::string& dir, Problems& problems) {
   });
 }
 
-Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarget>> targets,
+Adapter::Adapter(const std::string& dir, std::span<const AdapterTargets> targets,
                  Problems* problems)
     : dir_(folder_of(dir)),
       config_path_(config_in(dir_)),
@@ -82,14 +102,22 @@ Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarg
   const AdapterConfig config(root);
   if (!config.is_known()) return;
   const auto named = std::ranges::find_if(
-      targets, [&](const std::vector<AdapterTarget>& all) { return has_any_of(file_, all); });
-  const std::vector<AdapterTarget>& known = named == targets.end() ? targets.front() : *named;
+      targets, [&](const AdapterTargets& all) { return has_any_of(file_, all); });
+  const AdapterTargets& known = named == targets.end() ? targets.front() : *named;
   std::vector<AdaptedModule> modules;
-  for (const AdapterTarget& target : known) modules.push_back(target.module);
+  for (const AdapterTarget& target : known.matrices) modules.push_back(target.module);
+  std::set<std::string_view> of_unused;
+  for (const std::string& part : known.unused) {
+    const auto tensors = tensors_below(file_, fmt::format("{}{}", kRoot, part));
+    if (tensors.empty()) continue;
+    root.keep([&] { refuse_unused(part, tensors); });
+    for (const std::string_view tensor : tensors) modules.push_back({module_of(tensor)});
+    of_unused.insert(tensors.begin(), tensors.end());
+  }
   config.check_targets(modules);
 
   std::vector<std::string> wrong;
-  for (const AdapterTarget& target : known) {
+  for (const AdapterTarget& target : known.matrices) {
     if (!config.changes(target.module)) continue;
     const Change change = change_of(target, config);
     Problems of_tensors;
@@ -102,7 +130,7 @@ Adapter::Adapter(const std::string& dir, std::span<const std::vector<AdapterTarg
     changes_.emplace(target.tensor, change);
   }
   complain_of(std::move(wrong), weights_path(), root);
-  complain_of(unused_tensors(), weights_path(), root);
+  complain_of(stray_tensors(of_unused), weights_path(), root);
 }
 
 Adapter::Change Adapter::change_of(const AdapterTarget& target, const AdapterConfig& config) const {
@@ -128,15 +156,22 @@ void Adapter::check(const Change& change) const {
   if (!change.replacement.empty()) file_.check(change.replacement, change.rows, change.cols);
 }
 
-// A message about each.
-std::vector<std::string> Adapter::unused_tensors() const {
-  std::set<std::string_view> used;
+// Throws Error: the tensors are of `part`, which ends with a point.
+void Adapter::refuse_unused(std::string_view part,
+                            std::span<const std::string_view> tensors) const {
+  throw Error(fmt::format("{}: has {} of {}, a part of the model that is not run{}", weights_path(),
+                          counted(std::ssize(tensors), "tensor", "tensors"),
+                          part.substr(0, part.size() - 1), kMergeElsewhere));
+}
+
+// A message about each tensor that is neither used nor of an unused part.
+std::vector<std::string> Adapter::stray_tensors(std::set<std::string_view> known) const {
   for (const auto& entry : changes_) {
-    used.insert({entry.second.a, entry.second.b, entry.second.replacement});
+    known.insert({entry.second.a, entry.second.b, entry.second.replacement});
   }
   std::vector<std::string> messages;
   for (const auto& entry : file_.tensors()) {
-    if (used.contains(entry.first)) continue;
+    if (known.contains(entry.first)) continue;
     messages.push_back(
         fmt::format("{}: tensor '{}' is of no matrix of the model that target_modules of {} names",
                     weights_path(), shortened(entry.first), kAdapterConfig));

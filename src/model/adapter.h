@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,16 +31,21 @@ struct AdapterTarget {
   bool is_tied = false;  // the embedding and the output are one matrix
 };
 
+// A model, as adapters may call its modules.
+struct AdapterTargets {
+  std::vector<AdapterTarget> matrices = {};
+  std::vector<std::string> unused = {};  // TensorNames::unused
+};
+
 // A LoRA adapter as PEFT saves it, matched with the matrices of a model.
 class Adapter {
  public:
   // Reads adapter_config.json and the header of adapter_model.safetensors in `dir`, or in the
-  // snapshot of a hub cache folder. `targets` has all matrices of the model, once for each way in
-  // which adapters may call them. Throws Error, naming the file and the field or the tensor, unless
-  // every entry of target_modules is a matrix of the model and every tensor belongs to one. With
-  // `problems` what is wrong goes there, as far as the files can be read.
-  // REQUIRES: `targets` is not empty.
-  Adapter(const std::string& dir, std::span<const std::vector<AdapterTarget>> targets,
+  // snapshot of a hub cache folder. `targets` has the model once for each way in which adapters may
+  // call its modules. Throws Error, naming the file and the field or the tensor, unless every entry
+  // of target_modules is a matrix of the model and every tensor belongs to one. With `problems`
+  // what is wrong goes there, as far as the files can be read. REQUIRES: `targets` is not empty.
+  Adapter(const std::string& dir, std::span<const AdapterTargets> targets,
           Problems* problems = nullptr);
 
   // Whether it changes a tensor of the checkpoint.
@@ -74,7 +80,9 @@ class Adapter {
 
   Change change_of(const AdapterTarget& target, const AdapterConfig& config) const;
   void check(const Change& change) const;
-  std::vector<std::string> unused_tensors() const;
+  [[noreturn]] void refuse_unused(std::string_view part,
+                                  std::span<const std::string_view> tensors) const;
+  std::vector<std::string> stray_tensors(std::set<std::string_view> known) const;
   const Change& change_of(std::string_view tensor) const;
 
   std::string dir_, config_path_;

@@ -49,9 +49,6 @@ constexpr std::string_view kKnown[] = {"alpha_pattern",
                                        "task_type",
                                        "use_rslora"};
 
-constexpr std::string_view kWayOut =
-    "; merge the adapter with merge_and_unload of peft and give the merged model";
-
 bool is_off(element value) {
   bool truth = false;
   double number = 0;
@@ -133,18 +130,19 @@ void AdapterConfig::read_patterns(std::string_view key,
 void AdapterConfig::refuse_variants() const {
   const std::string type = config_.find_string("peft_type").value_or("");
   if (type != "LORA") {
-    config_.refuse("peft_type", shortened(type), fmt::format("LORA{}", kWayOut));
+    config_.refuse("peft_type", shortened(type), fmt::format("LORA{}", kMergeElsewhere));
   }
   for (const auto field : config_.fields()) {
     if (std::ranges::find(kKnown, field.key) != std::end(kKnown) || is_off(field.value)) continue;
     config_.keep([&] {
       config_.refuse(field.key, field.value,
-                     fmt::format("nothing: what it asks for is not supported{}", kWayOut));
+                     fmt::format("nothing: what it asks for is not supported{}", kMergeElsewhere));
     });
   }
   config_.keep([&] {
     const std::string bias = config_.find_string("bias").value_or("none");
-    if (bias != "none") config_.refuse("bias", shortened(bias), fmt::format("none{}", kWayOut));
+    if (bias == "none") return;
+    config_.refuse("bias", shortened(bias), fmt::format("none{}", kMergeElsewhere));
   });
   const auto start = config_.find("init_lora_weights");
   std::string_view name;
@@ -155,7 +153,7 @@ void AdapterConfig::refuse_variants() const {
     config_.refuse("init_lora_weights", *start,
                    fmt::format("one that leaves the model's weights as they are (true, gaussian, "
                                "eva, orthogonal){}",
-                               kWayOut));
+                               kMergeElsewhere));
   });
 }
 

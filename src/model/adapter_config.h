@@ -12,6 +12,10 @@
 
 namespace pagedinfer {
 
+// What to do with an adapter that cannot be merged, as the end of a message.
+constexpr std::string_view kMergeElsewhere =
+    "; merge the adapter with merge_and_unload of peft and give the merged model";
+
 // A module of a model, as adapters call it: a matrix of weights.
 struct AdaptedModule {
   enum class Kind : uint8_t { kLayer, kEmbedding, kOutput };

@@ -72,6 +72,8 @@ void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
   read_eos_tokens(*text, spec);
   names = {usual_names("language_model.model.", "language_model.lm_head.weight", spec),
            usual_names("model.language_model.", "lm_head.weight", spec)};
+  names[0].unused = {"vision_tower.", "multi_modal_projector."};
+  names[1].unused = {"model.vision_tower.", "model.multi_modal_projector."};
 }
 
 }  // namespace pagedinfer

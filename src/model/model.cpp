@@ -46,12 +46,11 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
           std::move(candidates)};
 }
 
-std::vector<std::vector<AdapterTarget>> adapter_targets(const ModelSpec& spec,
-                                                        const TensorNames& used,
-                                                        std::span<const TensorNames> known) {
+std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,
+                                            std::span<const TensorNames> known) {
   using Kind = AdaptedModule::Kind;
   const std::vector<Checkpoint::Declared> tensors = needed_matrices(spec, used);
-  std::vector<std::vector<AdapterTarget>> all;
+  std::vector<AdapterTargets> all;
   for (const TensorNames& names : known) {
     const std::vector<Checkpoint::Declared> called = needed_matrices(spec, names);
     std::vector<AdapterTarget> targets;
@@ -69,7 +68,7 @@ std::vector<std::vector<AdapterTarget>> adapter_targets(const ModelSpec& spec,
       output.module = {module_of(names.output), Kind::kOutput};
       targets.push_back(std::move(output));
     }
-    all.push_back(std::move(targets));
+    all.push_back({std::move(targets), names.unused});
   }
   return all;
 }

@@ -29,6 +29,8 @@ struct TensorNames {
   std::string embedding, final_norm;
   std::string output;  // not read if embeddings are tied
   std::vector<LayerNames> layers = {};
+  // What the names of all modules begin with that a checkpoint may have and that are not run.
+  std::vector<std::string> unused = {};
 };
 
 // A model directory whose configuration is read. Of the weights only the headers are read.
@@ -55,9 +57,9 @@ OpenedModel open_model(const std::string& dir, WeightSource source = WeightSourc
 // not supported or does not fit the model.
 void open_adapter(const std::string& dir, OpenedModel& model);
 
-// The matrices of a model whose checkpoint has the names `used`, for each of the known ones.
-std::vector<std::vector<AdapterTarget>> adapter_targets(const ModelSpec& spec,
-                                                        const TensorNames& used,
-                                                        std::span<const TensorNames> known);
+// What an adapter may change of a model whose checkpoint has the names `used`, for each of the
+// known ones.
+std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,
+                                            std::span<const TensorNames> known);
 
 }  // namespace pagedinfer

@@ -335,14 +335,16 @@ TEST_CASE("an adapter is added to the numbers of a quantized checkpoint") {
   }
 }
 
+constexpr const char* kPictures =
+    R"({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {
+  "hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+  "intermediate_size": 30, "vocab_size": 46, "num_hidden_layers": 2, "sliding_window": 24}})";
+
 TEST_CASE("adapters of pictures' models are found by either way of naming the text model") {
   for (const char* const root : {"language_model.model.", "model.language_model."}) {
     CAPTURE(root);
     const TempDir dir, adapter;
-    write_file(dir / "config.json",
-               R"({"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {
-  "hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
-  "intermediate_size": 30, "vocab_size": 46, "num_hidden_layers": 2, "sliding_window": 24}})");
+    write_file(dir / "config.json", kPictures);
     OpenedModel model = open_model(dir.path(), WeightSource::kDummy);
     const std::string prefix = fmt::format("base_model.model.{}layers.1.mlp.up_proj.lora_", root);
     write_adapter(adapter.path(),
@@ -352,6 +354,39 @@ TEST_CASE("adapters of pictures' models are found by either way of naming the te
     CHECK(model.adapter->num_matrices() == 1);
     CHECK(model.adapter->num_parameters() == 2 * (24 + 30));
     CHECK(model.adapter->changes("language_model.model.layers.1.mlp.up_proj.weight"));
+  }
+}
+
+TEST_CASE("an adapter that changes the tower for pictures too is refused by that name") {
+  for (const std::string root : {"", "model."}) {
+    CAPTURE(root);
+    const TempDir dir, adapter;
+    write_file(dir / "config.json", kPictures);
+    OpenedModel model = open_model(dir.path(), WeightSource::kDummy);
+    const std::string text = root.empty() ? "language_model.model." : "model.language_model.";
+    std::vector<AdapterTensor> tensors;
+    for (const std::string& module :
+         {text + "layers.1.mlp.up_proj",
+          root + "vision_tower.vision_model.encoder.layers.0.mlp.fc1",
+          root + "vision_tower.vision_model.encoder.layers.1.mlp.fc1"}) {
+      for (const auto& [name, shape] :
+           {std::pair("A", std::vector<int64_t>{2, 24}), {"B", std::vector<int64_t>{30, 2}}}) {
+        tensors.push_back({fmt::format("base_model.model.{}.lora_{}.weight", module, name), shape});
+      }
+    }
+    write_adapter(
+        adapter.path(),
+        R"({"peft_type": "LORA", "r": 2, "target_modules": ["layers.1.mlp.up_proj", "fc1"]})",
+        tensors);
+    Problems problems;
+    const Adapter opened(adapter.path(),
+                         adapter_targets(model.spec, model.names, model.known_names), &problems);
+    CHECK(opened.num_matrices() == 1);
+    REQUIRE(problems.all().size() == 1);
+    check_contains(problems.all()[0],
+                   fmt::format("adapter_model.safetensors: has 4 tensors of {}vision_tower, a part "
+                               "of the model that is not run; merge the adapter with",
+                               root));
   }
 }
 

@@ -69,7 +69,7 @@ inline std::vector<AdapterTensor> adapter_tensors(const OpenedModel& model,
                                                   const TinyAdapterOptions& options) {
   std::vector<AdapterTensor> tensors;
   const auto targets = adapter_targets(model.spec, model.names, model.known_names);
-  for (const AdapterTarget& target : targets.front()) {
+  for (const AdapterTarget& target : targets.front().matrices) {
     for (const std::string& end : options.targets) {
       if (!target.module.name.ends_with(end)) continue;
       const std::string prefix = "base_model.model." + target.module.name;
