@@ -19,6 +19,7 @@
 #include "model/model.h"
 #include "model/weights.h"
 #include "ops/cpu/cpu_ops.h"
+#include "tests/support/changed_checkpoint.h"
 #include "tests/support/support.h"
 
 using namespace pagedinfer;
@@ -322,16 +323,14 @@ TEST_CASE("groups and words that do not divide a matrix are refused") {
        "qweight' is of a matrix of 57 rows, expected a multiple of 8"},
       {"ct-int-mixed", "\"Linear\"", "\"Conv1d\"",
        "'model.layers.0.self_attn.v_proj' is quantized in the checkpoint, but not by"},
+      {"ct-int-mixed", "\"Linear\"", "\"Embedding\"",
+       "'model.layers.0.self_attn.v_proj' is quantized in the checkpoint, but not by"},
       {"ct-int-mixed", "\"lm_head\"", "\"re:.*[qk]_proj\"",
        "'model.layers.0.self_attn.q_proj' is quantized in the checkpoint, but not by"},
   };
   for (const auto& [model, from, to, said] : cases) {
     const TempDir dir;
-    std::filesystem::copy_file(golden_dir(model) + "/model.safetensors", dir / "model.safetensors");
-    std::string config = read_file(golden_dir(model) + "/config.json");
-    REQUIRE(has(config, from));
-    config.replace(config.find(from), from.size(), to);
-    write_file(dir / "config.json", config);
+    copy_changed(model, from, to, dir.path());
     const std::string error = refusal(dir.path());
     CAPTURE(error);
     CHECK(has(error, said));

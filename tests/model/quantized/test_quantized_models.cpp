@@ -15,6 +15,7 @@
 #include "core/float16.h"
 #include "model/model.h"
 #include "tests/support/bits_hash.h"
+#include "tests/support/changed_checkpoint.h"
 #include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
@@ -57,27 +58,40 @@ std::vector<float> read_rows(const RowSource& source, int64_t rows_at_once) {
   return values;
 }
 
+void check_values(const OpenedModel& model, element golden) {
+  int num_matrices = 0;
+  for (const auto field : golden["matrices"].get_object()) {
+    const std::string name(field.key);
+    CAPTURE(name);
+    CHECK(model.quantized.has(model.checkpoint, name));
+    const auto shape = ints(field.value["shape"]);
+    const RowSource source = model.quantized.open(model.checkpoint, name, shape[0], shape[1]);
+    for (const int rows_at_once : {16, 1, 7, 1000}) {
+      const std::vector<float> values = read_rows(source, rows_at_once);
+      CHECK(hash_of(values, DType::kF32) == std::string(field.value["float32"]));
+      CHECK(hash_of(values, DType::kBF16) == std::string(field.value["bfloat16"]));
+    }
+    ++num_matrices;
+  }
+  CHECK(num_matrices >= 8);
+}
+
+// Checks the values of a checkpoint whose config.json says the same in other words.
+void check_values_with(const std::string& name, const std::string& from, const std::string& to) {
+  const TempDir dir;
+  copy_changed(name, from, to, dir.path());
+  simdjson::dom::parser parser;
+  check_values(open_model(dir.path()),
+               parser.load(source_dir() + "/tests/data/quantized/" + name + "/golden.json"));
+}
+
 }  // namespace
 
 TEST_CASE("every quantized matrix has the values that its format defines") {
   for_each_model([](const std::string& dir, element golden) {
     const OpenedModel model = open_model(dir);
     CHECK_FALSE(model.quantized.description().empty());
-    int num_matrices = 0;
-    for (const auto field : golden["matrices"].get_object()) {
-      const std::string name(field.key);
-      CAPTURE(name);
-      CHECK(model.quantized.has(model.checkpoint, name));
-      const auto shape = ints(field.value["shape"]);
-      const RowSource source = model.quantized.open(model.checkpoint, name, shape[0], shape[1]);
-      for (const int rows_at_once : {16, 1, 7, 1000}) {
-        const std::vector<float> values = read_rows(source, rows_at_once);
-        CHECK(hash_of(values, DType::kF32) == std::string(field.value["float32"]));
-        CHECK(hash_of(values, DType::kBF16) == std::string(field.value["bfloat16"]));
-      }
-      ++num_matrices;
-    }
-    CHECK(num_matrices >= 8);
+    check_values(model, golden);
     CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.embedding));
     CHECK_FALSE(model.quantized.has(model.checkpoint, model.names.final_norm));
   });
@@ -152,6 +166,12 @@ TEST_CASE("quantized matrices become int8 without being rounded in between") {
     CHECK(std::memcmp(found.data, expected.data,
                       static_cast<size_t>(ops->matrix_bytes(expected, DType::kI8))) == 0);
   });
+}
+
+TEST_CASE("a group of embeddings leaves the linear modules to the group behind it") {
+  check_values_with("ct-packed-4-zeros", R"("config_groups": {)",
+                    R"("config_groups": {"of_embeddings": {"targets": ["Embedding"], "weights":
+                        {"num_bits": 8, "type": "int", "strategy": "channel"}},)");
 }
 
 TEST_CASE("how a checkpoint is quantized is told in words, where nothing is too") {
