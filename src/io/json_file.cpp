@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "core/error.h"
@@ -75,6 +76,11 @@ std::optional<element> JsonObject::find(std::string_view key) const {
   }
   if (found && found->is_null()) return std::nullopt;
   return found;
+}
+
+bool JsonObject::is_null(std::string_view key) const {
+  return std::ranges::any_of(
+      object_, [&](const auto& field) { return field.key == key && field.value.is_null(); });
 }
 
 void JsonObject::complain(std::string_view key, std::string_view message) const {

@@ -25,6 +25,7 @@ class JsonObject {
       : file_(std::move(file)), prefix_(std::move(prefix)), object_(object), problems_(problems) {}
 
   bool has(std::string_view key) const { return find(key).has_value(); }
+  bool is_null(std::string_view key) const;  // it is there
   std::optional<int64_t> find_integer(std::string_view key, int64_t min, int64_t max) const;
   std::optional<double> find_number(std::string_view key, double min, double max) const;
   std::optional<bool> find_bool(std::string_view key) const;

@@ -71,7 +71,7 @@ int read_head_dim(const JsonObject& config, const ConfigDefaults& defaults, cons
 
 void read_heads(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
   spec.heads = size(config, "num_attention_heads", defaults.heads);
-  const bool as_many = is_null(config, "num_key_value_heads") || defaults.kv_heads == 0;
+  const bool as_many = config.is_null("num_key_value_heads") || defaults.kv_heads == 0;
   spec.kv_heads = size(config, "num_key_value_heads", as_many ? spec.heads : defaults.kv_heads);
   const bool is_divided = spec.kv_heads == 0 || spec.heads % spec.kv_heads == 0;
   if (!is_divided) {
@@ -127,7 +127,7 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
         config.find_bool("tie_word_embeddings").value_or(defaults.tied_embeddings);
   });
   const bool has_eos = defaults.eos_token && *defaults.eos_token < spec.vocab;
-  if (has_eos && !is_null(config, "eos_token_id")) spec.eos_tokens = {*defaults.eos_token};
+  if (has_eos && !config.is_null("eos_token_id")) spec.eos_tokens = {*defaults.eos_token};
 }
 
 void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
@@ -148,12 +148,6 @@ void refuse(const JsonObject& config, std::string_view key) {
   config.keep([&] {
     if (!config.find_bool(key).value_or(false)) return;
     config.complain(key, "is true, which is not supported");
-  });
-}
-
-bool is_null(const JsonObject& config, std::string_view key) {
-  return std::ranges::any_of(config.fields(), [&](const auto& field) {
-    return field.key == key && field.value.is_null();
   });
 }
 
@@ -181,7 +175,7 @@ void refuse_unless_causal(const JsonObject& config) {
 }
 
 std::optional<int> read_window(const JsonObject& config, int absent) {
-  if (is_null(config, "sliding_window")) return 0;
+  if (config.is_null("sliding_window")) return 0;
   std::optional<int> window;
   config.keep([&] {
     const auto found = config.find_integer("sliding_window", 1, kMaxPositions);

@@ -42,9 +42,6 @@ void expect(const JsonObject& config, std::string_view key, std::string_view val
 // Complains if the field is true.
 void refuse(const JsonObject& config, std::string_view key);
 
-// Whether the field is there and is null.
-bool is_null(const JsonObject& config, std::string_view key);
-
 // "attention_bias": of q, k, v and the output. "mlp_bias": of gate, up and down.
 void read_attention_bias(const JsonObject& config, ModelSpec& spec);
 void read_mlp_bias(const JsonObject& config, ModelSpec& spec);

@@ -7,7 +7,7 @@ namespace {
 
 // 0 if the field is null.
 float read_cap(const JsonObject& config, std::string_view key, double fallback) {
-  return is_null(config, key) ? 0.0f : read_multiplier(config, key, fallback);
+  return config.is_null(key) ? 0.0f : read_multiplier(config, key, fallback);
 }
 
 }  // namespace

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int64_t kMaxBlock = 1 << 24;
 
+// Of "weight_scale_inv".
 struct BlockSize {
-  int64_t rows = 0, cols = 0;  // 0: there are no blocks
+  int64_t rows = 128, cols = 128;  // 0: there are no blocks
 };
 
 BlockScales find_scales(const Checkpoint& files, const std::string& module, int64_t rows,
@@ -50,17 +51,19 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
 
 StoredForm read_fp8(const JsonObject& config) {
   StoredForm form = {.parts = {"weight", "weight_scale_inv", "weight_scale"}, .codes = "weight"};
+  constexpr std::string_view kSize = "weight_block_size";
   BlockSize size;
+  form.description = "fp8";
   config.keep([&] {
-    const auto sizes = config.integers("weight_block_size", 1, kMaxBlock);
-    if (sizes.size() == 2) size = {sizes[0], sizes[1]};
-    if (sizes.size() != 2 && !sizes.empty()) {
-      config.refuse("weight_block_size", *config.find("weight_block_size"),
-                    "two numbers, rows and columns");
+    if (config.is_null(kSize)) size = {0, 0};
+    if (!config.has(kSize)) return;
+    const auto sizes = config.integers(kSize, 1, kMaxBlock);
+    if (sizes.size() != 2) {
+      config.refuse(kSize, *config.find(kSize), "two numbers, rows and columns");
     }
+    size = {sizes[0], sizes[1]};
+    form.description = fmt::format("fp8, blocks of {} x {}", size.rows, size.cols);
   });
-  form.description =
-      size.rows == 0 ? "fp8" : fmt::format("fp8, blocks of {} x {}", size.rows, size.cols);
   form.notes = {"activations are not quantized, as the checkpoint's fp8 would have them"};
   form.open = [size](const Checkpoint& files, const std::string& module, int64_t rows,
                      int64_t cols) { return open(files, module, rows, cols, size); };

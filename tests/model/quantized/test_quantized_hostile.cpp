@@ -313,6 +313,15 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
   }
 }
 
+TEST_CASE("a weight_block_size of null means that there are no blocks") {
+  const TempDir dir;
+  copy_changed("fp8-blocks", "\"weight_block_size\": [", "\"weight_block_size\": null, \"_\": [",
+               dir.path());
+  const std::string error = refusal(dir.path());
+  CAPTURE(error);
+  CHECK(has(error, "weight_scale_inv' has shape [2, 1], expected [] or [1] or [1, 1] or [149]"));
+}
+
 TEST_CASE("groups and words that do not divide a matrix are refused") {
   const std::vector<std::tuple<std::string, std::string, std::string, std::string>> cases = {
       {"awq-biases", "\"group_size\": 8", "\"group_size\": 7",

@@ -174,6 +174,10 @@ TEST_CASE("a group of embeddings leaves the linear modules to the group behind i
                         {"num_bits": 8, "type": "int", "strategy": "channel"}},)");
 }
 
+TEST_CASE("blocks of fp8 are of 128 x 128 where config.json does not say it") {
+  check_values_with("fp8-blocks", "weight_block_size", "block_size");
+}
+
 TEST_CASE("how a checkpoint is quantized is told in words, where nothing is too") {
   const auto description = [](const std::string& groups) {
     const JsonFile config(
