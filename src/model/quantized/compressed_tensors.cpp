@@ -69,7 +69,11 @@ void read_strategy(const JsonObject& weights, Scheme& scheme) {
                    "tensor, channel, group with a group_size, or block with a block_structure");
 }
 
-void read_storage(const JsonObject& weights, const std::string& format, Scheme& scheme) {
+// `config` has the format of groups that name none.
+void read_storage(const JsonObject& config, const JsonObject& group, const JsonObject& weights,
+                  Scheme& scheme) {
+  const JsonObject& teller = group.has("format") ? group : config;
+  const std::string format = teller.find_string("format").value_or("");
   const bool is_float = weights.find_string("type").value_or("int") == "float";
   scheme.bits = static_cast<int>(weights.find_integer("num_bits", 1, 64).value_or(8));
   const bool is_naive = format == "naive-quantized";
@@ -80,8 +84,9 @@ void read_storage(const JsonObject& weights, const std::string& format, Scheme& 
   } else if (format == "float-quantized" || is_naive) {
     scheme.storage = Storage::kFloats;
   } else {
-    weights.fail("num_bits", fmt::format("is {} in format '{}', which is not supported{}",
-                                         scheme.bits, shortened(format), kTakeAnother));
+    teller.refuse("format", shortened(format),
+                  fmt::format("pack-quantized, int-quantized, float-quantized or naive-quantized{}",
+                              kTakeAnother));
   }
   if (is_float != (scheme.storage == Storage::kFloats)) {
     weights.complain("type", is_float ? "float" : "int", fmt::format("the other, for {}", format));
@@ -115,11 +120,11 @@ std::string describe(const Scheme& scheme) {
 }
 
 // nullopt if the group leaves weights as they are.
-std::optional<Scheme> read_group(const JsonObject& group, const std::string& format) {
+std::optional<Scheme> read_group(const JsonObject& config, const JsonObject& group) {
   const auto weights = group.find_object("weights");
   if (!weights) return std::nullopt;
   Scheme scheme = {.targets = read_patterns(group, "targets")};
-  read_storage(*weights, group.find_string("format").value_or(format), scheme);
+  read_storage(config, group, *weights, scheme);
   read_strategy(*weights, scheme);
   refuse_order(*weights, scheme);
   scheme.has_zeros = !weights->find_bool("symmetric").value_or(true);
@@ -311,7 +316,6 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
                                "weight_zero_point", "weight_g_idx"}};
   Schemes schemes;
   config.keep([&] { refuse_others(config); });
-  const std::string format = config.find_string("format").value_or("");
   schemes.ignored = read_patterns(config, "ignore");
   const auto groups = config.find_object("config_groups");
   if (!groups) config.refuse("config_groups", "", "an object");
@@ -324,7 +328,7 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
       for (const char* key : {"input_activations", "output_activations"}) {
         quantizes_activations = quantizes_activations || group->has(key);
       }
-      if (auto scheme = read_group(*group, format)) {
+      if (auto scheme = read_group(config, *group)) {
         descriptions.insert(describe(*scheme));
         schemes.all.push_back(std::move(*scheme));
       }
