@@ -289,6 +289,9 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
                     "quantization_config in config.json",
                     shortened(module)));
   }
+  const bool is_packed = scheme->storage == Storage::kPacked;
+  refuse_beside(files, module, is_packed ? "weight_packed" : "weight",
+                is_packed ? "weight" : "weight_packed");
   return scaled_rows(rows, cols, read_codes(files, module, rows, cols, *scheme),
                      find_scales(files, module, rows, cols, *scheme));
 }

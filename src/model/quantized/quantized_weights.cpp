@@ -77,10 +77,8 @@ bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) con
 RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name, int64_t rows,
                                  int64_t cols) const {
   const std::string module = module_of(name);
-  if (!form_.codes.empty() && form_.codes != "weight" && files.contains(name)) {
-    throw Error(fmt::format("{}: tensor '{}' is there, expected is {}.{} alone",
-                            files.stored(name).file, shortened(name), shortened(module),
-                            form_.codes));
+  if (!form_.codes.empty() && form_.codes != "weight") {
+    refuse_beside(files, module, form_.codes, "weight");
   }
   return form_.open(files, module, rows, cols);
 }

@@ -45,4 +45,12 @@ void check_multiple(const Checkpoint& files, const std::string& name, std::strin
                           files.stored(name).file, shortened(name), number, things, unit));
 }
 
+void refuse_beside(const Checkpoint& files, const std::string& module, std::string_view codes,
+                   std::string_view other) {
+  const std::string name = fmt::format("{}.{}", module, other);
+  if (!files.contains(name)) return;
+  throw Error(fmt::format("{}: tensor '{}' is there, expected is {}.{} alone",
+                          files.stored(name).file, shortened(name), shortened(module), codes));
+}
+
 }  // namespace pagedinfer

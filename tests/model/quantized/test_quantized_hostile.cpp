@@ -269,6 +269,16 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
       {"ct-packed-4-zeros", mlp + "up_proj.weight_shape", first(39),
        "holds [39, 60], expected [40, 60]"},
       {"ct-packed-4-zeros", mlp + "up_proj.weight_scale", drop, "no tensor"},
+      {"ct-packed-4-zeros", mlp + "up_proj.weight_packed",
+       [mlp](Entries& all, Entry&) {
+         all[mlp + "up_proj.weight"] = {"BF16", {40, 60}, std::string(4800, '\1')};
+       },
+       fmt::format("up_proj.weight' is there, expected is {}up_proj.weight_packed alone", mlp)},
+      {"ct-int-mixed", mlp + "up_proj.weight_scale",
+       [mlp](Entries& all, Entry&) {
+         all[mlp + "up_proj.weight_packed"] = {"I32", {1}, std::string(4, '\1')};
+       },
+       fmt::format("up_proj.weight_packed' is there, expected is {}up_proj.weight alone", mlp)},
       {"ct-packed-4-order-fused", mlp + "down_proj.weight_g_idx", first(7),
        "has group 7, expected 0 to 6"},
       {"ct-packed-4-order-fused", mlp + "down_proj.weight_g_idx", first(-1), "has group -1"},
