@@ -152,7 +152,8 @@ void read_checkpoint(const std::string& dir, const std::string& lora,
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);
   model.parameters = parameters_of(needed);
-  if (has_files && quantized.is_known()) {
+  const bool is_told = has_files && problems.keep([&] { check_told(dir, quantized, *files); });
+  if (is_told && quantized.is_known()) {
     describe_quantization(*files, quantized, needed, model);
     check_tensors(*files, quantized, needed, problems);
     // What is wrong with it was said above.

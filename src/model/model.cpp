@@ -39,6 +39,7 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
         std::move(candidates)};
   }
   Checkpoint files(dir);
+  check_told(dir, quantized, files);
   TensorNames names = choose_names(candidates, files);
   tie_embeddings(files, names, spec);
   return {std::move(spec),      std::move(names),     std::move(generation),

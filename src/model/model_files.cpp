@@ -1,9 +1,17 @@
 #include "model/model_files.h"
 
-#include <cstdint>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/error.h"
+#include "core/refusal.h"
+#include "core/shortened.h"
 #include "io/open_file.h"
 #include "model/families.h"
+#include "model/quantized/method.h"
 
 namespace pagedinfer {
 
@@ -39,6 +47,30 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
   } else {
     spec.tied_embeddings = files.same(names.embedding, names.output);
   }
+}
+
+void check_told(const std::string& dir, const QuantizedWeights& quantized,
+                const Checkpoint& files) {
+  if (!quantized.is_known() || !quantized.description().empty()) return;
+  const auto is_packed = [](const auto& entry) {
+    return entry.first.ends_with(".qweight") || entry.first.ends_with(".weight_packed");
+  };
+  const auto found = std::ranges::find_if(files.tensors(), is_packed);
+  if (found == files.tensors().end()) return;
+  std::string way_out(kTakeAnother);
+  for (const auto& [file, method] :
+       {std::pair("quantize_config.json", "gptq"), {"quant_config.json", "awq"}}) {
+    if (!file_exists(fmt::format("{}/{}", dir, file))) continue;
+    way_out = fmt::format(
+        "; {} is not read: put what it says into config.json as quantization_config, with "
+        "\"quant_method\": \"{}\"",
+        file, method);
+  }
+  throw Error(
+      fmt::format("{}/config.json: {}{}", dir,
+                  refusal("quantization_config", "",
+                          fmt::format("how tensor '{}' is quantized", shortened(found->first))),
+                  way_out));
 }
 
 DType dummy_type(const JsonObject& config) {

@@ -8,6 +8,7 @@
 #include "io/safetensors.h"
 #include "model/generation_config.h"
 #include "model/model.h"
+#include "model/quantized/quantized_weights.h"
 #include "model/spec.h"
 
 namespace pagedinfer {
@@ -28,6 +29,10 @@ TensorNames choose_names(const std::vector<TensorNames>& candidates, const Check
 // that differs from the embedding is used as it is, and an output without an embedding serves as
 // both.
 void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec);
+
+// Throws Error if matrices of the checkpoint in `dir` are quantized and config.json does not say
+// how.
+void check_told(const std::string& dir, const QuantizedWeights& quantized, const Checkpoint& files);
 
 // The type of made-up weights: the one that config.json names, else bfloat16.
 DType dummy_type(const JsonObject& config);

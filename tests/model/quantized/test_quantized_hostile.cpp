@@ -339,6 +339,30 @@ TEST_CASE("a weight_block_size of null means that there are no blocks") {
   CHECK(has(error, "weight_scale_inv' has shape [2, 1], expected [] or [1] or [1, 1] or [149]"));
 }
 
+TEST_CASE("quantized matrices of which config.json does not tell are refused with what to do") {
+  const auto check = [](const std::string& model, const std::string& said, const char* file) {
+    const TempDir dir;
+    copy_changed(model, "quantization_config", "of_old", dir.path());
+    if (file != nullptr) write_file(dir / file, R"({"bits": 4, "group_size": 16})");
+    const std::string error = refusal(dir.path());
+    CAPTURE(error);
+    CHECK(has(error,
+              "/config.json: quantization_config: found nothing, expected how tensor 'model."));
+    CHECK(has(error, said));
+    Problems problems;
+    static_cast<void>(inspect_model(dir.path(), WeightSource::kFiles, problems));
+    REQUIRE(problems.all().size() == 1);
+    CHECK(problems.all().front() == error);
+  };
+  check("gptq-4-order", "qweight' is quantized; take the checkpoint that is not", nullptr);
+  check("ct-packed-4-zeros", "weight_packed' is quantized; take", nullptr);
+  check("gptq-4-order",
+        "; quantize_config.json is not read: put what it says into config.json as "
+        "quantization_config, with \"quant_method\": \"gptq\"",
+        "quantize_config.json");
+  check("awq-biases", "; quant_config.json is not read", "quant_config.json");
+}
+
 TEST_CASE("groups and words that do not divide a matrix are refused") {
   const std::vector<std::tuple<std::string, std::string, std::string, std::string>> cases = {
       {"awq-biases", "\"group_size\": 8", "\"group_size\": 7",
