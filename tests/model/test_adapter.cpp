@@ -13,6 +13,7 @@
 #include "model/inspect.h"
 #include "tests/support/golden_rows.h"
 #include "tests/support/model_runner.h"
+#include "tests/support/recorded_adapter.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_model.h"
@@ -34,16 +35,7 @@ void for_each_adapter(const Visit& visit) {
     simdjson::dom::parser parser;
     const element record = parser.load(entry.path());
     const TempDir dir, adapter;
-    write_file(dir / "config.json", simdjson::minify(record["config"]));
-    std::vector<AdapterTensor> tensors;
-    for (const element tensor : record["tensors"]) {
-      AdapterTensor& added = tensors.emplace_back();
-      added.name = std::string(std::string_view(tensor["name"]));
-      added.type = std::string(std::string_view(tensor["type"]));
-      added.amplitude = static_cast<float>(double{tensor["amplitude"]});
-      for (const int64_t size : tensor["shape"]) added.shape.push_back(size);
-    }
-    write_adapter(adapter.path(), simdjson::minify(record["adapter_config"]), tensors);
+    write_recorded(record, dir.path(), adapter.path());
     visit(name, record, dir.path(), adapter.path());
     ++count;
   }

@@ -9,6 +9,7 @@
 #include "tests/support/bits_hash.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/ops_support.h"
+#include "tests/support/recorded_adapter.h"
 #include "tests/support/support.h"
 
 using namespace pagedinfer;
@@ -141,7 +142,42 @@ constexpr QuantizedCheckpoint kQuantized[] = {
     {"awq-biases", 3441933845179371842u, 17444648525822504027u, 12928808009077698212u},
 };
 
+// A tiny model of tests/data/adapters, with the adapter merged.
+struct MergedModel {
+  const char* name;
+  uint64_t float32, bfloat16, int8;
+};
+constexpr MergedModel kMerged[] = {
+    // ranks and scales by patterns
+    {"llama-patterns-rslora", 17295352633498688967u, 17313986031899258852u, 10350611386097922109u},
+    // rows of one tensor
+    {"phi3-all", 5353081331198415972u, 12516678938318085832u, 9445345874787252735u},
+    // an embedding, numbers in bfloat16
+    {"granite-embeddings", 9377482731042965050u, 2820114654769961733u, 15838073198024491095u},
+};
+
 }  // namespace
+
+TEST_CASE(
+    "logits of models with merged adapters have the committed bits on every instruction set") {
+  for (const auto& [name, float32, bfloat16, int8] : kMerged) {
+    simdjson::dom::parser parser;
+    const TempDir dir, adapter;
+    write_recorded(parser.load(source_dir() + "/tests/data/adapters/" + name + ".json"), dir.path(),
+                   adapter.path());
+    for (const CpuIsa isa : available_isas()) {
+      const auto hash_of = [&](DType compute, Quantization quantize) {
+        ModelRunner runner(dir.path(), compute, isa, 2, WeightSource::kDummy, {}, quantize,
+                           adapter.path());
+        return hash_of_logits(logits_of(runner));
+      };
+      INFO(std::string(name) << " on " << std::string(name_of(isa)));
+      CHECK(hash_of(DType::kF32, Quantization::kNone) == float32);
+      CHECK(hash_of(DType::kBF16, Quantization::kNone) == bfloat16);
+      CHECK(hash_of(DType::kBF16, Quantization::kInt8) == int8);
+    }
+  }
+}
 
 TEST_CASE("logits of quantized checkpoints have the committed bits on every instruction set") {
   for (const auto& [name, float32, bfloat16, int8] : kQuantized) {
