@@ -1,8 +1,9 @@
-// Speed of the CPU's attention and sampling beside their bounds, which are measured in the same
-// run: decode attention and sampling beside reading memory, prefill attention beside the peak of
-// multiply-adds. One thread is measured by its CPU time, several by wall time.
+// Speed of the CPU's attention, sampling and merging of adapters beside their bounds, which are
+// measured in the same run: decode attention and sampling beside reading memory, prefill attention
+// beside the peak of multiply-adds, merging beside loading alone and half that peak. One thread is
+// measured by its CPU time, several by wall time.
 //
-//   pagedinfer_ops_bench [threads] [instruction set] [decode|long|int8|paging|prefill|sample]
+//   pagedinfer_ops_bench [threads] [instruction set] [decode|long|int8|paging|prefill|sample|merge]
 #include <fmt/format.h>
 
 #include <cstring>
@@ -10,6 +11,8 @@
 
 #include "bench_support.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/low_rank.h"
+#include "ops/stored_rows.h"
 
 namespace pagedinfer {
 namespace {
@@ -210,6 +213,37 @@ class Bench {
     }
   }
 
+  // An adapter of this rank added to a matrix of a file while it is loaded. Products and sums are
+  // rounded apart, so that half the peak of multiply-adds can be reached.
+  void merge(int64_t rows, int64_t cols, int64_t rank) {
+    std::vector<uint16_t> numbers(static_cast<size_t>(rows * cols), 0x3c3c);
+    std::vector<float> a(static_cast<size_t>(rank * cols), 0.1f);
+    std::vector<float> b(static_cast<size_t>(rows * rank), 0.1f);
+    const Tensor matrix = {numbers.data(), DType::kBF16, rows, cols, cols};
+    const LowRank update = {.a = {a.data(), DType::kF32, rank, cols, cols},
+                            .b = {b.data(), DType::kF32, rows, rank, rank},
+                            .scale = 2.0f};
+    const auto load = [&](bool is_merged) {
+      const auto ops = make_cpu_ops(options_);
+      const auto add = [&](const LowRankRow& row, int64_t first, int64_t n, float* y) {
+        ops->add_low_rank(row, first, n, y);
+      };
+      const RowSource source = stored_rows(matrix);
+      ops->upload_matrix(is_merged ? sum_of(source, update, add) : source, DType::kBF16);
+    };
+    const Pair t = medians(
+        clock_, 9, [&] { load(true); }, [&] { load(false); });
+    const Pair peak = medians(
+        clock_, 9, [&] { load(true); }, [&] { run_peak(pool_, isa_); });
+    const double count = 1e-9 * static_cast<double>(rows * cols);
+    const double gflops = 2.0 * static_cast<double>(rank) * count / (t.work - t.bound);
+    const double most = kPeakGflop * pool_.num_threads() / peak.bound / 2;
+    fmt::print(
+        "merge    {} x {}, rank {:3}: {:5.2f} s for 1e9 numbers, loading {:.2f}; adding {:6.1f} "
+        "GFLOP/s, {:.2f} of {:.0f}\n",
+        rows, cols, rank, t.work / count, t.bound / count, gflops, gflops / most, most);
+  }
+
  private:
   // So many of them or, for 0, 192 MiB or one.
   static std::vector<KvLayer> make_caches(Ops& ops, int64_t positions, Shape shape,
@@ -274,6 +308,10 @@ void prefill_parts(Bench& bench) {
   }
 }
 
+void merge_parts(Bench& bench) {
+  for (const int64_t rank : {8, 16, 64, 256}) bench.merge(2048, 8192, rank);
+}
+
 // All parts, or the one that is named.
 void run(int threads, CpuIsa isa, std::string_view part) {
   fmt::print("{}, {} thread(s)\n", name_of(isa), threads);
@@ -285,6 +323,7 @@ void run(int threads, CpuIsa isa, std::string_view part) {
   if (asked("paging")) paging_parts(bench);
   if (asked("prefill")) prefill_parts(bench);
   if (asked("sample")) bench.sampling();
+  if (asked("merge")) merge_parts(bench);
 }
 
 }  // namespace
