@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/problems.h"
 #include "fuzz.h"
 #include "io/json_file.h"
 #include "io/json_parse.h"
@@ -27,17 +27,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       {"model.language_model.layers.11.mlp.down_proj", Kind::kLayer},
       {"lm_head", Kind::kOutput},
   };
-  try {
-    const AdapterConfig config(JsonObject("adapter_config.json", "", root));
+  Problems problems;
+  problems.keep([&] {
+    const AdapterConfig config(JsonObject("adapter_config.json", "", root, &problems));
+    if (!config.is_known()) return;
     config.check_targets(modules);
     for (const AdaptedModule& module : modules) {
       if (!config.changes(module)) continue;
       require(config.rank_of(module.name) > 0, "a rank is positive");
       require(std::isfinite(config.scale_of(module.name)), "a scale is finite");
     }
-  } catch (const Error& error) {
-    require(std::string(error.what()).starts_with("adapter_config.json: "),
-            "an error names the file");
+  });
+  for (const std::string& problem : problems.all()) {
+    require(problem.starts_with("adapter_config.json: "), "a problem names the file");
   }
   return 0;
 }
