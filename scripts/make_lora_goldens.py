@@ -44,6 +44,10 @@ ADAPTERS = {
         LLAMA | sizes(24, 3, 1, 27, 38, layers=4, attention_bias=True, mlp_bias=True), dict(
             target_modules=["k_proj", "o_proj", "up_proj"], layers_to_transform=[0, 2, 3],
             layers_pattern="layers", exclude_modules=r".*layers\.3\.mlp.*", r=2, lora_alpha=7), "F32"),
+    "llama-whole-names-and-layers": (
+        LLAMA | sizes(24, 3, 1, 28, 37), dict(
+            target_modules=["model.layers.1.mlp.up_proj", "model.layers.2.self_attn.q_proj", "v_proj"],
+            layers_to_transform=[0], r=3, lora_alpha=5), "F32"),
     "mistral-one-layer": (MISTRAL | sizes(24, 4, 2, 33, 40, sliding_window=7), dict(
         target_modules=["q_proj", "gate_proj"], layers_to_transform=1,
         exclude_modules=["self_attn.q_proj"], r=3, lora_alpha=6, fan_in_fan_out=True), "BF16"),
