@@ -190,8 +190,7 @@ inline constexpr auto kSettings = [] {
           "Give it to compare runs with cmp."),
       row(kDevice, "gpu_cache", field_of<&Config::gpu_cache, Kind::kPath>(), kKeepsRecords,
           "A folder for the algorithms of products that were the fastest on this GPU when they "
-          "were "
-          "timed, at most 0.2 s of a start; none keeps none. Not used with --deterministic.",
+          "were timed, at most 0.2 s of a start; none keeps none. Not used with --deterministic.",
           "Give it where the home directory cannot be written to.",
           {.value = "DIR|none", .absent = "~/.cache/pagedinfer"}),
       row(kDevice, "threads", field_of<&Config::threads>(), kKeepsRecords,

@@ -16,6 +16,7 @@
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
+#include "ops/stored_rows.h"
 
 namespace pagedinfer {
 namespace {
@@ -211,7 +212,7 @@ Tensor CudaBackend::upload(Tensor host, DType dtype) {
 }
 
 Tensor CudaBackend::upload_matrix(Tensor host, DType dtype) {
-  return dtype == DType::kI8 ? upload_matrix(rows_of(host), dtype) : upload(host, dtype);
+  return dtype == DType::kI8 ? upload_matrix(stored_rows(host), dtype) : upload(host, dtype);
 }
 
 Tensor CudaBackend::upload_matrix(const RowSource& source, DType dtype) {

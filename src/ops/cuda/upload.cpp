@@ -133,11 +133,4 @@ void upload_int8(const RowSource& source, char* to, Staging& staging, cudaStream
              });
 }
 
-RowSource rows_of(const Tensor& host) {
-  return {host.rows, host.cols, [host](int64_t first, int64_t count, float* out) {
-            gather(host, first * host.cols, count * host.cols, DType::kF32,
-                   reinterpret_cast<char*>(out));
-          }};
-}
-
 }  // namespace pagedinfer

@@ -19,7 +19,4 @@ void upload_rows(const RowSource& source, DType dtype, char* to, Staging& stagin
 // int8 as a whole. REQUIRES: `staging` has room for a panel.
 void upload_int8(const RowSource& source, char* to, Staging& staging, cudaStream_t stream);
 
-// The numbers of a host tensor, which must outlive what reads them.
-RowSource rows_of(const Tensor& host);
-
 }  // namespace pagedinfer
