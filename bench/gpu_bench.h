@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/check_rows.h"
 #include "kernels/types.h"
 #include "ops/cuda/cuda_memory.h"
 #include "ops/cuda/graph_capture.h"
@@ -48,15 +49,19 @@ class Bench {
       *event = CudaEvent(made);
     }
     memory_ = take_device(bytes_, "memory of the benchmark");
-    std::vector<uint16_t> random(1 << 20);  // bfloat16 numbers of about unit size, either sign
+    std::vector<uint16_t> random(kPattern / 2);  // bfloat16 numbers of about unit size, either sign
     uint32_t state = 1;
     for (uint16_t& x : random) {
       state = state * 1664525 + 1013904223;
       x = static_cast<uint16_t>((state >> 16 & 0x8000) | 0x3f00 | (state >> 8 & 0x7f));
     }
-    for (int64_t at = 0; at < bytes_; at += int64_t{2} << 20) {
-      copy_to(memory_.get() + at, random.data(), int64_t{2} << 20);
+    for (int64_t at = 0; at < bytes_; at += kPattern) {
+      copy_to(memory_.get() + at, random.data(), kPattern);
     }
+    const auto part = [&](int64_t eighths) { return bytes_ / 8 / kPattern * kPattern * eighths; };
+    inputs_ = {memory_.get(), bytes_ - part(3)};
+    changed_ = {memory_.get() + inputs_.bytes, part(1)};
+    outputs_ = {memory_.get() + inputs_.bytes + changed_.bytes, part(2)};
     const int64_t half = bytes_ / 2;
     const double us = time([&](int) {
       check_cuda(cudaMemcpyAsync(memory_.get(), memory_.get() + half, static_cast<size_t>(half),
@@ -87,15 +92,40 @@ class Bench {
   }
 
   // The next piece of a ring of memory, so that successive launches find nothing in the L2 cache.
+  // An input is read only, so that its numbers stay finite; output() is for what a launch writes
+  // before it reads it, and changed() for what it changes in place, which each measure() begins
+  // with new numbers.
   template <class T = void>
-  T* buffer(int64_t bytes) {
-    bytes = (bytes + 255) / 256 * 256;
-    if (bytes > bytes_) throw Error("the benchmark's memory is too small");
-    if (taken_ + bytes > bytes_) taken_ = 0;
-    void* const p = memory_.get() + taken_;
-    taken_ += bytes;
-    return static_cast<T*>(p);
+  T* input(int64_t bytes) {
+    return static_cast<T*>(inputs_.next(bytes));
   }
+  template <class T = void>
+  T* output(int64_t bytes) {
+    return static_cast<T*>(outputs_.next(bytes));
+  }
+  template <class T = void>
+  T* changed(int64_t bytes) {
+    return static_cast<T*>(changed_.next(bytes));
+  }
+  // Throws if a launch has written to an input.
+  void check_inputs() {
+    constexpr int64_t kCols = 4096, kRowBytes = 2 * kCols;
+    kernels::CheckRowsArgs args = {.type = Type::kBF16,
+                                   .x = {memory_.get(), kCols},
+                                   .num_rows = kPattern / kRowBytes,
+                                   .cols = kCols,
+                                   .hashes = output<uint64_t>(kPattern / kRowBytes * 8),
+                                   .period = static_cast<int>(kPattern / kRowBytes),
+                                   .num_different = nullptr};
+    kernels::launch_check_rows(args, stream_.get());
+    auto* const count = output<int>(sizeof(int));
+    check_cuda(cudaMemsetAsync(count, 0, sizeof(int), stream_.get()), "to check the inputs");
+    args.num_rows = inputs_.bytes / kRowBytes;
+    args.num_different = count;
+    kernels::launch_check_rows(args, stream_.get());
+    if (read(count, 1)[0] != 0) throw Error("a benchmark has written to an input");
+  }
+
   template <class T>
   const T* upload(const std::vector<T>& values) {
     const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
@@ -104,12 +134,24 @@ class Bench {
     return static_cast<const T*>(to);
   }
   void forget_lists() { lists_taken_ = 0; }
+  template <class T>
+  std::vector<T> read(const T* from, int64_t count) {
+    std::vector<T> values(static_cast<size_t>(count));
+    check_cuda(cudaMemcpyAsync(values.data(), from, values.size() * sizeof(T),
+                               cudaMemcpyDeviceToHost, stream_.get()),
+               "to copy from the GPU");
+    check_cuda(cudaStreamSynchronize(stream_.get()), "to copy from the GPU");
+    return values;
+  }
 
   // Times a launch and prints a line of JSON. `launch` gets the number of the call.
   void measure(const std::string& name, const std::string& shape, Work work,
                const std::function<void(int)>& launch) {
     if (!measures(name)) return;
     ++num_measured_;
+    check_cuda(cudaMemcpyAsync(changed_.begin, inputs_.begin, static_cast<size_t>(changed_.bytes),
+                               cudaMemcpyDeviceToDevice, stream_.get()),
+               "new numbers");
     const double us = time(launch);
     const double gb_s = 1e-3 * work.bytes / us, tflop_s = 1e-6 * work.flops / us;
     fmt::print(
@@ -163,6 +205,21 @@ class Bench {
 
  private:
   static constexpr int64_t kListBytes = int64_t{64} << 20;
+  static constexpr int64_t kPattern = int64_t{2} << 20;  // bytes after which the numbers repeat
+
+  struct Ring {
+    char* begin = nullptr;
+    int64_t bytes = 0, taken = 0;
+
+    void* next(int64_t size) {
+      size = (size + 255) / 256 * 256;
+      if (size > bytes) throw Error("the benchmark's memory is too small");
+      if (taken + size > bytes) taken = 0;
+      void* const p = begin + taken;
+      taken += size;
+      return p;
+    }
+  };
 
   // On the stream of the launches, so that a launch finds the copy complete.
   void copy_to(void* to, const void* from, int64_t bytes) {
@@ -187,7 +244,8 @@ class Bench {
   CudaStream stream_;
   CudaEvent begin_, end_;
   DeviceBytes memory_, lists_;
-  int64_t taken_ = 0, lists_taken_ = 0;
+  Ring inputs_, changed_, outputs_;
+  int64_t lists_taken_ = 0;
   double copy_gb_s_ = 0, peak_tflop_s_ = 1;
 };
 

@@ -17,6 +17,7 @@
 #include "kernels/attention.h"
 #include "kernels/sample.h"
 #include "product_bench.h"
+#include "product_probe.h"
 #include "row_bench.h"
 
 namespace pagedinfer {
@@ -87,11 +88,10 @@ void attention(Bench& bench, const Shape& s, int num_seqs, int context, int coun
          .flops = 4 * pairs * static_cast<double>(q_width)},
         [&](int) {
           const int64_t bytes = positions * layer_bytes;
-          args.cache = {bench.buffer(bytes), bench.buffer(bytes), s.kv_heads, s.head_dim,
-                        positions};
-          args.q = {bench.buffer(rows * q_width * 2), q_width};
-          args.out = {bench.buffer(rows * q_width * 2), q_width};
-          args.workspace = bench.buffer(workspace);
+          args.cache = {bench.input(bytes), bench.input(bytes), s.kv_heads, s.head_dim, positions};
+          args.q = {bench.input(rows * q_width * 2), q_width};
+          args.out = {bench.output(rows * q_width * 2), q_width};
+          args.workspace = bench.output(workspace);
           kernels::launch_attention(args, bench.stream());
         });
   };
@@ -128,7 +128,8 @@ void sampling(Bench& bench, const Shape& s, int rows, Draw draw) {
   bench.measure(kNames[static_cast<int>(draw)], fmt::format("{} rows={}", s.model, rows),
                 {.bytes = static_cast<double>(bytes)}, [&](int) {
                   kernels::SampleArgs sample = {};
-                  sample.logits = bench.buffer<float>(bytes);
+                  sample.logits = draw == Draw::kPenalized ? bench.changed<float>(bytes)
+                                                           : bench.input<float>(bytes);
                   sample.stride = s.vocab;
                   sample.num_rows = rows;
                   sample.vocabulary = s.vocab;
@@ -137,14 +138,14 @@ void sampling(Bench& bench, const Shape& s, int rows, Draw draw) {
                   sample.any_adjusted = draw == Draw::kPenalized;
                   sample.any_drawn = draw != Draw::kGreedy;
                   sample.any_filtered = draw == Draw::kFiltered;
-                  sample.out = bench.buffer<int32_t>(int64_t{rows} * 4);
-                  sample.workspace = bench.buffer(kernels::sample_workspace_bytes(rows, s.vocab));
+                  sample.out = bench.output<int32_t>(int64_t{rows} * 4);
+                  sample.workspace = bench.output(kernels::sample_workspace_bytes(rows, s.vocab));
                   kernels::launch_sample(sample, bench.stream());
                 });
 }
 
 // The sizes of real models.
-void run_all(Bench& bench) {
+void run_all(Bench& bench, ProductProbe& probe) {
   ProductBenches by(bench);
   by.peak(8192);
   for (const Shape& s : kShapes) {
@@ -174,12 +175,13 @@ void run_all(Bench& bench) {
     for (const int64_t rows : {1, 16, 64, 256, 512, 1024, 2048, 8192}) by.products(s, rows);
     for (const int64_t rows : {1, 64, 256}) by.head(s, rows);
     for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192}) by.int8(s, rows);
-    for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) by.probe(s, rows);
+    for (const int64_t rows : {1, 8, 16, 32, 64, 128, 256, 512, 1024, 8192}) probe.probe(s, rows);
+    probe.proof(s, 8192);
   }
 }
 
 // Every benchmark once, tiny.
-void run_small(Bench& bench) {
+void run_small(Bench& bench, ProductProbe& probe) {
   ProductBenches by(bench);
   by.peak(64);
   for (const Shape& s : kSmallShapes) {
@@ -192,7 +194,8 @@ void run_small(Bench& bench) {
     by.products(s, 2);
     by.head(s, 2);
     for (const int64_t rows : {2, 70}) by.int8(s, rows);
-    by.probe(s, 2);
+    probe.probe(s, 2);
+    probe.proof(s, 70);
   }
 }
 
@@ -201,8 +204,11 @@ void run(std::vector<std::string> words) {
   if (is_small) words.erase(words.begin());
   Bench bench(std::move(words), is_small ? int64_t{256} << 20 : int64_t{8} << 30,
               is_small ? 3 : 200);
-  is_small ? run_small(bench) : run_all(bench);
+  ProductProbe probe(bench);
+  is_small ? run_small(bench, probe) : run_all(bench, probe);
   if (bench.num_measured() == 0) throw Error("nothing has such a name");
+  bench.check_inputs();
+  if (!probe.all_equal()) throw Error("with --deterministic a row's bits depend on the other rows");
 }
 
 }  // namespace

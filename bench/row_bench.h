@@ -16,7 +16,13 @@ namespace pagedinfer {
 inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   const std::string shape = fmt::format("{} rows={}", s.model, rows);
   const auto matrix = [&](int64_t cols) {
-    return kernels::Matrix{bench.buffer(rows * cols * 2), cols};
+    return kernels::Matrix{bench.input(rows * cols * 2), cols};
+  };
+  const auto output = [&](int64_t cols) {
+    return kernels::Matrix{bench.output(rows * cols * 2), cols};
+  };
+  const auto changed = [&](int64_t cols) {
+    return kernels::Matrix{bench.changed(rows * cols * 2), cols};
   };
   const auto bytes = [&](int64_t cols) { return 2.0 * static_cast<double>(rows * cols); };
   bench.forget_lists();
@@ -32,10 +38,10 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
 
   bench.measure("embed", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) {
     kernels::launch_embed({.type = Type::kBF16,
-                           .table = {bench.buffer(int64_t{s.vocab} * s.hidden * 2), s.hidden},
+                           .table = {bench.input(int64_t{s.vocab} * s.hidden * 2), s.hidden},
                            .tokens = tokens,
                            .scale = 1.0f,
-                           .out = matrix(s.hidden),
+                           .out = output(s.hidden),
                            .num_rows = rows,
                            .cols = s.hidden},
                           bench.stream());
@@ -47,17 +53,18 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
     kernels::launch_resolve_tokens({unseen, tokens, rows}, bench.stream());
   });
   const auto norm = [&](bool with_sum) {
-    kernels::launch_rms_norm({.type = Type::kBF16,
-                              .x = matrix(s.hidden),
-                              .residual = with_sum ? matrix(s.hidden) : kernels::Matrix{nullptr, 0},
-                              .weight = weight,
-                              .offset = 0,
-                              .eps = 1e-6f,
-                              .out = matrix(s.hidden),
-                              .num_rows = rows,
-                              .runs = 1,
-                              .width = s.hidden},
-                             bench.stream());
+    kernels::launch_rms_norm(
+        {.type = Type::kBF16,
+         .x = matrix(s.hidden),
+         .residual = with_sum ? changed(s.hidden) : kernels::Matrix{nullptr, 0},
+         .weight = weight,
+         .offset = 0,
+         .eps = 1e-6f,
+         .out = output(s.hidden),
+         .num_rows = rows,
+         .runs = 1,
+         .width = s.hidden},
+        bench.stream());
   };
   bench.measure("rms_norm", shape, {.bytes = 2 * bytes(s.hidden)}, [&](int) { norm(false); });
   bench.measure("add_rms_norm", shape, {.bytes = 4 * bytes(s.hidden)}, [&](int) { norm(true); });
@@ -65,7 +72,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
     kernels::launch_gate({.type = Type::kBF16,
                           .gate = matrix(s.intermediate),
                           .up = matrix(s.intermediate),
-                          .out = matrix(s.intermediate),
+                          .out = output(s.intermediate),
                           .num_rows = rows,
                           .cols = s.intermediate,
                           .gelu_tanh = s.window > 0},
@@ -73,7 +80,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   });
   const int64_t q_cols = int64_t{s.heads} * s.head_dim, kv_cols = int64_t{s.kv_heads} * s.head_dim;
   bench.measure("qkv", shape, {.bytes = 2 * bytes(q_cols) + 4 * bytes(kv_cols)}, [&](int) {
-    const kernels::Matrix qkv = matrix(q_cols + 2 * kv_cols);
+    const kernels::Matrix qkv = changed(q_cols + 2 * kv_cols);
     auto* const data = static_cast<uint16_t*>(qkv.data);
     const int64_t cache_bytes =
         rows * kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
@@ -91,7 +98,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
                          .table_stride = s.head_dim,
                          .half = s.head_dim / 2,
                          .slot_mapping = slot_mapping,
-                         .cache = {bench.buffer(cache_bytes), bench.buffer(cache_bytes), s.kv_heads,
+                         .cache = {bench.output(cache_bytes), bench.output(cache_bytes), s.kv_heads,
                                    s.head_dim, rows}},
                         bench.stream());
   });
@@ -99,14 +106,14 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
     kernels::launch_gather_rows({.type = Type::kBF16,
                                  .x = matrix(s.hidden),
                                  .indices = slot_mapping,
-                                 .out = matrix(s.hidden),
+                                 .out = output(s.hidden),
                                  .num_rows = rows,
                                  .cols = s.hidden},
                                 bench.stream());
   });
   bench.measure("add", shape, {.bytes = 3 * bytes(s.hidden)}, [&](int) {
     kernels::launch_add({.type = Type::kBF16,
-                         .x = matrix(s.hidden),
+                         .x = changed(s.hidden),
                          .y = matrix(s.hidden),
                          .num_rows = rows,
                          .cols = s.hidden,
@@ -116,7 +123,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   bench.measure("rope_table", shape, {.bytes = 2 * bytes(s.head_dim)}, [&](int) {
     kernels::launch_rope_table({.positions = slot_mapping,
                                 .inv_freq = table,
-                                .out = bench.buffer<float>(rows * s.head_dim * 4),
+                                .out = bench.output<float>(rows * s.head_dim * 4),
                                 .out_stride = s.head_dim,
                                 .num_rows = rows,
                                 .half = s.head_dim / 2},
@@ -124,7 +131,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   });
   bench.measure("rope", shape, {.bytes = 2 * bytes(q_cols)}, [&](int) {
     kernels::launch_rope({.type = Type::kBF16,
-                          .x = matrix(q_cols),
+                          .x = changed(q_cols),
                           .table = table,
                           .table_stride = s.head_dim,
                           .num_rows = rows,
@@ -136,7 +143,7 @@ inline void rows_of(Bench& bench, const Shape& s, int64_t rows) {
   const auto cache = [&](int64_t positions) {
     const int64_t cache_bytes =
         positions * kernels::kv_position_bytes(Type::kBF16, s.kv_heads, s.head_dim);
-    return kernels::KvCache{bench.buffer(cache_bytes), bench.buffer(cache_bytes), s.kv_heads,
+    return kernels::KvCache{bench.changed(cache_bytes), bench.changed(cache_bytes), s.kv_heads,
                             s.head_dim, positions};
   };
   bench.measure("write_kv", shape, {.bytes = 4 * bytes(kv_cols)}, [&](int) {

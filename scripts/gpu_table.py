@@ -86,6 +86,14 @@ def print_probes(probes: list[dict]) -> None:
               f" {len({r['hash'] for r in rows}):6}")
 
 
+def print_proofs(proofs: list[dict]) -> None:
+    print(f"\n{'product with --deterministic':60} {'buckets':>7} {'fallen back':>11}"
+          f" {'checked':>7} {'differ':>7}")
+    for r in proofs:
+        print(f"{r['shape']:60} {r['buckets']:7} {r['fallen_back']:11} {r['counts_of_rows']:7}"
+              f" {r['different']:7}")
+
+
 def records_of(paths: list[str]) -> list[dict]:
     records = []
     for path in paths:
@@ -122,6 +130,8 @@ def main(paths: list[str]) -> None:
         print_kernels(kernels, peers)
     if probes := of_kind("probe"):
         print_probes(probes)
+    if proofs := of_kind("proof"):
+        print_proofs(proofs)
     known = {(r["name"], r["shape"]) for r in kernels}
     for key, peer in peers.items():
         if key not in known:
