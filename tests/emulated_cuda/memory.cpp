@@ -158,8 +158,12 @@ cudaError_t cudaMallocHost(void** p, size_t bytes) {
   const Call call;
   if (const cudaError_t error = emulated::refuse_in_capture(); error != cudaSuccess) return error;
   if (const cudaError_t error = emulated::enter(); error != cudaSuccess) return error;
+  *p = nullptr;
+  if (bytes > static_cast<size_t>(emulated::settings().pinned_memory)) {
+    return answer(cudaErrorMemoryAllocation);
+  }
   ++emulated::device().counts.allocations;
-  *p = bytes > 0 ? emulated::take(bytes, false) : nullptr;
+  if (bytes > 0) *p = emulated::take(bytes, false);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* p) { return emulated::give_back_waiting(p, true); }

@@ -21,8 +21,9 @@
 namespace emulated {
 
 struct Settings {
-  uint64_t seed = 1;                    // of the moments at which queued work runs
-  int64_t memory = int64_t{256} << 30;  // bytes; pages are allocated when they are touched
+  uint64_t seed = 1;                          // of the moments at which queued work runs
+  int64_t memory = int64_t{256} << 30;        // bytes; pages are allocated when they are touched
+  int64_t pinned_memory = int64_t{64} << 30;  // of the host, in one piece
   int num_devices = 1;
   int driver_version = 13000;  // 0: there is none
   // Of cuBLAS: algorithms that the heuristic finds, and what it answers.

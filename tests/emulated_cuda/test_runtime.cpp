@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "kernels/launch.cuh"
+#include "ops/cuda/cuda_memory.h"
 #include "tests/support/cuda_support.h"
 #include "tests/support/ops_support.h"
 
@@ -243,6 +244,17 @@ TEST_CASE("emulated: if cuBLAS has no algorithm, the error names the product") {
   CHECK_THROWS_WITH_AS(gpu->matmul(x, {&product, 1}), doctest::Contains("24 float32 by 16"), Error);
   emulated::settings() = before;
   CHECK_NOTHROW(gpu->matmul(x, {&product, 1}));
+}
+
+TEST_CASE("emulated: pinned memory that cannot be had is the host's, not the GPU's") {
+  const emulated::Settings before = emulated::settings();
+  emulated::settings().pinned_memory = 1 << 20;
+  CHECK_NOTHROW(take_pinned(1 << 20, "to copy from"));
+  CHECK_THROWS_WITH_AS(take_pinned((1 << 20) + 1, "to copy from"),
+                       "out of memory of the host that a GPU can read: 1048577 bytes to copy from",
+                       Error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  emulated::settings() = before;
 }
 
 }  // namespace pagedinfer

@@ -179,7 +179,7 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
     drawn.block = take(steps_, size, kAligned, "sampling");
-    drawn.on_host = take_pinned(size, "memory of the host for sampled tokens");
+    drawn.on_host = take_pinned(size, "for sampled tokens");
     drawn.is_copied = make_event();
   }
   char* const copies = take(steps_, planned.copies, kAligned, "copies in the cache");

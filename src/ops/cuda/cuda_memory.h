@@ -43,7 +43,7 @@ inline DeviceBytes take_device(int64_t bytes, const char* what) {
 // Pinned host memory, which the device can read and write on its own.
 inline PinnedBytes take_pinned(int64_t bytes, const char* what) {
   void* p = nullptr;
-  check_cuda(cudaMallocHost(&p, static_cast<size_t>(bytes)), what);
+  check_pinned(cudaMallocHost(&p, static_cast<size_t>(bytes)), bytes, what);
   return PinnedBytes(static_cast<char*>(p));
 }
 inline CudaStream make_stream() {

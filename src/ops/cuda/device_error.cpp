@@ -89,4 +89,13 @@ void check_cuda(cudaError_t status, const char* what) {
   throw Error(fmt::format("the GPU refused: {}: {} ({})", what, words, cudaGetErrorName(status)));
 }
 
+void check_pinned(cudaError_t status, int64_t bytes, const char* what) {
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    throw Error(
+        fmt::format("out of memory of the host that a GPU can read: {} bytes {}", bytes, what));
+  }
+  check_cuda(status, what);
+}
+
 }  // namespace pagedinfer

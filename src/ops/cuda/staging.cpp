@@ -6,7 +6,7 @@ namespace pagedinfer {
 
 Staging::Staging(int64_t bytes) : bytes_(bytes) {
   for (PinnedBytes& buffer : buffers_) {
-    buffer = take_pinned(bytes, "memory of the host to copy from");
+    buffer = take_pinned(bytes, "to copy from");
   }
   for (CudaEvent& event : sent_) event = make_event();
 }
