@@ -11,7 +11,9 @@
 //
 // With kInt8 rows of the cache are int8 with a scale. A thread widens what it has copied itself to
 // T, into one of two buffers; no barrier is needed between. A score is multiplied by its key's
-// scale and, once the softmax has summed it, p by its value's scale.
+// scale and, once the softmax has summed it, p by its value's scale. In float16 that product would
+// be subnormal where values are small, so scales and sums are multiplied by kFactor: no scale is
+// above 65504 / 127, so nothing overflows.
 //
 // Shapes without restarts (FlashAttention-2, Dao 2023) have no totals. Their registers hold two
 // bands of rows instead, so that what is read of K and V in shared memory serves twice the
@@ -64,6 +66,7 @@ struct TileShape {
 template <class T, class S>
 struct TileWork {
   static constexpr int D = S::kDim;
+  static constexpr float kFactor = S::kInt8 && std::is_same_v<T, __half> ? 64.0f : 1.0f;
 
   const TileArgs& a;
   const Tile& tile;
@@ -79,7 +82,15 @@ struct TileWork {
   __device__ T* keys(int buffer) const { return buffers + buffer * 2 * S::kTile; }
   __device__ T* values(int buffer) const { return keys(buffer) + S::kTile; }
   __device__ const float* key_scales(int stage) const { return scales + stage * 2 * S::kScales; }
-  __device__ const float* value_scales(int stage) const { return key_scales(stage) + S::kScales; }
+  __device__ float value_scale(int stage, int key) const {
+    const float scale = key_scales(stage)[S::kScales + key];
+    return kFactor == 1.0f ? scale : mul_rn(scale, kFactor);
+  }
+  // The sum of a state once all its keys are in it.
+  __device__ static float whole_sum(float of_lane) {
+    const float sum = row_sum(of_lane);
+    return kFactor == 1.0f ? sum : mul_rn(sum, kFactor);
+  }
   __device__ int position(int row) const {  // -1: past the last row, sees no key
     if (row >= tile.num_rows) return -1;
     const int first = tile.first_row / a.group;
@@ -237,7 +248,7 @@ __device__ void store_rows(const TileArgs& a, const float (&out)[S::kBands][S::k
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       // What was summed since the last restart: everything, or the state of the segment.
-      if (is_state || !S::kRestarts) state[b][i].sum = row_sum(state[b][i].sum);
+      if (is_state || !S::kRestarts) state[b][i].sum = TileWork<T, S>::whole_sum(state[b][i].sum);
       const int row = group_row + b * 16 + lane / 4 + 8 * i;
       if (row >= tile.num_rows) continue;
       const int64_t index = (int64_t(item.state) + row) * a.kv_heads + kv_head;
@@ -374,7 +385,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts, kI
         if (!kInt8) continue;
         for_each_score<1>(score[b], 0, [&](float& p, int, int key) {
           // The scale of a value that the row does not see may be NaN.
-          p = p == 0.0f ? 0.0f : mul_rn(p, work.value_scales(stage)[key]);
+          p = p == 0.0f ? 0.0f : mul_rn(p, work.value_scale(stage, key));
         });
       }
       add_values<T, D, kParts>(out, keep, score, work.values(buffer), part);
@@ -383,7 +394,7 @@ __global__ void __launch_bounds__(TileShape<D, kRowGroups, kParts, kRestarts, kI
         CombineScales scales[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          state[0][i].sum = row_sum(state[0][i].sum);
+          state[0][i].sum = work.whole_sum(state[0][i].sum);
           scales[i] = combine(total[i], state[0][i], exp2_fast);
           state[0][i] = {kMasked, 0.0f};
         }

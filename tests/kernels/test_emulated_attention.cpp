@@ -17,6 +17,7 @@ struct Shape {
   int heads, kv_heads, dim, window;
   bool int8 = false;  // the cache
   float softcap = 0.0f;
+  float values = 1.0f;  // their size
 
   int group() const { return heads / kv_heads; }
 };
@@ -35,7 +36,7 @@ struct Sequence {
       for (float& a : x) a = rounded<T>(a);
       return x;
     };
-    q = make(shape.heads, 2), k = make(shape.kv_heads, 1), v = make(shape.kv_heads, 1);
+    q = make(shape.heads, 2), k = make(shape.kv_heads, 1), v = make(shape.kv_heads, shape.values);
     if (!shape.int8) return;
     k_rows = store_rows(k, shape.dim, DType::kI8), v_rows = store_rows(v, shape.dim, DType::kI8);
     for (size_t i = 0; i < k.size(); ++i) {
@@ -240,6 +241,18 @@ TEST_CASE("the GPU's attention over rows of int8 is right, and the same bits in 
   check<__nv_bfloat16>(random, {20, 1, 64, 0, true}, 280, 1.5e-2);
   check<float>(random, {4, 2, 48, 0, true}, 300, 1e-5);
   check<__nv_bfloat16>(random, {2, 2, 20, 270, true}, 300, 1.5e-2);
+}
+
+TEST_CASE("float16 attention over rows of int8 is as close where values are small or large") {
+  Random random{5};
+  for (const float size : {1e-3f, 1e-4f, 1e4f}) {
+    CAPTURE(size);
+    for (const int dim : {64, 128}) {
+      const Shape shape = {
+          .heads = 4, .kv_heads = 2, .dim = dim, .window = 0, .int8 = true, .values = size};
+      check<__half>(random, shape, 300, 3e-3 * static_cast<double>(size));
+    }
+  }
 }
 
 TEST_CASE("the GPU's attention is right without restarts of the softmax") {
