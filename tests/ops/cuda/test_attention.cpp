@@ -8,17 +8,17 @@ namespace {
 
 // run_attention() on a GPU: all sequences advance together by chunks (0: of random sizes), in
 // scattered blocks. Cache positions that no token was written to, or that have left the window, are
-// NaN. The type of computation is that of the cache, or float32 for int8.
+// NaN.
 std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape& shape,
                                            std::span<const AttentionSequence> sequences,
-                                           int block_size, int chunk, bool deterministic) {
+                                           int block_size, int chunk, DType compute,
+                                           bool deterministic) {
   ModelSpec spec;
   spec.heads = shape.heads;
   spec.kv_heads = shape.kv_heads;
   spec.head_dim = shape.dim;
   spec.vocab = 100;
   spec.layers = {{.window = shape.window}};
-  const DType compute = shape.cache == DType::kI8 ? DType::kF32 : shape.cache;
   const auto gpu = make_gpu(spec, {.compute = compute, .deterministic = deterministic});
   AttentionSteps steps(random, shape, sequences, block_size, chunk);
   const KvLayer cache =
@@ -63,6 +63,16 @@ std::vector<std::vector<float>> run_on_gpu(Random& random, const AttentionShape&
   return outputs;
 }
 
+struct Types {
+  DType compute, cache;
+};
+// Float32 over int8 has a test of its own.
+constexpr Types kTypes[] = {{DType::kF32, DType::kF32},
+                            {DType::kBF16, DType::kBF16},
+                            {DType::kF16, DType::kF16},
+                            {DType::kBF16, DType::kI8},
+                            {DType::kF16, DType::kI8}};
+
 AttentionShape random_shape(Random& random, DType dtype) {
   constexpr int kDims[] = {8, 32, 64, 64, 80, 96, 128, 128, 256, 6};
   const int kv_heads = random.between(1, 3), group = random.between(1, random.below(4) ? 4 : 9);
@@ -73,14 +83,16 @@ AttentionShape random_shape(Random& random, DType dtype) {
           .cache = dtype};
 }
 
-std::vector<AttentionSequence> random_sequences(Random& random, const AttentionShape& shape) {
+// Their numbers are rounded to `compute`.
+std::vector<AttentionSequence> random_sequences(Random& random, const AttentionShape& shape,
+                                                DType compute) {
   std::vector<AttentionSequence> sequences;
   for (int i = random.between(1, 5); i > 0; --i) {
     constexpr int kEdges[] = {1, 255, 256, 257, 511, 512, 513, 63, 64, 65};
     const int tokens = random.below(2) ? kEdges[random.below(10)] : random.between(1, 900);
     sequences.emplace_back(random, shape, tokens);
     for (auto* x : {&sequences.back().q, &sequences.back().k, &sequences.back().v}) {
-      *x = rounded_to(shape.cache, *x);
+      *x = rounded_to(compute, *x);
     }
   }
   return sequences;
@@ -88,24 +100,25 @@ std::vector<AttentionSequence> random_sequences(Random& random, const AttentionS
 
 }  // namespace
 
-TEST_CASE("on a GPU: attention is close to the CPU's") {
+TEST_CASE("on a GPU: attention is close to the CPU's, also over a cache in int8") {
   if (skips_without_gpu()) return;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const auto& [compute, cache] : kTypes) {
     for (int trial = 0; trial < gpu_trials(15); ++trial) {
       Random random{900 + static_cast<uint64_t>(trial)};
-      AttentionShape shape = random_shape(random, dtype);
-      INFO(std::string(name_of(dtype)), ", trial ", trial, ": ", shape.heads, " heads, ",
-           shape.kv_heads, " of keys, of ", shape.dim, ", window ", shape.window);
-      const auto sequences = random_sequences(random, shape);
+      AttentionShape shape = random_shape(random, cache);
+      INFO(std::string(name_of(compute)), ", cache in ", std::string(name_of(cache)), ", trial ",
+           trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
+           ", window ", shape.window);
+      const auto sequences = random_sequences(random, shape, compute);
       const int block_size = random.below(2) ? 16 : random.between(1, 256);
-      const auto found = run_on_gpu(random, shape, sequences, block_size, 0, false);
-      shape.cache = DType::kF32;
+      const auto found = run_on_gpu(random, shape, sequences, block_size, 0, compute, false);
+      if (cache != DType::kI8) shape.cache = DType::kF32;
       const auto expected = run_attention(
           random, shape, sequences,
           {.isa = available_isas().back(), .threads = 2, .block_size = 64, .chunk = 1000});
       // The output is rounded, and so are the probabilities.
       for (size_t s = 0; s < sequences.size(); ++s) {
-        check_close(dtype, found[s], expected[s], 2.5e-3);
+        check_close(compute, found[s], expected[s], 2.5e-3);
       }
     }
   }
@@ -122,7 +135,8 @@ TEST_CASE("on a GPU: float32 attention over a cache in int8 has the CPU's bits")
     for (int i = random.between(1, 4); i > 0; --i) {
       sequences.emplace_back(random, shape, random.between(1, 700));
     }
-    const auto found = run_on_gpu(random, shape, sequences, random.between(1, 64), 0, false);
+    const auto found =
+        run_on_gpu(random, shape, sequences, random.between(1, 64), 0, DType::kF32, false);
     const auto expected = run_attention(
         random, shape, sequences,
         {.isa = available_isas().back(), .threads = 2, .block_size = 64, .chunk = 1000});
@@ -134,22 +148,24 @@ TEST_CASE("on a GPU: float32 attention over a cache in int8 has the CPU's bits")
 
 TEST_CASE("on a GPU: chunks, blocks and the rest of the batch do not change attention's bits") {
   if (skips_without_gpu()) return;
-  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+  for (const auto& [compute, cache] : kTypes) {
     for (int trial = 0; trial < gpu_trials(8); ++trial) {
       Random random{950 + static_cast<uint64_t>(trial)};
-      const AttentionShape shape = random_shape(random, dtype);
-      INFO(std::string(name_of(dtype)), ", trial ", trial, ": ", shape.heads, " heads, ",
-           shape.kv_heads, " of keys, of ", shape.dim, ", window ", shape.window);
-      const auto sequences = random_sequences(random, shape);
-      const auto together = run_on_gpu(random, shape, sequences, 16, 0, true);
+      const AttentionShape shape = random_shape(random, cache);
+      INFO(std::string(name_of(compute)), ", cache in ", std::string(name_of(cache)), ", trial ",
+           trial, ": ", shape.heads, " heads, ", shape.kv_heads, " of keys, of ", shape.dim,
+           ", window ", shape.window);
+      const auto sequences = random_sequences(random, shape, compute);
+      const auto together = run_on_gpu(random, shape, sequences, 16, 0, compute, true);
       for (size_t s = 0; s < sequences.size(); ++s) {
         const std::span<const AttentionSequence> one(&sequences[s], 1);
         const int chunk = random.below(2) ? 2000 : random.between(1, 300);
-        const auto alone = run_on_gpu(random, shape, one, random.between(1, 256), chunk, true);
+        const auto alone =
+            run_on_gpu(random, shape, one, random.between(1, 256), chunk, compute, true);
         CHECK(count_differences(alone[0], together[s]) == 0);
       }
-      const auto decoded =
-          run_on_gpu(random, shape, std::span(sequences).first(1), random.between(1, 40), 1, true);
+      const auto decoded = run_on_gpu(random, shape, std::span(sequences).first(1),
+                                      random.between(1, 40), 1, compute, true);
       CHECK(count_differences(decoded[0], together[0]) == 0);
     }
   }
