@@ -6,7 +6,8 @@
 #   first      90 seconds that touch everything once
 #   tests      every operation, model and equivalence test that needs a GPU
 #   kernels    speed of kernels and products beside a copy's bandwidth and a large product's rate
-#   probe      every algorithm that cuBLAS proposes for the models' products
+#   probe      every algorithm that cuBLAS proposes for the models' products; whether those that
+#              --deterministic chooses for each number of rows compute the same bits
 #   engine     whole runs beside their goals; equal bytes with --deterministic; gpu_engine.py
 #   peers      the same work by PyTorch and by transformers' continuous batching; gpu_peers.py
 #   lab        builds the benchmarks of kernels there, by nvcc alone, and runs them; gpu_lab.sh
@@ -91,6 +92,7 @@ check_sanitizer() {
   fi
   local few="on a GPU: rows of a table*,on a GPU: norms*,on a GPU: sums*,on a GPU: rope*"
   few+=",on a GPU: q is*,on a GPU: attention is close*,on a GPU: the same logits*"
+  few+=",on a GPU: products and tables in int8*"
   local tool code=0
   for tool in memcheck racecheck synccheck; do
     PAGEDINFER_TEST_SCALE=0.1 timeout "$sanitizer_limit" compute-sanitizer --tool "$tool" \
@@ -140,7 +142,7 @@ check_kernels() { # shellcheck disable=SC2086
     ${words:-attention embed resolve norm gate add rope qkv kv sample product quantize}
 }
 check_probe() {
-  measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe
+  measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe proof
 }
 check_engine() { # shellcheck disable=SC2086
   measure engine "$limit" python3 -u scripts/gpu_engine.py "$bin/pagedinfer" ${1//,/ }

@@ -8,6 +8,7 @@
   deterministic  the same in turns without and with --deterministic, twice
   sampled        the same with temperature, top-k and top-p
   quantized      the same, and steps of one sequence, with weights in int8
+  cache_int8     the same, and steps of 64 sequences, with the cache in int8
   start          from the start of the process to a token, with weights from a file
   bytes          with --deterministic every configuration gives the same bytes
   agreement      greedy answers of the bundled model beside the CPU's
@@ -161,20 +162,31 @@ def sampled(program: str, work: pathlib.Path) -> None:
                        greedy=greedy["output_throughput"], drawn=drawn["output_throughput"])
 
 
-def quantized(program: str, work: pathlib.Path) -> None:
+def compare_int8(program: str, work: pathlib.Path, what: str, flags: list[str], batch: int,
+                 context: int) -> None:
+    """Throughput and decode steps with `what` in int8 beside those without."""
     usual = offline_run(program, work, LLAMA, 0)
-    eight = offline_run(program, work, LLAMA, 0, "--quantize", "int8")
-    report_measure(f"throughput with weights in int8, {what_offline(LLAMA)}",
+    eight = offline_run(program, work, LLAMA, 0, *flags)
+    report_measure(f"throughput with {what} in int8, {what_offline(LLAMA)}",
                    eight["output_throughput"] / usual["output_throughput"], "times",
                    usual=usual["output_throughput"], int8=eight["output_throughput"])
-    context, generated = (512, 64) if not SMALL else (24, 8)
-    prompts = write_prompts(work / "quantized.jsonl", random_prompts(1, context - generated // 2))
-    flags = dummy(LLAMA, generated, 1024, "--max-batch-size", "1")
+    context, generated = (context, 64) if not SMALL else (24, 8)
+    batch = min(batch, 4) if SMALL else batch
+    prompts = write_prompts(work / "int8.jsonl", random_prompts(batch, context - generated // 2))
+    all_flags = dummy(LLAMA, generated, 2 * context, "--max-batch-size", str(batch))
     medians = [statistics.median(decode_intervals(
-        run(program, prompts, work / "quantized.out", flags + more), 1))
-        for more in ([], ["--quantize", "int8"])]
-    report_measure(f"decode step with weights in int8 {LLAMA} batch 1 context {context}",
+        run(program, prompts, work / "int8.out", all_flags + more), batch))
+        for more in ([], flags)]
+    report_measure(f"decode step with {what} in int8 {LLAMA} batch {batch} context {context}",
                    medians[1], "ms", usual=round(medians[0], 4))
+
+
+def quantized(program: str, work: pathlib.Path) -> None:
+    compare_int8(program, work, "weights", ["--quantize", "int8"], 1, 512)
+
+
+def cache_int8(program: str, work: pathlib.Path) -> None:
+    compare_int8(program, work, "the cache", ["--kv-dtype", "int8"], 64, 2048)
 
 
 def start(program: str, work: pathlib.Path) -> None:
@@ -197,18 +209,19 @@ def start(program: str, work: pathlib.Path) -> None:
 def bytes_of_all(program: str, work: pathlib.Path) -> bool:
     prompts = ROOT / "datasets/prompts.jsonl"
     same = True
-    for dtype in ("bfloat16", "float32", "float16"):
+    for dtype, cache in (("bfloat16", "auto"), ("float32", "auto"), ("float16", "auto"),
+                         ("bfloat16", "int8")):
         expected = None
         for number, flags in enumerate(CONFIGURATIONS):
-            output = work / f"{dtype}-{number}.jsonl"
+            output = work / f"{dtype}-{cache}-{number}.jsonl"
             run(program, prompts, output,
-                ["--device", DEVICE, "--deterministic", "--dtype", dtype, "--token-ids",
-                 "--max-model-len", "512", *flags])
+                ["--device", DEVICE, "--deterministic", "--dtype", dtype, "--kv-dtype", cache,
+                 "--token-ids", "--max-model-len", "512", *flags])
             found = output.read_bytes()
             expected = found if expected is None else expected
             equal = found == expected
             same &= equal
-            report("engine", what=f"bytes of {dtype} {' '.join(flags) or 'defaults'}",
+            report("engine", what=f"bytes of {dtype}, cache {cache}: {' '.join(flags) or 'defaults'}",
                    result="equal" if equal else "DIFFERENT")
     return same
 
@@ -228,7 +241,7 @@ def agreement(program: str, work: pathlib.Path) -> None:
 
 PARTS = {"steps": steps, "gaps": gaps, "prefill": prefill, "offline": offline,
          "deterministic": deterministic, "sampled": sampled,
-         "quantized": quantized, "start": start,
+         "quantized": quantized, "cache_int8": cache_int8, "start": start,
          "bytes": bytes_of_all, "agreement": agreement}
 
 

@@ -28,14 +28,15 @@ call() { # seconds, parts
 }
 call 540 first
 call 540 tests:products kernels
-call 540 probe engine:steps,deterministic,sampled ncu sanitizer
+call 540 probe engine:steps,deterministic,sampled,cache_int8 ncu sanitizer
 
 python3 scripts/gpu_table.py "$work"/kept/*.jsonl | tee "$work/table"
 for row in "^first +ok" "^tests +ok" "^kernels +ok" "^probe +ok" "^engine +ok" "^ncu +ok" \
   "decode step .*batch 1 " "kept with --deterministic" \
   "spread of the same run" "load with --deterministic" "kept with top-k and top-p" \
   "attention_decode +tiny" "product_int8 +tiny" "quantize +tiny" "product_head_deterministic +tiny" "sample_filtered +tiny" \
-  "tiny head rows=2"; do
+  "tiny head rows=2 .* [2-9]$" "tiny qkv rows=2 .* [2-9]$" "tiny head n=512 k=128 +[0-9]+ +0 +[0-9]+ +0$" \
+  "throughput with the cache in int8" "decode step with the cache in int8 .*batch 4"; do
   grep -qE "$row" "$work/table" || { echo "no row: $row" >&2; exit 1; }
 done
 
