@@ -126,14 +126,15 @@ measure() { # part, seconds, command
   return "$code"
 }
 check_first() {
-  local code=0
+  local code=0 slow=1
+  [ "$small" = 0 ] || slow=6  # the emulated device
   local few="on a GPU: rows of a table*,on a GPU: products*,on a GPU: attention is close*"
   few+=",on a GPU: a replayed step*,on a GPU: the same logits*"
   nvidia-smi >"$out/first.log" 2>&1
-  PAGEDINFER_TEST_SCALE=0.1 timeout 30 "$bin/pagedinfer_tests" -d -tc="$few" >>"$out/first.log" 2>&1 ||
-    code=1
-  measure first 25 "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" gate attention_prefill || code=1
-  measure first 35 python3 -u scripts/gpu_engine.py "$bin/pagedinfer" first || code=1
+  PAGEDINFER_TEST_SCALE=0.1 timeout $((30 * slow)) "$bin/pagedinfer_tests" -d -tc="$few" \
+    >>"$out/first.log" 2>&1 || code=1
+  measure first $((25 * slow)) "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" gate attention_prefill || code=1
+  measure first $((35 * slow)) python3 -u scripts/gpu_engine.py "$bin/pagedinfer" first || code=1
   return "$code"
 }
 check_kernels() { # shellcheck disable=SC2086
