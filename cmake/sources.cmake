@@ -192,6 +192,7 @@ set(pagedinfer_core_sources
   src/engine/arrivals.cpp
   src/engine/backends.cpp
   src/engine/chat_prompt.cpp
+  src/engine/default_form.cpp
   src/engine/engine.cpp
   src/engine/form_progress.cpp
   src/engine/form_vocabulary.cpp

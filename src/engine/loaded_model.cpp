@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
+#include "engine/default_form.h"
 #include "engine/form_vocabulary.h"
 #include "engine/home_folder.h"
 #include "engine/intake.h"
@@ -62,6 +63,7 @@ LoadedModel open(const Config& config) {
   const GenerationDefaults& generation = model.opened.generation;
   const bool has_tokenizer = model.tokenizer != nullptr;
   model.defaults = default_sampling(config.sampling, generation, has_tokenizer);
+  model.defaults.form = form_of_flags(config);
   model.notes = generation_notes(config.sampling, generation, has_tokenizer);
   const auto& of_weights = model.opened.quantized.notes();
   model.notes.insert(model.notes.end(), of_weights.begin(), of_weights.end());
@@ -112,7 +114,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
   model.ops = backend.make(model.options);
 }
 
-void make_forms(LoadedModel& model) {
+void make_forms(const Config& config, LoadedModel& model) {
   if (model.tokenizer == nullptr) {
     model.no_forms = "the model directory has no tokenizer";
   } else if (!model.backend->info.masks) {
@@ -125,6 +127,9 @@ void make_forms(LoadedModel& model) {
       return form_vocabulary(tokenizer, vocab);
     };
     model.forms = std::make_unique<FormCompiler>(vocabulary, kMaxBytes);
+  }
+  if (!model.defaults.form.is_free() && !model.no_forms.empty()) {
+    throw Error(fmt::format("{}: {}", flag_of_form(config), model.no_forms));
   }
 }
 
@@ -168,7 +173,7 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
   const Config& config = configs.front();
   LoadedModel model = open(config);
   make_device(config, clock, model);
-  make_forms(model);
+  make_forms(config, model);
   const PlannedModel planned = about_model(config, [&] { return model.planned(); });
   model.plans =
       plan_runs(configs, planned, [&](const Config& c) { return available_to(c, model); });

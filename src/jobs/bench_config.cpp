@@ -120,6 +120,7 @@ constexpr BenchFlag kFlags[] = {
 
 constexpr std::string_view kIds = "the lines of a workload are token ids; leave it out";
 constexpr std::string_view kJob = "a workload is run as a whole; leave it out";
+constexpr std::string_view kForms = "a workload is answered freely; pagedinfer run keeps forms";
 constexpr std::string_view kLengths = "each line says how long it gets; use --output-tokens";
 
 constexpr UnusedSetting kUnused[] = {
@@ -133,6 +134,11 @@ constexpr UnusedSetting kUnused[] = {
     {"shard", kJob},
     {"resume", kJob},
     {"retry_errors", kJob},
+    {"json_schema", kForms},
+    {"regex", kForms},
+    {"choices", kForms},
+    {"grammar", kForms},
+    {"json_whitespace", kForms},
     {"max_tokens", kLengths},
     {"min_tokens", kLengths},
     {"ignore_eos", kLengths},

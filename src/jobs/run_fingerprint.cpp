@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -64,6 +65,9 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   Fingerprint fingerprint;
   Config used = used_config(config, model, plan);
   used.chat_template = fmt::format("{:016x}", template_hash(model.chat.format));
+  for (std::optional<std::string>* const path : {&used.json_schema, &used.grammar}) {
+    if (*path) *path = fmt::format("{:016x}", hash_bytes(0, model.defaults.form.texts[0]));
+  }
   for (const Setting& setting : kSettings) {
     if (setting.effect != Effect::kChangesRecords || !setting.is_flag) continue;
     const Value value = setting.field.get(used);

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/shortened.h"
 #include "engine/backends.h"
+#include "engine/default_form.h"
 #include "engine/model_path.h"
 #include "io/file_names.h"
 #include "jobs/output_paths.h"
@@ -64,6 +65,8 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
   }
+  if (config.json_schema) roles.push_back({"--json-schema", *config.json_schema});
+  if (config.grammar) roles.push_back({"--grammar", *config.grammar});
   if (config.lora) {
     for (const char* const name : {kAdapterConfig, kAdapterWeights}) {
       roles.push_back({"--lora", fmt::format("{}/{}", *config.lora, name)});
@@ -131,6 +134,7 @@ void validate(const Config& config) {
   check_rules(config);
   check_device(config);
   check_files(config);
+  (void)form_of_flags(config);
 }
 
 }  // namespace pagedinfer

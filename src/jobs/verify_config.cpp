@@ -69,7 +69,10 @@ bool may_differ_in_verify(const Setting& setting) {
   constexpr std::array kOfRequests = {std::string_view("chat_template"),
                                       std::string_view("chat_date"),
                                       std::string_view("served_model_name")};
-  if (setting.group == Group::kJob || setting.group == Group::kSampling) return false;
+  if (setting.group == Group::kJob || setting.group == Group::kForm ||
+      setting.group == Group::kSampling) {
+    return false;
+  }
   return std::ranges::find(kOfRequests, setting.key) == kOfRequests.end();
 }
 

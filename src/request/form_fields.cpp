@@ -50,6 +50,9 @@ class FormReader {
     if (texts.empty()) return fields_.refuse_value(path, value, "a list that is not empty");
     add(path, FormKind::kChoices, texts);
   }
+  // The line names a form: none.
+  void text_without_form() { is_named_ = true; }
+  bool is_named() const { return is_named_ || !first_.empty(); }
   void object(const std::string& path) { add(path, FormKind::kJson, {}); }
 
  private:
@@ -67,6 +70,7 @@ class FormReader {
   RequestFields& fields_;
   AnswerForm& form_;
   std::string first_;
+  bool is_named_ = false;
 };
 
 // {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {...}}.
@@ -79,7 +83,8 @@ void read_response_format(RequestFields& fields, FormReader& reader) {
       (format.size() > 0 && format["type"].get(type) != simdjson::SUCCESS)) {
     return fields.refuse(kFormat, "an object with a type");
   }
-  if (format.size() == 0 || (type == "text" && format.size() == 1)) return;
+  if (format.size() == 0) return;
+  if (type == "text" && format.size() == 1) return reader.text_without_form();
   if (type == "json_object") return reader.object(path);
   if (type != "json_schema") return fields.refuse_unsupported(path, fields.at(kFormat));
   dom::object named;
@@ -124,7 +129,7 @@ void read_structured_outputs(RequestFields& fields, FormReader& reader, AnswerFo
     } else if (name == "json_object" && value.get(on) == simdjson::SUCCESS) {
       if (on) reader.object(path);
     } else if (name == "disable_any_whitespace" && value.get(on) == simdjson::SUCCESS) {
-      form.whitespace = form.whitespace && !on;
+      form.whitespace = !on;
     } else {
       fields.refuse_unsupported(path, value);
     }
@@ -133,7 +138,7 @@ void read_structured_outputs(RequestFields& fields, FormReader& reader, AnswerFo
 
 }  // namespace
 
-void read_form(RequestFields& fields, AnswerForm& form) {
+bool read_form(RequestFields& fields, AnswerForm& form) {
   AnswerForm asked = {.whitespace = form.whitespace};
   FormReader reader(fields, asked);
   if (fields.asks(key("response_format"))) read_response_format(fields, reader);
@@ -152,7 +157,12 @@ void read_form(RequestFields& fields, AnswerForm& form) {
                 fields.at(key("guided_grammar")));
   }
   if (fields.asks(key("structured_outputs"))) read_structured_outputs(fields, reader, asked);
-  if (!asked.is_free()) form = std::move(asked);
+  if (reader.is_named()) {
+    form = std::move(asked);
+  } else {
+    form.whitespace = asked.whitespace;
+  }
+  return reader.is_named();
 }
 
 }  // namespace pagedinfer

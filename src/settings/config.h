@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/cpu_isa.h"
 #include "core/cpu_list.h"
@@ -103,6 +104,13 @@ struct Config {
   std::optional<int> max_prefill_chunks = {};
   std::optional<int> max_step_tokens = {};
   double admission_reserve = 0.2;
+
+  // form of the answer
+  std::optional<std::string> json_schema = {};
+  std::optional<std::string> regex = {};
+  std::vector<std::string> choices = {};
+  std::optional<std::string> grammar = {};
+  bool json_whitespace = false;
 
   GivenSampling sampling = {};
 };

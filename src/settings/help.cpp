@@ -47,6 +47,7 @@ std::string group_name(Group group) {
     case Group::kDevice: return "Device";
     case Group::kCache: return "Cache";
     case Group::kScheduling: return "Scheduling";
+    case Group::kForm: return "Form of the answer";
     case Group::kSampling: return "Sampling";
   }
   return "";

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "core/error.h"
+#include "core/shortened.h"
 #include "settings/table.h"
 #include "settings/values.h"
 
@@ -68,6 +71,24 @@ void check_scheduling(const Config& config) {
   }
   // What is left is about the model's length; without --max-model-len it comes after loading.
   if (config.max_model_len) resolve(config, *config.max_model_len, 0);
+}
+
+void check_form(const Config& config) {
+  std::vector<std::string_view> given;
+  if (config.json_schema) given.push_back("--json-schema");
+  if (config.regex) given.push_back("--regex");
+  if (!config.choices.empty()) given.push_back("--choices");
+  if (config.grammar) given.push_back("--grammar");
+  if (given.size() > 1) {
+    throw Error(fmt::format("{} and {} both say which form answers have: give one of them",
+                            given[0], given[1]));
+  }
+  if (config.choices.size() == 1) {
+    throw Error(
+        fmt::format("--choices {}: found one choice, expected several; give the flag once "
+                    "for each of them",
+                    shortened(config.choices[0])));
+  }
 }
 
 void check_sampling(const SamplingParams& sampling) {
@@ -137,6 +158,7 @@ void check_rules(const Config& config) {
   check_job(config);
   check_adapter(config);
   check_scheduling(config);
+  check_form(config);
   check_sampling(config.sampling.values);
 }
 

@@ -58,7 +58,7 @@ struct Choice {
 inline constexpr int64_t kNoValue = -1;
 
 // The headings of --help.
-enum class Group : uint8_t { kJob, kModel, kDevice, kCache, kScheduling, kSampling };
+enum class Group : uint8_t { kJob, kModel, kDevice, kCache, kScheduling, kForm, kSampling };
 
 // Whether other values give other records. If they do, a run is resumed with the same value only.
 // (Of the input and the model the contents are compared, wherever they stand.)

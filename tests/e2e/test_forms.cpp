@@ -146,6 +146,94 @@ TEST_CASE("a form of which no token may be drawn is an error with the text so fa
   CHECK(found.records[1].text("/text") == "yes");
 }
 
+TEST_CASE("a form by flag is that of the lines that name none") {
+  if (skips()) return;
+  const TempDir dir;
+  write_file(dir / "schema.json",
+             R"({"type":"object","properties":{"n":{"type":"integer","minimum":1,
+             "maximum":9}},"required":["n"]})");
+  write_file(dir / "rules.ebnf", "root ::= [a-c] [0-9]\n");
+  const std::string lines =
+      line(R"("max_tokens":40)") + line(R"("guided_choice":["yes","no"],"max_tokens":40)") +
+      line(R"("response_format":{"type":"text"},"max_tokens":5)") +
+      line(R"("response_format":null,"structured_outputs":{},"max_tokens":40)");
+  const std::string free_text = answer(line(R"("max_tokens":5)")).records.at(0).text("/text");
+  const auto check = [&](const Words& flags, const std::string& form) {
+    CAPTURE(flags);
+    const Answers found = answer(lines, flags);
+    REQUIRE(found.exit_code == 0);
+    for (const size_t i : {0, 3}) {
+      CAPTURE(found.records[i].line());
+      CHECK(std::regex_match(found.records[i].text("/text"), std::regex(form)));
+      CHECK(found.records[i].text("/finish_reason") == "stop");
+    }
+    CHECK(std::regex_match(found.records[1].text("/text"), std::regex("yes|no")));
+    CHECK(found.records[2].text("/text") == free_text);
+  };
+  check({"--json-schema", dir / "schema.json"}, R"re(\{"n":[1-9]\})re");
+  check({"--regex", "[a-f]{4}"}, "[a-f]{4}");
+  check({"--choices", "red, or so", "--choices", "blue"}, "red, or so|blue");
+  check({"--grammar", dir / "rules.ebnf"}, "[a-c][0-9]");
+}
+
+TEST_CASE("JSON has white space between its parts where flag or line allow it") {
+  if (skips()) return;
+  const auto text_of = [](const std::string& settings, const Words& flags) {
+    // A space, wanted wherever it may be drawn.
+    return answer(line(fmt::format(
+                      R"({},"max_tokens":60,"logit_bias":{{"{}":50}})", settings,
+                      answer(line(R"("max_tokens":1,"guided_regex":" ")"), {"--token-ids"})
+                          .records.at(0)
+                          .integers("/token_ids")
+                          .at(0))),
+                  flags)
+        .records.at(0)
+        .text("/text");
+  };
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]})";
+  const auto outputs = [&](const std::string& more) {
+    return fmt::format(R"("structured_outputs":{{"json":{}{}}})", schema, more);
+  };
+  const auto has_space = [](const std::string& text) { return text.find(' ') != text.npos; };
+  CHECK_FALSE(has_space(text_of(outputs(""), {})));
+  CHECK(has_space(text_of(outputs(""), {"--json-whitespace"})));
+  CHECK(has_space(text_of(outputs(R"(,"disable_any_whitespace":false)"), {})));
+  CHECK_FALSE(
+      has_space(text_of(outputs(R"(,"disable_any_whitespace":true)"), {"--json-whitespace"})));
+}
+
+TEST_CASE("a bad form by flag is refused before anything is loaded, with file and reason") {
+  if (skips()) return;
+  const TempDir dir;
+  write_file(dir / "not.json", R"({"type":"object","not":{}})");
+  write_file(dir / "cut.json", R"({"type":)");
+  write_file(dir / "bytes.json", "\xff");
+  write_file(dir / "rules.ebnf", "root ::= nothing");
+  const auto refusal = [&](const Words& flags) {
+    const Answers found = answer(line(R"("max_tokens":1)"), flags + Words{"--model", dir / "none"});
+    CHECK(found.exit_code == 1);
+    CHECK(found.err.find("none") == std::string::npos);
+    return found.err;
+  };
+  const auto names = [](const std::string& message, const std::vector<std::string>& words) {
+    CAPTURE(message);
+    for (const std::string& word : words) CHECK(message.find(word) != std::string::npos);
+  };
+  names(refusal({"--json-schema", dir / "not.json"}), {"--json-schema", "not.json", "not"});
+  names(refusal({"--json-schema", dir / "cut.json"}), {"--json-schema", "cut.json", "JSON"});
+  names(refusal({"--json-schema", dir / "bytes.json"}), {"--json-schema", "bytes.json", "UTF-8"});
+  names(refusal({"--json-schema", dir / "absent.json"}), {"--json-schema", "absent.json"});
+  names(refusal({"--grammar", dir / "rules.ebnf"}), {"--grammar", "rules.ebnf", "nothing"});
+  names(refusal({"--regex", "(a"}), {"--regex (a", "group has no end"});
+  for (const char* flag : {"--json-schema", "--regex", "--choices", "--grammar"}) {
+    names(refusal({flag, ""}), {flag, "found nothing"});
+  }
+  names(refusal({"--choices", "a,b"}), {"--choices a,b", "once for each"});
+  names(refusal({"--regex", "a", "--grammar", dir / "rules.ebnf"}),
+        {"--regex and --grammar", "give one of them"});
+}
+
 TEST_CASE("a bad form is an error of its line, and nothing of it reaches standard error") {
   if (skips()) return;
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -62,6 +62,9 @@ std::string another_value(const Setting& setting) {
 }
 
 TEST_CASE("every setting that changes records is in the fingerprint with its value") {
+  const TempDir dir;
+  write_file(dir / "grammar", "root ::= [0-9]");
+  write_file(dir / "json_schema", R"({"type": "integer"})");
   const LoadedModel model = load(config_with("", ""));
   const Fingerprint usual = fingerprint_of(config_with("", ""), model);
   int num_settings = 0;
@@ -69,7 +72,10 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
     if (setting.key == "device" || setting.key == "deterministic") continue;  // below
     if (!setting.is_flag) continue;
     if (setting.effect == Effect::kChangesRecords) {
-      const Config config = config_with(setting.key, another_value(setting));
+      const bool is_form = setting.key == "grammar" || setting.key == "json_schema";
+      if (setting.group == Group::kForm && !model.no_forms.empty()) continue;
+      const Config config = config_with(
+          setting.key, is_form ? dir / std::string(setting.key) : another_value(setting));
       CAPTURE(setting.key);
       const LoadedModel other = load(config);
       CHECK(value_of(usual, setting.key) != value_of(fingerprint_of(config, other), setting.key));
@@ -114,6 +120,19 @@ TEST_CASE("--help names the usual step of every backend") {
   for (const BackendRow& row : backends()) {
     CHECK(text.find(std::to_string(row.info.usual_step_tokens)) != std::string::npos);
   }
+}
+
+TEST_CASE("of the file of a form the contents are in the fingerprint") {
+  if (!load(config_with("", "")).no_forms.empty()) return;
+  const TempDir dir;
+  const auto of_grammar = [&](const std::string& name, const std::string& rules) {
+    write_file(dir / name, rules);
+    const Config config = config_with("grammar", dir / name);
+    return fingerprint_of(config, load(config));
+  };
+  const Fingerprint digit = of_grammar("a", "root ::= [0-9]");
+  CHECK(first_difference(digit, of_grammar("a", "root ::= [0-8]")));
+  CHECK_FALSE(first_difference(digit, of_grammar("b", "root ::= [0-9]")));
 }
 
 TEST_CASE("a text and the lack of one are two values of the fingerprint") {
