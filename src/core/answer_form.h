@@ -7,14 +7,15 @@
 
 namespace pagedinfer {
 
-enum class FormKind : uint8_t { kFree, kJson, kJsonSchema, kRegex, kChoices, kGrammar };
+enum class FormKind : uint8_t { kFree, kJson, kJsonSchema, kRegex, kChoices, kGrammar, kCall };
 
 // The form that a completion must have. Copies share the texts.
 struct AnswerForm {
   FormKind kind = FormKind::kFree;
   bool whitespace = false;  // JSON may have white space between its parts
   // The choices; of kJsonSchema, kRegex and kGrammar one text: the schema as JSON, the expression
-  // or the rules.
+  // or the rules. Of kCall, the call of one of several functions, two for each: its name and the
+  // schema of its arguments.
   SharedList<std::string> texts = {};
 
   bool is_free() const { return kind == FormKind::kFree; }

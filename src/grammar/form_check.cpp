@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
+#include "core/json.h"
 #include "grammar/regex_check.h"
 #include "grammar/schema_check.h"
 
@@ -15,6 +17,19 @@ namespace pagedinfer {
 namespace {
 
 RequestError invalid(std::string message) { return {"invalid_form", std::move(message)}; }
+
+// Appends a text to rules.
+void append_literal(std::string& rules, std::string_view text) {
+  rules += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
+      rules += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      rules += c;
+    }
+  }
+  rules += '"';
+}
 
 std::optional<RequestError> check_choices(const AnswerForm& form, std::string& rules) {
   if (form.texts.empty()) return invalid("the list of choices is empty");
@@ -26,16 +41,30 @@ std::optional<RequestError> check_choices(const AnswerForm& form, std::string& r
     if (num_bytes > kMaxChoiceBytes) {
       return invalid(fmt::format("the choices are longer than {} bytes", kMaxChoiceBytes));
     }
-    rules += rules.back() == '"' ? " | \"" : "\"";
-    for (const char c : choice) {
-      if (c == '\0') return invalid("a choice has a NUL character");
-      if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
-        rules += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-      } else {
-        rules += c;
-      }
+    if (choice.find('\0') != choice.npos) return invalid("a choice has a NUL character");
+    if (rules.back() == '"') rules += " | ";
+    append_literal(rules, choice);
+  }
+  return std::nullopt;
+}
+
+// `texts` are names and schemas in turn.
+std::optional<RequestError> check_calls(const SharedList<std::string>& texts,
+                                        std::vector<CheckedCall>& calls) {
+  size_t num_bytes = 0;
+  for (size_t i = 0; i + 1 < texts.size(); i += 2) {
+    num_bytes += texts[i].size() + texts[i + 1].size();
+    if (num_bytes > kMaxCallBytes) {
+      return invalid(fmt::format("the functions of tools are longer than {} bytes", kMaxCallBytes));
     }
-    rules += '"';
+    std::string name, schema, before = "root ::= ";
+    append_json_string(name, texts[i]);
+    append_literal(before, fmt::format(R"({{"name":{},"arguments":)", name));
+    if (std::optional<RequestError> error = rewrite_schema(texts[i + 1], schema)) {
+      error->message = fmt::format("tools[{}].function.parameters: {}", i / 2, error->message);
+      return error;
+    }
+    calls.push_back({std::move(before), std::move(schema)});
   }
   return std::nullopt;
 }
@@ -109,6 +138,7 @@ std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out)
     case FormKind::kJsonSchema:
       out.is_schema = true;
       return rewrite_schema(form.texts[0], out.text);
+    case FormKind::kCall: return check_calls(form.texts, out.calls);
     case FormKind::kChoices: return check_choices(form, out.text);
     case FormKind::kGrammar: out.text = form.texts[0]; return check_grammar(out.text);
     case FormKind::kRegex: {

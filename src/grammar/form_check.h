@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/answer_form.h"
 #include "core/request.h"
@@ -11,11 +12,19 @@ namespace pagedinfer {
 constexpr size_t kMaxGrammarBytes = 64 << 10;
 constexpr int kMaxGrammarDepth = 64;          // brackets within brackets
 constexpr size_t kMaxChoiceBytes = 64 << 10;  // of all choices
+constexpr size_t kMaxCallBytes = 256 << 10;   // of all names and schemas
 
-// A form as the library gets it: a JSON schema, or rules that begin with "root".
+// The call of a function: what stands before its arguments, as rules, and their schema.
+struct CheckedCall {
+  std::string before, schema;
+};
+
+// A form as the library gets it: a JSON schema, rules that begin with "root", or one of several
+// calls, each an object of a name and arguments.
 struct CheckedForm {
   bool is_schema = false;
   std::string text = {};
+  std::vector<CheckedCall> calls = {};
 };
 
 // Checks a form against the limits and against what is supported, before the library sees it, which

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/hash.h"
 #include "grammar/compiled_form_impl.h"
@@ -28,16 +29,27 @@ struct HashOfForm {
   }
 };
 
-xgrammar::CompiledGrammar compile_checked(xgrammar::GrammarCompiler& compiler,
-                                          const CheckedForm& form, bool whitespace) {
-  if (!form.is_schema) return compiler.CompileGrammar(form.text);
+xgrammar::Grammar grammar_of_schema(const std::string& schema, bool whitespace) {
   // No more than what a person would write, or a model could fill its answer with spaces.
   constexpr int kMaxSpaces = 16;
   if (whitespace) {
-    return compiler.CompileJSONSchema(form.text, true, std::nullopt, std::nullopt, true,
-                                      kMaxSpaces);
+    return xgrammar::Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true,
+                                             kMaxSpaces);
   }
-  return compiler.CompileJSONSchema(form.text, false, std::nullopt, std::pair(",", ":"), true);
+  return xgrammar::Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
+}
+
+xgrammar::Grammar grammar_of(const CheckedForm& form, bool whitespace) {
+  using xgrammar::Grammar;
+  if (form.is_schema) return grammar_of_schema(form.text, whitespace);
+  if (form.calls.empty()) return Grammar::FromEBNF(form.text);
+  const Grammar end = Grammar::FromEBNF(R"(root ::= "}")");
+  std::vector<Grammar> calls;
+  for (const CheckedCall& call : form.calls) {
+    calls.push_back(Grammar::Concat(
+        {Grammar::FromEBNF(call.before), grammar_of_schema(call.schema, whitespace), end}));
+  }
+  return calls.size() == 1 ? calls[0] : Grammar::Union(calls);
 }
 
 size_t num_bytes_of(const AnswerForm& form, const Outcome& outcome) {
@@ -150,12 +162,14 @@ const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {
 Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
   CheckedForm checked;
   if (std::optional<RequestError> error = check_form(form, checked)) return *std::move(error);
-  const char* const unsupported = checked.is_schema ? "unsupported_schema" : "invalid_form";
+  const bool has_schema = checked.is_schema || !checked.calls.empty();
+  const char* const unsupported = has_schema ? "unsupported_schema" : "invalid_form";
   const LibraryMessages messages;
   try {
     const xgrammar::TokenizerInfo& known = vocabulary();
     xgrammar::GrammarCompiler compiler(known, 1, false);
-    xgrammar::CompiledGrammar grammar = compile_checked(compiler, checked, form.whitespace);
+    xgrammar::CompiledGrammar grammar =
+        compiler.CompileGrammar(grammar_of(checked, form.whitespace));
     if (!messages.first_warning().empty()) {
       return RequestError{unsupported, messages.first_warning()};
     }

@@ -127,6 +127,9 @@ TEST_CASE("forms are bounded before the library sees them") {
   CHECK(refusal_of(FormKind::kGrammar, repeated("a", 70000)) != "");
   CHECK(refusal_of(FormKind::kChoices, repeated("a", 70000)) != "");
   CHECK(refusal_of(FormKind::kChoices, "") != "");
+  CHECK(refusal_of(FormKind::kChoices, std::string("a\0b", 3)) != "");
+  CheckedForm out;
+  CHECK(check_form({.kind = FormKind::kCall, .texts = {repeated("a", 300000), "{}"}}, out));
 }
 
 TEST_CASE("rules of a grammar only: tokens, free text and attributes are refused") {

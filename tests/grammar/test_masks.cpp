@@ -266,3 +266,36 @@ TEST_CASE("a character is allowed in its shortest encoding only, and no surrogat
     }
   }
 }
+
+TEST_CASE("a call is one of the functions with arguments that its own schema allows") {
+  if (!grammar_problem().empty()) return;
+  std::vector<std::string> bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+  const auto schema = [](const std::string& type) {  // both define "T"
+    return fmt::format(
+        R"({{"type":"object","properties":{{"x":{{"$ref":"#/$defs/T"}}}},"required":["x"],)"
+        R"("$defs":{{"T":{{"type":"{}"}}}}}})",
+        type);
+  };
+  const CompiledForm form =
+      compile(bytes, {.kind = FormKind::kCall,
+                      .texts = {"is \"it\"", schema("boolean"), "nil\n", schema("null")}});
+  const auto is_call = [&](std::string_view text) {
+    TokenMatcher matcher(form);
+    for (const char c : text) {
+      if (!matcher.accept(static_cast<unsigned char>(c))) return false;
+    }
+    return matcher.is_complete();
+  };
+  CHECK(is_call(R"({"name":"is \"it\"","arguments":{"x":true}})"));
+  CHECK(is_call(R"({"name":"nil\n","arguments":{"x":null}})"));
+  for (const char* text :
+       {R"({"name":"nil\n","arguments":{"x":true}})",
+        R"({"name":"is \"it\"","arguments":{"x":null}})", R"({"name":"nil\n","arguments":{}})",
+        R"({"name":"nil\n"})", R"({"name":"nil\n","arguments":)",
+        R"([{"name":"nil\n","arguments":{"x":null}}])",
+        R"({"name":"nil\n","arguments":{"x":null}}})"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_call(text));
+  }
+}
