@@ -66,6 +66,8 @@ set(pagedinfer_core_sources
   src/text/chat/end_of_turn.cpp
   src/text/chat/render_chat.cpp
   src/text/chat/template_sources.cpp
+  src/text/chat/thought_marks.cpp
+  src/text/chat/tool_calls.cpp
   src/text/files/make_tokenizer.cpp
   src/text/files/special_tokens.cpp
   src/text/files/spm.cpp

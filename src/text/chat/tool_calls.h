@@ -1,0 +1,29 @@
+// Calls of functions in what a model answers.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/request.h"
+#include "core/tool_use.h"
+#include "text/tokenizer.h"
+
+namespace pagedinfer {
+
+// What an answer says, and then calls.
+struct SpokenCalls {
+  std::string content = {};  // the text before the first call
+  std::vector<ToolCall> calls = {};
+};
+
+// The calls in an answer's tokens, without ids; nullopt if there is none, and where one is cut off
+// or is no call of its format. A forced call is the whole of what is said behind the thoughts.
+// Others begin with one of the marks that models are trained to call by, where the tokenizer has
+// the mark as a token of its own: a spelling of it in other tokens is text. May be called from
+// several threads at once.
+std::optional<SpokenCalls> find_calls(const ToolUse& tools, const Tokenizer& tokenizer,
+                                      std::span<const TokenId> tokens);
+
+}  // namespace pagedinfer
