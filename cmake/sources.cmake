@@ -33,6 +33,7 @@ set(pagedinfer_core_sources
   src/request/request_fields.cpp
   src/request/request_parser.cpp
   src/request/sampling_fields.cpp
+  src/request/tool_fields.cpp
   src/request/unsupported_keys.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp

@@ -8,6 +8,7 @@
 
 #include "core/answer_form.h"
 #include "core/shared_list.h"
+#include "core/tool_use.h"
 
 namespace pagedinfer {
 
@@ -119,6 +120,7 @@ struct Request {
   // As SamplingParams::num_log_probs, for each token of the prompt but the first, which has none.
   int num_prompt_log_probs = -1;
   bool echo = false;  // the text begins with the prompt's
+  ToolUse tools = {};
   // Where the record shows the prompt or its tokens, and their text is known: this text, and how
   // many of its characters come before each token.
   std::string prompt_text = {};
@@ -164,6 +166,9 @@ struct TokenLogProbs {
 struct CompletionChoice {
   std::vector<TokenId> tokens = {};
   std::string text = {};
+  // The calls of functions that the text has, and what it says before them.
+  std::vector<ToolCall> tool_calls = {};
+  std::string content = {};
   FinishReason reason = FinishReason::kLength;
   std::optional<double> score = {};  // by which a beam search ranks it
   // Where asked for: of the tokens that the text shows.

@@ -137,7 +137,8 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
 }
 
 // Compiles the form of the answer, so that it is there when the first token is drawn.
-RequestError fault_of_form(const AnswerForm& form, const PromptLimits& limits) {
+RequestError fault_of_form(const AnswerForm& form, const ToolUse& tools,
+                           const PromptLimits& limits) {
   if (form.is_free()) return {};
   if (!limits.no_forms.empty()) {
     return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
@@ -146,7 +147,11 @@ RequestError fault_of_form(const AnswerForm& form, const PromptLimits& limits) {
   const auto outcome = limits.forms->compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
   if (error == nullptr) return {};
-  return {error->code, fmt::format("the form of the answer: {}", error->message)};
+  if (form.kind == FormKind::kCall) return {error->code, error->message};  // names the tool
+  const std::string where = tools.choice == ToolChoice::kNamed
+                                ? fmt::format("tools[{}].function.parameters", tools.named)
+                                : "the form of the answer";
+  return {error->code, fmt::format("{}: {}", where, error->message)};
 }
 
 // Refuses a beam search that needs more candidates than a row of logits gives.
@@ -198,6 +203,7 @@ int64_t memory_in_tokens(const IntakeItem& item) {
                 of_list(sampling.stop_token_ids);
   for (const std::string& stop : sampling.stop) sum += of_list(stop);
   for (const std::string& text : sampling.form.texts) sum += of_list(text);
+  for (const std::string& name : first->tools.names) sum += of_list(name);
   for (const Request& request : first->more) sum += of_prompt(request);
   return sum;
 }
@@ -277,7 +283,7 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  if (number == 0) fault = fault_of_form(draft.sampling.form, limits);
+  if (number == 0) fault = fault_of_form(draft.sampling.form, draft.tools, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
@@ -297,7 +303,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
                      .num_samples = num_samples,
                      .num_returned = num_returned,
                      .num_prompt_log_probs = draft.num_prompt_log_probs,
-                     .echo = draft.echo};
+                     .echo = draft.echo,
+                     .tools = converses ? std::move(draft.tools) : ToolUse{}};
   if (request.echo || request.num_prompt_log_probs >= 0) {
     add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
   }

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/hash.h"
 #include "core/utf8.h"
 #include "engine/token_bans.h"
+#include "text/chat/tool_calls.h"
 
 namespace pagedinfer {
 namespace {
@@ -342,7 +344,14 @@ void RequestTracker::answer(Line& line, double now, const Done& done) const {
   done(std::move(completion), stats);
 }
 
-void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
+void RequestTracker::speak_calls(const Request& request, CompletionChoice& choice) const {
+  std::optional<SpokenCalls> spoken = find_calls(request.tools, *tokenizer_, choice.tokens);
+  if (!spoken) return;
+  choice.tool_calls = std::move(spoken->calls);
+  choice.content = std::move(spoken->content);
+}
+
+void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
   const Request& request = prompt.request;
   const SamplingParams& params = request.sampling;
   // Of completions that are certain one is computed for all.
@@ -350,6 +359,7 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
   const int num_times = repeats ? std::max(request.num_returned, params.best_of.value_or(1)) : 1;
   for (Sample& sample : prompt.samples) {
     if (params.num_log_probs >= 0) sample.choice.log_probs = std::move(sample.log_probs);
+    if (tokenizer_ != nullptr) speak_calls(request, sample.choice);
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
@@ -358,7 +368,14 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) {
     completion.prompt_hashes.push_back(std::move(prompt.hashes));
   }
   for (const size_t sample : order_of_choices(prompt)) {
-    completion.choices.push_back(prompt.samples[sample].choice);
+    CompletionChoice choice = prompt.samples[sample].choice;
+    // An id is a function of the request, so that every run writes the same one.
+    uint64_t hash = hash_word(request.random_key, completion.choices.size());
+    for (ToolCall& call : choice.tool_calls) {
+      hash = hash_word(hash, 1);
+      call.id = fmt::format("call_{:016x}", hash);
+    }
+    completion.choices.push_back(std::move(choice));
   }
   if (request.num_prompt_log_probs < 0) return;
   completion.prompt_log_probs.push_back(

@@ -94,8 +94,10 @@ class RequestTracker {
   RequestError error_of_draw(const Sequence& seq, Sample& sample) const;
   CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
 
+  // Finds the calls that an answer has.
+  void speak_calls(const Request& request, CompletionChoice& choice) const;
   // Adds what the record has of a prompt.
-  static void add_results(Prompt& prompt, Completion& completion);
+  void add_results(Prompt& prompt, Completion& completion) const;
   static std::vector<size_t> order_of_choices(const Prompt& prompt);
 
   const ModelSpec& spec_;

@@ -22,6 +22,22 @@ const char* name_of(FinishReason reason) {
   return "error";
 }
 
+const char* reason_of(const CompletionChoice& choice) {
+  const bool calls = choice.reason == FinishReason::kStop && !choice.tool_calls.empty();
+  return calls ? "tool_calls" : name_of(choice.reason);
+}
+
+void write_tool_calls(JsonWriter& json, const std::vector<ToolCall>& calls) {
+  if (calls.empty()) return;
+  json.key("tool_calls").begin_array();
+  for (const ToolCall& call : calls) {
+    json.begin_object().field("id", call.id).field("type", "function").key("function");
+    json.begin_object().field("name", call.name).field("arguments", call.arguments);
+    json.end_object().end_object();
+  }
+  json.end_array();
+}
+
 void write_error(JsonWriter& json, const RequestError& error) {
   json.key("error").begin_object().field("code", error.code).field("message", error.message);
   if (error.text) json.field("text", *error.text);
@@ -73,12 +89,13 @@ void write_plain_choices(JsonWriter& json, const Completion& completion,
   for (const CompletionChoice& choice : completion.choices) {
     if (several) json.begin_object().field("index", index++);
     json.field("text", choice.text);
+    write_tool_calls(json, choice.tool_calls);
     if (options.token_ids) write_tokens(json.key("token_ids"), choice.tokens);
     if (choice.log_probs) {
       write_log_probs(json.key("logprobs"), *choice.log_probs, options.token_label);
     }
     if (choice.score) json.field("score", static_cast<float>(*choice.score));
-    json.field("finish_reason", name_of(choice.reason));
+    json.field("finish_reason", reason_of(choice));
     if (several) json.end_object();
   }
   if (several) json.end_array();
@@ -115,7 +132,16 @@ void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int i
   json.begin_object().field("index", index);
   if (chat) {
     json.key("message").begin_object().field("role", "assistant");
-    json.field("content", choice.text).field("refusal", nullptr).end_object();
+    if (choice.tool_calls.empty()) {
+      json.field("content", choice.text);
+    } else if (choice.content.empty()) {
+      json.field("content", nullptr);
+    } else {
+      json.field("content", choice.content);
+    }
+    json.field("refusal", nullptr);
+    write_tool_calls(json, choice.tool_calls);
+    json.end_object();
   } else {
     json.field("text", choice.text);
   }
@@ -127,7 +153,7 @@ void write_openai_choice(JsonWriter& json, const CompletionChoice& choice, int i
   } else {
     write_log_probs(json, *choice.log_probs, token_label);
   }
-  json.field("finish_reason", name_of(choice.reason)).end_object();
+  json.field("finish_reason", reason_of(choice)).end_object();
 }
 
 // Exactly the fields of OpenAI's response.

@@ -26,7 +26,6 @@ enum class KeyKind : uint8_t {
   kUnsupportedAboveZero,    // 0 or a negative number
   kUnsupportedButTrue,      // true, but not false
   kUnsupportedButNone,      // "none"
-  kUnsupportedButAuto,      // "auto" or "none"
   kUnsupportedButLeft,      // "left"
   kUnsupportedButText,      // {"type": "text"} or ["text"]
   kUnsupportedEvenIfFalse,  // not false
@@ -127,7 +126,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"num_predict", KeyKind::kUnsupported, "max_tokens"},
     {"num_return_sequences", KeyKind::kUnsupportedButOne, "n"},
     {"options", KeyKind::kUnsupportedSettings},
-    {"parallel_tool_calls", KeyKind::kNoEffect},  // the answer is text, whatever it calls
+    {"parallel_tool_calls", KeyKind::kRequest},
     {"parameters", KeyKind::kUnsupportedSettings},
     {"penalize_nl", KeyKind::kNoEffect},
     {"penalty_alpha", KeyKind::kUnsupportedButZero},
@@ -163,7 +162,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"temperature_last", KeyKind::kUnsupported},
     {"tfs_z", KeyKind::kUnsupportedButOne},
     {"thinking_token_budget", KeyKind::kUnsupported},
-    {"tool_choice", KeyKind::kUnsupportedButAuto},
+    {"tool_choice", KeyKind::kRequest},
     {"tools", KeyKind::kRequest},
     {"top_a", KeyKind::kUnsupportedButZero},
     {"top_h", KeyKind::kUnsupported},

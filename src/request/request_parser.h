@@ -33,6 +33,7 @@ struct RequestDraft {
   SamplingParams sampling = {};
   int num_prompt_log_probs = -1;  // as Request
   bool echo = false;
+  ToolUse tools = {};
 };
 
 // An unknown key and the known key that it resembles.

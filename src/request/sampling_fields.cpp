@@ -11,6 +11,7 @@
 
 #include "core/read_number.h"
 #include "request/form_fields.h"
+#include "request/tool_fields.h"
 #include "settings/json_value.h"
 #include "settings/rules.h"
 #include "settings/values.h"
@@ -204,7 +205,8 @@ void read_sampling(RequestFields& fields, RequestDraft& draft, PromptForm form) 
     sampling.allowed_token_ids = std::move(allowed);
     if (sampling.allowed_token_ids.empty()) fields.refuse(kAllowed, "a list that is not empty");
   }
-  read_form(fields, sampling.form);
+  const bool has_own_form = read_form(fields, sampling.form);
+  read_tools(fields, draft, has_own_form && !sampling.form.is_free());
   read_log_probs(fields, sampling.num_log_probs, form);
   read_beams(fields, sampling.beams);
   if (sampling.beams.width > 1) keep_to_beams(fields, sampling);

@@ -29,10 +29,7 @@ bool asks_for_nothing(dom::element value, KeyKind kind) {
               value["type"].get(text) == simdjson::SUCCESS && text == "text");
     case dom::element_type::STRING:
       text = value;
-      if (kind == KeyKind::kUnsupportedButAuto && text == "auto") return true;
-      return text.empty() ||
-             ((kind == KeyKind::kUnsupportedButNone || kind == KeyKind::kUnsupportedButAuto) &&
-              text == "none") ||
+      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none") ||
              (kind == KeyKind::kUnsupportedButLeft && text == "left");
     default: break;
   }

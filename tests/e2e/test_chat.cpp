@@ -113,8 +113,8 @@ TEST_CASE("tools and their calls reach the template") {
       "{{ m.tool_calls | tojson if m.tool_calls else m.content }}{% endfor %}");
   check_same(messages_line(R"([{"role":"user","content":"Nora"},)"
                            R"({"role":"assistant","content":null,"tool_calls":[{"id":"a"}]}])",
-                           R"(,"tools":[{"type":"function"}],"tool_choice":"auto")"),
-             calls.flags(), R"([{"type": "function"}]Nora[{"id": "a"}])");
+                           R"(,"tools":[{"function":{"name":"f"}}],"tool_choice":"auto")"),
+             calls.flags(), R"([{"function": {"name": "f"}}]Nora[{"id": "a"}])");
 }
 
 TEST_CASE("a completion goes on with the last message where the line says so") {
@@ -172,8 +172,9 @@ TEST_CASE("a conversation that its template refuses is an error of its line") {
   CHECK(code_of(R"({"url":"/v1/chat/completions","body":{"messages":[]}})", kChatml) ==
         "empty_prompt");
   CHECK(code_of(R"({"prompt":""})", kChatml + Words{"--chat"}) == "empty_prompt");
-  for (const char* keys : {R"("chat_template_kwargs":{"enable_thinking":true})", R"("tools":[{}])",
-                           R"("continue_final_message":true)"}) {
+  for (const char* keys :
+       {R"("chat_template_kwargs":{"enable_thinking":true})",
+        R"("tools":[{"function":{"name":"f"}}])", R"("continue_final_message":true)"}) {
     CHECK(code_of(R"({"prompt":"x",)" + std::string(keys) + "}", {}) == "unsupported");
   }
 }

@@ -107,7 +107,7 @@ std::vector<BadLine> bad_lines(Random& random) {
   for (const char* ids : {"5", "\"x\"", "[\"x\"]", "[1.5]", "[-1]", "[[5]]", "[99999999999]"}) {
     add("invalid_value", fmt::format("{{\"prompt_token_ids\":{}}}", ids));
   }
-  add("unsupported", with(R"("tools":[{"type":"function"}])"));
+  add("unsupported", with(R"("tools":[{"function":{"name":"f"}}])"));
   add("unsupported", with(R"("response_format":{"type":"structural_tag"})"));
   add("unknown_token_id", fmt::format(R"({{"prompt_token_ids":[5,{}]}})", 100000 + some));
   add("unknown_token_id", with("\"logit_bias\":{\"100000\":1}"));

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <string>
@@ -92,7 +93,7 @@ TEST_CASE("a template decides which values of a message it takes") {
   }
 }
 
-TEST_CASE("pictures, sounds and forced calls are not supported") {
+TEST_CASE("pictures and sounds are not supported") {
   const std::string user = R"("messages":[{"role":"user","content":"x"}],)";
   for (const std::string& keys :
        {std::string(
@@ -101,9 +102,8 @@ TEST_CASE("pictures, sounds and forced calls are not supported") {
         std::string(R"("messages":[{"role":"user","content":[{"type":"Image"}]}])"),
         std::string(R"("messages":[{"role":"user","content":)"
                     R"([{"type":"text","text":"x","image_url":"x"}]}])"),
-        user + R"("chat_template":"{{ x }}")", user + R"("tool_choice":"required")",
-        user + R"("tool_choice":{"type":"function"})", user + R"("functions":[{}])",
-        user + R"("reasoning_effort":"high")"}) {
+        user + R"("chat_template":"{{ x }}")", user + R"("functions":[{}])",
+        user + R"("tools":[{"type":"custom"}])", user + R"("reasoning_effort":"high")"}) {
     CAPTURE(keys);
     for (const auto& line : {parse("{" + keys + "}"), parse_chat_body("{" + keys + "}")}) {
       CHECK(line.error.code == "unsupported");
@@ -118,9 +118,10 @@ TEST_CASE("what templates are told arrives as the line has it") {
     CHECK(line.error.message == "");
     return line.request.chat;
   };
-  const Chat all = chat(R"("tools":[{"type":"function","x":1.50}],"documents":[{"title":"t"}],
+  const Chat all = chat(
+      R"("tools":[{"type":"function","function":{"name":"f","x":1.50}}],"documents":[{"title":"t"}],
       "tool_choice":"auto","chat_template_kwargs":{"enable_thinking":false,"deep":{"a":[null]}})");
-  CHECK(all.tools == R"([{"type":"function","x":1.5}])");
+  CHECK(all.tools == R"([{"type":"function","function":{"name":"f","x":1.5}}])");
   CHECK(all.documents == R"([{"title":"t"}])");
   CHECK(all.template_arguments == R"({"enable_thinking":false,"deep":{"a":[null]}})");
   CHECK(chat(R"("tools":[],"tool_choice":"none")").tools == "[]");
@@ -137,6 +138,64 @@ TEST_CASE("what templates are told arrives as the line has it") {
     CAPTURE(keys);
     CHECK(parse("{" + user + keys + "}").error.code == "invalid_value");
   }
+}
+
+TEST_CASE("tools are functions with names of their own") {
+  const auto error = [](const std::string& keys) {
+    return parse_chat_body(R"({"messages":[{"role":"user","content":"x"}],)" + keys + "}").error;
+  };
+  const std::string two =
+      R"("tools":[{"function":{"name":"f"}},{"type":"function","function":{"name":"g"}}])";
+  CHECK(error(two).code == "");
+  CHECK(error(two + R"(,"tool_choice":"always")").message ==
+        R"(body.tool_choice: found "always", expected "none", "auto", "required" or )"
+        R"({"type": "function", "function": {"name": ...}})");
+  CHECK(error(two + R"(,"tool_choice":{"type":"function","function":{"name":"h"}})").message ==
+        R"(body.tool_choice.function.name: found "h", expected the name of a function of tools)");
+  CHECK(error(R"("tool_choice":"required")").message ==
+        R"(body.tool_choice: found "required", expected tools to call beside it)");
+  CHECK(error(two + R"(,"tool_choice":"required","guided_regex":"a")").message ==
+        "body.tool_choice: found a forced call beside a form of the answer, expected one of them");
+  CHECK(error(two + R"(,"tool_choice":"required","response_format":{"type":"text"})").code == "");
+  CHECK(error(R"("tools":[{"function":{"name":"f"}},{"function":{"name":"f"}}])").message ==
+        R"(body.tools[1].function.name: found "f" again, expected another name for each function)");
+  CHECK(error(R"("tools":[{"type":"custom"}])").message ==
+        R"(body.tools[0].type: found "custom"; this version does not support it)");
+  CHECK(
+      error(R"("tools":[{"function":{"name":"f","parameters":[]}}])").message ==
+      "body.tools[0].function.parameters: found an empty list, expected a JSON schema, an object");
+  for (const char* function : {"{}", R"({"name":""})", R"({"name":3})"}) {
+    CHECK(error(fmt::format(R"("tools":[{{"function":{}}}])", function)).message ==
+          "body.tools[0].function: found no name, expected a name, a string that is not empty");
+  }
+  for (const char* tool : {"{}", R"({"type":"function"})", R"({"function":[]})"}) {
+    CHECK(error(fmt::format(R"("tools":[{}])", tool)).code == "invalid_value");
+  }
+}
+
+TEST_CASE("a forced call is the form of the answer") {
+  const auto draft = [](const std::string& choice) {
+    const ParsedLine line =
+        parse(R"({"messages":[{"role":"user","content":"x"}],"tools":[{"function":{"name":"f"}},)"
+              R"({"function":{"name":"g","parameters":{"type":"object"}}}],"tool_choice":)" +
+              choice + "}");
+    CHECK(line.error.message == "");
+    return line.request;
+  };
+  const std::string none = R"({"type":"object","properties":{},"additionalProperties":false})";
+  const RequestDraft one = draft("\"required\"");
+  CHECK(one.tools.choice == ToolChoice::kRequired);
+  CHECK(one.tools.names == SharedList<std::string>{"f", "g"});
+  CHECK(one.sampling.form ==
+        AnswerForm{.kind = FormKind::kCall, .texts = {"f", none, "g", R"({"type":"object"})"}});
+  const RequestDraft named = draft(R"({"type":"function","function":{"name":"g"}})");
+  CHECK(named.tools.choice == ToolChoice::kNamed);
+  CHECK(named.tools.named == 1);
+  CHECK(named.sampling.form ==
+        AnswerForm{.kind = FormKind::kJsonSchema, .texts = {R"({"type":"object"})"}});
+  CHECK(draft("null").tools.choice == ToolChoice::kAuto);
+  CHECK(draft("\"none\"").tools.choice == ToolChoice::kNone);
+  CHECK(draft("\"auto\"").sampling.form.is_free());
 }
 
 TEST_CASE("an assistant that calls a tool or thinks need not say anything") {

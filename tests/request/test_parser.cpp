@@ -184,7 +184,7 @@ TEST_CASE("every kind of bad line has its code") {
       {"invalid_value", R"({"prompt":"x","echo":1})"},
       {"invalid_value", R"({"prompt":"x","arrival_s":-0.5})"},
       {"unsupported", R"({"prompt":"x","functions":[{}]})"},
-      {"unsupported", R"({"prompt":"x","tool_choice":"required"})"},
+      {"invalid_value", R"({"prompt":"x","tool_choice":"required"})"},
       {"unsupported", R"({"prompt":"x","response_format":{"type":"structural_tag"}})"},
       {"invalid_value", R"({"prompt":7})"},
       {"invalid_value", R"({"prompt":["x"]})"},
