@@ -121,6 +121,9 @@ struct Request {
   int num_prompt_log_probs = -1;
   bool echo = false;  // the text begins with the prompt's
   ToolUse tools = {};
+  // If set, the form of the answer begins behind this token. What comes before it is free, but no
+  // end of the answer.
+  std::optional<TokenId> form_behind = {};
   // Where the record shows the prompt or its tokens, and their text is known: this text, and how
   // many of its characters come before each token.
   std::string prompt_text = {};

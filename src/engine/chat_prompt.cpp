@@ -35,6 +35,7 @@ ChatSettings make_chat_settings(const Config& config, const std::string& model_d
       .system = config.system,
       .escape_special = config.escape_special};
   chat.ends_of_turn = find_ends_of_turn(chat.format, tokenizer);
+  if (tokenizer != nullptr) chat.thoughts = thought_marks(*tokenizer);
   return chat;
 }
 

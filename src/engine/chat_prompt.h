@@ -10,6 +10,7 @@
 #include "settings/config.h"
 #include "text/chat/chat_format.h"
 #include "text/chat/render_chat.h"
+#include "text/chat/thought_marks.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {
@@ -23,6 +24,7 @@ struct ChatSettings {
   // Tokens with which the model ends its turn: a conversation's completion ends there even if the
   // model's files do not count them among the ends. Ascending.
   std::vector<TokenId> ends_of_turn = {};
+  std::optional<ThoughtMarks> thoughts = {};
 };
 
 // The settings of a run. The tokenizer may be null. Throws Error if a file cannot be read.

@@ -6,12 +6,22 @@
 
 namespace pagedinfer {
 
-FormProgress::FormProgress(CompiledForm form, std::vector<TokenId> ends)
-    : form_(std::move(form)), matcher_(form_), ends_(std::move(ends)) {}
+FormProgress::FormProgress(CompiledForm form, std::vector<TokenId> ends,
+                           std::optional<TokenId> behind)
+    : form_(std::move(form)), matcher_(form_), ends_(std::move(ends)), behind_(behind) {}
 
 void FormProgress::make_mask() {
   if (!mask_.empty()) return;
-  mask_.assign(static_cast<size_t>(form_.num_words()), 0);
+  const auto bit_of = [](TokenId token) { return 1u << (static_cast<size_t>(token) % 32); };
+  const auto word_of = [&](TokenId token) -> uint32_t& {
+    return mask_[static_cast<size_t>(token) / 32];
+  };
+  mask_.assign(static_cast<size_t>(form_.num_words()), behind_ ? ~0u : 0);
+  if (behind_) {
+    for (const TokenId end : ends_) word_of(end) &= ~bit_of(end);
+    may_go_on_ = true;
+    return;
+  }
   try {
     matcher_.fill(mask_);
     may_go_on_ = std::ranges::any_of(mask_, [](uint32_t word) { return word != 0; });
@@ -21,9 +31,7 @@ void FormProgress::make_mask() {
     std::ranges::fill(mask_, 0);
     return;
   }
-  for (const TokenId end : ends_) {
-    mask_[static_cast<size_t>(end) / 32] |= 1u << (static_cast<size_t>(end) % 32);
-  }
+  for (const TokenId end : ends_) word_of(end) |= bit_of(end);
 }
 
 bool FormProgress::may_go_on() {
@@ -36,6 +44,13 @@ bool FormProgress::is_end(TokenId token) const {
 }
 
 bool FormProgress::accept(TokenId token) {
+  if (behind_) {
+    if (token == *behind_) {
+      behind_.reset();
+      mask_.clear();
+    }
+    return true;
+  }
   try {
     if (!matcher_.accept(token)) return false;
   } catch (const std::exception& error) {

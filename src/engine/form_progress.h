@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,8 +16,10 @@ namespace pagedinfer {
 // A function of the form and the sample's tokens. Knows nothing of steps and logits.
 class FormProgress {
  public:
-  // `ends` are the tokens that may end the answer once it has the form.
-  FormProgress(CompiledForm form, std::vector<TokenId> ends);
+  // `ends` are the tokens that may end the answer once it has the form. The form begins behind the
+  // first token `behind`, if there is one: no end may come before it, and all else may.
+  FormProgress(CompiledForm form, std::vector<TokenId> ends,
+               std::optional<TokenId> behind = std::nullopt);
 
   // Makes mask(), unless it is made already. Does not throw. Those of several samples may be made
   // by several threads at once.
@@ -25,7 +28,7 @@ class FormProgress {
   std::span<const uint32_t> mask() const { return mask_; }
 
   // Whether the text so far has the form, and whether more text may follow it in the form.
-  bool is_complete() const { return matcher_.is_complete(); }
+  bool is_complete() const { return !behind_ && matcher_.is_complete(); }
   bool may_go_on();
   bool is_end(TokenId token) const;
 
@@ -39,6 +42,7 @@ class FormProgress {
   CompiledForm form_;
   TokenMatcher matcher_;
   std::vector<TokenId> ends_;
+  std::optional<TokenId> behind_;    // until it has come
   std::vector<uint32_t> mask_ = {};  // empty: not made yet
   bool may_go_on_ = false;           // of the latest mask
   std::string failure_ = {};

@@ -287,6 +287,12 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  std::optional<TokenId> form_behind;
+  const bool may_think = draft.chat.add_generation_prompt && template_thinks(written.also);
+  if (converses && chat.thoughts && !draft.sampling.form.is_free() &&
+      begins_with_thoughts(*chat.thoughts, *tokenizer, prompt, may_think)) {
+    form_behind = chat.thoughts->end;
+  }
   // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
   const std::string& id = draft.head.id_json;
   std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
@@ -304,7 +310,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
                      .num_returned = num_returned,
                      .num_prompt_log_probs = draft.num_prompt_log_probs,
                      .echo = draft.echo,
-                     .tools = converses ? std::move(draft.tools) : ToolUse{}};
+                     .tools = converses ? std::move(draft.tools) : ToolUse{},
+                     .form_behind = form_behind};
   if (request.echo || request.num_prompt_log_probs >= 0) {
     add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
   }

@@ -162,7 +162,8 @@ FormProgress& RequestTracker::form_of(const Sequence& seq, int sample) {
   CHECK(forms_ != nullptr);
   auto compiled = forms_->compile(params.form);  // by the intake already; forms are kept a while
   CHECK(std::holds_alternative<CompiledForm>(compiled));
-  return form.emplace(std::get<CompiledForm>(std::move(compiled)), end_tokens(spec_, params));
+  return form.emplace(std::get<CompiledForm>(std::move(compiled)), end_tokens(spec_, params),
+                      seq.request->form_behind);
 }
 
 void RequestTracker::on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored) {

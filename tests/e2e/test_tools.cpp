@@ -198,4 +198,61 @@ TEST_CASE("a schema that is not supported is an error only where the call is for
   CHECK_FALSE(found.records[3].has("/error"));
 }
 
+TEST_CASE("the form of an answer begins behind the thoughts, where a model thinks") {
+  if (skips()) return;
+  const RandomModel model("<think>", "</think>", kThinking);
+  // Likely enough to come some time, and the end of the turn too, which must not.
+  const std::string bias = R"(,"temperature":1,"max_tokens":400,"logit_bias":{"1004":4,"1002":4})";
+  const std::string form = R"("guided_regex":"[a-c]{3}")";
+  std::string lines;
+  constexpr int kNumLines = 10;
+  for (int i = 0; i < kNumLines; ++i) {
+    lines += plain_line(form + bias, i) +
+             plain_line(form + bias + R"(,"chat_template_kwargs":{"enable_thinking":false})", i) +
+             plain_line(tools_with(kNamed) + bias, i);
+  }
+  const Answers found = answer(lines, model.flags());
+  REQUIRE(found.records.size() == 3 * kNumLines);
+  int num_ended = 0;
+  for (size_t i = 0; i < found.records.size(); i += 3) {
+    const std::string text = found.records[i].text("/text");
+    const std::string call = found.records[i + 2].text("/text");
+    CAPTURE(text);
+    CHECK(matches(found.records[i + 1].text("/text"), "[a-c]{3}"));
+    const bool ended = found.records[i].text("/finish_reason") == "stop";
+    CHECK((text.find("</think>") != text.npos) == ended);
+    if (ended) CHECK(matches(text.substr(text.find("</think>")), "</think>[a-c]{3}"));
+    num_ended += ended;
+    if (found.records[i + 2].text("/finish_reason") == "length") continue;
+    CHECK(found.records[i + 2].text("/finish_reason") == "tool_calls");
+    CHECK(matches(call.substr(call.find("</think>")), "</think>" + kMove));
+    CHECK(matches(found.records[i + 2].text("/tool_calls/0/function/arguments"), kMove));
+  }
+  CHECK(num_ended > kNumLines / 2);
+  CHECK(answer(lines, model.flags() + Words{"--max-batch-size", "3", "--num-blocks", "90"}).out ==
+        found.out);
+
+  // Without the form the thoughts are the same.
+  const std::string free_line =
+      R"("id":1,"temperature":1,"max_tokens":6,"logit_bias":{"1002":-100})";
+  const Answers both =
+      answer(plain_line(free_line) + plain_line(form + "," + free_line), model.flags());
+  CHECK(both.records.at(0).text("/text") == both.records.at(1).text("/text"));
+}
+
+TEST_CASE("a model without thoughts begins with the form") {
+  if (skips()) return;
+  for (const auto& [first, second, chat_template] :
+       {std::tuple("<think>", "</think>", kPlain), std::tuple("<a>", "</a>", kThinking)}) {
+    const RandomModel model(first, second, chat_template);
+    CHECK(answer(plain_line(R"("guided_choice":["yes"])"), model.flags())
+              .records.at(0)
+              .text("/text") == "yes");
+  }
+  const RandomModel amid("<think>", "</think>", kPlain + "<think>\n");
+  CHECK(answer(plain_line(R"("guided_choice":["yes"],"logit_bias":{"1004":100})"), amid.flags())
+            .records.at(0)
+            .text("/text") == "</think>yes");
+}
+
 }  // namespace pagedinfer
