@@ -9,18 +9,27 @@
 namespace pagedinfer {
 namespace {
 
-// Of `a`, which all rows read, that are added at a time: they stay in the cache.
-constexpr int64_t kColumns = 256;
+// Columns of `a`, which all rows read, that are added at a time: few enough to stay in the nearest
+// cache, and a multiple of what kernels add at a time.
+int64_t panel_columns(int64_t rank) {
+  constexpr int64_t kNumbers = 4096, kUnit = 128, kMax = 512;
+  return std::clamp(kNumbers / rank / kUnit * kUnit, kUnit, kMax);
+}
 
-// `a` as float32, (rank, cols).
-std::vector<float> widened_a(const LowRank& update) {
+// `a` as float32 in panels of so many columns, of (rank, columns) each. Rows of a whole matrix
+// would lie at distances that evict each other from a cache.
+std::vector<float> panels_of_a(const LowRank& update, int64_t columns) {
   const int64_t rank = update.rank();
   const int64_t cols = update.are_transposed ? update.a.rows : update.a.cols;
-  std::vector<float> a(static_cast<size_t>(rank * cols));
-  for (int64_t k = 0; k < rank; ++k) {
-    for (int64_t i = 0; i < cols; ++i) {
-      a[static_cast<size_t>(k * cols + i)] =
-          update.are_transposed ? stored_number(update.a, i, k) : stored_number(update.a, k, i);
+  std::vector<float> a;
+  a.reserve(static_cast<size_t>(rank * cols));
+  for (int64_t begin = 0; begin < cols; begin += columns) {
+    const int64_t end = std::min(cols, begin + columns);
+    for (int64_t k = 0; k < rank; ++k) {
+      for (int64_t i = begin; i < end; ++i) {
+        a.push_back(update.are_transposed ? stored_number(update.a, i, k)
+                                          : stored_number(update.a, k, i));
+      }
     }
   }
   return a;
@@ -51,7 +60,8 @@ void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) {
 
 RowSource sum_of(RowSource matrix, const LowRank& update, AddLowRank add) {
   const int64_t rows = matrix.rows, cols = matrix.cols, rank = update.rank();
-  std::vector<float> a = widened_a(update);
+  const int64_t columns = panel_columns(rank);
+  std::vector<float> a = panels_of_a(update, columns);
   CHECK(std::ssize(a) == rank * cols);
   CHECK((update.are_transposed ? update.b.cols : update.b.rows) == rows);
   return {rows, cols,
@@ -62,10 +72,11 @@ RowSource sum_of(RowSource matrix, const LowRank& update, AddLowRank add) {
             for (int64_t i = 0; i < count; ++i) {
               read_factors(update, first + i, factors.data() + i * rank);
             }
-            for (int64_t column = 0; column < cols; column += kColumns) {
-              const int64_t n = std::min(kColumns, cols - column);
+            for (int64_t column = 0; column < cols; column += columns) {
+              const int64_t n = std::min(columns, cols - column);
+              const float* const panel = a.data() + column * rank;
               for (int64_t i = 0; i < count; ++i) {
-                add({factors.data() + i * rank, a.data(), rank, cols, update.scale}, column, n,
+                add({factors.data() + i * rank, panel, rank, n, update.scale}, 0, n,
                     out + i * cols + column);
               }
             }
