@@ -45,7 +45,7 @@ __device__ void keep_listed(const SampleArgs& a, const SampleRowArgs& row, const
   __syncthreads();
 }
 
-// Bias, allowed tokens, banned tokens and penalties, in this order. One thread block per row.
+// Bias, allowed tokens, banned tokens, mask and penalties, in this order. One thread block per row.
 __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
   __shared__ uint32_t counters[kWindow];
   const SampleRowArgs row = a.rows[blockIdx.x];
@@ -71,6 +71,12 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
   __syncthreads();
   for (int i = threadIdx.x; i < row.banned.count; i += kAdjustThreads) {
     x[a.tokens[row.banned.begin + i]] = -__builtin_huge_valf();
+  }
+  if (row.mask >= 0) {
+    const uint32_t* const mask = a.masks + row.mask * mask_words(a.vocabulary);
+    for (int id = threadIdx.x; id < a.vocabulary; id += kAdjustThreads) {
+      if ((mask[id / 32] >> (id % 32) & 1) == 0) x[id] = -__builtin_huge_valf();
+    }
   }
   if (!has_penalties(row)) return;
 

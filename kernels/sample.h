@@ -1,11 +1,12 @@
-// Draws tokens from rows of logits, as the CPU backend does: logit bias, allowed tokens,
-// banned tokens, penalties, temperature, top-k, top-p, min-p, then one draw by inversion. Equal
+// Draws tokens from rows of logits, as the CPU backend does: logit bias, allowed tokens, banned
+// tokens, mask, penalties, temperature, top-k, top-p, min-p, then one draw by inversion. Equal
 // logits give the same token as on the CPU: candidates are ordered by logit (descending) and id;
 // weights are exact_exp(), summed in blocks of 256 (16 interleaved sums and a tree); block sums are
 // added in ascending order in double. Rows may also ask for what their tokens' log probabilities
 // are computed from.
 #pragma once
 
+#include "kernels/host_device.h"
 #include "kernels/types.h"
 
 namespace pagedinfer::kernels {
@@ -17,7 +18,7 @@ struct TokenRange {
 
 struct SampleRowArgs {
   int32_t logits_row;
-  int32_t adjusts;    // whether the ranges and penalties are applied to the row of logits
+  int32_t adjusts;    // whether the ranges, mask and penalties are applied to the row of logits
   float temperature;  // below the smallest normal float: greedy
   float top_p, min_p;
   int32_t top_k;
@@ -27,6 +28,7 @@ struct SampleRowArgs {
   TokenRange bias;     // each token once; its bias is at the same index of `biases`
   TokenRange allowed;  // empty: all tokens
   TokenRange banned;
+  int32_t mask = -1;             // row of SampleArgs::masks; -1: all tokens
   TokenRange prompt, generated;  // may be left empty without penalties
   // Read if SampleArgs::report is filled in.
   int32_t first_row;       // the first of the rows that draw from this row of logits
@@ -52,6 +54,8 @@ struct SampleReport {
   float* drawn = nullptr;
   float* listed = nullptr;  // parallel to SampleArgs::tokens: working memory
 };
+// Of a row of SampleArgs::masks.
+KERNEL_HD constexpr int64_t mask_words(int64_t vocabulary) { return (vocabulary + 31) / 32; }
 constexpr int kMaxReported = 4096;
 constexpr int kMaxVocabulary = (1 << 20) - 1;
 
@@ -65,8 +69,10 @@ struct SampleArgs {
   const int32_t* tokens;      // of all ranges; ids of the vocabulary, or placeholder tokens
   const int32_t* drawn;       // values of the placeholder tokens in `generated` (drawn_tokens.h)
   const float* biases;        // parallel to `tokens`; read for bias ranges only
+  // Bit t % 32 of word t / 32 of a row says whether token t can be drawn.
+  const uint32_t* masks = nullptr;  // rows of mask_words(vocabulary)
   // Whether any row has ...; false saves a launch, true is always correct.
-  bool any_adjusted;         // a bias, allowed or banned tokens, or penalties
+  bool any_adjusted;         // a bias, allowed or banned tokens, a mask, or penalties
   bool any_drawn;            // a temperature: not all are greedy
   bool any_filtered;         // top-k, top-p or min-p
   SampleReport report = {};  // all null: no row asks for one

@@ -117,8 +117,6 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
 void make_forms(const Config& config, LoadedModel& model) {
   if (model.tokenizer == nullptr) {
     model.no_forms = "the model directory has no tokenizer";
-  } else if (!model.backend->info.masks) {
-    model.no_forms = fmt::format("this version keeps no form on {}", model.backend->info.device);
   } else if (std::string problem = grammar_problem(); !problem.empty()) {
     model.no_forms = std::move(problem);
   } else {

@@ -26,8 +26,7 @@ struct SampleRow {
   std::span<const TokenId> prompt = {}, generated = {};  // for the penalties
   std::span<const TokenId> allowed = {};                 // of the vocabulary; empty: all
   std::span<const TokenId> banned = {};                  // cannot be drawn
-  // Bit t % 32 of word t / 32 says whether token t can be drawn; empty: each can. A backend may not
-  // support it (BackendInfo::masks).
+  // Bit t % 32 of word t / 32 says whether token t can be drawn; empty: each can.
   std::span<const uint32_t> mask = {};
   uint64_t key = 0;  // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;

@@ -176,6 +176,8 @@ void CudaBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   fixed_.int8_input = take(steps_, fixed_.int8_bytes, kAligned, "the input of products in int8");
   fixed_.array_bytes = align_up(planned.arrays, kAligned);
   fixed_.arrays = take(steps_, fixed_.array_bytes + fixed_.sample_bytes, kAligned, "a batch");
+  fixed_.mask_bytes = planned.masks;
+  fixed_.masks = take(steps_, fixed_.mask_bytes, kAligned, "masks of tokens");
   for (Drawn& drawn : fixed_.drawn) {
     const int64_t size = planned.drawn / std::ssize(fixed_.drawn);
     drawn.block = take(steps_, size, kAligned, "sampling");
@@ -311,7 +313,8 @@ BatchView CudaBackend::stage(const Batch& batch) {
   step_.rows = {};
   int64_t sent = bytes;
   if (!rows.empty() &&
-      sample_arrays_.fill(rows, 0, bounds_.vocab, fixed_.sample_bytes) == rows.size()) {
+      sample_arrays_.fill(rows, 0, bounds_.vocab, fixed_.sample_bytes) == rows.size() &&
+      sample_arrays_.masks.empty()) {
     const int64_t offset = align_up(bytes, DeviceArena::kStepAlignment);
     sample_arrays_.pack(host + offset);
     sent = offset + sample_arrays_.layout().bytes;
@@ -371,6 +374,16 @@ Tensor CudaBackend::run(const BatchView& batch, const std::function<Tensor()>& q
   return queued.out;
 }
 
+const uint32_t* CudaBackend::send_masks(int64_t vocab) {
+  if (sample_arrays_.masks.empty()) return nullptr;
+  CHECK(vocab <= bounds_.vocab);
+  Staging& staging = fixed_.mask_staging;
+  if (staging.bytes() == 0) staging = Staging(fixed_.mask_bytes);
+  sample_arrays_.pack_masks(staging.next(), vocab);
+  staging.send(fixed_.masks, sample_arrays_.mask_bytes(vocab), stream_.get());
+  return reinterpret_cast<const uint32_t*>(fixed_.masks);
+}
+
 StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRow> rows) {
   CHECK(std::ssize(rows) <= bounds_.sequences && logits.rows <= bounds_.sequences);
   for (const SampleRow& row : rows) CHECK(row.logits_row < logits.rows);
@@ -410,6 +423,7 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
     place(args.rows, 0);
     place(args.biases, at.biases);
     place(args.tokens, at.tokens);
+    args.masks = send_masks(logits.cols);
     args.drawn = before.tokens();
     args.any_adjusted = sample_arrays_.any_adjusted;
     args.any_drawn = sample_arrays_.any_drawn;

@@ -12,6 +12,7 @@
 #include "ops/cuda/device_arena.h"
 #include "ops/cuda/drawn_arrays.h"
 #include "ops/cuda/graph_capture.h"
+#include "ops/cuda/host_tasks.h"
 #include "ops/cuda/products.h"
 #include "ops/cuda/sample_arrays.h"
 #include "ops/cuda/staging.h"
@@ -62,6 +63,9 @@ class CudaBackend final : public CudaOps {
   std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock) override;
   void copy(Tensor from, Tensor to) override;
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
+  void run_on_host(int count, const std::function<void(int)>& task) override {
+    run_host_tasks(count, task);
+  }
   bool may_replay() const override { return options_.graphs && only_decodes(step_.shape); }
   DType activation_type() const override { return options_.compute; }
 
@@ -113,12 +117,15 @@ class CudaBackend final : public CudaOps {
     char* product_workspace = nullptr;
     char* int8_input = nullptr;  // of the product that is computed
     int64_t int8_bytes = 0;
-    char* arrays = nullptr;           // of a step, and behind them the settings of its samples
-    int64_t array_bytes = 0;          // of a step, at most
+    char* arrays = nullptr;   // of a step, and behind them the settings of its samples
+    int64_t array_bytes = 0;  // of a step, at most
+    char* masks = nullptr;    // of sampled rows
+    int64_t mask_bytes = 0;
     int32_t* copy_arrays = nullptr;   // of copy_kv(): sources, destinations, counts
     uint32_t* counters = nullptr;     // AttentionArgs::counters
     std::array<Drawn, 2> drawn = {};  // by the latest two sample(), alternately
     Staging weights = {}, step = {}, samples = {}, copies = {};
+    Staging mask_staging = {};  // from the first mask on
     int64_t sample_bytes = 0;
   };
   // What stage() has prepared for the current step: the attention plans, the shape and layout of
@@ -147,6 +154,8 @@ class CudaBackend final : public CudaOps {
   static char* take(Piece& piece, int64_t bytes, int64_t alignment, const char* what);
   char* take_step(int64_t bytes, const char* what);
   void wait(const char* what);
+  // Sends the masks that sample_arrays_ has, and returns where they are.
+  const uint32_t* send_masks(int64_t vocab);
   // Makes x the input of multiply_int8(), for all products of x that follow.
   void quantize(Tensor x);
   void multiply_int8(Tensor x, const Product& product);

@@ -41,6 +41,7 @@ void SampleArrays::clear() {
   rows.clear();
   biases.clear();
   tokens.clear();
+  masks.clear();
   any_adjusted = any_drawn = any_filtered = any_report = false;
   num_candidates = 0;
 }
@@ -56,7 +57,6 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     const size_t index = num_before + taken;
     const SampleRow& row = from[index];
     const SamplingParams& params = *row.params;
-    CHECK(row.mask.empty());
     const bool is_first = index == 0 || from[index - 1].logits_row != row.logits_row;
     const bool penalizes = is_first && has_penalty(params);
     const bool repetition = is_first && params.repetition_penalty != 1.0f;
@@ -124,7 +124,13 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     args.num_candidates = is_first ? row.num_log_probs : -1;
     any_report |= reports;
     num_candidates += std::max(args.num_candidates, 0);
-    args.adjusts = !added.empty() || !allowed.empty() || !banned.empty() || penalizes;
+    const bool is_masked = is_first && !row.mask.empty();
+    args.mask = is_masked ? static_cast<int32_t>(masks.size()) : -1;
+    if (is_masked) {
+      CHECK(std::ssize(row.mask) >= kernels::mask_words(vocab));
+      masks.push_back(row.mask);
+    }
+    args.adjusts = !added.empty() || !allowed.empty() || !banned.empty() || is_masked || penalizes;
     any_adjusted |= args.adjusts != 0;
     rows.push_back(args);
   }
@@ -157,6 +163,18 @@ void SampleArrays::pack(char* to) const {
   copy(0, rows);
   copy(at.biases, biases);
   copy(at.tokens, tokens);
+}
+
+int64_t SampleArrays::mask_bytes(int64_t vocab) const {
+  return std::ssize(masks) * kernels::mask_words(vocab) * int64_t{sizeof(uint32_t)};
+}
+
+void SampleArrays::pack_masks(char* to, int64_t vocab) const {
+  const auto bytes = static_cast<size_t>(kernels::mask_words(vocab)) * sizeof(uint32_t);
+  for (const std::span<const uint32_t> mask : masks) {
+    std::memcpy(to, mask.data(), bytes);
+    to += bytes;
+  }
 }
 
 int64_t max_sample_bytes(int64_t vocab, int64_t context, int64_t num_rows) {

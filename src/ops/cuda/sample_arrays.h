@@ -16,6 +16,7 @@ struct SampleArrays {
   std::vector<kernels::SampleRowArgs> rows = {};
   std::vector<float> biases = {};  // of the first tokens, one each
   std::vector<int32_t> tokens = {};
+  std::vector<std::span<const uint32_t>> masks = {};  // of the rows that have one
   bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
   int32_t num_candidates = 0;  // that all rows ask for
 
@@ -33,6 +34,9 @@ struct SampleArrays {
   };
   Layout layout() const;
   void pack(char* to) const;
+  // The masks, one after the other, go into a block of their own: they are large, and made late.
+  int64_t mask_bytes(int64_t vocab) const;
+  void pack_masks(char* to, int64_t vocab) const;
 };
 
 // The maximum size, in bytes, of rows that draw from one row of logits.

@@ -21,6 +21,7 @@ StepMemory::StepMemory(const StepBounds& bounds)
     : products(kProductWorkspaceBytes),
       sample_lists(kSampleListBytes +
                    max_sample_bytes(bounds.vocab, bounds.context, bounds.sequences)),
+      masks(bounds.sequences * kernels::mask_words(bounds.vocab) * int64_t{sizeof(uint32_t)}),
       drawn(2 * align_up(DrawnLayout(bounds.sequences).bytes, DeviceArena::kStepAlignment)),
       int8_input(
           bounds.int8_products ? kernels::int8_input_bytes(bounds.tokens, bounds.widest_input) : 0),
@@ -33,8 +34,8 @@ StepMemory::StepMemory(const StepBounds& bounds)
       sampling(kernels::sample_workspace_bytes(bounds.sequences, bounds.vocab)) {}
 
 int64_t StepMemory::total() const {
-  return products + sample_lists + drawn + int8_input + copies + counters + arrays + attention +
-         sampling + kSlack;
+  return products + sample_lists + masks + drawn + int8_input + copies + counters + arrays +
+         attention + sampling + kSlack;
 }
 
 }  // namespace pagedinfer

@@ -16,6 +16,7 @@ struct StepMemory {
   int64_t products = 0;  // workspace of the products
   int64_t sample_lists =
       0;  // settings of sampled rows; if they do not fit, rows are sampled in several launches
+  int64_t masks = 0;       // of all sampled rows
   int64_t drawn = 0;       // tokens of two steps and what is reported of them
   int64_t int8_input = 0;  // of products
   int64_t copies = 0;      // what copy_kv() copies at once

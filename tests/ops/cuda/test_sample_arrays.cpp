@@ -1,4 +1,5 @@
 // The arrays that the CUDA backend copies to the device for sampling.
+#include <cstring>
 #include <map>
 #include <set>
 #include <span>
@@ -18,6 +19,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
     std::vector<SamplingParams> params(static_cast<size_t>(count));
     std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
         allowed(params.size()), banned(params.size());
+    std::vector<std::vector<uint32_t>> masks(params.size());
     std::vector<SampleRow> rows;
     const auto ids = [&](int most) {
       std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
@@ -35,11 +37,17 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       prompts[i] = ids(context / 2), generated[i] = ids(context / 2);
       if (random.below(2)) banned[i] = ids(400);
       if (random.below(2)) allowed[i] = ids(400);
+      if (random.below(3) == 0) {
+        masks[i].resize(static_cast<size_t>(vocab + 31) / 32 +
+                        static_cast<size_t>(random.below(2)));
+        for (uint32_t& word : masks[i]) word = static_cast<uint32_t>(random.bits());
+      }
       SampleRow row = {.params = &p,
                        .prompt = prompts[i],
                        .generated = generated[i],
                        .allowed = allowed[i],
                        .banned = banned[i],
+                       .mask = masks[i],
                        .key = random.bits(),
                        .position = static_cast<uint32_t>(random.below(1000)),
                        .logits_row = static_cast<int>(i),
@@ -61,6 +69,9 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       const auto* tokens = reinterpret_cast<const int32_t*>(packed.data() + at.tokens);
       bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
       int num_candidates = 0;
+      std::vector<char> packed_masks(static_cast<size_t>(arrays.mask_bytes(vocab)));
+      arrays.pack_masks(packed_masks.data(), vocab);
+      size_t num_masks = 0;
       for (size_t i = 0; i < taken; ++i) {
         const SampleRow& row = rows[first + i];
         const SamplingParams& p = *row.params;
@@ -99,7 +110,16 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
         const bool penalty = repetition || (is_first && p.presence_penalty != 0.0f);
         CHECK(list(args[i].prompt) == (repetition ? prompts[listed] : std::vector<int>()));
         CHECK(list(args[i].generated) == (penalty ? generated[listed] : std::vector<int>()));
-        const bool adjusts = penalty || !permits.empty() || !bans.empty() || !wanted.empty();
+        const bool is_masked = is_first && !masks[listed].empty();
+        CHECK(args[i].mask == (is_masked ? static_cast<int>(num_masks) : -1));
+        if (is_masked) {
+          const size_t mask_size = static_cast<size_t>(vocab + 31) / 32 * sizeof(uint32_t);
+          REQUIRE((num_masks + 1) * mask_size <= packed_masks.size());
+          CHECK(std::memcmp(packed_masks.data() + num_masks++ * mask_size, masks[listed].data(),
+                            mask_size) == 0);
+        }
+        const bool adjusts =
+            penalty || !permits.empty() || !bans.empty() || is_masked || !wanted.empty();
         CHECK((args[i].adjusts != 0) == adjusts);
         any_adjusted |= adjusts;
         any_drawn |= p.temperature > 0;

@@ -50,6 +50,7 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
       std::vector<SamplingParams> params(static_cast<size_t>(count));
       std::vector<std::vector<TokenId>> prompts(params.size()), generated(params.size()),
           allowed(params.size()), banned(params.size());
+      std::vector<std::vector<uint32_t>> masks(params.size());
       const auto ids = [&](int most) {
         std::vector<TokenId> list(static_cast<size_t>(random.between(0, most)));
         for (TokenId& id : list) id = random.below(vocab);
@@ -72,11 +73,21 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
         prompts[i] = ids(50), generated[i] = ids(300);
         if (random.below(3) == 0) banned[i] = ids(5);
         if (random.below(4) == 0) allowed[i] = ids(9);
+        if (random.below(4) == 0) {  // many tokens, few or none
+          masks[i].resize(static_cast<size_t>(vocab + 31) / 32);
+          const int some = random.below(3);
+          for (uint32_t& word : masks[i]) {
+            const auto bits = static_cast<uint32_t>(random.bits());
+            word = some == 0 || random.below(40) == 0 ? bits : 0;
+          }
+          if (some == 2) masks[i][0] |= 1;
+        }
         SampleRow row = {.params = &p,
                          .prompt = prompts[i],
                          .generated = generated[i],
                          .allowed = allowed[i],
                          .banned = banned[i],
+                         .mask = masks[i],
                          .key = random.bits(),
                          .position = static_cast<uint32_t>(random.below(5000)),
                          .logits_row = static_cast<int>(i),
