@@ -104,15 +104,32 @@ void Engine::step(const EnginePorts& ports) {
 // the latest.
 std::string Engine::launch(Step& step, const EnginePorts& ports) {
   std::string failure;
+  bool has_placeholders = in_flight_.has_value();
   while (step.stats.failures < kTriesPerStep) {
-    failure = try_once(step.stats, [&] { compute(step); });
+    failure = compute(step, ports);
     if (failure.empty()) break;
-    if (!in_flight_) continue;
+    if (!has_placeholders) continue;
+    has_placeholders = false;
     retire_in_flight(&step.plan, ports);
     scheduler_.erase_finished(step.plan);
     flatten(step.plan);
   }
   return failure;
+}
+
+std::string Engine::compute(Step& step, const EnginePorts& ports) {
+  step.ticket.reset();
+  if (step.plan.chunks.empty()) return "";
+  Tensor logits;
+  std::string failure = try_once(step.stats, [&] { logits = queue_forward(step); });
+  if (!failure.empty()) return failure;
+  if (step.plan.is_guided && in_flight_) {
+    retire_in_flight(&step.plan, ports);
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      sequences_[i] = scheduler_.find(step.plan.chunks[i].age);
+    }
+  }
+  return try_once(step.stats, [&] { queue_draws(step, logits); });
 }
 
 void Engine::flatten(const StepPlan& plan) {
@@ -175,12 +192,12 @@ std::string Engine::collect(Step& step) {
   return failure;
 }
 
-void Engine::compute(Step& step) {
-  step.ticket.reset();
-  if (step.plan.chunks.empty()) return;
+Tensor Engine::queue_forward(Step& step) {
   const double begin = parts_.clock();
-  make_rows(step.plan);
-  parts_.steps.expect(rows_);
+  if (!step.plan.is_guided) {
+    make_rows(step.plan);
+    parts_.steps.expect(rows_);
+  }
   const BatchView view = parts_.steps.stage(batch_);
   if (!view.copies.empty()) {
     parts_.steps.copy_kv(view, parts_.cache);
@@ -192,11 +209,16 @@ void Engine::compute(Step& step) {
     return forward(parts_.spec, parts_.weights, parts_.cache, view, parts_.steps,
                    parts_.arithmetic);
   });
-  const double computed = parts_.clock();
-  if (!rows_.empty()) step.ticket = parts_.steps.sample(logits, rows_);
   step.stats.times.stage = staged - begin;
-  step.stats.times.forward = computed - staged;
-  step.stats.times.sample = parts_.clock() - computed;
+  step.stats.times.forward = parts_.clock() - staged;
+  return logits;
+}
+
+void Engine::queue_draws(Step& step, Tensor logits) {
+  const double begin = parts_.clock();
+  if (step.plan.is_guided) make_rows(step.plan);
+  if (!rows_.empty()) step.ticket = parts_.steps.sample(logits, rows_);
+  step.stats.times.sample = parts_.clock() - begin;
 }
 
 // At launch: sequences that finish with the step still hold their memory.
@@ -232,6 +254,11 @@ void Engine::make_rows(const StepPlan& plan) {
   make_masks(plan);
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const Draw& draw = plan.draws[i];
+    if (sequences_[draw.chunk] == nullptr) {  // a surplus row
+      static const SamplingParams kAny;
+      rows_.push_back({.params = &kAny, .logits_row = draw.logits_row});
+      continue;
+    }
     const Sequence& seq = *sequences_[draw.chunk];
     if (draw.scores) {
       rows_.push_back({.params = &seq.request->sampling,
@@ -258,16 +285,15 @@ void Engine::make_rows(const StepPlan& plan) {
   }
 }
 
-// Of the draws whose answer must have a form. Their tokens so far are known: what they draw is
-// committed before the next plan.
+// Of the draws whose answer must have a form. REQUIRES: the step before is committed.
 void Engine::make_masks(const StepPlan& plan) {
   forms_.assign(plan.draws.size(), nullptr);
   std::vector<FormProgress*> guided;
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const Draw& draw = plan.draws[i];
-    const Sequence& seq = *sequences_[draw.chunk];
-    if (!seq.is_guided() || draw.scores) continue;
-    forms_[i] = &requests_.form_of(seq, seq.sample + static_cast<int>(draw.age - seq.age));
+    const Sequence* const seq = sequences_[draw.chunk];
+    if (seq == nullptr || !seq->is_guided() || draw.scores) continue;
+    forms_[i] = &requests_.form_of(*seq, seq->sample + static_cast<int>(draw.age - seq->age));
     guided.push_back(forms_[i]);
   }
   if (guided.empty()) return;

@@ -2,7 +2,9 @@
 //
 // With overlapping steps the next step is planned and launched while the device computes the one
 // before it; only then are the tokens of that one collected and committed. core/batch.h explains
-// placeholder tokens and surplus rows.
+// placeholder tokens and surplus rows. Where a step draws tokens that must have a form, those of
+// the step before are collected between its forward pass and its draws, so that what the form
+// allows is found out while the device computes.
 #pragma once
 
 #include <functional>
@@ -83,9 +85,11 @@ class Engine {
   void step(const EnginePorts& ports);
   // launch() and collect() return "" or the error.
   std::string launch(Step& step, const EnginePorts& ports);
+  std::string compute(Step& step, const EnginePorts& ports);
   void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
   std::string collect(Step& step);
-  void compute(Step& step);
+  Tensor queue_forward(Step& step);
+  void queue_draws(Step& step, Tensor logits);
   void flatten(const StepPlan& plan);
   void make_rows(const StepPlan& plan);  // leaves them in rows_
   void make_masks(const StepPlan& plan);
@@ -102,7 +106,7 @@ class Engine {
   std::optional<Step> in_flight_;  // launched and not committed
 
   // Of the step in hand; members so that their memory is reused.
-  std::vector<const Sequence*> sequences_;  // of its chunks, while it is launched
+  std::vector<const Sequence*> sequences_;  // of its chunks, while it is launched; null: has ended
   Batch batch_;
   std::vector<SampleRow> rows_;
   std::vector<std::vector<TokenId>> banned_;

@@ -44,8 +44,9 @@ struct StepPlan {
   int num_found = 0;  // tokens that are not computed because they are in the cache
   std::vector<PublishedBlock> published = {};  // blocks that this step fills
   // Whether the next plan may be made before this one is committed. How many guessed tokens hold,
-  // which beams go on, and what a form allows next is not known earlier.
+  // and which beams go on, is not known earlier.
   bool may_overlap = true;
+  bool is_guided = false;  // some draw must have a form
 
   int num_prefills() const { return static_cast<int>(chunks.size()) - num_decodes; }
 
@@ -92,8 +93,8 @@ struct StepPlan {
     num_scores += chunk.num_scores;
     num_decodes += is_decode;
     num_decode_tokens += is_decode ? chunk.count : 0;
-    may_overlap = may_overlap && !chunk.verifies() &&
-                  !((chunk.is_beam || chunk.is_guided) && chunk.completes());
+    may_overlap = may_overlap && !chunk.verifies() && !(chunk.is_beam && chunk.completes());
+    is_guided = is_guided || (chunk.is_guided && chunk.completes());
   }
 };
 

@@ -1,10 +1,12 @@
 // The program on the emulated device: whole runs, from flags to records.
 #include <cublasLt.h>
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "grammar/form_compiler.h"
 #include "tests/support/e2e.h"
 #include "tests/support/paths.h"
 
@@ -29,7 +31,52 @@ std::string lines_of(bool all_greedy) {
   return lines + "no JSON\n";
 }
 
+// Lines with forms among free ones, greedy and drawn, some with several samples and penalties.
+std::string lines_with_forms() {
+  constexpr const char* kForms[] = {
+      R"("guided_regex":"[A-Z][a-z]{2,8}( [a-z]+)*\\.")",
+      R"("guided_choice":["yes","no","not today"])", R"("stop":["e"])",
+      R"("guided_json":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]})",
+      R"("guided_grammar":"root ::= \"(\" root \")\" | [0-9]{1,4}")"};
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    lines += fmt::format(R"({{"prompt":"Tell me of {}.","max_tokens":{},"temperature":{}{}{},{}}})",
+                         std::string(static_cast<size_t>(i), '7'), 4 + i * 7 % 19,
+                         i % 3 == 0 ? "0" : "1.2", i % 4 == 3 ? R"(,"n":2)" : "",
+                         i % 7 == 3 ? R"(,"repetition_penalty":1.2,"logit_bias":{"20":2})" : "",
+                         kForms[i % 5]);
+    lines += '\n';
+  }
+  return lines;
+}
+
 }  // namespace
+
+TEST_CASE("emulated: answers in a given form are the CPU's, whatever the settings") {
+  if (skips_without_program()) return;
+  if (const std::string problem = grammar_problem(); !problem.empty()) {
+    MESSAGE("SKIPPED: " << problem);
+    return;
+  }
+  const std::string lines = lines_with_forms();
+  const Words flags = {"--dtype", "float32"};
+  const Answers cpu = answer(lines, flags + Words{"--device", "cpu", "--num-blocks", "200"});
+  REQUIRE(cpu.records.size() == 20);
+  const std::vector<Words> settings = {
+      {"--num-blocks", "200"},
+      {"--max-batch-size", "2", "--num-blocks", "200"},
+      // Preempted and chunked.
+      {"--max-batch-size", "5", "--max-step-tokens", "7", "--prefill-chunk-size", "3",
+       "--num-blocks", "24", "--block-size", "3", "--max-model-len", "64"},
+  };
+  for (const Words& more : settings) {
+    const Answers found =
+        answer(lines, flags + Words{"--device", "cuda", "--deterministic"} + more);
+    INFO(more[0], " ", more[1], found.err);
+    CHECK(found.exit_code == cpu.exit_code);
+    CHECK(found.out == cpu.out);
+  }
+}
 
 TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
   if (skips_without_program()) return;

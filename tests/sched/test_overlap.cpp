@@ -154,15 +154,29 @@ TEST_CASE("clearing closes the leases of a step in flight") {
   CHECK(s.pool->stats().positions_leased == 0);
 }
 
-TEST_CASE("a step that draws in a form is committed before the next is planned") {
+TEST_CASE("a plan says whether it draws in a form, and the next may be made before its commit") {
   Steps s(std::make_unique<PagedPool>(20, 4), {.prefill_chunk_size = 4, .max_model_len = 32});
   s.submit(3, 10);
   s.requests.back().sampling.form = {.kind = FormKind::kRegex, .texts = {"a"}};
   s.submit(6, 10);
   s.requests.back().sampling.form = {.kind = FormKind::kRegex, .texts = {"a"}};
   const StepPlan first = s.plan();
-  CHECK_FALSE(first.may_overlap);  // the whole prompt of one
+  CHECK(first.is_guided);  // the whole prompt of one
+  CHECK(first.may_overlap);
   s.advance(first);
+  StepPlan second = s.plan();  // a decode
+  CHECK(second.is_guided);
   s.commit(first);
-  CHECK_FALSE(s.plan().may_overlap);  // a decode
+  s.scheduler.erase_finished(second);
+  CHECK(second.is_guided);
+}
+
+TEST_CASE("a part of a prompt draws in no form") {
+  Steps s(std::make_unique<PagedPool>(20, 4), {.prefill_chunk_size = 4, .max_model_len = 32});
+  s.submit(6, 10);
+  s.requests.back().sampling.form = {.kind = FormKind::kRegex, .texts = {"a"}};
+  const StepPlan first = s.plan();
+  CHECK_FALSE(first.is_guided);
+  s.advance(first);
+  CHECK(s.plan().is_guided);
 }

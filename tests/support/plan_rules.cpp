@@ -57,7 +57,7 @@ void check_chunks(const StepPlan& plan, const PlanContext& context) {
     REQUIRE(chunk.start == seq.num_computed);
     // Beams that come back leave the last token to a step that decodes them all.
     const int num_pending = seq.num_pending() - (seq.is_split_beam() && !is_decode);
-    must_commit = must_commit || ((seq.is_beam() || seq.is_guided()) && chunk.num_drawing() > 0);
+    must_commit = must_commit || (seq.is_beam() && chunk.num_drawing() > 0);
     if (is_decode) {
       REQUIRE(chunk.count == 1 + seq.num_drafted);
       REQUIRE(chunk.num_logits == chunk.count);

@@ -28,6 +28,7 @@ class WatchedOps final : public StepProtocol {
   std::function<void(bool done)> around = [](bool) {};
   std::function<void(const Batch&)> on_stage = [](const Batch&) {};  // before it
   std::function<void()> on_run = [] {};                              // before it
+  std::function<void()> on_collect = [] {};                          // before it
   std::function<void(Tensor logits, std::span<const SampleRow>)> on_sample =
       [](Tensor, std::span<const SampleRow>) {};  // before it
 
@@ -72,6 +73,7 @@ class WatchedOps final : public StepProtocol {
   void collect(Ticket ticket, std::span<DrawnToken> out) override {
     unasked.erase(ticket);
     collects = true;
+    on_collect();
     call([&] { steps_.collect(ticket, out); });
   }
 
