@@ -312,9 +312,8 @@ void Engine::limit_choice(const Sequence& seq, int position, FormProgress* form,
   }
   row.allowed = params.allowed_token_ids;
   const int num_generated = position - seq.num_prompt();
-  const bool may_end = form != nullptr && form->is_complete();
-  row.banned = banned_.emplace_back(may_end ? suppressed_tokens(spec, num_generated)
-                                            : banned_tokens(spec, params, num_generated));
+  const bool has_form = form != nullptr && form->is_complete();
+  row.banned = banned_.emplace_back(banned_tokens(spec, params, num_generated, has_form));
   if (form != nullptr) row.mask = form->mask();
 }
 

@@ -239,10 +239,8 @@ RequestError RequestTracker::error_of_draw(const Sequence& seq, Sample& sample) 
   const auto is_masked = [&](TokenId token) {
     return (mask[static_cast<size_t>(token) / 32] >> (static_cast<size_t>(token) % 32) & 1) == 0;
   };
-  const int num_generated = static_cast<int>(sample.choice.tokens.size());
-  const std::vector<TokenId> banned = sample.form->is_complete()
-                                          ? suppressed_tokens(spec_, num_generated)
-                                          : banned_tokens(spec_, params, num_generated);
+  const std::vector<TokenId> banned = banned_tokens(
+      spec_, params, static_cast<int>(sample.choice.tokens.size()), sample.form->is_complete());
   const auto can_be_drawn = [&](TokenId token) {
     return !is_masked(token) && !contains(banned, token) &&
            (params.allowed_token_ids.empty() || contains(params.allowed_token_ids, token));

@@ -7,17 +7,12 @@
 namespace pagedinfer {
 
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
-                                   int num_generated) {
-  std::vector<TokenId> banned = suppressed_tokens(spec, num_generated);
-  if (num_generated < std::max(params.min_tokens, params.floor.tokens)) {
-    std::ranges::copy(end_tokens(spec, params), std::back_inserter(banned));
-  }
-  return banned;
-}
-
-std::vector<TokenId> suppressed_tokens(const ModelSpec& spec, int num_generated) {
+                                   int num_generated, bool has_form) {
   std::vector<TokenId> banned = spec.suppressed;
   if (num_generated == 0) std::ranges::copy(spec.suppressed_first, std::back_inserter(banned));
+  if (!has_form && num_generated < std::max(params.min_tokens, params.floor.tokens)) {
+    std::ranges::copy(end_tokens(spec, params), std::back_inserter(banned));
+  }
   return banned;
 }
 

@@ -10,12 +10,10 @@
 namespace pagedinfer {
 
 // What a completion of `num_generated` tokens must not go on with: what the model's authors
-// suppress, and ends that would come too early. At the beginning everything that is banned later.
+// suppress and, unless it has the form of its answer, ends that would come too early. At the
+// beginning everything that is banned later.
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
-                                   int num_generated);
-
-// The same once the completion has the form of its answer: no end comes too early then.
-std::vector<TokenId> suppressed_tokens(const ModelSpec& spec, int num_generated);
+                                   int num_generated, bool has_form = false);
 
 // The tokens that may end a completion.
 std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params);
