@@ -3,15 +3,14 @@
 //
 //   pagedinfer_grammar_bench MODEL_DIR
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
-#include <functional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench_support.h"
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 #include "text/files/make_tokenizer.h"
@@ -19,17 +18,6 @@
 namespace {
 
 using namespace pagedinfer;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto now = [] {  // CPU time of this thread
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  const double begin = now();
-  work();
-  return now() - begin;
-}
 
 const std::vector<std::pair<std::string, AnswerForm>> kForms = {
     {"any object", {.kind = FormKind::kJson}},
@@ -59,14 +47,15 @@ Measured walk(const CompiledForm& form, std::mt19937_64& random) {
   for (int text = 0; text < 20; ++text) {
     TokenMatcher matcher(form);
     for (int i = 0; i < 100; ++i) {
-      measured.masks.push_back(seconds_of([&] { matcher.fill(mask); }));
+      measured.masks.push_back(seconds(Clock::kThread, [&] { matcher.fill(mask); }));
       std::vector<TokenId> allowed;
       for (TokenId t = 0; t < std::ssize(mask) * 32; ++t) {
         if ((mask[static_cast<size_t>(t / 32)] >> (t % 32) & 1) != 0) allowed.push_back(t);
       }
       if (allowed.empty()) break;
       const TokenId chosen = allowed[random() % allowed.size()];
-      measured.accept += seconds_of([&] { static_cast<void>(matcher.accept(chosen)); });
+      measured.accept +=
+          seconds(Clock::kThread, [&] { static_cast<void>(matcher.accept(chosen)); });
     }
   }
   return measured;
@@ -82,15 +71,17 @@ int main(int argc, char** argv) {
     tokens.emplace_back(tokenizer->token_bytes(t));
   }
   FormCompiler compiler([&] { return tokens; }, size_t{1} << 30);
-  const double first = seconds_of(
-      [&] { static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}})); });
+  const double first = seconds(Clock::kThread, [&] {
+    static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}}));
+  });
   fmt::print("{} tokens; the first form takes {:.0f} ms\n", tokens.size(), 1e3 * first);
   fmt::print("{:12} {:>10} {:>10} {:>12} {:>12} {:>12} {:>12}\n", "form", "compile ms", "KiB",
              "mask mean us", "p99 us", "max us", "accept us");
   std::mt19937_64 random(1);
   for (const auto& [name, form] : kForms) {
     std::variant<CompiledForm, RequestError> outcome = RequestError();
-    const double compile = seconds_of([&, &f = form] { outcome = compiler.compile(f); });
+    const double compile =
+        seconds(Clock::kThread, [&, &f = form] { outcome = compiler.compile(f); });
     const auto* const compiled = std::get_if<CompiledForm>(&outcome);
     if (compiled == nullptr) {
       fmt::print("{:12} {}\n", name, std::get<RequestError>(outcome).message);

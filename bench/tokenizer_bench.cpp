@@ -3,30 +3,18 @@
 //
 //   pagedinfer_tokenizer_bench MODEL_DIR [TEXT_FILE]
 #include <fmt/format.h>
-#include <time.h>
 
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <random>
 #include <string>
 
+#include "bench_support.h"
 #include "text/files/make_tokenizer.h"
 
 namespace {
 
 using namespace pagedinfer;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto now = [] {  // CPU time of this thread
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  const double begin = now();
-  work();
-  return now() - begin;
-}
 
 std::string repeat(const std::string& text, size_t size) {
   std::string all;
@@ -40,7 +28,7 @@ std::string repeat(const std::string& text, size_t size) {
 int main(int argc, char** argv) {
   if (argc < 2) return 1;
   std::unique_ptr<Tokenizer> tokenizer;
-  const double load = seconds_of([&] { tokenizer = make_tokenizer(argv[1]); });
+  const double load = seconds(Clock::kThread, [&] { tokenizer = make_tokenizer(argv[1]); });
   fmt::print("load: {:.0f} ms\n", 1e3 * load);
 
   constexpr size_t kSize = 1 << 20;
@@ -76,9 +64,10 @@ int main(int argc, char** argv) {
   }
   for (const auto& [name, text] : texts) {
     size_t num_tokens = 0;
-    const double seconds = seconds_of([&] { num_tokens = tokenizer->encode(text).size(); });
-    fmt::print("{:28} {:8.1f} ms {:8.1f} MB/s {:8.2f} million tokens/s\n", name, 1e3 * seconds,
-               1e-6 * static_cast<double>(text.size()) / seconds,
-               1e-6 * static_cast<double>(num_tokens) / seconds);
+    const double time =
+        seconds(Clock::kThread, [&] { num_tokens = tokenizer->encode(text).size(); });
+    fmt::print("{:28} {:8.1f} ms {:8.1f} MB/s {:8.2f} million tokens/s\n", name, 1e3 * time,
+               1e-6 * static_cast<double>(text.size()) / time,
+               1e-6 * static_cast<double>(num_tokens) / time);
   }
 }
