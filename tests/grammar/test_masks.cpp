@@ -7,95 +7,15 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
+#include "tests/support/random_form.h"
 
 using namespace pagedinfer;
 
 namespace {
-
-// An automaton with empty edges. From each of its states the end can be reached, so a text can be
-// completed if it leads to any state.
-struct Automaton {
-  struct Edge {
-    int to;
-    std::string characters;  // "": an empty edge
-  };
-  std::vector<std::vector<Edge>> states;
-
-  int add() {
-    states.emplace_back();
-    return static_cast<int>(states.size()) - 1;
-  }
-  void connect(int from, int to, std::string characters = "") {
-    states[static_cast<size_t>(from)].push_back({to, std::move(characters)});
-  }
-  void follow_empty(std::set<int>& at) const {
-    std::vector<int> todo(at.begin(), at.end());
-    while (!todo.empty()) {
-      const int state = todo.back();
-      todo.pop_back();
-      for (const Edge& edge : states[static_cast<size_t>(state)]) {
-        if (edge.characters.empty() && at.insert(edge.to).second) todo.push_back(edge.to);
-      }
-    }
-  }
-  // The states that the text leads to.
-  std::set<int> after(int start, const std::string& text) const {
-    std::set<int> at = {start};
-    follow_empty(at);
-    for (const char c : text) {
-      std::set<int> next;
-      for (const int state : at) {
-        for (const Edge& edge : states[static_cast<size_t>(state)]) {
-          if (edge.characters.find(c) != std::string::npos) next.insert(edge.to);
-        }
-      }
-      follow_empty(next);
-      at = std::move(next);
-    }
-    return at;
-  }
-};
-
-// Adds a random expression between two new states, and its text.
-std::pair<int, int> add_random(Automaton& all, std::mt19937& random, int depth, std::string& text) {
-  const int kind = static_cast<int>(random() % (depth > 3 ? 2 : 6));
-  if (kind <= 1) {
-    const int begin = all.add(), end = all.add();
-    const char c = static_cast<char>('a' + random() % 3);
-    text += kind == 0 ? std::string(1, c) : fmt::format("[{}d]", c);
-    all.connect(begin, end, kind == 0 ? std::string(1, c) : fmt::format("{}d", c));
-    return {begin, end};
-  }
-  if (kind <= 3) {
-    const auto [begin, middle] = add_random(all, random, depth + 1, text);
-    const auto [next, end] = add_random(all, random, depth + 1, text);
-    all.connect(middle, next);
-    return {begin, end};
-  }
-  const int begin = all.add(), end = all.add();
-  text += "(";
-  const auto [first, last] = add_random(all, random, depth + 1, text);
-  all.connect(begin, first);
-  all.connect(last, end);
-  if (kind == 4) {
-    text += "|";
-    const auto [other, other_last] = add_random(all, random, depth + 1, text);
-    all.connect(begin, other);
-    all.connect(other_last, end);
-    text += ")";
-    return {begin, end};
-  }
-  const auto mark = random() % 3;
-  text += mark == 0 ? ")*" : mark == 1 ? ")+" : ")?";
-  if (mark != 1) all.connect(begin, end);
-  if (mark != 2) all.connect(last, first);
-  return {begin, end};
-}
 
 std::vector<std::string> random_tokens(std::mt19937& random) {
   std::set<std::string> all;
@@ -163,21 +83,14 @@ TEST_CASE("the mask of a regular expression allows the tokens that a text can go
   std::mt19937 random(1);
   int64_t compared = 0;
   for (int i = 0; i < 150; ++i) {
-    std::string text;
-    Automaton automaton;
-    const auto [begin, end] = add_random(automaton, random, 0, text);
-    CAPTURE(text);
+    const RandomForm random_one = random_form(random);
+    CAPTURE(random_one.form.texts[0]);
     const std::vector<std::string> tokens = random_tokens(random);
-    const CompiledForm form = compile(tokens, {.kind = FormKind::kRegex, .texts = {text}});
+    const CompiledForm form = compile(tokens, random_one.form);
     for (int walk = 0; walk < 3; ++walk) {
       compared += compare_masks(
-          form, tokens, random,
-          [&, start = begin](const std::string& all) {
-            return !automaton.after(start, all).empty();
-          },
-          [&, start = begin, last = end](const std::string& all) {
-            return automaton.after(start, all).contains(last);
-          });
+          form, tokens, random, [&](const std::string& all) { return random_one.may_begin(all); },
+          [&](const std::string& all) { return random_one.is_whole(all); });
     }
   }
   CHECK(compared > 10000);
