@@ -25,22 +25,19 @@ void FormProgress::make_mask() {
   try {
     matcher_.fill(mask_);
     may_go_on_ = std::ranges::any_of(mask_, [](uint32_t word) { return word != 0; });
-    if (!matcher_.is_complete()) return;
   } catch (const std::exception& error) {
     failure_ = error.what();
     std::ranges::fill(mask_, 0);
     return;
   }
-  for (const TokenId end : ends_) word_of(end) |= bit_of(end);
+  for (const TokenId end : ends_) {
+    word_of(end) = is_complete() ? word_of(end) | bit_of(end) : word_of(end) & ~bit_of(end);
+  }
 }
 
 bool FormProgress::may_go_on() {
   make_mask();
   return may_go_on_;
-}
-
-bool FormProgress::is_end(TokenId token) const {
-  return std::ranges::find(ends_, token) != ends_.end();
 }
 
 bool FormProgress::accept(TokenId token) {

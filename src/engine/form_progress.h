@@ -30,7 +30,6 @@ class FormProgress {
   // Whether the text so far has the form, and whether more text may follow it in the form.
   bool is_complete() const { return !behind_ && matcher_.is_complete(); }
   bool may_go_on();
-  bool is_end(TokenId token) const;
 
   // Follows a token. False if the form does not allow it.
   [[nodiscard]] bool accept(TokenId token);
