@@ -197,6 +197,7 @@ set(pagedinfer_core_sources
   src/engine/chat_prompt.cpp
   src/engine/default_form.cpp
   src/engine/engine.cpp
+  src/engine/beam_forms.cpp
   src/engine/form_progress.cpp
   src/engine/form_vocabulary.cpp
   src/engine/home_folder.cpp

@@ -161,7 +161,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
       [&](const Sequence& seq, const DrawnToken& token) {
         return requests_.on_token(seq, token, now);
       },
-      [&](const Sequence& beam) { return roles_in_beam(parts_.spec, beam); });
+      [&](const Sequence& beam) { return requests_.roles_in_beam(beam); });
   step.stats.num_surplus = committed.num_surplus;
   end(step, std::move(committed.finished), failure, now, ports);
 }
@@ -314,7 +314,9 @@ void Engine::limit_choice(const Sequence& seq, int position, FormProgress* form,
   const int num_generated = position - seq.num_prompt();
   const bool has_form = form != nullptr && form->is_complete();
   row.banned = banned_.emplace_back(banned_tokens(spec, params, num_generated, has_form));
-  if (form != nullptr) row.mask = form->mask();
+  if (form == nullptr) return;
+  row.mask = form->mask();
+  row.candidates_in_mask = seq.is_beam();
 }
 
 void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,

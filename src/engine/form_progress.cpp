@@ -58,4 +58,13 @@ bool FormProgress::accept(TokenId token) {
   return true;
 }
 
+std::optional<FormProgress> FormProgress::followed_by(TokenId token) const {
+  try {
+    FormProgress next(*this, matcher_.fork());
+    if (next.accept(token)) return next;
+  } catch (const std::exception&) {  // the library gives up
+  }
+  return std::nullopt;
+}
+
 }  // namespace pagedinfer

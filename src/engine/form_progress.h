@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/request.h"
@@ -33,11 +34,19 @@ class FormProgress {
 
   // Follows a token. False if the form does not allow it.
   [[nodiscard]] bool accept(TokenId token);
+  // A copy that has followed a token; nullopt if the form does not allow it.
+  std::optional<FormProgress> followed_by(TokenId token) const;
 
   // Why no mask could be made; "" if none has failed. A mask that failed allows no token.
   const std::string& failure() const { return failure_; }
 
  private:
+  FormProgress(const FormProgress& other, TokenMatcher matcher)
+      : form_(other.form_),
+        matcher_(std::move(matcher)),
+        ends_(other.ends_),
+        behind_(other.behind_) {}
+
   CompiledForm form_;
   TokenMatcher matcher_;
   std::vector<TokenId> ends_;

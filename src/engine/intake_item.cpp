@@ -137,11 +137,18 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
 }
 
 // Compiles the form of the answer, so that it is there when the first token is drawn.
-RequestError fault_of_form(const AnswerForm& form, const ToolUse& tools,
+RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
                            const PromptLimits& limits) {
+  const AnswerForm& form = sampling.form;
   if (form.is_free()) return {};
   if (!limits.no_forms.empty()) {
     return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
+  }
+  if (sampling.beams.width > 1 && !limits.searches_forms) {
+    return {"unsupported",
+            fmt::format("beam_width: found {}; this version does not search on this device for an "
+                        "answer in a given form",
+                        sampling.beams.width)};
   }
   if (limits.forms == nullptr) return {};
   const auto outcome = limits.forms->compile(form);
@@ -283,7 +290,7 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  if (number == 0) fault = fault_of_form(draft.sampling.form, draft.tools, limits);
+  if (number == 0) fault = fault_of_form(draft.sampling, draft.tools, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());

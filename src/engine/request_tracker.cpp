@@ -156,14 +156,32 @@ void RequestTracker::on_step(const Sequence& seq, double now) {
 }
 
 FormProgress& RequestTracker::form_of(const Sequence& seq, int sample) {
-  std::optional<FormProgress>& form = prompt_of(seq).samples.at(static_cast<size_t>(sample)).form;
-  if (form) return *form;
-  const SamplingParams& params = seq.request->sampling;
+  Prompt& prompt = prompt_of(seq);
+  if (seq.is_beam()) {
+    if (!prompt.beam_forms) prompt.beam_forms.emplace(begin_form(*seq.request));
+    return prompt.beam_forms->of(seq.generated());
+  }
+  std::optional<FormProgress>& form = prompt.samples.at(static_cast<size_t>(sample)).form;
+  return form ? *form : form.emplace(begin_form(*seq.request));
+}
+
+FormProgress RequestTracker::begin_form(const Request& request) {
   CHECK(forms_ != nullptr);
-  auto compiled = forms_->compile(params.form);  // by the intake already; forms are kept a while
+  auto compiled =
+      forms_->compile(request.sampling.form);  // by the intake already; forms are kept a while
   CHECK(std::holds_alternative<CompiledForm>(compiled));
-  return form.emplace(std::get<CompiledForm>(std::move(compiled)), end_tokens(spec_, params),
-                      seq.request->form_behind);
+  return {std::get<CompiledForm>(std::move(compiled)), end_tokens(spec_, request.sampling),
+          request.form_behind};
+}
+
+BeamSearch::RoleOf RequestTracker::roles_in_beam(const Sequence& beam) {
+  BeamSearch::RoleOf roles = pagedinfer::roles_in_beam(spec_, beam);
+  if (!beam.is_guided() || ends_by_force(spec_, beam, beam.num_known() + 1)) return roles;
+  return [roles = std::move(roles), &forms = *prompt_of(beam).beam_forms](const Beam& of,
+                                                                          TokenId token) {
+    const TokenRole role = roles(of, token);
+    return role == TokenRole::kGoesOn ? forms.role_of(of.tokens, token) : role;
+  };
 }
 
 void RequestTracker::on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored) {
@@ -179,9 +197,9 @@ void RequestTracker::on_prompt_token(const Sequence& seq, int position, const Dr
 std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const DrawnToken& drawn,
                                                      double now) {
   const TokenId token = drawn.token;
-  if (token == kNoToken) return FinishReason::kError;
   const SamplingParams& params = seq.request->sampling;
   Prompt& prompt = prompt_of(seq);
+  if (token == kNoToken && !lacks_tokens(seq)) return FinishReason::kError;
   double& first_token = prompt.line->timing.first_token;
   if (first_token == 0) first_token = now;
   if (seq.is_beam()) {
@@ -230,29 +248,48 @@ std::optional<FinishReason> RequestTracker::follow_form(TokenId token, Sample& s
   return sample.form->failure().empty() ? FinishReason::kStop : FinishReason::kError;
 }
 
-// Why no token was drawn: the form allows none that may be drawn, or the logits are not finite.
-RequestError RequestTracker::error_of_draw(const Sequence& seq, Sample& sample) const {
-  if (!sample.form) return no_finite_logits();
-  const SamplingParams& params = seq.request->sampling;
-  sample.form->make_mask();
-  const std::span<const uint32_t> mask = sample.form->mask();
+// A beam that no token may follow leaves its search to the others.
+bool RequestTracker::lacks_tokens(const Sequence& seq) {
+  if (!seq.is_beam() || !seq.is_guided()) return false;
+  const auto before = seq.generated().first(seq.generated().size() - 1);
+  FormProgress& form = prompt_of(seq).beam_forms->of(before);
+  return !may_draw(form, seq.request->sampling, static_cast<int>(before.size()));
+}
+
+// Whether a token may go on in the form, if its logit is finite.
+bool RequestTracker::may_draw(FormProgress& form, const SamplingParams& params,
+                              int num_generated) const {
+  form.make_mask();
+  const std::span<const uint32_t> mask = form.mask();
   const auto is_masked = [&](TokenId token) {
     return (mask[static_cast<size_t>(token) / 32] >> (static_cast<size_t>(token) % 32) & 1) == 0;
   };
-  const std::vector<TokenId> banned = banned_tokens(
-      spec_, params, static_cast<int>(sample.choice.tokens.size()), sample.form->is_complete());
+  const std::vector<TokenId> banned =
+      banned_tokens(spec_, params, num_generated, form.is_complete());
   const auto can_be_drawn = [&](TokenId token) {
     return !is_masked(token) && !contains(banned, token) &&
            (params.allowed_token_ids.empty() || contains(params.allowed_token_ids, token));
   };
   for (TokenId token = 0; token < spec_.vocab; ++token) {
-    if (sample.form->failure().empty() && can_be_drawn(token)) return no_finite_logits();
+    if (form.failure().empty() && can_be_drawn(token)) return true;
   }
-  const std::string& failure = sample.form->failure();
+  return false;
+}
+
+// Why a sample has no next token, or a search no beam that goes on: the form allows none that may
+// be drawn, or the logits are not finite.
+RequestError RequestTracker::error_of_draw(const Sequence& seq, Prompt& prompt) const {
+  const SamplingParams& params = seq.request->sampling;
+  std::vector<TokenId> tokens(seq.generated().begin(), seq.generated().end());
+  if (!tokens.empty() && tokens.back() == kNoToken) tokens.pop_back();
+  Sample& sample = prompt.samples[seq.sample];
+  FormProgress& form = prompt.beam_forms ? prompt.beam_forms->of(tokens) : sample.form.value();
+  if (may_draw(form, params, static_cast<int>(tokens.size()))) return no_finite_logits();
+  const std::string& failure = form.failure();
   return {"form_impossible",
           failure.empty() ? "no token that may be drawn goes on in the form of the answer"
                           : fmt::format("the form of the answer was given up: {}", failure),
-          sample.choice.text};
+          sample.text ? sample.text->finish() : choice_of({.tokens = tokens}, params).text};
 }
 
 void RequestTracker::finish(Sequence seq, const std::string& failure, double now,
@@ -265,11 +302,7 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   if (!failure.empty()) {
     line.error = {"step_failed", failure};
   } else if (seq.finished == FinishReason::kError && seq.is_guided()) {
-    Sample& sample = prompt.samples[seq.sample];
-    sample.choice.tokens.assign(seq.generated().begin(), seq.generated().end());
-    if (sample.choice.tokens.back() == kNoToken) sample.choice.tokens.pop_back();
-    if (sample.text) sample.choice.text = sample.text->finish();
-    line.error = error_of_draw(seq, sample);
+    line.error = error_of_draw(seq, prompt);
   } else if (seq.finished == FinishReason::kError) {
     line.error = no_finite_logits();
   } else if (seq.is_beam()) {
@@ -283,7 +316,10 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
     }
     sample.choice.reason = *seq.finished;
   }
-  if (seq.is_guided()) prompt.samples[seq.sample].form.reset();
+  if (seq.is_guided()) {
+    prompt.samples[seq.sample].form.reset();
+    prompt.beam_forms.reset();
+  }
   line.num_left -= seq.num_samples();
   if (line.num_left > 0) return;
   answer(line, now, done);

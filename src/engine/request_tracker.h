@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/request.h"
+#include "engine/beam_forms.h"
 #include "engine/form_progress.h"
 #include "engine/pull.h"
 #include "grammar/form_compiler.h"
@@ -39,13 +40,16 @@ class RequestTracker {
   // A step that computes tokens of `seq` begins.
   void on_step(const Sequence& seq, double now);
 
-  // The progress of a sample of the request of `seq` in its form, until the sample ends. REQUIRES:
-  // it has one.
+  // The progress of a sample of the request of `seq` in its form, until the sample ends; of a beam,
+  // that of `seq`. REQUIRES: it has one.
   FormProgress& form_of(const Sequence& seq, int sample);
 
   // The token of the prompt at `position` was scored: drawn as the only one allowed. What a
   // preempted sequence scores again is dropped.
   void on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored);
+
+  // As RolesOf (sched/sequence.h).
+  BeamSearch::RoleOf roles_in_beam(const Sequence& beam);
 
   // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
   // As EndOf (sched/sequence.h).
@@ -72,6 +76,7 @@ class RequestTracker {
     std::vector<Sample> samples = {};
     std::vector<TokenLogProbs> log_probs = {};  // where asked for: of the prompt's tokens
     std::vector<uint64_t> hashes = {};          // Completion::prompt_hashes
+    std::optional<BeamForms> beam_forms = {};   // as Sample::form
   };
   // Kept through preemption.
   struct Line {
@@ -91,7 +96,10 @@ class RequestTracker {
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;
   static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);
-  RequestError error_of_draw(const Sequence& seq, Sample& sample) const;
+  FormProgress begin_form(const Request& request);
+  bool lacks_tokens(const Sequence& seq);
+  bool may_draw(FormProgress& form, const SamplingParams& params, int num_generated) const;
+  RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
   CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
 
   // Finds the calls that an answer has.

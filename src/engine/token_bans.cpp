@@ -4,6 +4,8 @@
 #include <iterator>
 #include <span>
 
+#include "ops/step_protocol.h"
+
 namespace pagedinfer {
 
 std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& params,
@@ -26,6 +28,7 @@ std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& par
 }
 
 int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
+  if (!params.form.is_free()) return kMaxCandidates;  // any number of tokens may complete it
   std::vector<TokenId> special = banned_tokens(spec, params, 0);
   std::ranges::copy(end_tokens(spec, params), std::back_inserter(special));
   std::ranges::sort(special);
@@ -36,11 +39,12 @@ int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
 BeamSearch::RoleOf roles_in_beam(const ModelSpec& spec, const Sequence& beam) {
   // The end that is forced is the only candidate, and ends it by its length.
   if (ends_by_force(spec, beam, beam.num_known() + 1)) {
-    return [](TokenId) { return TokenRole::kGoesOn; };
+    return [](const Beam&, TokenId) { return TokenRole::kGoesOn; };
   }
   const SamplingParams& params = beam.request->sampling;
-  return [banned = banned_tokens(spec, params, beam.num_generated()),
-          ends = end_tokens(spec, params)](TokenId token) {
+  const bool has_form = !params.form.is_free();  // or no end would be offered
+  return [banned = banned_tokens(spec, params, beam.num_generated(), has_form),
+          ends = end_tokens(spec, params)](const Beam&, TokenId token) {
     const auto is_in = [&](const std::vector<TokenId>& tokens) {
       return std::ranges::find(tokens, token) != tokens.end();
     };

@@ -21,7 +21,8 @@ std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& par
 // How many candidates a step of a beam search needs of each beam.
 int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params);
 
-// What a token does as the next one of `beam`, or of another beam of its search.
+// What a token does as the next one of `beam`, or of another beam of its search. Of an answer that
+// must have a form: as if it had it.
 BeamSearch::RoleOf roles_in_beam(const ModelSpec& spec, const Sequence& beam);
 
 // Whether the token that makes a sequence so long is the model's end, whatever the logits say.

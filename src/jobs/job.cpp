@@ -226,7 +226,8 @@ void Job::open_intake() {
                               .max_model_len = limits.max_model_len,
                               .spec = &spec,
                               .forms = model_->forms.get(),
-                              .no_forms = model_->no_forms},
+                              .no_forms = model_->no_forms,
+                              .searches_forms = model_->backend->info.masks_candidates},
                    .max_items = int64_t{limits.max_waiting} + kReadAhead,
                    .num_workers = num_tokenizers(model_->options.num_threads)});
 }

@@ -66,7 +66,8 @@ Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLine
                 {.prompt = {.vocab = spec.vocab,
                             .max_model_len = plan.limits.max_model_len,
                             .spec = &spec,
-                            .no_forms = model.no_forms},
+                            .no_forms = model.no_forms,
+                            .searches_forms = model.backend->info.masks_candidates},
                  .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
                  .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {

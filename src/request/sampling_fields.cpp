@@ -171,11 +171,6 @@ void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   keep(&SamplingParams::num_log_probs, key("logprobs"), "none");
   keep(&SamplingParams::allowed_token_ids, key("allowed_token_ids"), "none");
   refuse_unless(sampling.logit_bias.empty(), key("logit_bias"), "none");
-  if (!sampling.form.is_free() && !fields.failed()) {
-    fields.refuse("unsupported", fmt::format("{}beam_width: found {}; this version does not search "
-                                             "for an answer in a given form",
-                                             fields.where(), sampling.beams.width));
-  }
   if (fields.asks(key("prompt_logprobs"))) refuse_unless(false, key("prompt_logprobs"), "none");
   refuse_unless(sampling.max_tokens > 0, key("max_tokens"), "at least 1");
   if (sampling.n > sampling.beams.width) {

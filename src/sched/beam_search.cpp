@@ -24,16 +24,13 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
     TokenId token;
     float log_probability;
     double sum;
-    bool ends;
   };
   std::vector<Continuation> all;
   for (int parent = 0; parent < static_cast<int>(running_.size()); ++parent) {
     for (const TokenCandidate& candidate : candidates[parent]) {
-      const TokenRole role = role_of(candidate.token);
-      if (role == TokenRole::kBanned || !std::isfinite(candidate.log_probability)) continue;
+      if (!std::isfinite(candidate.log_probability)) continue;
       const double sum = running_[parent].sum + double{candidate.log_probability};
-      all.push_back(
-          {parent, candidate.token, candidate.log_probability, sum, role == TokenRole::kEnds});
+      all.push_back({parent, candidate.token, candidate.log_probability, sum});
     }
   }
   std::ranges::sort(all, {},
@@ -42,9 +39,13 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
   const std::vector<Beam> before = std::exchange(running_, {});
   const auto width = static_cast<size_t>(settings_.width);
   const bool is_last = ++num_tokens_ == max_tokens_;
-  for (size_t rank = 0; rank < all.size() && running_.size() < width; ++rank) {
-    const auto [parent, token, log_probability, sum, ends] = all[rank];
-    if ((ends || is_last) && rank >= width) continue;
+  size_t rank = 0;  // among those that are not banned
+  for (const auto& [parent, token, log_probability, sum] : all) {
+    if (running_.size() == width || (is_last && rank == width)) break;
+    const TokenRole role = role_of(before[parent], token);
+    if (role == TokenRole::kBanned) continue;
+    const bool ends = role == TokenRole::kEnds;
+    if (rank++ >= width && ends) continue;
     std::vector<TokenId> tokens = before[parent].tokens;
     tokens.push_back(token);
     std::vector<DrawnToken> draws = before[parent].draws;

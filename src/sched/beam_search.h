@@ -41,10 +41,11 @@ class BeamSearch {
   static int num_candidates(int width, int num_special) { return width + num_special; }
 
   // Continues each beam by its candidates, given in the order of running(). Ignores those that are
-  // banned, or whose log probability is not finite. What follows a beam keeps its draw in `kept`,
-  // with the token that it goes on with, if `kept` is not empty. REQUIRES: the search is not done;
-  // no step keeps draws, or each does.
-  using RoleOf = std::function<TokenRole(TokenId)>;
+  // banned, or whose log probability is not finite. `role_of` is asked for beams of running(), best
+  // continuations first, until the rules need no other. What follows a beam keeps its draw in
+  // `kept`, with the token that it goes on with, if `kept` is not empty. REQUIRES: the search is
+  // not done; no step keeps draws, or each does.
+  using RoleOf = std::function<TokenRole(const Beam& beam, TokenId token)>;
   using Candidates = std::vector<TokenCandidate>;
   void step(std::span<const Candidates> candidates, const RoleOf& role_of,
             std::span<const DrawnToken> kept = {});

@@ -59,6 +59,10 @@ std::string mixed_lines(int count) {
     if (i % 7 == 3) settings += R"(,"repetition_penalty":1.2,"top_p":0.9)";
     if (i % 11 == 4) settings += R"(,"logprobs":2)";
     lines += line(settings, i);
+    if (i % 6 != 0 || i % 8 == 7) continue;
+    lines += line(fmt::format(R"({},"beam_width":{},"n":2,"max_tokens":{})",
+                              forms[static_cast<size_t>(i) % forms.size()], 2 + i % 3, 20 + i % 9),
+                  i);
   }
   return lines;
 }
@@ -97,7 +101,8 @@ TEST_CASE("lines with forms among free ones give the same bytes in every configu
   if (skips()) return;
   const std::string lines = mixed_lines(48);
   const std::string expected = answer(lines, {"--max-batch-size", "1"}).out;
-  CHECK(std::ranges::count(expected, '\n') == 48);
+  CHECK(std::ranges::count(expected, '\n') == std::ranges::count(lines, '\n'));
+  CHECK(expected.find("\"score\":") != std::string::npos);
   for (const Words& flags :
        std::vector<Words>{{},
                           {"--threads", "1", "--cpu-isa", "portable"},
@@ -234,6 +239,22 @@ TEST_CASE("a bad form by flag is refused before anything is loaded, with file an
         {"--regex and --grammar", "give one of them"});
 }
 
+TEST_CASE("a beam search keeps to the form, and ends where no beam can go on") {
+  if (skips()) return;
+  const Answers found =
+      answer(line(R"("guided_choice":["yes","no","maybe"],"beam_width":4,"n":4)") +
+             line(as_schema(kPerson) + R"(,"beam_width":3,"n":3,"max_tokens":100)") +
+             line(R"("guided_regex":"a{40}","beam_width":2,"max_tokens":5)"));
+  REQUIRE(found.records.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    const std::string choice = found.records[0].text(fmt::format("/choices/{}/text", i));
+    CHECK((choice == "yes" || choice == "no" || choice == "maybe"));
+    const Json person(found.records[1].text(fmt::format("/choices/{}/text", i)));
+    CHECK(person.integer("/age") <= 99);
+  }
+  CHECK(found.records[2].text("/finish_reason") == "length");
+}
+
 TEST_CASE("a bad form is an error of its line, and nothing of it reaches standard error") {
   if (skips()) return;
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -245,8 +266,7 @@ TEST_CASE("a bad form is an error of its line, and nothing of it reaches standar
       {R"("guided_choice":[])", "invalid_value"},
       {R"("guided_choice":["a"],"guided_regex":"a")", "invalid_value"},
       {R"("response_format":{"type":"structural_tag"})", "unsupported"},
-      {R"("structured_outputs":{"structural_tag":"x"})", "unsupported"},
-      {R"("guided_regex":"a","beam_width":2)", "unsupported"}};
+      {R"("structured_outputs":{"structural_tag":"x"})", "unsupported"}};
   std::string lines;
   for (const auto& [settings, code] : cases) lines += line(settings);
   const Answers found = answer(lines, {"--quiet"});

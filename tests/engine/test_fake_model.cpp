@@ -53,7 +53,7 @@ std::vector<FinishedBeam> search_alone(const Request& request, int max_model_len
       known.insert(known.end(), beam.tokens.begin(), beam.tokens.end());
       offered.push_back(candidates(hash_of(known), request.sampling.beams));
     }
-    search.step(offered, [](TokenId token) {
+    search.step(offered, [](const Beam&, TokenId token) {
       return token == kStop ? TokenRole::kEnds : TokenRole::kGoesOn;
     });
   }

@@ -33,7 +33,7 @@ std::vector<TokenCandidate> likeliest(const Row& row, int count) {
 }
 
 BeamSearch::RoleOf roles(const Tokens& ends, const Tokens& banned = {}) {
-  return [&ends, &banned](TokenId token) {
+  return [&ends, &banned](const Beam&, TokenId token) {
     if (std::ranges::count(banned, token) > 0) return TokenRole::kBanned;
     return std::ranges::count(ends, token) > 0 ? TokenRole::kEnds : TokenRole::kGoesOn;
   };

@@ -36,7 +36,7 @@ struct BeamSteps : Steps {
           if (!seq.is_beam() && seq.num_known() == seq.max_tokens) return FinishReason::kLength;
           return std::nullopt;
         },
-        [](const Sequence&) { return [](TokenId) { return TokenRole::kGoesOn; }; });
+        [](const Sequence&) { return [](const Beam&, TokenId) { return TokenRole::kGoesOn; }; });
     check_books(*pool, scheduler);
     return committed;
   }

@@ -256,7 +256,7 @@ class Run {
         flight.plan, flight.tokens,
         [&](const Sequence& seq, const DrawnToken& token) { return end_of(seq, token.token); },
         [&](const Sequence&) {
-          return [this](TokenId token) {
+          return [this](const Beam&, TokenId token) {
             return token == stop_ ? TokenRole::kEnds : TokenRole::kGoesOn;
           };
         });

@@ -187,7 +187,7 @@ std::vector<FinishedBeam> Rig::search_alone(const Request& request, int max_mode
       ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
       offered.push_back(drawn.candidates);
     }
-    search.step(offered, [&](TokenId token) {
+    search.step(offered, [&](const Beam&, TokenId token) {
       return token == stop ? TokenRole::kEnds : TokenRole::kGoesOn;
     });
   }

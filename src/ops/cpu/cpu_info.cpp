@@ -52,6 +52,7 @@ constinit const BackendInfo kCpuInfo = {
     .resolve = resolve,
     .make = make,
     .cache_types = kCacheTypes,
+    .masks_candidates = true,
     .always_deterministic = true,
     .warms_up = false,
     .overlaps = false,
