@@ -191,7 +191,14 @@ void RequestTracker::on_prompt_token(const Sequence& seq, int position, const Dr
   token.log_probability = scored.log_probability;
   token.candidates = scored.candidates;
   if (!prompt.hashes.empty()) prompt.hashes[static_cast<size_t>(position)] = scored.logits_hash;
-  if (!token.log_probability) prompt.line->error = no_finite_logits();
+  if (!token.log_probability) fail(seq.first_age(), no_finite_logits(), *prompt.line);
+}
+
+// The error of a line does not depend on which of its samples ends first.
+void RequestTracker::fail(int64_t age, RequestError error, Line& line) {
+  if (!line.error.code.empty() && line.failed_age <= age) return;
+  line.error = std::move(error);
+  line.failed_age = age;
 }
 
 std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const DrawnToken& drawn,
@@ -300,11 +307,11 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   line.num_recomputed += seq.num_recomputed;
   line.num_found += seq.num_found;
   if (!failure.empty()) {
-    line.error = {"step_failed", failure};
+    fail(seq.age, {"step_failed", failure}, line);
   } else if (seq.finished == FinishReason::kError && seq.is_guided()) {
-    line.error = error_of_draw(seq, prompt);
+    fail(seq.age, error_of_draw(seq, prompt), line);
   } else if (seq.finished == FinishReason::kError) {
-    line.error = no_finite_logits();
+    fail(seq.age, no_finite_logits(), line);
   } else if (seq.is_beam()) {
     keep_beams(seq, prompt);
   } else {

@@ -84,7 +84,8 @@ class RequestTracker {
     std::vector<int64_t> ages = {};  // of the first samples of those that are computed
     RequestTiming timing = {};
     int num_left = 0;         // samples that have not ended
-    RequestError error = {};  // of a sample
+    RequestError error = {};  // of a sample: of those that failed the first one, by age
+    int64_t failed_age = 0;
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
     int num_found = 0;
@@ -93,6 +94,7 @@ class RequestTracker {
   Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }
   std::optional<RequestError> find_refusal(const Request& first) const;
   std::unique_ptr<Line> make_line(Request first) const;
+  static void fail(int64_t age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;
   static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);

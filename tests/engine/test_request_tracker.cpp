@@ -127,6 +127,31 @@ Request asking(int num_log_probs, int max_tokens = 16) {
 
 }  // namespace
 
+TEST_CASE("the error of a line is that of its first sample, whichever ends last") {
+  Scene scene;
+  Request request = asking(-1, 4);
+  request.num_samples = request.num_returned = 2;
+  std::vector<Completion> answers;
+  const auto done = [&](Completion answer, const RequestStats&) {
+    answers.push_back(std::move(answer));
+  };
+  scene.tracker.submit(std::move(request), 1, done);
+  StepPlan plan = scene.scheduler.plan();
+  scene.scheduler.advance(plan);
+  const std::vector<DrawnToken> tokens = {drawn(kNoToken, 0), drawn(1, 0)};
+  auto committed =
+      scene.scheduler.commit(plan, tokens, [&](const Sequence& seq, const DrawnToken& token) {
+        return scene.tracker.on_token(seq, token, 2);
+      });
+  for (Sequence& seq : committed.finished) scene.tracker.finish(std::move(seq), "", 3, done);
+  plan = scene.scheduler.plan();
+  for (Sequence& seq : scene.scheduler.abort(plan)) {
+    scene.tracker.finish(std::move(seq), "it broke", 4, done);
+  }
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].error.code == "no_finite_logits");
+}
+
 TEST_CASE("log probabilities are those of the tokens drawn, where asked for") {
   Scene scene;
   const CompletionChoice choice = scene.choice(asking(1, 3), {2, 1, 0});
