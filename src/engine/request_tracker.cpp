@@ -234,12 +234,11 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
                                 .candidates = first_of(drawn.candidates, params.num_log_probs)});
   }
   if (stops && params.keep_stop && sample.text) sample.text->push(token, false);
-  if (is_end) {
-    const bool by_force = ends_by_force(spec_, seq, seq.num_known());
-    return by_force ? FinishReason::kLength : FinishReason::kStop;
-  }
+  const bool by_force = ends_by_force(spec_, seq, seq.num_known());
+  if (is_end) return by_force ? FinishReason::kLength : FinishReason::kStop;
   if (stops) return FinishReason::kStop;
-  const std::optional<FinishReason> end_of_form = follow_form(token, sample);
+  std::optional<FinishReason> end_of_form;
+  if (!by_force) end_of_form = follow_form(token, sample);
   const bool may_stop = seq.num_generated() >= params.min_tokens;
   if (sample.text && sample.text->push(token, may_stop)) return FinishReason::kStop;
   if (end_of_form) return end_of_form;
