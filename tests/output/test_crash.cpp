@@ -39,17 +39,20 @@ std::vector<std::string> sorted(std::vector<std::string> lines) {
   return lines;
 }
 
-// Prompts of many lengths, so that requests end out of order, and lines that end in an error.
+// Prompts of many lengths, so that requests end out of order, some whose answers have a form, and
+// lines that end in an error.
 std::string make_input(std::mt19937& random) {
   std::string input;
   for (int i = 0; i < 150; ++i) {
     if (i % 11 == 3) {
       input += "{\"prompt\": 5}\n";
-    } else {
-      input += fmt::format(R"({{"id":{},"prompt":"Question: What is {} + {}?","max_tokens":{}}})",
-                           i, random() % 50, random() % 50, 1 + random() % 24);
-      input += '\n';
+      continue;
     }
+    const char* const form =
+        i % 4 == 1 ? R"(,"guided_regex":"[0-9]{1,3}( or [0-9]+)*","temperature":1)" : "";
+    input += fmt::format(R"({{"id":{},"prompt":"Question: What is {} + {}?","max_tokens":{}{}}})",
+                         i, random() % 50, random() % 50, 1 + random() % 24, form);
+    input += '\n';
   }
   return input;
 }

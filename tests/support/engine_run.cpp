@@ -14,10 +14,7 @@ class LetterTokenizer final : public Tokenizer {
  public:
   std::vector<TokenId> encode(std::string_view, AddBos) const override { return {}; }
   std::optional<TokenId> find_token(std::string_view) const override { return {}; }
-  std::string_view token_bytes(TokenId token) const override {
-    constexpr std::string_view kWords[] = {"a", "b", "ab", "c ", "", "ba", "aab"};
-    return kWords[token % std::ssize(kWords)];
-  }
+  std::string_view token_bytes(TokenId token) const override { return letters_of(token); }
   int vocab_size() const override { return 1 << 20; }
 };
 
@@ -57,21 +54,51 @@ struct SampleAlone {
   double mean = 0;  // of the log probabilities
 };
 
-SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_model_len) {
+std::string joined(const Rig::Tokens& tokens) {
+  std::string text;
+  for (const TokenId token : tokens) text += letters_of(token);
+  return text;
+}
+
+// Whether a token of the vocabulary goes on behind the text.
+bool may_go_on(const RandomForm& form, const std::string& text, int vocab) {
+  for (TokenId token = 0; token < vocab; ++token) {
+    const std::string_view more = letters_of(token);
+    if (!more.empty() && form.may_begin(text + std::string(more))) return true;
+  }
+  return false;
+}
+
+// The tokens that must not follow if the answer is to have the form.
+Rig::Tokens banned_by(const RandomForm& form, const std::string& text, const Rig::Tokens& ends,
+                      int vocab) {
+  Rig::Tokens banned;
+  const bool is_whole = form.is_whole(text);
+  for (TokenId token = 0; token < vocab; ++token) {
+    const std::string_view more = letters_of(token);
+    const bool is_text = !more.empty() && form.may_begin(text + std::string(more));
+    if (!(holds(ends, token) ? is_whole : is_text)) banned.push_back(token);
+  }
+  return banned;
+}
+
+SampleAlone sample_alone(Rig& rig, const Request& request, const RandomForm& form, int sample,
+                         int max_model_len) {
+  const bool is_guided = !form.form.is_free();
   const SamplingParams& params = request.sampling;
   const LetterTokenizer tokenizer;
   const auto num_prompt = static_cast<int>(request.prompt.size());
   CompletionChoice answer;
   std::vector<size_t> begins;  // in the text, of the tokens that belong to it
   std::vector<TokenId> ends = params.stop_token_ids.copy();
-  if (!params.ignore_eos) ends.push_back(kTinyStop);
+  if (!params.ignore_eos || is_guided) ends.push_back(kTinyStop);
   const ModelSpec& spec = rig.model.spec;
   const auto most = static_cast<size_t>(std::min(params.max_tokens, max_model_len - num_prompt));
   const auto is_last = [&](const Rig::Tokens& generated) {
     const bool by_force = spec.forced_end && !params.ignore_eos && generated.size() == most;
     answer.reason =
         by_force && generated.back() == kTinyStop ? FinishReason::kLength : FinishReason::kStop;
-    if (holds(ends, generated.back())) return true;
+    if (generated.back() == kNoToken || holds(ends, generated.back())) return true;
     const size_t before = answer.text.size();
     begins.push_back(before);
     answer.text += tokenizer.token_bytes(generated.back());
@@ -81,6 +108,10 @@ SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_m
         std::erase_if(begins, [&](size_t begin) { return begin >= *cut; });
         return true;
       }
+    }
+    if (is_guided && !by_force) {
+      const std::string all = joined(generated);
+      if (form.is_whole(all) && !may_go_on(form, all, spec.vocab)) return true;
     }
     answer.reason = FinishReason::kLength;
     return false;
@@ -92,7 +123,10 @@ SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_m
     };
     if (generated.empty()) add(spec.suppressed_first);
     const int least = std::max(params.min_tokens, params.floor.tokens);
-    if (static_cast<int>(generated.size()) < least) add(ends);
+    const std::string text = joined(generated);
+    const bool has_form = is_guided && form.is_whole(text);
+    if (!has_form && static_cast<int>(generated.size()) < least) add(ends);
+    if (is_guided) add(banned_by(form, text, ends, spec.vocab));
     return tokens;
   };
   std::vector<DrawnToken> drawn;
@@ -104,13 +138,17 @@ SampleAlone sample_alone(Rig& rig, const Request& request, int sample, int max_m
   return result;
 }
 
-Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
+Completion answer_alone(Rig& rig, const Request& request, const RandomForm& form,
+                        int max_model_len) {
   Completion answer = {.head = request.head,
                        .num_prompt_tokens = static_cast<int>(request.prompt.size())};
   std::vector<SampleAlone> samples;
   for (int sample = 0; sample < request.num_samples; ++sample) {
-    samples.push_back(sample_alone(rig, request, sample, max_model_len));
-    answer.num_completion_tokens += std::ssize(samples.back().choice.tokens);
+    samples.push_back(sample_alone(rig, request, form, sample, max_model_len));
+    const CompletionChoice& choice = samples.back().choice;
+    answer.num_completion_tokens += std::ssize(choice.tokens);
+    if (choice.tokens.back() != kNoToken || answer.failed()) continue;
+    answer.error = {"form_impossible", "", choice.text};
   }
   for (int i = 0; i < request.num_returned; ++i) {
     const bool are_ranked = request.num_returned < request.num_samples;
@@ -120,10 +158,15 @@ Completion answer_alone(Rig& rig, const Request& request, int max_model_len) {
     samples.erase(best);
   }
   for (const Request& other : request.more) {
-    Completion more = answer_alone(rig, other, max_model_len);
+    Completion more = answer_alone(rig, other, form, max_model_len);
     answer.num_prompt_tokens += more.num_prompt_tokens;
     answer.num_completion_tokens += more.num_completion_tokens;
     std::ranges::move(more.choices, std::back_inserter(answer.choices));
+    if (!answer.failed()) answer.error = more.error;
+  }
+  if (answer.failed()) {
+    answer.num_completion_tokens = 0;
+    answer.choices.clear();
   }
   return answer;
 }
@@ -249,10 +292,17 @@ void check_step(const StepStats& step) {
   REQUIRE(step.num_tokens > 0);
   REQUIRE(step.num_surplus <= step.num_decodes);
   REQUIRE(step.num_decodes <= step.num_sampled);
-  REQUIRE(step.tokens_served >= step.num_tokens);
+  // A step that draws in a form is described when the one before is committed.
+  REQUIRE(step.tokens_served + step.num_surplus >= step.num_tokens);
   REQUIRE(step.tokens_held <= step.positions_leased);
   REQUIRE(step.positions_leased <= step.positions_total);
   REQUIRE(step.positions_contiguous >= step.tokens_held);
+}
+
+std::vector<std::string> vocabulary(const Tokenizer& tokenizer, int size) {
+  std::vector<std::string> tokens;
+  for (TokenId token = 0; token < size; ++token) tokens.emplace_back(tokenizer.token_bytes(token));
+  return tokens;
 }
 
 // The cache is empty: what earlier runs have published must not be found.
@@ -266,7 +316,12 @@ void forget_blocks(KvPool& pool) {
 
 }  // namespace
 
-std::vector<Line> make_lines(const Workload& work, Random& random) {
+std::string_view letters_of(TokenId token) {
+  constexpr std::string_view kWords[] = {"a", "b", "ab", "c ", "", "ba", "aab"};
+  return kWords[token % std::ssize(kWords)];
+}
+
+std::vector<Line> make_lines(const Workload& work, Random& random, Forms forms) {
   std::vector<Line> lines;
   const auto add = [&](int step, IntakeItem item) {
     const int64_t index = std::ssize(lines);
@@ -288,6 +343,13 @@ std::vector<Line> make_lines(const Workload& work, Random& random) {
     if (random.one_in(4)) params.floor.tokens = random.pick(1, params.max_tokens);
     params.ignore_eos = random.one_in(3);
     if (random.one_in(4)) params.num_log_probs = random.pick(0, 3);
+    RandomForm form;
+    if (forms == Forms::kSome && random.one_in(2)) {
+      // Of a c alone there is no token.
+      std::mt19937 letters(static_cast<unsigned>(random.pick(0, 1 << 20)));
+      form = random_form(letters, random.one_in(20) ? 3 : 2);
+      params.form = form.form;
+    }
     while (random.one_in(10)) {
       Request other = request;
       other.head = {}, other.more = {};
@@ -296,6 +358,7 @@ std::vector<Line> make_lines(const Workload& work, Random& random) {
       request.more.push_back(std::move(other));
     }
     add(step, std::move(request));
+    lines.back().form = std::move(form);
   }
   if (random.one_in(3)) add(lines.back().step, error_answer({}, 0, "invalid_json"));
   return lines;
@@ -305,6 +368,8 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const std::vector<Line>& lines, Overlap overlap,
                      const Interference& interference) {
   const LetterTokenizer tokenizer;
+  FormCompiler compiler([&] { return vocabulary(tokenizer, rig.model.spec.vocab); },
+                        size_t{1} << 20);
   double now = 0;
   const auto clock = [&] { return now += 1; };
   Caller caller(limits, lines, rig.ops, overlap, clock);
@@ -315,7 +380,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
   const bool overlaps = overlap == Overlap::kYes;
   try {
     Engine engine({rig.model.spec, rig.weights, rig.cache, pool, rig.ops, rig.ops.arithmetic(),
-                   &tokenizer, clock, overlaps},
+                   &tokenizer, clock, overlaps, &compiler},
                   limits);
     const auto done = [&](Completion answer, const RequestStats& stats) {
       interference.before_answer();
@@ -353,9 +418,9 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
       num_prompt += static_cast<int>(other.prompt.size());
       if (error.empty()) error = error_of(other, limits.max_model_len, positions_total);
     }
-    run.answers[request.head.index] = error.empty()
-                                          ? answer_alone(rig, request, limits.max_model_len)
-                                          : error_answer(request.head, num_prompt, error.c_str());
+    run.answers[request.head.index] =
+        error.empty() ? answer_alone(rig, request, line.form, limits.max_model_len)
+                      : error_answer(request.head, num_prompt, error.c_str());
   }
   run.logit_rows = rig.logit_rows();
   return run;
@@ -383,7 +448,7 @@ bool same_answer(const Completion& a, const Completion& b) {
   };
   return a.head.index == b.head.index && a.head.line == b.head.line &&
          std::ranges::equal(a.choices, b.choices, same_choice) && a.error.code == b.error.code &&
-         a.num_prompt_tokens == b.num_prompt_tokens &&
+         a.error.text == b.error.text && a.num_prompt_tokens == b.num_prompt_tokens &&
          a.num_completion_tokens == b.num_completion_tokens;
 }
 

@@ -3,22 +3,30 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
+#include "tests/support/random_form.h"
 #include "tests/support/rig.h"
 
 namespace pagedinfer {
 
 struct Line {
-  int step;         // step of the engine at which the line arrives
-  IntakeItem item;  // head.arrived = 0: it is read when the engine pulls it
+  int step;              // step of the engine at which the line arrives
+  IntakeItem item;       // head.arrived = 0: it is read when the engine pulls it
+  RandomForm form = {};  // that its answers must have
 };
 
+enum class Forms : uint8_t { kNo, kSome };
+
 // The requests of a workload as lines. Some get stop strings, stop ids, minimum lengths, log
-// probabilities and further prompts, and some lines between them are errors. head.index numbers the
-// lines.
-std::vector<Line> make_lines(const Workload& work, Random& random);
+// probabilities and further prompts, and if asked for a form, and some lines between them are
+// errors. head.index numbers the lines.
+std::vector<Line> make_lines(const Workload& work, Random& random, Forms forms = Forms::kNo);
+
+// The text of a token in these runs.
+std::string_view letters_of(TokenId token);
 
 struct EngineRun {
   std::map<int64_t, Completion> answers;  // by head.index
@@ -47,14 +55,14 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
 EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t positions_total,
                        const std::vector<Line>& lines);
 
-// Whether the lines, tokens, texts, finish reasons and log probabilities are equal.
+// Whether the lines, tokens, texts, finish reasons, log probabilities and errors are equal.
 bool same_answer(const Completion& a, const Completion& b);
 
 // Fails the running test case unless `run` answered every line as expected, from the same logits.
 void check_answers(const EngineRun& run, const EngineRun& expected);
 
 // Fails the running test case if the statistics contradict the answers or each other. REQUIRES: the
-// run came to its end, and no step failed.
+// run came to its end, no step failed, and no answer could not have its form.
 void check_records(const EngineRun& run, Overlap overlap);
 
 int num_surplus(const EngineRun& run);

@@ -194,6 +194,15 @@ std::vector<FinishedBeam> Rig::search_alone(const Request& request, int max_mode
   return search.finished();
 }
 
+std::vector<TokenCandidate> Rig::behind(const Tokens& known) {
+  const Tensor logits = compute_alone(known, static_cast<int>(known.size()));
+  const SamplingParams greedy;
+  const SampleRow row = {.params = &greedy, .num_log_probs = model.spec.vocab};
+  DrawnToken drawn;
+  ops.collect(ops.sample(logits, {&row, 1}), {&drawn, 1});
+  return drawn.candidates;
+}
+
 Rig::Tokens Rig::alone(const Request& request, int max_model_len,
                        const std::function<bool(const Tokens&)>& is_last,
                        const std::function<Tokens(const Tokens&)>& banned, int sample,

@@ -61,6 +61,10 @@ class Rig {
   // Completions end with `stop`.
   std::vector<FinishedBeam> search_alone(const Request& request, int max_model_len, TokenId stop);
 
+  // The log probabilities of all tokens behind `known`, without a scheduler, a pool or other
+  // requests. REQUIRES: the vocabulary has at most kMaxCandidates tokens.
+  std::vector<TokenCandidate> behind(const Tokens& known);
+
   // Since start().
   const LogitRows& logit_rows() const { return logit_rows_; }
   int num_bad_rows() const { return num_bad_rows_; }  // rows with a logit that is not finite
