@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Draws texts of many forms at random and checks them with Python's jsonschema and re.
 
-  check_forms.py [--schemas N] [--seed N] [--suite DIR] PROGRAM
+  check_forms.py [--schemas N] [--seed N] [--suite DIR] [--run PAGEDINFER --model DIR ...] PROGRAM
 
-PROGRAM is build/tests/pagedinfer_walk_form. The schemas are those of the JSON Schema test suite in
+PROGRAM is build/tests/pagedinfer_walk_form. With --run the models complete each schema too, at
+temperatures 0 and 1.5, and what has ended must be valid. The schemas are those of the JSON Schema test suite in
 DIR (its folder tests/draft2020-12), if it is given, those of this file, and N [1000] random ones.
 Every text that a form allows must be valid, and a schema that is refused must be refused with its
 path. Needs jsonschema; exits with 77 without it.
@@ -185,6 +186,33 @@ def suite_schemas(folder):
             yield group["schema"]
 
 
+def check_completions(program, model, schemas, counts, wrong):
+    """Lets a model complete each schema. An answer that is cut off is only counted."""
+    lines = [{"prompt": "Once upon a time ", "guided_json": schema, "temperature": temperature, "max_tokens": 200}
+             for schema in schemas for temperature in (0, 1.5)]
+    run = subprocess.run([program, "run", "--model", model, "--input", "-", "--output", "-", "--quiet"],
+                         input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True,
+                         encoding="utf-8", check=False)
+    records = [json.loads(record) for record in run.stdout.splitlines()]
+    if len(records) != len(lines):
+        sys.exit(f"{program} has written {len(records)} records for {len(lines)} lines: {run.stderr}")
+    for line, record in zip(lines, records):
+        about = f"{model}: {json.dumps(line['guided_json'])}"
+        if "error" in record:
+            code = record["error"]["code"]
+            counts[f"completions refused, {code}"] += 1
+            if code not in ("unsupported_schema", "invalid_value"):
+                wrong.append(f"{about}: {record['error']}")
+        elif record["finish_reason"] == "length":
+            counts["completions cut off"] += 1
+        else:
+            counts[f"completions valid, {pathlib.Path(model).name}"] += 1
+            try:
+                jsonschema.Draft202012Validator(line["guided_json"]).validate(json.loads(record["text"]))
+            except (ValueError, jsonschema.ValidationError) as error:
+                wrong.append(f"{about}: {record['text']!r}: {str(error).splitlines()[0]}")
+
+
 class Walker:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -204,6 +232,8 @@ def main():
     parser.add_argument("--schemas", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--suite")
+    parser.add_argument("--run")
+    parser.add_argument("--model", action="append", default=[])
     parser.add_argument("program")
     args = parser.parse_args()
     walker = Walker(args.program)
@@ -235,10 +265,14 @@ def main():
         if refused is None or refused["code"] != "unsupported_schema" or not refused["message"].startswith(path + ":"):
             wrong.append(f"{json.dumps(schema)}: not refused at {path}: {refused}")
     draw = random.Random(args.seed)
-    for _ in range(args.schemas):
-        check_schema(random_schema(draw), "random schemas")
-    for schema in suite_schemas(args.suite) if args.suite else []:
+    drawn = [random_schema(draw) for _ in range(args.schemas)]
+    suite = list(suite_schemas(args.suite)) if args.suite else []
+    for schema in drawn:
+        check_schema(schema, "random schemas")
+    for schema in suite:
         check_schema(schema, "schemas of the suite")
+    for model in args.model:
+        check_completions(args.run, model, OWN + suite + drawn, counts, wrong)
     regexes = REGEXES + [random_regex(draw) for _ in range(args.schemas // 2)]
     for regex in regexes:
         texts = walker.texts(kind="regex", text=regex)
