@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "core/tool_use.h"
 
 namespace pagedinfer {
+
+class CompiledForm;
 
 using TokenId = int32_t;
 constexpr TokenId kNoToken = -1;  // is drawn where no logit is finite
@@ -124,6 +127,8 @@ struct Request {
   // If set, the form of the answer begins behind this token. What comes before it is free, but no
   // end of the answer.
   std::optional<TokenId> form_behind = {};
+  // Of sampling.form, kept for as long as a request needs it; null: it is not compiled yet.
+  std::shared_ptr<const CompiledForm> compiled_form = {};
   // Where the record shows the prompt or its tokens, and their text is known: this text, and how
   // many of its characters come before each token.
   std::string prompt_text = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -138,7 +139,8 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
 
 // Compiles the form of the answer, so that it is there when the first token is drawn.
 RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
-                           const PromptLimits& limits) {
+                           const PromptLimits& limits,
+                           std::shared_ptr<const CompiledForm>& compiled) {
   const AnswerForm& form = sampling.form;
   if (form.is_free()) return {};
   if (!limits.no_forms.empty()) {
@@ -153,7 +155,10 @@ RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
   if (limits.forms == nullptr) return {};
   const auto outcome = limits.forms->compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
-  if (error == nullptr) return {};
+  if (error == nullptr) {
+    compiled = std::make_shared<const CompiledForm>(std::get<CompiledForm>(outcome));
+    return {};
+  }
   if (form.kind == FormKind::kCall) return {error->code, error->message};  // names the tool
   const std::string where = tools.choice == ToolChoice::kNamed
                                 ? fmt::format("tools[{}].function.parameters", tools.named)
@@ -290,7 +295,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  if (number == 0) fault = fault_of_form(draft.sampling, draft.tools, limits);
+  std::shared_ptr<const CompiledForm> compiled;
+  if (number == 0) fault = fault_of_form(draft.sampling, draft.tools, limits, compiled);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
@@ -318,7 +324,8 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
                      .num_prompt_log_probs = draft.num_prompt_log_probs,
                      .echo = draft.echo,
                      .tools = converses ? std::move(draft.tools) : ToolUse{},
-                     .form_behind = form_behind};
+                     .form_behind = form_behind,
+                     .compiled_form = std::move(compiled)};
   if (request.echo || request.num_prompt_log_probs >= 0) {
     add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
   }
@@ -346,6 +353,7 @@ IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const Ch
       all = std::move(request);
     } else {
       request.head = {};
+      request.compiled_form = all.compiled_form;
       all.more.push_back(std::move(request));
     }
   }

@@ -120,11 +120,10 @@ void make_forms(const Config& config, LoadedModel& model) {
   } else if (std::string problem = grammar_problem(); !problem.empty()) {
     model.no_forms = std::move(problem);
   } else {
-    constexpr size_t kMaxBytes = size_t{128} << 20;
     const auto vocabulary = [&tokenizer = *model.tokenizer, vocab = model.opened.spec.vocab] {
       return form_vocabulary(tokenizer, vocab);
     };
-    model.forms = std::make_unique<FormCompiler>(vocabulary, kMaxBytes);
+    model.forms = std::make_unique<FormCompiler>(vocabulary, kMaxFormBytes);
   }
   if (!model.defaults.form.is_free() && !model.no_forms.empty()) {
     throw Error(fmt::format("{}: {}", flag_of_form(config), model.no_forms));

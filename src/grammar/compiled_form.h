@@ -13,6 +13,7 @@ class CompiledForm {
 
   int num_words() const;     // of a mask: a bit for each token
   size_t num_bytes() const;  // of memory, about
+  bool is_shared() const { return impl_.use_count() > 1; }
   const Impl& impl() const { return *impl_; }
 
  private:

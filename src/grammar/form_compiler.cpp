@@ -111,6 +111,11 @@ size_t FormCompiler::num_bytes() const {
   return impl_->num_bytes;
 }
 
+bool FormCompiler::is_full() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->num_bytes > impl_->max_bytes;
+}
+
 std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm& form) {
   Impl& impl = *impl_;
   std::unique_lock lock(impl.mutex);
@@ -138,11 +143,13 @@ std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm&
   return outcome;
 }
 
-// Drops the forms that were not used for longest.
+// Drops the forms that were not used for longest. To drop one that has copies would free nothing.
 void FormCompiler::Impl::trim() {
   for (auto it = entries.end(); num_bytes > max_bytes && it != entries.begin();) {
     --it;
     if (!it->outcome) continue;
+    const auto* const form = std::get_if<CompiledForm>(&*it->outcome);
+    if (form != nullptr && form->is_shared()) continue;
     num_bytes -= it->num_bytes;
     by_form.erase(it->form);
     it = entries.erase(it);

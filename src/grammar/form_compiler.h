@@ -18,7 +18,11 @@ namespace pagedinfer {
 // Why no form can be kept by this build; "" if it can.
 std::string grammar_problem();
 
-// Compiles forms and keeps the latest. Every method may be called by several threads at once.
+// Forms that are kept, those that requests need not counted.
+constexpr size_t kMaxFormBytes = size_t{128} << 20;
+
+// Compiles forms and keeps the latest, and all of which there are copies. Every method may be
+// called by several threads at once.
 class FormCompiler {
  public:
   // The bytes of each token in the middle of a text, empty for tokens that are no text. Asked for
@@ -33,7 +37,9 @@ class FormCompiler {
 
   // Forms that were compiled, not found.
   int64_t num_compiled() const;
-  size_t num_bytes() const;  // that the kept forms take, at most max_bytes
+  // That the kept forms take: at most max_bytes, unless there are copies of more.
+  size_t num_bytes() const;
+  bool is_full() const;  // whether they take more
 
  private:
   struct Impl;

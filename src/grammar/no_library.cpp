@@ -20,6 +20,7 @@ std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm&
 }
 int64_t FormCompiler::num_compiled() const { return 0; }
 size_t FormCompiler::num_bytes() const { return 0; }
+bool FormCompiler::is_full() const { return false; }
 
 // There is no compiled form to call these with.
 int CompiledForm::num_words() const { return 0; }

@@ -59,6 +59,25 @@ TEST_CASE("the compiled forms that are kept stay below a bound") {
   CHECK(compiler.num_compiled() == compiled + 1);
 }
 
+TEST_CASE("a form of which there are copies is kept, however many follow") {
+  if (!grammar_problem().empty()) return;
+  FormCompiler compiler(letters, 10'000);
+  const AnswerForm used = {.kind = FormKind::kChoices, .texts = {"used"}};
+  auto outcome = compiler.compile(used);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("x{}", i)}}) == "");
+  }
+  CHECK_FALSE(compiler.is_full());
+  CHECK(code_of(compiler, used) == "");
+  CHECK(compiler.num_compiled() == 101);
+  outcome = RequestError();
+  for (int i = 0; i < 100; ++i) {
+    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("y{}", i)}}) == "");
+  }
+  CHECK(code_of(compiler, used) == "");
+  CHECK(compiler.num_compiled() == 202);
+}
+
 TEST_CASE("what the library warns of or refuses is an error of the form") {
   if (!grammar_problem().empty()) return;
   FormCompiler compiler(letters, size_t{16} << 20);
