@@ -159,7 +159,8 @@ PlannedModel LoadedModel::planned() const {
           .ops = *ops,
           .kv_type = options.cache,
           .weight_bytes = weight_bytes().total(),
-          .tokenizer_bytes = tokenizer_bytes};
+          .tokenizer_bytes = tokenizer_bytes,
+          .form_bytes = forms ? int64_t{kMaxFormBytes} : 0};
 }
 
 WeightBytes LoadedModel::weight_bytes() const {

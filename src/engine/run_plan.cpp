@@ -73,7 +73,8 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
                   .kv = used.kv,
                   .kv_type = choose_kv_type(config.kv_dtype, model)};
   plan.bounds = make_bounds(plan.limits, used.block_size, used.quantize, model.spec);
-  plan.host = plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes);
+  plan.host =
+      plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes, model.form_bytes);
   return plan;
 }
 

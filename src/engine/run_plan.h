@@ -31,6 +31,7 @@ struct PlannedModel {
   DType kv_type = DType::kBF16;  // of keys and values, unless a configuration asks for another
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;
+  int64_t form_bytes = 0;  // that compiled forms may take
 };
 
 // Bytes of a cache of that type and so many positions, in all layers.

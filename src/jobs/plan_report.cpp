@@ -66,6 +66,7 @@ std::string memory_rows(const PlanReport& r) {
   add("logits", r.step.logits, fmt::format("of {} sequences", grouped(r.plan.bounds.sequences)));
   add("workspace", r.step.workspace, "");
   add("tokenizer", host.tokenizer, "");
+  add("forms", host.forms, "at most: of answers, compiled");
   add("read-ahead", host.read_ahead + host.waiting, "at most: lines and requests that wait");
   add("output", host.output, "at most: records to be written");
   const int64_t per_token = host.per_token * r.num_positions();
@@ -187,6 +188,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
       .field("logits_bytes", r.step.logits)
       .field("workspace_bytes", r.step.workspace)
       .field("tokenizer_bytes", host.tokenizer)
+      .field("forms_bytes", host.forms)
       .field("read_ahead_bytes", host.read_ahead + host.waiting)
       .field("output_bytes", host.output)
       .field("bookkeeping_bytes", host.per_token * r.num_positions())

@@ -124,8 +124,8 @@ TEST_CASE("a run's memory without files stays within its plan") {
     const Json planned = plan_of(all + Words{"--no-calibration"});
     int64_t bytes =
         planned.integer("/memory/weight_bytes") - planned.integer("/memory/weight_file_bytes");
-    for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "read_ahead",
-                             "output", "bookkeeping"}) {
+    for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "forms",
+                             "read_ahead", "output", "bookkeeping"}) {
       bytes += planned.integer(fmt::format("/memory/{}_bytes", part));
     }
     const Ended ended =
