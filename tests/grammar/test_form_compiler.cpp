@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -29,7 +30,11 @@ std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
 
 TEST_CASE("threads that ask for one form compile it once") {
   if (!grammar_problem().empty()) return;
-  FormCompiler compiler(letters, size_t{16} << 20);
+  const auto slowly = [] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all threads wait for the first
+    return letters();
+  };
+  FormCompiler compiler(slowly, size_t{16} << 20);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
