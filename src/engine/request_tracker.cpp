@@ -308,7 +308,7 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   line.num_recomputed += seq.num_recomputed;
   line.num_found += seq.num_found;
   if (!failure.empty()) {
-    fail(seq.age, {"step_failed", failure}, line);
+    fail(seq.age, RequestError{"step_failed", failure}, line);
   } else if (seq.finished == FinishReason::kError && seq.is_guided()) {
     fail(seq.age, error_of_draw(seq, prompt), line);
   } else if (seq.finished == FinishReason::kError) {
