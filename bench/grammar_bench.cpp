@@ -84,7 +84,7 @@ Forms hostile_forms() {
                   R"("items":{"type":"integer"}}})")},
           {"nested any of", schema(chain)},
           {".{4096}", regex(".{4096}")},
-          {"counts in counts", regex("((((a?){8}){8}){8}){8}")},
+          {"counts in counts", regex("((((a?b){8}){8}){8}){8}")},
           {"groups of 30 levels", regex(groups)},
           {"700 classes", regex(classes)},
           {"left recursion", grammar("root ::= root \"a\" | \"a\"")},

@@ -42,6 +42,12 @@ class RegexWriter {
     bool has_open_count = false;   // {n,} with n of 2 and more is in it
     size_t open_end = 0;           // of out_, where the latest group in it that has one ended
     bool branch_is_empty = true;   // nothing stands behind the beginning or the latest |
+    // Whether these match the empty text: a branch before the latest |, all atoms of this branch
+    // but the latest, and the latest with its repetitions.
+    bool branch_may_be_empty = false, head_may_be_empty = true, atom_may_be_empty = true;
+    bool may_be_empty() const {
+      return branch_may_be_empty || (head_may_be_empty && atom_may_be_empty);
+    }
   };
 
   bool fail(std::string_view what) {
@@ -58,7 +64,8 @@ class RegexWriter {
   bool step();
   bool open_group();
   bool close_group();
-  bool repeat(std::string_view mark, int64_t count);
+  // Of the latest atom. `count`: the largest number in {}, or 1.
+  bool repeat(std::string_view mark, int64_t min, int64_t count);
   bool repeat_counted();
   std::optional<int64_t> number();
   bool escape();
@@ -77,7 +84,10 @@ class RegexWriter {
   }
   void begin_atom() {
     if (is_rule()) out_ += ' ';
-    groups_.back().branch_is_empty = false;
+    Group& group = groups_.back();
+    group.branch_is_empty = false;
+    group.head_may_be_empty = group.head_may_be_empty && group.atom_may_be_empty;
+    group.atom_may_be_empty = false;
   }
   void put_atom(std::string_view text) {
     begin_atom();
@@ -116,9 +126,9 @@ bool RegexWriter::step() {
     case ']':
     case '}': return fail("] and } that close nothing need a backslash");
     case '{': return repeat_counted();
-    case '*': return eat("*") && repeat("*", 1);
-    case '+': return eat("+") && repeat("+", 1);
-    case '?': return eat("?") && repeat("?", 1);
+    case '*': return eat("*") && repeat("*", 0, 1);
+    case '+': return eat("+") && repeat("+", 1, 1);
+    case '?': return eat("?") && repeat("?", 0, 1);
     case '\\': return escape();
     case '|':
       eat("|");
@@ -126,6 +136,8 @@ bool RegexWriter::step() {
       out_ += is_rule() ? " |" : "|";
       groups_.back().last_repetitions = 0;
       groups_.back().branch_is_empty = true;
+      groups_.back().branch_may_be_empty = groups_.back().may_be_empty();
+      groups_.back().head_may_be_empty = groups_.back().atom_may_be_empty = true;
       return true;
     case '.':
       eat(".");
@@ -163,14 +175,16 @@ bool RegexWriter::close_group() {
   out_ += ')';
   const int64_t repetitions = groups_.back().repetitions;
   const bool has_open_count = groups_.back().has_open_count;
+  const bool may_be_empty = groups_.back().may_be_empty();
   groups_.pop_back();
+  groups_.back().atom_may_be_empty = may_be_empty;
   if (has_open_count) groups_.back().has_open_count = true, groups_.back().open_end = out_.size();
   groups_.back().last_repetitions = repetitions;
   groups_.back().repetitions = std::max(groups_.back().repetitions, repetitions);
   return true;
 }
 
-bool RegexWriter::repeat(std::string_view mark, int64_t count) {
+bool RegexWriter::repeat(std::string_view mark, int64_t min, int64_t count) {
   Group& group = groups_.back();
   if (group.last_repetitions == 0) return fail("there is nothing to repeat");
   // The library then takes fewer than n.
@@ -180,10 +194,16 @@ bool RegexWriter::repeat(std::string_view mark, int64_t count) {
   const int64_t max = is_rule() ? kMaxRepetitions : kMaxRepetitionsInString;
   const int64_t repetitions = group.last_repetitions * count;
   if (repetitions > max) return fail(fmt::format("it repeats more than {} times", max));
+  // Any of them may be the empty ones, and the library follows each of the ways to choose them.
+  if (count > 1 && group.atom_may_be_empty && repetitions > kMaxEmptyRepetitions) {
+    return fail(
+        fmt::format("it repeats what may be empty more than {} times", kMaxEmptyRepetitions));
+  }
   out_ += mark;
   eat("?");  // lazy: the same texts match
   group.repetitions = std::max(group.repetitions, repetitions);
   group.last_repetitions = 0;
+  group.atom_may_be_empty = group.atom_may_be_empty || min == 0;
   if (!rest_.empty() && std::string_view("*+?{").find(rest_.front()) != std::string_view::npos) {
     return fail("a repetition is repeated");
   }
@@ -213,7 +233,7 @@ bool RegexWriter::repeat_counted() {
                            : max   ? fmt::format("{{{},{}}}", *min, *max)
                                    : fmt::format("{{{},}}", *min);
   if (!max && *min > 1) groups_.back().has_open_count = true;
-  return repeat(mark, std::max<int64_t>(1, max.value_or(*min)));
+  return repeat(mark, *min, std::max<int64_t>(1, max.value_or(*min)));
 }
 
 bool RegexWriter::literal(uint32_t character) {

@@ -11,6 +11,7 @@ constexpr int kMaxRegexDepth = 32;         // groups within groups
 constexpr int64_t kMaxRepetitions = 4096;  // of one character, by all counts around it
 // A string of JSON: the library forgets what such a string cannot hold where it repeats more often.
 constexpr int64_t kMaxRepetitionsInString = 128;
+constexpr int64_t kMaxEmptyRepetitions = 16;  // of a group that may be empty, in {}
 
 // What a regular expression becomes: the right side of a rule in the library's notation of
 // grammars, or an expression of the library's for what stands between the quotes of a string of

@@ -120,6 +120,16 @@ TEST_CASE("forms are bounded before the library sees them") {
   CHECK(refusal_of(FormKind::kRegex, "a{99999999999999999999}") != "");
   CHECK(refusal_of(FormKind::kRegex, repeated("a", 9000)) != "");
   CHECK(refusal_of(R"({"pattern": "a{129}"})") == "unsupported_schema #/pattern");
+  for (const char* const regex :
+       {"(a?){17}", "((a?){8}){8}", "(a|){1,17}", "(a*b*){17}", "((a?){16}b?){2}", "(()|a){99}"}) {
+    CAPTURE(regex);
+    CHECK(refusal_of(FormKind::kRegex, regex) != "");
+  }
+  for (const char* const regex :
+       {"(a?){16}", "((a?)*)*", "(a*b){99}", "(a?|b)c{99}", "(a|b|cd?){99}", "a{0,99}"}) {
+    CAPTURE(regex);
+    CHECK(refusal_of(FormKind::kRegex, regex) == "");
+  }
 
   CHECK(refusal_of(FormKind::kGrammar, "root ::= " + repeated("(", 70)) != "");
   CHECK(refusal_of(FormKind::kGrammar, "root ::= \"a\"{5000}") != "");
