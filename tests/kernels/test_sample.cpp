@@ -240,7 +240,14 @@ TEST_CASE("the GPU's sampling arithmetic draws the CPU sampler's tokens") {
     if (random.below(4) == 0) tokens(allowed);
     tokens(prompt), tokens(generated);
     params.logit_bias = random_biases(random, 4, n);
-    const SampleRow lists = {&params, prompt, generated, allowed, banned, {}, random.bits(), 1, 7};
+    const SampleRow lists = {.params = &params,
+                             .prompt = prompt,
+                             .generated = generated,
+                             .allowed = allowed,
+                             .banned = banned,
+                             .key = random.bits(),
+                             .sample = 1,
+                             .position = 7};
     SampleRowArgs row = {};
     row.temperature = params.temperature;
     row.top_k = params.top_k;

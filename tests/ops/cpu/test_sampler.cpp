@@ -23,7 +23,15 @@ struct Case {
   uint32_t sample = 0, position = 0;
 
   SampleRow row() const {
-    return {&params, prompt, generated, allowed, banned, mask, key, sample, position};
+    return {.params = &params,
+            .prompt = prompt,
+            .generated = generated,
+            .allowed = allowed,
+            .banned = banned,
+            .mask = mask,
+            .key = key,
+            .sample = sample,
+            .position = position};
   }
 };
 
