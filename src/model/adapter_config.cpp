@@ -253,8 +253,8 @@ int64_t AdapterConfig::rank_of(std::string_view module) const {
 }
 
 float AdapterConfig::scale_of(std::string_view module) const {
-  const auto found =
-      std::ranges::find_if(alphas_, [&](const auto& entry) { return entry.first.matches(module); });
+  const auto found = std::ranges::find_if(
+      alphas_, [&](const auto& entry) { return matches("alpha_pattern", entry.first, module); });
   const double alpha = found == alphas_.end() ? alpha_ : found->second;
   const auto rank = static_cast<double>(rank_of(module));
   return static_cast<float>(alpha / (is_rank_stabilized_ ? std::sqrt(rank) : rank));

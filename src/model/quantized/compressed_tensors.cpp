@@ -124,9 +124,9 @@ std::optional<Scheme> read_group(const JsonObject& config, const JsonObject& gro
   const auto weights = group.find_object("weights");
   if (!weights) return std::nullopt;
   Scheme scheme = {.targets = read_patterns(group, "targets")};
-  read_storage(config, group, *weights, scheme);
-  read_strategy(*weights, scheme);
-  refuse_order(*weights, scheme);
+  config.keep([&] { read_storage(config, group, *weights, scheme); });
+  config.keep([&] { read_strategy(*weights, scheme); });
+  config.keep([&] { refuse_order(*weights, scheme); });
   scheme.has_zeros = !weights->find_bool("symmetric").value_or(true);
   if (scheme.has_zeros && scheme.storage == Storage::kFloats) {
     weights->complain("symmetric", "is false, which is not supported for floats");
