@@ -84,9 +84,16 @@ void read_response_format(RequestFields& fields, FormReader& reader) {
     return fields.refuse(kFormat, "an object with a type");
   }
   if (format.size() == 0) return;
-  if (type == "text" && format.size() == 1) return reader.text_without_form();
+  const bool has_schema = type == "json_schema";
+  if (!has_schema && type != "text" && type != "json_object") {
+    return fields.refuse_unsupported(path + ".type", format["type"]);
+  }
+  for (const auto [name, value] : format) {
+    if (name == "type" || (has_schema && name == "json_schema") || value.is_null()) continue;
+    return fields.refuse_unsupported(fmt::format("{}.{}", path, name), value);
+  }
+  if (type == "text") return reader.text_without_form();
   if (type == "json_object") return reader.object(path);
-  if (type != "json_schema") return fields.refuse_unsupported(path, fields.at(kFormat));
   dom::object named;
   if (format["json_schema"].get(named) != simdjson::SUCCESS) {
     return fields.refuse(kFormat, "a json_schema beside its type, an object");

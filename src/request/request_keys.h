@@ -90,7 +90,7 @@ inline constexpr KeyInfo kOtherKeys[] = {
     {"guided_grammar", KeyKind::kRequest},
     {"guided_json", KeyKind::kRequest},
     {"guided_regex", KeyKind::kRequest},
-    {"guided_whitespace_pattern", KeyKind::kNoEffect},
+    {"guided_whitespace_pattern", KeyKind::kUnsupported, "--json-whitespace"},
     {"id", KeyKind::kRequest},
     {"include_reasoning", KeyKind::kNoEffect},
     {"json_schema", KeyKind::kUnsupported, "guided_json"},

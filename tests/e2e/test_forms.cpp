@@ -266,6 +266,8 @@ TEST_CASE("a bad form is an error of its line, and nothing of it reaches standar
       {R"("guided_choice":[])", "invalid_value"},
       {R"("guided_choice":["a"],"guided_regex":"a")", "invalid_value"},
       {R"("response_format":{"type":"structural_tag"})", "unsupported"},
+      {R"("response_format":{"type":"json_object","schema":{}})", "unsupported"},
+      {R"("guided_regex":"a","guided_whitespace_pattern":"[ ]*")", "unsupported"},
       {R"("structured_outputs":{"structural_tag":"x"})", "unsupported"}};
   std::string lines;
   for (const auto& [settings, code] : cases) lines += line(settings);
