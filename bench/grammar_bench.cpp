@@ -70,10 +70,10 @@ Forms hostile_forms() {
     chain = fmt::format(R"({{"anyOf":[{{"type":"array","items":{0}}},{{"type":"null"}}]}})", chain);
   }
   return {{"6,000 choices", {.kind = FormKind::kChoices, .texts = choices}},
-          {"500 optional keys",
+          {"256 optional keys",
            schema(fmt::format(
                R"({{"properties":{{{}}}}})",
-               repeated(500,
+               repeated(256,
                         [](int i) { return fmt::format(R"("key{}":{{"type":"integer"}})", i); })))},
           {"4,000 constants",
            schema(fmt::format(R"({{"enum":[{}]}})",

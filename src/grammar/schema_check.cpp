@@ -149,7 +149,8 @@ class SchemaWriter {
   bool number(std::string_view type, const Fields& fields, const Place& place);
   bool count(const Fields& fields, const Place& place, std::string_view keyword,
              std::optional<int64_t>& result);
-  void find_annotation_names(dom::element value, bool are_names);
+  void find_annotation_names(dom::element value, bool are_names, bool in_constant);
+  bool check_definitions();
   void mark();
   bool check_circles();
 
@@ -170,12 +171,12 @@ class SchemaWriter {
 
 std::optional<RequestError> SchemaWriter::write() {
   const Place root = {.path = "#"};
-  find_annotation_names(root_, false);
+  find_annotation_names(root_, false, false);
   same_value_.emplace_back();
   json_.begin_object();
   // The root is a reference too: its own keywords and the definitions then cannot clash.
   json_.key("$ref").value("#/$defs/0").key("$defs").begin_object().key("0");
-  if (!schema(root_, root)) return error_;
+  if (!check_definitions() || !schema(root_, root)) return error_;
   for (size_t i = 0; i < definitions_.size(); ++i) {
     current_ = static_cast<int>(i) + 1;
     dom::element value;
@@ -191,15 +192,33 @@ std::optional<RequestError> SchemaWriter::write() {
   return error_;
 }
 
-void SchemaWriter::find_annotation_names(dom::element value, bool are_names) {
+// A reference finds the first of a name, and Python the last.
+bool SchemaWriter::check_definitions() {
+  for (const std::string_view key : {"$defs", "definitions"}) {
+    dom::object map;
+    if (root_[key].get(map) != simdjson::SUCCESS) continue;
+    std::set<std::string_view> names;
+    for (const auto [name, value] : map) {
+      if (names.insert(name).second) continue;
+      return refuse({.path = fmt::format("#/{}", key)}, name, "stands there twice");
+    }
+  }
+  return true;
+}
+
+// `are_names`: the keys of `value` name properties; `in_constant`: so do all keys below.
+void SchemaWriter::find_annotation_names(dom::element value, bool are_names, bool in_constant) {
   if (value.is_array()) {
-    for (const dom::element item : dom::array(value)) find_annotation_names(item, are_names);
+    for (const dom::element item : dom::array(value)) {
+      find_annotation_names(item, are_names, in_constant);
+    }
   } else if (value.is_object()) {
     for (const auto [name, item] : dom::object(value)) {
       const auto* const known = std::ranges::find(kKeywords, name, &Keyword::name);
       const bool is_note = known != kKeywords.end() && known->about == About::kNote;
       needs_marks_ = needs_marks_ || (is_note && are_names);
-      find_annotation_names(item, name == "properties" || name == "const" || name == "enum");
+      const bool constant = in_constant || (!are_names && (name == "const" || name == "enum"));
+      find_annotation_names(item, constant || name == "properties", constant);
     }
   }
 }
@@ -447,7 +466,7 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
   } else if (!schema(additional->second, place.within("additionalProperties", false))) {
     return false;
   }
-  std::set<std::string_view> names;
+  std::set<std::string_view> names, optional;
   if (properties != fields.end()) {
     dom::object map;
     if (properties->second.get(map) != simdjson::SUCCESS) {
@@ -462,6 +481,7 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
     }
     json_.end_object();
   }
+  optional = names;
   if (const auto required = fields.find("required"); required != fields.end()) {
     dom::array list;
     if (required->second.get(list) != simdjson::SUCCESS) {
@@ -476,8 +496,13 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
                       fmt::format("names '{}', which is not among the properties", name));
       }
       json_.value(name);
+      optional.erase(name);
     }
     json_.end_array();
+  }
+  if (std::ssize(optional) > kMaxOptional) {
+    return fail_form(place, "properties",
+                     fmt::format("more than {} of them are not required", kMaxOptional));
   }
   mark();
   return true;

@@ -11,6 +11,7 @@ namespace pagedinfer {
 constexpr size_t kMaxSchemaBytes = 64 << 10;
 constexpr int kMaxSchemaDepth = 32;      // schemas within schemas
 constexpr int64_t kMaxCounted = 10'000;  // characters of a string, items of an array
+constexpr int64_t kMaxOptional = 256;    // properties of an object; compiling takes their cube
 
 // Writes a JSON schema to `out` so that the library enforces all that it asks for. The library
 // drops much in silence: a keyword or combination that is not on the list of

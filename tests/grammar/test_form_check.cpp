@@ -55,6 +55,7 @@ TEST_CASE("a keyword that the library would drop is refused with its path") {
       {R"({"type": "string", "pattern": "a", "minLength": 1})", "#/minLength"},
       {R"({"type": "string", "format": "date", "pattern": "a"})", "#/format"},
       {R"({"allOf": [{}, {}]})", "#/allOf"},
+      {R"({"$defs": {"a": {}, "b": {}, "a": {}}})", "#/$defs/a"},
       {R"({"anyOf": [{}, {"oneOf": [{"else": {}}]}]})", "#/anyOf/1/oneOf/0/else"},
       {R"({"anyOf": [{}], "type": "string"})", "#/type"},
       {R"({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {}}})", "#/type"},
@@ -113,6 +114,12 @@ TEST_CASE("forms are bounded before the library sees them") {
   CHECK(refusal_of(R"({"maxLength": 10001})").starts_with("invalid_form"));
   CHECK(refusal_of(R"({"maxLength": 10000})") == "");
   CHECK(refusal_of("\"" + repeated("a", 70000) + "\"").starts_with("invalid_form"));
+  std::string properties;
+  for (int i = 0; i < 256; ++i) properties += fmt::format("\"p{}\": {{}}, ", i);
+  CHECK(refusal_of(fmt::format(R"({{"properties": {{{}"last": {{}}}}, "required": ["last"]}})",
+                               properties)) == "");
+  CHECK(refusal_of(fmt::format(R"({{"properties": {{{}"last": {{}}}}}})", properties)) ==
+        "invalid_form #/properties");
 
   CHECK(refusal_of(FormKind::kRegex, repeated("(", 40) + repeated(")", 40)) != "");
   CHECK(refusal_of(FormKind::kRegex, "(a{100}){100}") != "");

@@ -100,15 +100,23 @@ TEST_CASE("what the library warns of or refuses is an error of the form") {
 TEST_CASE("schemas that differ below the name of an annotation stay apart") {
   if (!grammar_problem().empty()) return;
   FormCompiler compiler(letters, size_t{16} << 20);
-  const std::string schema = R"({"properties": {
-      "x": {"properties": {"title": {"const": 1}}, "required": ["title"]},
-      "y": {"properties": {"title": {"const": 2}}, "required": ["title"]}}, "required": ["x", "y"]})";
-  const auto outcome = compiler.compile({.kind = FormKind::kJsonSchema, .texts = {schema}});
-  REQUIRE(std::holds_alternative<CompiledForm>(outcome));
-  TokenMatcher matcher(std::get<CompiledForm>(outcome));
-  for (const char c : std::string_view(R"({"x":{"title":1},"y":{"title":2}})")) {
-    CAPTURE(c);
-    REQUIRE(matcher.accept(c));
-  }
-  CHECK(matcher.is_complete());
+  const auto accepts = [&](const std::string& x, const std::string& y, std::string_view answer) {
+    const std::string schema =
+        fmt::format(R"({{"required": ["x", "y"], "properties": {{"x": {}, "y": {}}}}})", x, y);
+    const auto outcome = compiler.compile({.kind = FormKind::kJsonSchema, .texts = {schema}});
+    REQUIRE(std::holds_alternative<CompiledForm>(outcome));
+    TokenMatcher matcher(std::get<CompiledForm>(outcome));
+    for (const char c : answer) {
+      CAPTURE(c);
+      REQUIRE(matcher.accept(c));
+    }
+    CHECK(matcher.is_complete());
+  };
+  accepts(R"({"properties": {"title": {"const": 1}}, "required": ["title"]})",
+          R"({"properties": {"title": {"const": 2}}, "required": ["title"]})",
+          R"({"x":{"title":1},"y":{"title":2}})");
+  accepts(R"({"const": {"a": {"title": 1}}})", R"({"const": {"a": {"title": 2}}})",
+          R"({"x":{"a":{"title":1}},"y":{"a":{"title":2}}})");
+  accepts(R"({"enum": [[{"default": 1}]]})", R"({"enum": [[{"default": 2}]]})",
+          R"({"x":[{"default":1}],"y":[{"default":2}]})");
 }
