@@ -8,17 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/form_compiler.h"
 #include "tests/support/e2e.h"
+#include "tests/support/grammar_support.h"
 
 namespace pagedinfer {
 namespace {
-
-bool skips() {
-  if (grammar_problem().empty()) return false;
-  MESSAGE("SKIPPED: " << grammar_problem());
-  return true;
-}
 
 const std::string kPerson =
     R"({"type":"object","properties":{"name":{"type":"string","maxLength":8},)"
@@ -70,7 +64,7 @@ std::string mixed_lines(int count) {
 }  // namespace
 
 TEST_CASE("a completion has the form that its line asks for") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   std::string lines;
   for (int i = 0; i < 24; ++i) {
     const char* const temperature = i % 2 == 0 ? "0" : "1.5";
@@ -98,7 +92,7 @@ TEST_CASE("a completion has the form that its line asks for") {
 }
 
 TEST_CASE("lines with forms among free ones give the same bytes in every configuration") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const std::string lines = mixed_lines(48);
   const std::string expected = answer(lines, {"--max-batch-size", "1"}).out;
   CHECK(std::ranges::count(expected, '\n') == std::ranges::count(lines, '\n'));
@@ -116,7 +110,7 @@ TEST_CASE("lines with forms among free ones give the same bytes in every configu
 }
 
 TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos say") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const Answers found =
       answer(line(R"("guided_choice":["yes"],"min_tokens":50,"max_tokens":60)") +
              line(R"("guided_choice":["yes"],"ignore_eos":true,"max_tokens":60)") +
@@ -140,7 +134,7 @@ TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos s
 }
 
 TEST_CASE("a form of which no token may be drawn is an error with the text so far") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   // The only token that may be drawn is no digit.
   const Answers found =
       answer(line(R"("guided_regex":"[0-9]{3}","allowed_token_ids":[5],"max_tokens":9)") +
@@ -152,7 +146,7 @@ TEST_CASE("a form of which no token may be drawn is an error with the text so fa
 }
 
 TEST_CASE("a form by flag is that of the lines that name none") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const TempDir dir;
   write_file(dir / "schema.json",
              R"({"type":"object","properties":{"n":{"type":"integer","minimum":1,
@@ -182,7 +176,7 @@ TEST_CASE("a form by flag is that of the lines that name none") {
 }
 
 TEST_CASE("JSON has white space between its parts where flag or line allow it") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const auto text_of = [](const std::string& settings, const Words& flags) {
     // A space, wanted wherever it may be drawn.
     return answer(line(fmt::format(
@@ -209,7 +203,7 @@ TEST_CASE("JSON has white space between its parts where flag or line allow it") 
 }
 
 TEST_CASE("a bad form by flag is refused before anything is loaded, with file and reason") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const TempDir dir;
   write_file(dir / "not.json", R"({"type":"object","not":{}})");
   write_file(dir / "cut.json", R"({"type":)");
@@ -240,7 +234,7 @@ TEST_CASE("a bad form by flag is refused before anything is loaded, with file an
 }
 
 TEST_CASE("a beam search keeps to the form, and ends where no beam can go on") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const Answers found =
       answer(line(R"("guided_choice":["yes","no","maybe"],"beam_width":4,"n":4)") +
              line(as_schema(kPerson) + R"(,"beam_width":3,"n":3,"max_tokens":100)") +
@@ -256,7 +250,7 @@ TEST_CASE("a beam search keeps to the form, and ends where no beam can go on") {
 }
 
 TEST_CASE("a bad form is an error of its line, and nothing of it reaches standard error") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {as_schema(R"({"not":{}})"), "unsupported_schema"},
       {as_schema(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})"), "unsupported_schema"},

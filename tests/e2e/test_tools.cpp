@@ -9,17 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "grammar/form_compiler.h"
 #include "tests/support/e2e.h"
+#include "tests/support/grammar_support.h"
 
 namespace pagedinfer {
 namespace {
-
-bool skips() {
-  if (grammar_problem().empty()) return false;
-  MESSAGE("SKIPPED: " << grammar_problem());
-  return true;
-}
 
 // A directory without weights, whose tokenizer spells the tokens 1003 and 1004 so.
 class RandomModel {
@@ -92,7 +86,7 @@ bool matches(const std::string& text, const std::string& regex) {
 }  // namespace
 
 TEST_CASE("a forced call is answered as a call of a function that the line offers") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const RandomModel model("<tool_call>", "</tool_call>", kPlain);
   std::string lines;
   constexpr int kNumLines = 12;
@@ -132,7 +126,7 @@ TEST_CASE("a forced call is answered as a call of a function that the line offer
 }
 
 TEST_CASE("a forced call that is cut off is text, and several answers have ids of their own") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const RandomModel model("<tool_call>", "</tool_call>", kPlain);
   const Answers found =
       answer(plain_line(tools_with(kNamed) + R"(,"max_tokens":4)") +
@@ -149,7 +143,7 @@ TEST_CASE("a forced call that is cut off is text, and several answers have ids o
 }
 
 TEST_CASE("a call that a model makes by itself is recognized") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   // Of models with this mark an object alone is a call.
   const RandomModel model("<|python_tag|>", "</tool_call>", kPlain);
   const std::string form =
@@ -176,7 +170,7 @@ TEST_CASE("a call that a model makes by itself is recognized") {
 }
 
 TEST_CASE("a schema that is not supported is an error only where the call is forced") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const RandomModel model("<tool_call>", "</tool_call>", kPlain);
   const std::string tools =
       R"("tools":[{"function":{"name":"a"}},{"function":{"name":"b","parameters":{"type":"object",)"
@@ -199,7 +193,7 @@ TEST_CASE("a schema that is not supported is an error only where the call is for
 }
 
 TEST_CASE("the form of an answer begins behind the thoughts, where a model thinks") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const RandomModel model("<think>", "</think>", kThinking);
   // Likely enough to come some time, and the end of the turn too, which must not.
   const std::string bias = R"(,"temperature":1,"max_tokens":400,"logit_bias":{"1004":4,"1002":4})";
@@ -241,7 +235,7 @@ TEST_CASE("the form of an answer begins behind the thoughts, where a model think
 }
 
 TEST_CASE("a model without thoughts begins with the form") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   for (const auto& [first, second, chat_template] :
        {std::tuple("<think>", "</think>", kPlain), std::tuple("<a>", "</a>", kThinking)}) {
     const RandomModel model(first, second, chat_template);

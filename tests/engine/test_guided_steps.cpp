@@ -7,6 +7,7 @@
 #include "grammar/form_compiler.h"
 #include "kv/paged_pool.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/grammar_support.h"
 #include "tests/support/model_runs.h"
 
 namespace pagedinfer {
@@ -80,16 +81,10 @@ Request request_of(int index, bool guided) {
   return request;
 }
 
-bool skips() {
-  if (grammar_problem().empty()) return false;
-  MESSAGE("SKIPPED: " << grammar_problem());
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("what a form allows is found out between a step's forward pass and its draws") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   const auto calls = [](bool guided, bool overlaps) {
     return Scene({request_of(1, guided)}, overlaps).calls;
   };
@@ -99,7 +94,7 @@ TEST_CASE("what a form allows is found out between a step's forward pass and its
 }
 
 TEST_CASE("answers with forms among free ones do not depend on overlap, memory or chunks") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   std::vector<Request> requests;
   for (int i = 0; i < 24; ++i) {
     requests.push_back(request_of(i, i % 3 != 1));
@@ -117,7 +112,7 @@ TEST_CASE("answers with forms among free ones do not depend on overlap, memory o
 }
 
 TEST_CASE("a step with forms that fails once is made good") {
-  if (skips()) return;
+  if (is_skipped_without_grammar()) return;
   std::vector<Request> requests;
   for (int i = 0; i < 6; ++i) requests.push_back(request_of(i, i % 3 != 1));
   const Scene expected(requests, false);

@@ -9,6 +9,7 @@
 
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
+#include "tests/support/grammar_support.h"
 
 using namespace pagedinfer;
 
@@ -29,7 +30,7 @@ std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
 }  // namespace
 
 TEST_CASE("threads that ask for one form compile it once") {
-  if (!grammar_problem().empty()) return;
+  if (is_skipped_without_grammar()) return;
   const auto slowly = [] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all threads wait for the first
     return letters();
@@ -49,7 +50,7 @@ TEST_CASE("threads that ask for one form compile it once") {
 }
 
 TEST_CASE("the compiled forms that are kept stay below a bound") {
-  if (!grammar_problem().empty()) return;
+  if (is_skipped_without_grammar()) return;
   constexpr size_t kMax = 100'000;
   FormCompiler compiler(letters, kMax);
   for (int i = 0; i < 200; ++i) {
@@ -65,7 +66,7 @@ TEST_CASE("the compiled forms that are kept stay below a bound") {
 }
 
 TEST_CASE("a form of which there are copies is kept, however many follow") {
-  if (!grammar_problem().empty()) return;
+  if (is_skipped_without_grammar()) return;
   FormCompiler compiler(letters, 10'000);
   const AnswerForm used = {.kind = FormKind::kChoices, .texts = {"used"}};
   auto outcome = compiler.compile(used);
@@ -84,7 +85,7 @@ TEST_CASE("a form of which there are copies is kept, however many follow") {
 }
 
 TEST_CASE("what the library warns of or refuses is an error of the form") {
-  if (!grammar_problem().empty()) return;
+  if (is_skipped_without_grammar()) return;
   FormCompiler compiler(letters, size_t{16} << 20);
   // Both branches may match one value: the library would take oneOf for anyOf.
   const std::string overlap = R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})";
@@ -98,7 +99,7 @@ TEST_CASE("what the library warns of or refuses is an error of the form") {
 }
 
 TEST_CASE("schemas that differ below the name of an annotation stay apart") {
-  if (!grammar_problem().empty()) return;
+  if (is_skipped_without_grammar()) return;
   FormCompiler compiler(letters, size_t{16} << 20);
   const auto accepts = [&](const std::string& x, const std::string& y, std::string_view answer) {
     const std::string schema =
