@@ -132,7 +132,6 @@ TEST_CASE("lines whose answers have a form, and free ones, get the answers of be
   Counters counters;
   compare_with_lines_alone(Forms::kSome, 1000, scaled(120), counters);
   std::printf("engine: lines with and without a form answered as if alone\n");
-  if (kSanitized) return;  // of so few runs, what is rare need not have happened
   counters.print_and_require({"runs", "stopped in a form", "cut off in a form", "form_impossible",
                               "preemptions in a form", "stopped", "cut off", "preemptions",
                               "mixed steps", "overlapping runs", "several samples",

@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "tests/support/plan_rules.h"
+#include "tests/support/sanitized.h"
 
 namespace pagedinfer {
 
 void Counters::print_and_require(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     std::printf("  %-24s %9ld\n", name, of[name]);
-    CHECK_MESSAGE(of[name] > 0, std::string(name));
+    if (!kSanitized) CHECK_MESSAGE(of[name] > 0, std::string(name));
   }
 }
 

@@ -49,6 +49,7 @@ struct Outcome {
 struct Counters {
   std::map<std::string, long> of;
 
+  // Without sanitizers only: with them there are few runs, and what is rare need not happen.
   void print_and_require(std::initializer_list<const char*> names);
 };
 
