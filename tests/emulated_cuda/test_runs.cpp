@@ -3,21 +3,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 
-#include "grammar/form_compiler.h"
 #include "tests/support/e2e.h"
+#include "tests/support/grammar_support.h"
 #include "tests/support/paths.h"
 
 namespace pagedinfer {
 namespace {
-
-bool skips_without_program() {
-  if (std::getenv("PAGEDINFER_TEST_PROGRAM") != nullptr) return false;
-  MESSAGE("SKIPPED: PAGEDINFER_TEST_PROGRAM does not name the program on the emulated device");
-  return true;
-}
 
 // Requests of different lengths; some are greedy.
 std::string lines_of(bool all_greedy) {
@@ -53,11 +46,7 @@ std::string lines_with_forms() {
 }  // namespace
 
 TEST_CASE("emulated: answers in a given form are the CPU's, whatever the settings") {
-  if (skips_without_program()) return;
-  if (const std::string problem = grammar_problem(); !problem.empty()) {
-    MESSAGE("SKIPPED: " << problem);
-    return;
-  }
+  if (is_skipped_without_grammar()) return;
   const std::string lines = lines_with_forms();
   const Words flags = {"--dtype", "float32"};
   const Answers cpu = answer(lines, flags + Words{"--device", "cpu", "--num-blocks", "200"});
@@ -79,7 +68,6 @@ TEST_CASE("emulated: answers in a given form are the CPU's, whatever the setting
 }
 
 TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
-  if (skips_without_program()) return;
   for (const std::string model : {"story-llama", "story-gemma3"}) {
     for (const std::string cache : {"float32", "int8"}) {
       const std::string weights = cache == "int8" && model == "story-gemma3" ? "int8" : "none";
@@ -100,7 +88,6 @@ TEST_CASE("emulated: greedy completions in float32 are the CPU's") {
 }
 
 TEST_CASE("emulated: a step on a device has the tokens that suit one") {
-  if (skips_without_program()) return;
   const TempDir dir;
   const Answers found = answer(
       "{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
@@ -110,7 +97,6 @@ TEST_CASE("emulated: a step on a device has the tokens that suit one") {
 }
 
 TEST_CASE("emulated: with --deterministic settings do not change a byte") {
-  if (skips_without_program()) return;
   for (const std::string cache : {"auto", "int8"}) {
     const Words flags = {"--device",
                          "cuda",
@@ -137,7 +123,6 @@ TEST_CASE("emulated: with --deterministic settings do not change a byte") {
 }
 
 TEST_CASE("emulated: the summary and the state of a run hold the choice of algorithms") {
-  if (skips_without_program()) return;
   const TempDir dir;
   const auto run = [&](const std::string& name, const Words& more) {
     const Answers found =
@@ -161,7 +146,6 @@ TEST_CASE("emulated: the summary and the state of a run hold the choice of algor
 }
 
 TEST_CASE("emulated: without a usable cuBLAS a run stays on the CPU and says why") {
-  if (skips_without_program()) return;
   // A copy of the program finds another library in its place: that of mathematics.
   TempDir dir;
   const std::string program = dir / "program";
