@@ -129,12 +129,13 @@ constexpr Family kFamilies[] = {
     {"gemma2-old-config", 14270166644975512026u, 8295612314757979180u, 138281239286774709u},
 };
 
-// A tiny checkpoint of tests/data/quantized.
-struct QuantizedCheckpoint {
+// The hashes of a tiny model, the last one with its weights in int8.
+struct TinyModel {
   const char* name;
   uint64_t float32, bfloat16, int8;
 };
-constexpr QuantizedCheckpoint kQuantized[] = {
+// Checkpoints of tests/data/quantized.
+constexpr TinyModel kQuantized[] = {
     {"fp8-blocks", 1190107929756895586u, 8584781876410782289u, 18392265805601921354u},
     {"ct-int-mixed", 720127293891757136u, 3606196561137548934u, 6618727586673697929u},
     {"ct-packed-4-order-fused", 7600942816812678415u, 1154777241291282329u, 16881015918536124483u},
@@ -142,12 +143,8 @@ constexpr QuantizedCheckpoint kQuantized[] = {
     {"awq-biases", 3441933845179371842u, 17444648525822504027u, 12928808009077698212u},
 };
 
-// A tiny model of tests/data/adapters, with the adapter merged.
-struct MergedModel {
-  const char* name;
-  uint64_t float32, bfloat16, int8;
-};
-constexpr MergedModel kMerged[] = {
+// Models of tests/data/adapters, with the adapter merged.
+constexpr TinyModel kMerged[] = {
     // ranks and scales by patterns
     {"llama-patterns-rslora", 17295352633498688967u, 17313986031899258852u, 10350611386097922109u},
     // rows of one tensor
@@ -156,42 +153,36 @@ constexpr MergedModel kMerged[] = {
     {"granite-embeddings", 9377482731042965050u, 2820114654769961733u, 15838073198024491095u},
 };
 
+void check_bits(const TinyModel& model, const std::string& dir, WeightSource source,
+                const std::string& adapter = "") {
+  for (const CpuIsa isa : available_isas()) {
+    const auto hash_of = [&](DType compute, Quantization quantize) {
+      ModelRunner runner(dir, compute, isa, 2, source, {}, quantize, adapter);
+      return hash_of_logits(logits_of(runner));
+    };
+    INFO(std::string(model.name) << " on " << std::string(name_of(isa)));
+    CHECK(hash_of(DType::kF32, Quantization::kNone) == model.float32);
+    CHECK(hash_of(DType::kBF16, Quantization::kNone) == model.bfloat16);
+    CHECK(hash_of(DType::kBF16, Quantization::kInt8) == model.int8);
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
     "logits of models with merged adapters have the committed bits on every instruction set") {
-  for (const auto& [name, float32, bfloat16, int8] : kMerged) {
+  for (const TinyModel& model : kMerged) {
     simdjson::dom::parser parser;
     const TempDir dir, adapter;
-    write_recorded(parser.load(source_dir() + "/tests/data/adapters/" + name + ".json"), dir.path(),
-                   adapter.path());
-    for (const CpuIsa isa : available_isas()) {
-      const auto hash_of = [&](DType compute, Quantization quantize) {
-        ModelRunner runner(dir.path(), compute, isa, 2, WeightSource::kDummy, {}, quantize,
-                           adapter.path());
-        return hash_of_logits(logits_of(runner));
-      };
-      INFO(std::string(name) << " on " << std::string(name_of(isa)));
-      CHECK(hash_of(DType::kF32, Quantization::kNone) == float32);
-      CHECK(hash_of(DType::kBF16, Quantization::kNone) == bfloat16);
-      CHECK(hash_of(DType::kBF16, Quantization::kInt8) == int8);
-    }
+    write_recorded(parser.load(source_dir() + "/tests/data/adapters/" + model.name + ".json"),
+                   dir.path(), adapter.path());
+    check_bits(model, dir.path(), WeightSource::kDummy, adapter.path());
   }
 }
 
 TEST_CASE("logits of quantized checkpoints have the committed bits on every instruction set") {
-  for (const auto& [name, float32, bfloat16, int8] : kQuantized) {
-    for (const CpuIsa isa : available_isas()) {
-      const auto hash_of = [&](DType compute, Quantization quantize) {
-        ModelRunner runner(source_dir() + "/tests/data/quantized/" + name, compute, isa, 2,
-                           WeightSource::kFiles, {}, quantize);
-        return hash_of_logits(logits_of(runner));
-      };
-      INFO(std::string(name) << " on " << std::string(name_of(isa)));
-      CHECK(hash_of(DType::kF32, Quantization::kNone) == float32);
-      CHECK(hash_of(DType::kBF16, Quantization::kNone) == bfloat16);
-      CHECK(hash_of(DType::kBF16, Quantization::kInt8) == int8);
-    }
+  for (const TinyModel& model : kQuantized) {
+    check_bits(model, source_dir() + "/tests/data/quantized/" + model.name, WeightSource::kFiles);
   }
 }
 
