@@ -27,7 +27,19 @@ std::string text_of_file(std::string_view flag, const std::string& path) {
   }
 }
 
-AnswerForm read_form(const Config& config) {
+// What is wrong with the form whatever the model is; "" if nothing is.
+std::string problem_of(const AnswerForm& form) {
+  if (std::string problem = grammar_problem(); !problem.empty()) return problem;
+  constexpr size_t kMaxBytes = 1 << 20;
+  FormCompiler compiler([] { return std::vector<std::string>{"a"}; }, kMaxBytes);
+  const auto outcome = compiler.compile(form);
+  const auto* const error = std::get_if<RequestError>(&outcome);
+  return error != nullptr ? error->message : "";
+}
+
+}  // namespace
+
+AnswerForm form_of_flags(const Config& config) {
   AnswerForm form = {.whitespace = config.json_whitespace};
   if (config.json_schema) {
     form.kind = FormKind::kJsonSchema;
@@ -45,25 +57,12 @@ AnswerForm read_form(const Config& config) {
   return form;
 }
 
-// What is wrong with the form whatever the model is; "" if nothing is.
-std::string problem_of(const AnswerForm& form) {
-  if (std::string problem = grammar_problem(); !problem.empty()) return problem;
-  constexpr size_t kMaxBytes = 1 << 20;
-  FormCompiler compiler([] { return std::vector<std::string>{"a"}; }, kMaxBytes);
-  const auto outcome = compiler.compile(form);
-  const auto* const error = std::get_if<RequestError>(&outcome);
-  return error != nullptr ? error->message : "";
-}
-
-}  // namespace
-
-AnswerForm form_of_flags(const Config& config) {
-  AnswerForm form = read_form(config);
-  if (form.is_free()) return form;
+void check_form_of_flags(const Config& config) {
+  const AnswerForm form = form_of_flags(config);
+  if (form.is_free()) return;
   if (const std::string problem = problem_of(form); !problem.empty()) {
     throw Error(fmt::format("{}: {}", flag_of_form(config), problem));
   }
-  return form;
 }
 
 std::string flag_of_form(const Config& config) {

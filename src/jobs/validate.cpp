@@ -134,7 +134,7 @@ void validate(const Config& config) {
   check_rules(config);
   check_device(config);
   check_files(config);
-  (void)form_of_flags(config);
+  check_form_of_flags(config);
 }
 
 }  // namespace pagedinfer
