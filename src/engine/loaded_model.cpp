@@ -167,6 +167,15 @@ WeightBytes LoadedModel::weight_bytes() const {
   return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize, dtype);
 }
 
+PromptLimits LoadedModel::prompt_limits(int max_model_len) const {
+  return {.vocab = opened.spec.vocab,
+          .max_model_len = max_model_len,
+          .spec = &opened.spec,
+          .forms = forms.get(),
+          .no_forms = no_forms,
+          .searches_forms = backend->info.masks_candidates};
+}
+
 LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock) {
   const Config& config = configs.front();
   LoadedModel model = open(config);

@@ -20,6 +20,8 @@
 
 namespace pagedinfer {
 
+struct PromptLimits;
+
 // A model on a device, with its words and its defaults: what the runs of a process share.
 struct LoadedModel {
   std::string dir = {};
@@ -46,6 +48,10 @@ struct LoadedModel {
   std::vector<RunPlan> plans = {};
   PlannedModel planned() const;
   WeightBytes weight_bytes() const;
+
+  // What lines must keep to in a run whose requests have at most so many tokens. REQUIRES: the
+  // model stays where it is while they are used.
+  PromptLimits prompt_limits(int max_model_len) const;
 
   // In front of those of `ops`; null: nothing is.
   std::unique_ptr<StepProtocol> steps_in_front = {};

@@ -207,7 +207,6 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
 }
 
 void Job::open_intake() {
-  const ModelSpec& spec = model_->opened.spec;
   const SchedulerLimits& limits = plan_->limits;
   const RecordOutput& records = outlets_->records();
   intake_.emplace(
@@ -222,12 +221,7 @@ void Job::open_intake() {
                   .end_lines = [this] { interrupt_.raise(); },
                   .is_done = [&records](int64_t index) { return records.is_done(index); },
                   .num_done = records.num_done()},
-      IntakeLimits{.prompt = {.vocab = spec.vocab,
-                              .max_model_len = limits.max_model_len,
-                              .spec = &spec,
-                              .forms = model_->forms.get(),
-                              .no_forms = model_->no_forms,
-                              .searches_forms = model_->backend->info.masks_candidates},
+      IntakeLimits{.prompt = model_->prompt_limits(limits.max_model_len),
                    .max_items = int64_t{limits.max_waiting} + kReadAhead,
                    .num_workers = num_tokenizers(model_->options.num_threads)});
 }

@@ -48,7 +48,8 @@ Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLine
                     Interrupt& interrupt, const std::function<double()>& clock) {
   const Config& config = asked.config;
   const RunPlan& plan = model.plans.front();
-  const ModelSpec& spec = model.opened.spec;
+  PromptLimits limits = model.prompt_limits(plan.limits.max_model_len);
+  limits.forms = nullptr;  // a plan compiles none
   Survey survey = {.input =
                        InputSurvey(plan.limits.max_model_len, RequestSample(plan.memory.block_size),
                                    asked.expected_tokens)};
@@ -63,11 +64,7 @@ Survey survey_input(const PlanConfig& asked, const LoadedModel& model, InputLine
                  .clock = clock,
                  .thread_clock = thread_seconds,
                  .end_lines = [&] { interrupt.raise(); }},
-                {.prompt = {.vocab = spec.vocab,
-                            .max_model_len = plan.limits.max_model_len,
-                            .spec = &spec,
-                            .no_forms = model.no_forms,
-                            .searches_forms = model.backend->info.masks_candidates},
+                {.prompt = limits,
                  .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
                  .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {
