@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "bench_support.h"
+#include "core/error.h"
+#include "core/token_mask.h"
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 #include "text/files/make_tokenizer.h"

@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/token_mask.h"
+
 namespace pagedinfer {
 
 FormProgress::FormProgress(CompiledForm form, std::vector<TokenId> ends,
@@ -12,13 +14,9 @@ FormProgress::FormProgress(CompiledForm form, std::vector<TokenId> ends,
 
 void FormProgress::make_mask() {
   if (!mask_.empty()) return;
-  const auto bit_of = [](TokenId token) { return 1u << (static_cast<size_t>(token) % 32); };
-  const auto word_of = [&](TokenId token) -> uint32_t& {
-    return mask_[static_cast<size_t>(token) / 32];
-  };
   mask_.assign(static_cast<size_t>(form_.num_words()), behind_ ? ~0u : 0);
   if (behind_) {
-    for (const TokenId end : ends_) word_of(end) &= ~bit_of(end);
+    for (const TokenId end : ends_) set_allowed(mask_, end, false);
     may_go_on_ = true;
     return;
   }
@@ -30,9 +28,7 @@ void FormProgress::make_mask() {
     std::ranges::fill(mask_, 0);
     return;
   }
-  for (const TokenId end : ends_) {
-    word_of(end) = is_complete() ? word_of(end) | bit_of(end) : word_of(end) & ~bit_of(end);
-  }
+  for (const TokenId end : ends_) set_allowed(mask_, end, is_complete());
 }
 
 bool FormProgress::may_go_on() {

@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "core/token_mask.h"
 #include "core/utf8.h"
 #include "engine/token_bans.h"
 #include "text/chat/tool_calls.h"
@@ -269,13 +270,10 @@ bool RequestTracker::may_draw(FormProgress& form, const SamplingParams& params,
                               int num_generated) const {
   form.make_mask();
   const std::span<const uint32_t> mask = form.mask();
-  const auto is_masked = [&](TokenId token) {
-    return (mask[static_cast<size_t>(token) / 32] >> (static_cast<size_t>(token) % 32) & 1) == 0;
-  };
   const std::vector<TokenId> banned =
       banned_tokens(spec_, params, num_generated, form.is_complete());
   const auto can_be_drawn = [&](TokenId token) {
-    return !is_masked(token) && !contains(banned, token) &&
+    return is_allowed(mask, token) && !contains(banned, token) &&
            (params.allowed_token_ids.empty() || contains(params.allowed_token_ids, token));
   };
   for (TokenId token = 0; token < spec_.vocab; ++token) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "core/token_mask.h"
 #include "grammar/compiled_form_impl.h"
 #include "grammar/form_check.h"
 #include "grammar/library_messages.h"
@@ -61,7 +62,7 @@ size_t num_bytes_of(const AnswerForm& form, const Outcome& outcome) {
 
 }  // namespace
 
-int CompiledForm::num_words() const { return (impl_->num_tokens + 31) / 32; }
+int CompiledForm::num_words() const { return num_mask_words(impl_->num_tokens); }
 
 size_t CompiledForm::num_bytes() const { return impl_->grammar.MemorySizeBytes(); }
 

@@ -466,7 +466,7 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
   } else if (!schema(additional->second, place.within("additionalProperties", false))) {
     return false;
   }
-  std::set<std::string_view> names, optional;
+  std::set<std::string_view> names;
   if (properties != fields.end()) {
     dom::object map;
     if (properties->second.get(map) != simdjson::SUCCESS) {
@@ -481,7 +481,7 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
     }
     json_.end_object();
   }
-  optional = names;
+  std::set<std::string_view> optional = names;
   if (const auto required = fields.find("required"); required != fields.end()) {
     dom::array list;
     if (required->second.get(list) != simdjson::SUCCESS) {

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "grammar/compiled_form_impl.h"
+#include "core/token_mask.h"
 
 namespace pagedinfer {
 
@@ -51,7 +52,7 @@ bool TokenMatcher::accept(TokenId token) {
 }
 
 void TokenMatcher::fill(std::span<uint32_t> mask) {
-  CHECK(std::ssize(mask) == (impl_->num_tokens + 31) / 32);
+  CHECK(std::ssize(mask) == num_mask_words(impl_->num_tokens));
   int64_t shape = std::ssize(mask);
   int64_t stride = 1;
   DLTensor tensor = {.data = mask.data(),

@@ -25,7 +25,7 @@ class TokenMatcher {
 
   // Follows a token. False if the form does not allow it; then nothing has changed.
   [[nodiscard]] bool accept(TokenId token);
-  // Sets a bit for each token that may come next: bit t % 32 of word t / 32. REQUIRES: `mask` has
+  // Makes the mask (core/token_mask.h) of the tokens that may come next. REQUIRES: `mask` has
   // CompiledForm::num_words() words.
   void fill(std::span<uint32_t> mask);
   // Whether the text so far has the form.

@@ -10,6 +10,7 @@
 
 #include "core/json.h"
 #include "grammar/form_compiler.h"
+#include "core/token_mask.h"
 #include "grammar/token_matcher.h"
 
 using namespace pagedinfer;
@@ -59,7 +60,7 @@ bool walk(const CompiledForm& form, const std::vector<std::string>& tokens, std:
     matcher.fill(mask);
     std::vector<size_t> allowed, closing;
     for (size_t t = 0; t < tokens.size(); ++t) {
-      if ((mask[t / 32] >> (t % 32) & 1) == 0) continue;
+      if (!is_allowed(mask, static_cast<TokenId>(t))) continue;
       allowed.push_back(t);
       const char first = tokens[t].empty() ? ' ' : tokens[t][0];
       if (first == '"' || first == '}' || first == ']') closing.push_back(t);
