@@ -263,6 +263,7 @@ set(pagedinfer_core_sources
 set(pagedinfer_grammar_sources
   src/grammar/form_compiler.cpp
   src/grammar/library_messages.cpp
+  src/grammar/library_work.cpp
   src/grammar/token_matcher.cpp
 )
 

@@ -292,10 +292,10 @@ RequestError RequestTracker::error_of_draw(const Sequence& seq, Prompt& prompt) 
   FormProgress& form = prompt.beam_forms ? prompt.beam_forms->of(tokens) : sample.form.value();
   if (may_draw(form, params, static_cast<int>(tokens.size()))) return no_finite_logits();
   const std::string& failure = form.failure();
-  return {"form_impossible",
-          failure.empty() ? "no token that may be drawn goes on in the form of the answer"
-                          : fmt::format("the form of the answer was given up: {}", failure),
-          sample.text ? sample.text->finish() : choice_of({.tokens = tokens}, params).text};
+  return {
+      "form_impossible",
+      failure.empty() ? "no token that may be drawn goes on in the form of the answer" : failure,
+      sample.text ? sample.text->finish() : choice_of({.tokens = tokens}, params).text};
 }
 
 void RequestTracker::finish(Sequence seq, const std::string& failure, double now,

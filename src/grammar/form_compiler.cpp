@@ -15,10 +15,15 @@
 #include "grammar/compiled_form_impl.h"
 #include "grammar/form_check.h"
 #include "grammar/library_messages.h"
+#include "grammar/library_work.h"
 
 namespace pagedinfer {
 
 namespace {
+
+// Steps of the library's parser. Forms near the limits take up to 120 million with a vocabulary of
+// 128,000 tokens.
+constexpr int64_t kMaxCompileWork = 500'000'000;
 
 using Outcome = std::variant<CompiledForm, RequestError>;
 
@@ -174,6 +179,8 @@ Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
   const char* const unsupported = has_schema ? "unsupported_schema" : "invalid_form";
   const LibraryMessages messages;
   try {
+    int64_t work = kMaxCompileWork;
+    const WorkLimit limit(work, "to compile it takes too many steps");
     const xgrammar::TokenizerInfo& known = vocabulary();
     xgrammar::GrammarCompiler compiler(known, 1, false);
     xgrammar::CompiledGrammar grammar =

@@ -3,17 +3,21 @@
 #include <dlpack/dlpack.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
-#include "grammar/compiled_form_impl.h"
 #include "core/token_mask.h"
+#include "grammar/compiled_form_impl.h"
+#include "grammar/library_work.h"
 
 namespace pagedinfer {
 
 namespace {
+
+constexpr const char* kTooManyWays = "there are too many ways to match the text in it";
 
 template <class F>
 auto with_library(const F& f) {
@@ -29,6 +33,7 @@ auto with_library(const F& f) {
 struct TokenMatcher::Impl {
   xgrammar::GrammarMatcher matcher;
   int num_tokens;
+  int64_t work_left = kMaxFormWork;
 };
 
 TokenMatcher::TokenMatcher(const CompiledForm& form)
@@ -43,12 +48,20 @@ TokenMatcher& TokenMatcher::operator=(TokenMatcher&&) noexcept = default;
 
 TokenMatcher TokenMatcher::fork() const {
   return with_library([&] {
-    return TokenMatcher(std::make_unique<Impl>(Impl{impl_->matcher.Fork(), impl_->num_tokens}));
+    return TokenMatcher(
+        std::make_unique<Impl>(Impl{impl_->matcher.Fork(), impl_->num_tokens, impl_->work_left}));
   });
 }
 
 bool TokenMatcher::accept(TokenId token) {
-  return with_library([&] { return impl_->matcher.AcceptToken(token); });
+  const int64_t work_left = impl_->work_left;
+  const bool is_accepted = with_library([&] {
+    const WorkLimit limit(impl_->work_left, kTooManyWays);
+    return impl_->matcher.AcceptToken(token);
+  });
+  impl_->work_left =
+      is_accepted ? std::min(kMaxFormWork, impl_->work_left + kFormWorkPerToken) : work_left;
+  return is_accepted;
 }
 
 void TokenMatcher::fill(std::span<uint32_t> mask) {
@@ -62,7 +75,10 @@ void TokenMatcher::fill(std::span<uint32_t> mask) {
                      .shape = &shape,
                      .strides = &stride,
                      .byte_offset = 0};
-  with_library([&] { impl_->matcher.FillNextTokenBitmask(&tensor); });
+  with_library([&] {
+    const WorkLimit limit(impl_->work_left, kTooManyWays);
+    impl_->matcher.FillNextTokenBitmask(&tensor);
+  });
   // The last word's bits beyond the vocabulary.
   if (const int rest = impl_->num_tokens % 32; rest > 0) mask.back() &= (1u << rest) - 1;
 }

@@ -10,8 +10,13 @@ namespace pagedinfer {
 
 class CompiledForm;
 
+// The steps of the library's parser (library_work.h) that a completion may take at once, and those
+// that each token adds, up to the first number. A mask takes some hundreds to some thousands.
+constexpr int64_t kMaxFormWork = 4'000'000, kFormWorkPerToken = 50'000;
+
 // How far a completion has come in its form. Knows nothing of what draws tokens, and not the tokens
-// that end a completion: it says where one may end. May throw Error where the library gives up.
+// that end a completion: it says where one may end. Throws Error where the library gives up, or the
+// form matches the text in so many ways that it takes more steps; then it cannot be used any more.
 class TokenMatcher {
  public:
   // At the beginning of a completion. REQUIRES: the form outlives it.

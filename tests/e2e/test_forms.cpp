@@ -109,6 +109,35 @@ TEST_CASE("lines with forms among free ones give the same bytes in every configu
   }
 }
 
+TEST_CASE("a form that matches in too many ways ends its line, and no other one, in every run") {
+  if (is_skipped_without_grammar()) return;
+  std::string lines;
+  for (int i = 0; i < 8; ++i) {
+    const std::string form = i % 2 == 0 ? R"("guided_grammar":"root ::= root root | [a-z] | \"\"")"
+                                        : R"("guided_regex":"[a-z]{20}")";
+    lines += line(form + R"(,"max_tokens":300,"temperature":1,"logit_bias":{"2":-100})", i);
+  }
+  const Answers found = answer(lines);
+  REQUIRE(found.records.size() == 8);
+  for (size_t i = 0; i < found.records.size(); ++i) {
+    CAPTURE(found.records[i].line());
+    if (i % 2 == 1) {
+      CHECK(found.records[i].text("/text").size() == 20);
+      continue;
+    }
+    CHECK(found.records[i].text("/error/code") == "form_impossible");
+    CHECK(found.records[i].text("/error/message").find("too many ways") != std::string::npos);
+    CHECK(found.records[i].text("/error/text").size() > 20);
+  }
+  for (const Words& flags :
+       std::vector<Words>{{"--max-batch-size", "1"},
+                          {"--num-blocks", "40", "--block-size", "4", "--max-model-len", "120"},
+                          {"--batching", "static", "--threads", "1", "--cpu-isa", "portable"}}) {
+    CAPTURE(flags);
+    CHECK(answer(lines, flags).out == found.out);
+  }
+}
+
 TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos say") {
   if (is_skipped_without_grammar()) return;
   const Answers found =

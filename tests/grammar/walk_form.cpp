@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/json.h"
-#include "grammar/form_compiler.h"
 #include "core/token_mask.h"
+#include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 
 using namespace pagedinfer;
@@ -96,7 +97,12 @@ int main() {
       std::mt19937_64 random(static_cast<uint64_t>(int64_t(fields["seed"])));
       for (int64_t i = 0; i < int64_t(fields["count"]); ++i) {
         std::string text;
-        if (walk(std::get<CompiledForm>(outcome), tokens, random, text)) json.value(text);
+        bool has_ended = false;
+        try {
+          has_ended = walk(std::get<CompiledForm>(outcome), tokens, random, text);
+        } catch (const Error&) {  // there are too many ways to match it
+        }
+        if (has_ended) json.value(text);
       }
       json.end_array();
     }
