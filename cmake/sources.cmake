@@ -264,6 +264,7 @@ set(pagedinfer_grammar_sources
   src/grammar/form_compiler.cpp
   src/grammar/library_messages.cpp
   src/grammar/library_work.cpp
+  src/grammar/schema_grammar.cpp
   src/grammar/token_matcher.cpp
 )
 

@@ -10,7 +10,6 @@
 
 #include "core/json.h"
 #include "grammar/regex_check.h"
-#include "grammar/schema_check.h"
 
 namespace pagedinfer {
 
@@ -57,7 +56,8 @@ std::optional<RequestError> check_calls(const SharedList<std::string>& texts,
     if (num_bytes > kMaxCallBytes) {
       return invalid(fmt::format("the functions of tools are longer than {} bytes", kMaxCallBytes));
     }
-    std::string name, schema, before = "root ::= ";
+    std::string name, before = "root ::= ";
+    RewrittenSchema schema;
     append_json_string(name, texts[i]);
     append_literal(before, fmt::format(R"({{"name":{},"arguments":)", name));
     if (std::optional<RequestError> error = rewrite_schema(texts[i + 1], schema)) {
@@ -132,18 +132,14 @@ std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out)
   out = {};
   switch (form.kind) {
     case FormKind::kFree: break;
-    case FormKind::kJson:
-      out.is_schema = true;
-      return rewrite_schema(R"({"type": "object"})", out.text);
-    case FormKind::kJsonSchema:
-      out.is_schema = true;
-      return rewrite_schema(form.texts[0], out.text);
+    case FormKind::kJson: return rewrite_schema(R"({"type": "object"})", out.schema.emplace());
+    case FormKind::kJsonSchema: return rewrite_schema(form.texts[0], out.schema.emplace());
     case FormKind::kCall: return check_calls(form.texts, out.calls);
-    case FormKind::kChoices: return check_choices(form, out.text);
-    case FormKind::kGrammar: out.text = form.texts[0]; return check_grammar(out.text);
+    case FormKind::kChoices: return check_choices(form, out.rules);
+    case FormKind::kGrammar: out.rules = form.texts[0]; return check_grammar(out.rules);
     case FormKind::kRegex: {
-      const std::string problem = rewrite_regex(form.texts[0], RegexUse::kRule, out.text);
-      out.text.insert(0, "root ::= ");
+      const std::string problem = rewrite_regex(form.texts[0], RegexUse::kRule, out.rules);
+      out.rules.insert(0, "root ::= ");
       if (!problem.empty()) return invalid(fmt::format("the regular expression: {}", problem));
       return std::nullopt;
     }

@@ -6,6 +6,7 @@
 
 #include "core/answer_form.h"
 #include "core/request.h"
+#include "grammar/schema_check.h"
 
 namespace pagedinfer {
 
@@ -16,14 +17,15 @@ constexpr size_t kMaxCallBytes = 256 << 10;   // of all names and schemas
 
 // The call of a function: what stands before its arguments, as rules, and their schema.
 struct CheckedCall {
-  std::string before, schema;
+  std::string before;
+  RewrittenSchema schema;
 };
 
 // A form as the library gets it: a JSON schema, rules that begin with "root", or one of several
 // calls, each an object of a name and arguments.
 struct CheckedForm {
-  bool is_schema = false;
-  std::string text = {};
+  std::optional<RewrittenSchema> schema = {};
+  std::string rules = {};
   std::vector<CheckedCall> calls = {};
 };
 

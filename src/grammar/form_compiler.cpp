@@ -16,6 +16,7 @@
 #include "grammar/form_check.h"
 #include "grammar/library_messages.h"
 #include "grammar/library_work.h"
+#include "grammar/schema_grammar.h"
 
 namespace pagedinfer {
 
@@ -35,27 +36,29 @@ struct HashOfForm {
   }
 };
 
-xgrammar::Grammar grammar_of_schema(const std::string& schema, bool whitespace) {
-  // No more than what a person would write, or a model could fill its answer with spaces.
-  constexpr int kMaxSpaces = 16;
-  if (whitespace) {
-    return xgrammar::Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true,
-                                             kMaxSpaces);
-  }
-  return xgrammar::Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
-}
-
 xgrammar::Grammar grammar_of(const CheckedForm& form, bool whitespace) {
   using xgrammar::Grammar;
-  if (form.is_schema) return grammar_of_schema(form.text, whitespace);
-  if (form.calls.empty()) return Grammar::FromEBNF(form.text);
+  if (form.schema) return grammar_of_schema(form.schema->text, whitespace);
+  if (form.calls.empty()) return Grammar::FromEBNF(form.rules);
   const Grammar end = Grammar::FromEBNF(R"(root ::= "}")");
   std::vector<Grammar> calls;
   for (const CheckedCall& call : form.calls) {
     calls.push_back(Grammar::Concat(
-        {Grammar::FromEBNF(call.before), grammar_of_schema(call.schema, whitespace), end}));
+        {Grammar::FromEBNF(call.before), grammar_of_schema(call.schema.text, whitespace), end}));
   }
   return calls.size() == 1 ? calls[0] : Grammar::Union(calls);
+}
+
+// What is wrong with a form that the library has warned of or refused.
+RequestError error_of(const CheckedForm& form, bool whitespace, const std::string& message) {
+  if (!form.schema && form.calls.empty()) return {"invalid_form", message};
+  std::string fault;
+  if (form.schema) fault = fault_of_schema(*form.schema, whitespace);
+  for (size_t i = 0; i < form.calls.size() && fault.empty(); ++i) {
+    fault = fault_of_schema(form.calls[i].schema, whitespace);
+    if (!fault.empty()) fault = fmt::format("tools[{}].function.parameters: {}", i, fault);
+  }
+  return {"unsupported_schema", fault.empty() ? message : fault};
 }
 
 size_t num_bytes_of(const AnswerForm& form, const Outcome& outcome) {
@@ -175,24 +178,26 @@ const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {
 Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
   CheckedForm checked;
   if (std::optional<RequestError> error = check_form(form, checked)) return *std::move(error);
-  const bool has_schema = checked.is_schema || !checked.calls.empty();
-  const char* const unsupported = has_schema ? "unsupported_schema" : "invalid_form";
-  const LibraryMessages messages;
-  try {
-    int64_t work = kMaxCompileWork;
-    const WorkLimit limit(work, "to compile it takes too many steps");
-    const xgrammar::TokenizerInfo& known = vocabulary();
-    xgrammar::GrammarCompiler compiler(known, 1, false);
-    xgrammar::CompiledGrammar grammar =
-        compiler.CompileGrammar(grammar_of(checked, form.whitespace));
-    if (!messages.first_warning().empty()) {
-      return RequestError{unsupported, messages.first_warning()};
+  std::string problem;
+  {
+    const LibraryMessages messages;
+    try {
+      int64_t work = kMaxCompileWork;
+      const WorkLimit limit(work, "to compile it takes too many steps");
+      const xgrammar::TokenizerInfo& known = vocabulary();
+      xgrammar::GrammarCompiler compiler(known, 1, false);
+      xgrammar::CompiledGrammar grammar =
+          compiler.CompileGrammar(grammar_of(checked, form.whitespace));
+      problem = messages.first_warning();
+      if (problem.empty()) {
+        return CompiledForm(std::make_shared<const CompiledForm::Impl>(
+            CompiledForm::Impl{std::move(grammar), known.GetVocabSize()}));
+      }
+    } catch (const std::exception& error) {
+      problem = error.what();
     }
-    return CompiledForm(std::make_shared<const CompiledForm::Impl>(
-        CompiledForm::Impl{std::move(grammar), known.GetVocabSize()}));
-  } catch (const std::exception& error) {
-    return RequestError{unsupported, error.what()};
   }
+  return error_of(checked, form.whitespace, problem);
 }
 
 }  // namespace pagedinfer

@@ -100,7 +100,7 @@ using Fields = std::map<std::string_view, dom::element>;
 
 class SchemaWriter {
  public:
-  SchemaWriter(dom::element root, std::string& out) : root_(root), json_(out) {}
+  SchemaWriter(dom::element root, RewrittenSchema& out) : root_(root), out_(out), json_(out.text) {}
 
   std::optional<RequestError> write();
 
@@ -134,6 +134,7 @@ class SchemaWriter {
   }
 
   bool schema(dom::element value, const Place& place);
+  bool write_schema(dom::element value, const Place& place);
   bool read_fields(dom::object object, const Place& place, Fields& fields);
   bool only(const Fields& fields, const Place& place, std::string_view keyword,
             std::initializer_list<std::string_view> beside);
@@ -155,6 +156,7 @@ class SchemaWriter {
   bool check_circles();
 
   dom::element root_;
+  RewrittenSchema& out_;
   JsonWriter json_;
   std::optional<RequestError> error_;
   // The definitions that are referred to, "$defs/NAME" or "definitions/NAME", in the order in which
@@ -228,6 +230,14 @@ void SchemaWriter::mark() {
 }
 
 bool SchemaWriter::schema(dom::element value, const Place& place) {
+  const size_t begin = out_.text.size();
+  if (!write_schema(value, place)) return false;
+  const size_t comma = out_.text[begin] == ',' ? 1 : 0;
+  out_.parts.push_back({place.path, current_, begin + comma, out_.text.size()});
+  return true;
+}
+
+bool SchemaWriter::write_schema(dom::element value, const Place& place) {
   bool any = false;
   if (value.get(any) == simdjson::SUCCESS) {
     if (!any) return refuse(place, "", "false, which nothing matches");
@@ -656,8 +666,8 @@ bool SchemaWriter::check_circles() {
 
 }  // namespace
 
-std::optional<RequestError> rewrite_schema(std::string_view schema, std::string& out) {
-  out.clear();
+std::optional<RequestError> rewrite_schema(std::string_view schema, RewrittenSchema& out) {
+  out = {};
   if (schema.size() > kMaxSchemaBytes) {
     return RequestError{"invalid_form",
                         fmt::format("the schema is longer than {} bytes", kMaxSchemaBytes)};

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/request.h"
 
@@ -13,10 +14,26 @@ constexpr int kMaxSchemaDepth = 32;      // schemas within schemas
 constexpr int64_t kMaxCounted = 10'000;  // characters of a string, items of an array
 constexpr int64_t kMaxOptional = 256;    // properties of an object; compiling takes their cube
 
-// Writes a JSON schema to `out` so that the library enforces all that it asks for. The library
+// A schema within another one: its path, in which definition, and where it stands in the text.
+struct SchemaPart {
+  std::string path;
+  int definition;
+  size_t begin, end;
+};
+
+// A schema as the library gets it, with its parts; of each definition the inner ones come first. It
+// is {"$ref":"#/$defs/0","$defs":{...}}: definition 0 is the schema itself, and all refer to others
+// as "#/$defs/NUMBER".
+struct RewrittenSchema {
+  std::string text = {};
+  std::vector<SchemaPart> parts = {};
+};
+
+// Rewrites a JSON schema so that the library enforces all that it asks for. The library
 // drops much in silence: a keyword or combination that is not on the list of
 // docs/structured_outputs.md is the error unsupported_schema, with its path. A schema that is no
 // schema, or beyond the limits, is invalid_form.
-[[nodiscard]] std::optional<RequestError> rewrite_schema(std::string_view schema, std::string& out);
+[[nodiscard]] std::optional<RequestError> rewrite_schema(std::string_view schema,
+                                                         RewrittenSchema& out);
 
 }  // namespace pagedinfer

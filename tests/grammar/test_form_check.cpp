@@ -16,7 +16,7 @@ namespace {
 
 // "CODE PATH" of the error, or "".
 std::string refusal_of(std::string_view schema) {
-  std::string out;
+  RewrittenSchema out;
   const auto error = rewrite_schema(schema, out);
   if (!error) return "";
   return fmt::format("{} {}", error->code, error->message.substr(0, error->message.find(": ")));

@@ -98,6 +98,41 @@ TEST_CASE("what the library warns of or refuses is an error of the form") {
         "");
 }
 
+TEST_CASE("what the library drops or refuses of a schema is told with its path") {
+  if (is_skipped_without_grammar()) return;
+  FormCompiler compiler(letters, size_t{16} << 20);
+  const auto message_of = [&](const AnswerForm& form) {
+    const auto outcome = compiler.compile(form);
+    REQUIRE(std::holds_alternative<RequestError>(outcome));
+    CHECK(std::get<RequestError>(outcome).code == "unsupported_schema");
+    return std::get<RequestError>(outcome).message;
+  };
+  const auto of_schema = [&](const std::string& schema) {
+    return message_of({.kind = FormKind::kJsonSchema, .texts = {schema}});
+  };
+  const auto is_about = [](const std::string& message, const std::string& path) {
+    CAPTURE(message);
+    CHECK(message.starts_with(path + ": "));
+    CHECK(message.find(';') == message.npos);  // what it would do about it
+  };
+  const std::string overlap = R"({"oneOf": [{"type": "integer"}, {"$ref": "#/$defs/n"}]})";
+  const std::string number = R"("n": {"type": "number"})";
+  is_about(of_schema(fmt::format(R"({{"properties": {{"a": {{}}, "b": {}}}, "$defs": {{{}}}}})",
+                                 overlap, number)),
+           "#/properties/b");
+  is_about(
+      of_schema(fmt::format(R"({{"$ref": "#/$defs/x", "$defs": {{"x": {{"items": {}}}, {}}}}})",
+                            overlap, number)),
+      "#/$defs/x/items");
+  const std::string range = R"({"type": "integer", "minimum": 5, "maximum": 3})";
+  is_about(of_schema(fmt::format(R"({{"anyOf": [{{"type": "null"}}, {}]}})", range)), "#/anyOf/1");
+  is_about(of_schema(R"({"prefixItems": [{"type": "integer", "multipleOf": 7, "minimum": 5}]})"),
+           "#/prefixItems/0");
+  const std::string call = fmt::format(R"({{"properties": {{"n": {}}}}})", range);
+  is_about(message_of({.kind = FormKind::kCall, .texts = {"f", "{}", "g", call}}),
+           "tools[1].function.parameters: #/properties/n");
+}
+
 TEST_CASE("schemas that differ below the name of an annotation stay apart") {
   if (is_skipped_without_grammar()) return;
   FormCompiler compiler(letters, size_t{16} << 20);
