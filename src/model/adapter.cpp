@@ -173,7 +173,8 @@ std::vector<std::string> Adapter::stray_tensors(std::set<std::string_view> known
   for (const auto& entry : file_.tensors()) {
     if (known.contains(entry.first)) continue;
     messages.push_back(
-        fmt::format("{}: tensor '{}' is of no matrix of the model that target_modules of {} names",
+        fmt::format("{}: tensor '{}' is of no matrix of the model that {} names by target_modules, "
+                    "layers_to_transform and exclude_modules",
                     weights_path(), shortened(entry.first), kAdapterConfig));
   }
   return messages;

@@ -52,10 +52,13 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
 void check_told(const std::string& dir, const QuantizedWeights& quantized,
                 const Checkpoint& files) {
   if (!quantized.is_known() || !quantized.description().empty()) return;
-  const auto is_packed = [](const auto& entry) {
-    return entry.first.ends_with(".qweight") || entry.first.ends_with(".weight_packed");
+  const auto is_quantized = [](const auto& entry) {
+    const auto& [name, tensor] = entry;
+    return name.ends_with(".qweight") || name.ends_with(".weight_packed") ||
+           (name.ends_with(".weight") &&
+            (tensor.type.starts_with("F8_") || tensor.type == "I8" || tensor.type == "U8"));
   };
-  const auto found = std::ranges::find_if(files.tensors(), is_packed);
+  const auto found = std::ranges::find_if(files.tensors(), is_quantized);
   if (found == files.tensors().end()) return;
   std::string way_out(kTakeAnother);
   for (const auto& [file, method] :

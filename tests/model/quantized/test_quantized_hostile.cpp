@@ -370,6 +370,7 @@ TEST_CASE("quantized matrices of which config.json does not tell are refused wit
     CHECK(problems.all().front() == error);
   };
   check("gptq-4-order", "qweight' is quantized; take the checkpoint that is not", nullptr);
+  check("fp8-blocks", "weight' is quantized; take the checkpoint that is not", nullptr);
   check("ct-packed-4-zeros", "weight_packed' is quantized; take", nullptr);
   check("gptq-4-order",
         "; quantize_config.json is not read: put what it says into config.json as "
