@@ -2,6 +2,7 @@
 """Breaks the code on purpose, one place at a time, and says which tests notice.
 
   mutations.py [--build DIR] [WORD ...]    only mutations whose folder or name holds a WORD
+  mutations.py --check                     breaks nothing: says which no longer fit the code
 
 The mutations stand in tests/mutations/*.toml: a name, a file, the text that is replaced (it must
 occur once), what replaces it, and a test case (a doctest pattern, without commas) that must fail
@@ -10,6 +11,7 @@ it is broken and built in DIR [build/mutations], which is used again by the next
 """
 
 import argparse
+import fnmatch
 import pathlib
 import re
 import shutil
@@ -81,13 +83,33 @@ def program_of(entry):
     return entry.get("program", "pagedinfer_tests")
 
 
+def check():
+    """Prints which mutations have no place in the code, or no test; returns how many."""
+    names = set()
+    for path in (ROOT / "tests").rglob("*.cpp"):
+        for literals in re.findall(r'TEST_CASE\(\s*((?:"[^"]*"\s*)+)\)', path.read_text()):
+            names.add("".join(re.findall(r'"([^"]*)"', literals)))
+    faults = []
+    for label, entry in mutations([]):
+        places = (ROOT / entry["file"]).read_text().count(entry["old"])
+        if places != 1:
+            faults.append(f"{label}: {places} places in {entry['file']} hold {entry['old']!r}")
+        if not fnmatch.filter(names, entry["test"]):
+            faults.append(f"{label}: no test case is called '{entry['test']}'")
+    print("\n".join(faults) or "each mutation has its place and its test")
+    return len(faults)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutations")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=int, default=120, help="seconds for a test [120]")
+    parser.add_argument("--check", action="store_true", help="only whether they fit the code")
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
+    if args.check:
+        sys.exit(1 if check() else 0)
     chosen = list(mutations(args.words))
     copy = Copy(args.build.resolve(), args.jobs, sorted({program_of(entry) for _, entry in chosen}))
 
