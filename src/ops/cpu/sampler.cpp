@@ -32,14 +32,32 @@ TokenId token_to_report(const SampleRow& row, TokenId drawn) {
   return std::ranges::all_of(row.allowed, is_first) ? first : kNoToken;
 }
 
+// For each byte of a mask, all bits of those of eight numbers that it keeps.
+constexpr auto kKept = [] {
+  std::array<std::array<uint32_t, 8>, 256> kept = {};
+  for (size_t byte = 0; byte < kept.size(); ++byte) {
+    for (size_t i = 0; i < 8; ++i) kept[byte][i] = (byte >> i & 1) != 0 ? ~0u : 0;
+  }
+  return kept;
+}();
+
+// Without branches, which the bits of a mask make unpredictable.
 void apply_mask(std::span<const uint32_t> mask, std::span<float> x) {
   constexpr size_t kBits = 32;
-  for (size_t word = 0; word * kBits < x.size(); ++word) {
+  size_t word = 0;
+  for (; (word + 1) * kBits <= x.size(); ++word) {
     if (mask[word] == ~0u) continue;
-    const size_t end = std::min(x.size(), (word + 1) * kBits);
-    for (size_t id = word * kBits; id < end; ++id) {
-      if ((mask[word] >> (id % kBits) & 1) == 0) x[id] = kNone;
+    for (size_t byte = 0; byte < 4; ++byte) {
+      const auto& kept = kKept[mask[word] >> (8 * byte) & 0xff];
+      float* const at = x.data() + word * kBits + 8 * byte;
+      for (size_t i = 0; i < 8; ++i) {
+        at[i] = std::bit_cast<float>((std::bit_cast<uint32_t>(at[i]) & kept[i]) |
+                                     (std::bit_cast<uint32_t>(kNone) & ~kept[i]));
+      }
     }
+  }
+  for (size_t id = word * kBits; id < x.size(); ++id) {
+    if ((mask[word] >> (id % kBits) & 1) == 0) x[id] = kNone;
   }
 }
 
