@@ -5,8 +5,9 @@
 
 DIR has the config and the tokenizer of a model; its weights are random numbers, so that steps have
 the arithmetic of the model and texts are noise within their form. 64 lines decode at once, without
-forms and all with one JSON schema of endless objects, in turn; the median step that computes one
-token for each counts. Masks and forms are measured by pagedinfer_grammar_bench, which lies beside
+forms and all with one JSON schema of endless objects, in turn. Of the steps that compute one token
+for each the medians count: of the whole step without forms, and of all but its forward pass with
+and without, since only that differs and a forward pass varies by more. Masks and forms are measured by pagedinfer_grammar_bench, which lies beside
 the program (cmake --build build --target pagedinfer_grammar_bench). --save appends all to
 results/forms.jsonl.
 REQUIRES: nothing else computes meanwhile.
@@ -39,7 +40,10 @@ def step_seconds(program, model, folder, guided):
     run(program, prompts, folder, "--model", str(model), "--weights", "dummy", "--trace", str(trace),
         "--max-batch-size", str(LINES), "--num-blocks", "512", "--max-model-len", "512")
     steps = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
-    return [step["end_s"] - step["begin_s"] for step in steps if step["tokens"] == LINES]
+    steps = [step for step in steps if step["tokens"] == LINES]
+    whole = statistics.median(step["end_s"] - step["begin_s"] for step in steps)
+    others = ("plan_ms", "stage_ms", "sample_ms", "commit_ms")
+    return whole, statistics.median(sum(step[name] for name in others) for step in steps) / 1000
 
 
 def main():
@@ -55,16 +59,16 @@ def main():
                            capture_output=True, text=True, check=True)
     found += [json.loads(line) for line in bench.stdout.splitlines()]
     with tempfile.TemporaryDirectory() as folder:
-        medians = {False: [], True: []}
+        rounds = {False: [], True: []}
         for _ in range(args.rounds):
-            for guided in medians:
-                steps = step_seconds(args.program, args.model, pathlib.Path(folder), guided)
-                medians[guided].append(statistics.median(steps))
-        ratios = [guided / free for free, guided in zip(medians[False], medians[True])]
-        found.append({"what": f"decode step of {LINES}", "rounds": args.rounds,
-                      "free_s": statistics.median(medians[False]),
-                      "guided_s": statistics.median(medians[True]),
-                      "guided_over_free": statistics.median(ratios), "all_ratios": ratios})
+            for guided in rounds:
+                rounds[guided].append(step_seconds(args.program, args.model, pathlib.Path(folder),
+                                                   guided))
+        step = statistics.median(whole for whole, _ in rounds[False])
+        free, guided = (statistics.median(rest for _, rest in rounds[g]) for g in (False, True))
+        found.append({"what": f"decode step of {LINES}", "rounds": args.rounds, "step_s": step,
+                      "free_rest_s": free, "guided_rest_s": guided,
+                      "added_share": (guided - free) / step})
     for line in found:
         print(json.dumps(line))
         if args.save:
