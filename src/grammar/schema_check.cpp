@@ -618,8 +618,8 @@ bool SchemaWriter::string(const Fields& fields, const Place& place) {
   if (!min && !max) return true;
   if (max && min.value_or(0) > *max) return refuse(place, "minLength", "is above maxLength");
   // The library's own lengths let control characters pass, which JSON does not allow.
-  json_.field("pattern", fmt::format(R"([^"\\\u0000-\u001f\ud800-\udfff]{{{},{}}})",
-                                     min.value_or(0), max ? fmt::format("{}", *max) : ""));
+  json_.field("pattern", fmt::format("{}{{{},{}}}", kStringCharacter, min.value_or(0),
+                                     max ? fmt::format("{}", *max) : ""));
   return true;
 }
 

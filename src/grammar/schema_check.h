@@ -14,6 +14,9 @@ constexpr int kMaxSchemaDepth = 32;      // schemas within schemas
 constexpr int64_t kMaxCounted = 10'000;  // characters of a string, items of an array
 constexpr int64_t kMaxOptional = 256;    // properties of an object; compiling takes their cube
 
+// A character of a string whose length is bounded, as a pattern: none that JSON escapes.
+constexpr std::string_view kStringCharacter = R"([^"\\\u0000-\u001f\ud800-\udfff])";
+
 // A schema within another one: its path, in which definition, and where it stands in the text.
 struct SchemaPart {
   std::string path;

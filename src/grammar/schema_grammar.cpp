@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
+#include "core/read_number.h"
 #include "grammar/library_messages.h"
 
 namespace pagedinfer {
@@ -25,6 +27,39 @@ std::string complaint(const std::string& schema, bool whitespace) {
     text = error.what();
   }
   return text.substr(0, text.find(';'));
+}
+
+// In rules that the library has made of a schema, lets a budget bound the strings of more than 128
+// characters: where one of up to N may be shorter than 128 the library would try all tokens anew
+// for each mask, for 50 ms, and give each of the first 128 characters a mask of its own.
+std::string with_budgets(const std::string& rules) {
+  constexpr int64_t kMaxCounted = 128;
+  constexpr std::string_view kBegin =
+      R"(Regex("[^\"\\\\\\u0000-\\u001f\\ud800-\\udfff]{)";  // kStringCharacter
+  constexpr std::string_view kEnd = R"(}", json_string=true))";
+  constexpr std::string_view kCharacter = R"([^\"\\\u0000-\u001f\ud800-\udfff])";
+  std::string out, budgets;
+  size_t at = 0, next = 0;
+  for (int number = 0; (next = rules.find(kBegin, at)) != rules.npos;) {
+    const size_t end = rules.find(kEnd, next);
+    CHECK(end != rules.npos);
+    const size_t counts = next + kBegin.size();
+    const std::string_view text = std::string_view(rules).substr(counts, end - counts);
+    const size_t comma = text.find(',');
+    const int64_t min = read_number<int64_t>(text.substr(0, comma)).value();
+    const auto max = read_number<int64_t>(text.substr(comma + 1));
+    out.append(rules, at, next - at);
+    at = end + kEnd.size();
+    if (!max || *max <= kMaxCounted || min >= kMaxCounted) {
+      out.append(rules, next, at - next);
+      continue;
+    }
+    const std::string name = fmt::format("budget_of_characters_{}", number++);
+    if (min > 0) out += fmt::format("{}{{{},{}}} ", kCharacter, min, min);
+    out += name;
+    budgets += fmt::format("\n{}[max_chars={}] ::= {}*\n", name, *max - min, kCharacter);
+  }
+  return out.append(rules, at) + budgets;
 }
 
 std::string_view text_of(const RewrittenSchema& schema, const SchemaPart& part) {
@@ -47,11 +82,14 @@ std::string alone(const RewrittenSchema& schema, const SchemaPart& part) {
 xgrammar::Grammar grammar_of_schema(const std::string& schema, bool whitespace) {
   // No more than what a person would write, or a model could fill its answer with spaces.
   constexpr int kMaxSpaces = 16;
-  if (whitespace) {
-    return xgrammar::Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true,
-                                             kMaxSpaces);
-  }
-  return xgrammar::Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
+  using xgrammar::Grammar;
+  Grammar grammar =
+      whitespace
+          ? Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true, kMaxSpaces)
+          : Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
+  const std::string rules = grammar.ToString();
+  const std::string bounded = with_budgets(rules);
+  return bounded == rules ? grammar : Grammar::FromEBNF(bounded);
 }
 
 std::string fault_of_schema(const RewrittenSchema& schema, bool whitespace) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/token_mask.h"
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 #include "tests/support/grammar_support.h"
@@ -211,5 +212,77 @@ TEST_CASE("a call is one of the functions with arguments that its own schema all
         R"({"name":"nil\n","arguments":{"x":null}}})"}) {
     CAPTURE(text);
     CHECK_FALSE(is_call(text));
+  }
+}
+
+TEST_CASE("masks within strings of bounded length allow what is short enough, and no more") {
+  if (is_skipped_without_grammar()) return;
+  // Among the tokens are the bytes of one character, alone.
+  const std::vector<std::string> tokens = {
+      "a", "bc",     "def",    "ghij", "\"", "k\"", "\"\"", "\xc3\xa9", "\xc3", "\xa9",
+      "",  "lm\xc3", "\xa9no", "\n",   "\\", "p\\", ",",    "qrstuvwx", "y\",", "\xc3\xa9\xc3\xa9"};
+  std::mt19937 random(3);
+  for (const auto& [min, max] : std::vector<std::pair<int, int>>{{0, 3},
+                                                                 {0, 127},
+                                                                 {0, 128},
+                                                                 {0, 129},
+                                                                 {1, 129},
+                                                                 {127, 140},
+                                                                 {128, 129},
+                                                                 {129, 135},
+                                                                 {130, 130},
+                                                                 {0, 300},
+                                                                 {200, 260}}) {
+    const CompiledForm form = compile(
+        tokens,
+        {.kind = FormKind::kJsonSchema,
+         .texts = {fmt::format(R"({{"type":"string","minLength":{},"maxLength":{}}})", min, max)}});
+    // Whether a text can become a string of this length.
+    const auto may_follow = [&](const std::string& text) {
+      if (text[0] != '"') return false;
+      int count = 0;
+      bool is_within = false;  // a character
+      for (size_t i = 1; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        if (is_within != (byte == 0xa9)) return false;
+        is_within = byte == 0xc3;
+        if (byte == '"') return i + 1 == text.size() && count >= min;
+        if (byte < 0x20 || byte == '\\') return false;
+        if (byte != 0xa9 && ++count > max) return false;
+      }
+      return true;
+    };
+    for (int round = 0; round < 6; ++round) {
+      TokenMatcher matcher(form);
+      std::vector<uint32_t> mask(static_cast<size_t>(form.num_words()));
+      std::string text;
+      for (bool is_done = false; !is_done;) {
+        matcher.fill(mask);
+        std::vector<size_t> allowed;
+        for (size_t t = 0; t < tokens.size(); ++t) {
+          INFO(min << " to " << max << ": " << text << " then " << tokens[t]);
+          REQUIRE(is_allowed(mask, static_cast<TokenId>(t)) ==
+                  (!tokens[t].empty() && may_follow(text + tokens[t])));
+          if (is_allowed(mask, static_cast<TokenId>(t))) allowed.push_back(t);
+        }
+        const auto refused = random() % tokens.size();
+        if (std::ranges::find(allowed, refused) == allowed.end()) {
+          const bool is_taken = matcher.accept(static_cast<TokenId>(refused));
+          REQUIRE_FALSE(is_taken);
+        }
+        REQUIRE(!allowed.empty());
+        // Mostly on, so that the end comes near.
+        size_t chosen = allowed[random() % allowed.size()];
+        if (tokens[chosen].find('"') != std::string::npos && random() % 16 != 0) {
+          chosen = allowed[random() % allowed.size()];
+        }
+        if (random() % 4 == 0) matcher = matcher.fork();
+        const bool is_taken = matcher.accept(static_cast<TokenId>(chosen));
+        REQUIRE(is_taken);
+        text += tokens[chosen];
+        is_done = text.size() > 1 && text.back() == '"';
+        REQUIRE(matcher.is_complete() == is_done);
+      }
+    }
   }
 }
