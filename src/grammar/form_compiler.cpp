@@ -6,6 +6,7 @@
 #include <exception>
 #include <list>
 #include <mutex>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ namespace {
 
 // Steps of the library's parser. Forms near the limits take up to 120 million with a vocabulary of
 // 128,000 tokens.
-constexpr int64_t kMaxCompileWork = 500'000'000;
+constexpr int64_t kMaxCompileWork = 2'000'000'000;
 
 using Outcome = std::variant<CompiledForm, RequestError>;
 
@@ -47,6 +48,18 @@ xgrammar::Grammar grammar_of(const CheckedForm& form, bool whitespace) {
         {Grammar::FromEBNF(call.before), grammar_of_schema(call.schema.text, whitespace), end}));
   }
   return calls.size() == 1 ? calls[0] : Grammar::Union(calls);
+}
+
+// Equal rules of a grammar share their masks if they can: the library cannot hash rules that lead
+// to long repetitions.
+xgrammar::CompiledGrammar compile_grammar(const xgrammar::Grammar& grammar,
+                                          const xgrammar::TokenizerInfo& vocabulary) {
+  constexpr int kNumThreads = 1;
+  try {
+    return xgrammar::GrammarCompiler(vocabulary, kNumThreads, true).CompileGrammar(grammar);
+  } catch (const std::runtime_error&) {
+    return xgrammar::GrammarCompiler(vocabulary, kNumThreads, false).CompileGrammar(grammar);
+  }
 }
 
 // What is wrong with a form that the library has warned of or refused.
@@ -185,13 +198,12 @@ Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
       int64_t work = kMaxCompileWork;
       const WorkLimit limit(work, "to compile it takes too many steps");
       const xgrammar::TokenizerInfo& known = vocabulary();
-      xgrammar::GrammarCompiler compiler(known, 1, false);
-      xgrammar::CompiledGrammar grammar =
-          compiler.CompileGrammar(grammar_of(checked, form.whitespace));
+      const xgrammar::CompiledGrammar grammar =
+          compile_grammar(grammar_of(checked, form.whitespace), known);
       problem = messages.first_warning();
       if (problem.empty()) {
         return CompiledForm(std::make_shared<const CompiledForm::Impl>(
-            CompiledForm::Impl{std::move(grammar), known.GetVocabSize()}));
+            CompiledForm::Impl{grammar, known.GetVocabSize()}));
       }
     } catch (const std::exception& error) {
       problem = error.what();

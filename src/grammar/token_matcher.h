@@ -11,8 +11,9 @@ namespace pagedinfer {
 class CompiledForm;
 
 // The steps of the library's parser (library_work.h) that a completion may take at once, and those
-// that each token adds, up to the first number. A mask takes some hundreds to some thousands.
-constexpr int64_t kMaxFormWork = 4'000'000, kFormWorkPerToken = 50'000;
+// that each token adds, up to the first number. Masks take hundreds to thousands, near the end of a
+// long string of bounded length up to a million.
+constexpr int64_t kMaxFormWork = 40'000'000, kFormWorkPerToken = 500'000;
 
 // How far a completion has come in its form. Knows nothing of what draws tokens, and not the tokens
 // that end a completion: it says where one may end. Throws Error where the library gives up, or the

@@ -131,7 +131,7 @@ TEST_CASE("a form that matches in too many ways ends its line, and no other one,
   }
   for (const Words& flags :
        std::vector<Words>{{"--max-batch-size", "1"},
-                          {"--num-blocks", "40", "--block-size", "4", "--max-model-len", "120"},
+                          {"--num-blocks", "100", "--block-size", "4", "--max-model-len", "360"},
                           {"--batching", "static", "--threads", "1", "--cpu-isa", "portable"}}) {
     CAPTURE(flags);
     CHECK(answer(lines, flags).out == found.out);
