@@ -134,7 +134,9 @@ std::string flags_page() {
 
 TEST_CASE("docs/flags.md says what the table of settings says") {
   const std::string page = flags_page();
-  if (read_file(source_dir() + "/docs/flags.md") == page) return;
+  const bool is_same = read_file(source_dir() + "/docs/flags.md") == page;
+  CHECK(is_same);
+  if (is_same) return;
   const auto path = std::filesystem::absolute("flags.md");
   write_file(path, page);
   FAIL("the table says something else: cp " << path.string() << " " << source_dir()
