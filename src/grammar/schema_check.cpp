@@ -599,6 +599,8 @@ bool SchemaWriter::string(const Fields& fields, const Place& place) {
     }
     const std::string problem = rewrite_regex(text, RegexUse::kJsonString, regex);
     if (!problem.empty()) return refuse(place, "pattern", problem);
+    if (regex.find(kLengthMark) != regex.npos)
+      return refuse(place, "pattern", "has a reserved text");
     json_.field("pattern", regex);
     return true;
   }
@@ -618,8 +620,11 @@ bool SchemaWriter::string(const Fields& fields, const Place& place) {
   if (!min && !max) return true;
   if (max && min.value_or(0) > *max) return refuse(place, "minLength", "is above maxLength");
   // The library's own lengths let control characters pass, which JSON does not allow.
-  json_.field("pattern", fmt::format("{}{{{},{}}}", kStringCharacter, min.value_or(0),
-                                     max ? fmt::format("{}", *max) : ""));
+  const std::string counts =
+      fmt::format("{},{}", min.value_or(0), max ? fmt::format("{}", *max) : "");
+  json_.field("pattern", max.value_or(min.value_or(0)) > kMaxCharactersOfPattern
+                             ? fmt::format("{}{}", kLengthMark, counts)
+                             : fmt::format("{}{{{}}}", kStringCharacter, counts));
   return true;
 }
 

@@ -17,6 +17,11 @@ constexpr int64_t kMaxOptional = 256;    // properties of an object; compiling t
 // A character of a string whose length is bounded, as a pattern: none that JSON escapes.
 constexpr std::string_view kStringCharacter = R"([^"\\\u0000-\u001f\ud800-\udfff])";
 
+// The library makes a pattern of up to 128 of them. Longer strings have the pattern kLengthMark and
+// "MIN,MAX" or "MIN,", which schema_grammar.cpp replaces.
+constexpr int64_t kMaxCharactersOfPattern = 128;
+constexpr std::string_view kLengthMark = "as many characters of a string as ";
+
 // A schema within another one: its path, in which definition, and where it stands in the text.
 struct SchemaPart {
   std::string path;

@@ -29,32 +29,31 @@ std::string complaint(const std::string& schema, bool whitespace) {
   return text.substr(0, text.find(';'));
 }
 
-// In rules that the library has made of a schema, lets a budget bound the strings of more than 128
-// characters: where one of up to N may be shorter than 128 the library would try all tokens anew
-// for each mask, for 50 ms, and give each of the first 128 characters a mask of its own.
-std::string with_budgets(const std::string& rules) {
-  constexpr int64_t kMaxCounted = 128;
-  constexpr std::string_view kBegin =
-      R"(Regex("[^\"\\\\\\u0000-\\u001f\\ud800-\\udfff]{)";  // kStringCharacter
-  constexpr std::string_view kEnd = R"(}", json_string=true))";
+// Writes the lengths of long strings into rules that the library has made of a schema. As patterns
+// they would take the square of their length to compile; and of those that may be shorter than 128
+// each mask would be made anew, for 50 ms, but for a budget of characters.
+std::string with_lengths(const std::string& rules) {
   constexpr std::string_view kCharacter = R"([^\"\\\u0000-\u001f\ud800-\udfff])";
+  constexpr std::string_view kCharacterOfPattern = R"([^\"\\\\\\u0000-\\u001f\\ud800-\\udfff])";
+  constexpr std::string_view kEnd = R"(", json_string=true))";
+  const std::string begin = fmt::format("Regex(\"{}", kLengthMark);
   std::string out, budgets;
   size_t at = 0, next = 0;
-  for (int number = 0; (next = rules.find(kBegin, at)) != rules.npos;) {
-    const size_t end = rules.find(kEnd, next);
+  for (int number = 0; (next = rules.find(begin, at)) != rules.npos; ++number) {
+    const size_t counts = next + begin.size();
+    const size_t end = rules.find(kEnd, counts);
     CHECK(end != rules.npos);
-    const size_t counts = next + kBegin.size();
     const std::string_view text = std::string_view(rules).substr(counts, end - counts);
     const size_t comma = text.find(',');
     const int64_t min = read_number<int64_t>(text.substr(0, comma)).value();
     const auto max = read_number<int64_t>(text.substr(comma + 1));
     out.append(rules, at, next - at);
     at = end + kEnd.size();
-    if (!max || *max <= kMaxCounted || min >= kMaxCounted) {
-      out.append(rules, next, at - next);
+    if (!max || min >= kMaxCharactersOfPattern) {  // what rules repeat as often lacks tokens
+      out += fmt::format("Regex(\"{}{{{}}}{}", kCharacterOfPattern, text, kEnd);
       continue;
     }
-    const std::string name = fmt::format("budget_of_characters_{}", number++);
+    const std::string name = fmt::format("budget_of_characters_{}", number);
     if (min > 0) out += fmt::format("{}{{{},{}}} ", kCharacter, min, min);
     out += name;
     budgets += fmt::format("\n{}[max_chars={}] ::= {}*\n", name, *max - min, kCharacter);
@@ -88,7 +87,7 @@ xgrammar::Grammar grammar_of_schema(const std::string& schema, bool whitespace) 
           ? Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true, kMaxSpaces)
           : Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
   const std::string rules = grammar.ToString();
-  const std::string bounded = with_budgets(rules);
+  const std::string bounded = with_lengths(rules);
   return bounded == rules ? grammar : Grammar::FromEBNF(bounded);
 }
 

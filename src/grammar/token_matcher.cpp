@@ -17,7 +17,7 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr const char* kTooManyWays = "there are too many ways to match the text in it";
+constexpr const char* kTooManySteps = "to match the text takes too many steps";
 
 template <class F>
 auto with_library(const F& f) {
@@ -56,7 +56,7 @@ TokenMatcher TokenMatcher::fork() const {
 bool TokenMatcher::accept(TokenId token) {
   const int64_t work_left = impl_->work_left;
   const bool is_accepted = with_library([&] {
-    const WorkLimit limit(impl_->work_left, kTooManyWays);
+    const WorkLimit limit(impl_->work_left, kTooManySteps);
     return impl_->matcher.AcceptToken(token);
   });
   impl_->work_left =
@@ -76,7 +76,7 @@ void TokenMatcher::fill(std::span<uint32_t> mask) {
                      .strides = &stride,
                      .byte_offset = 0};
   with_library([&] {
-    const WorkLimit limit(impl_->work_left, kTooManyWays);
+    const WorkLimit limit(impl_->work_left, kTooManySteps);
     impl_->matcher.FillNextTokenBitmask(&tensor);
   });
   // The last word's bits beyond the vocabulary.

@@ -38,7 +38,7 @@ int matched_bytes(
       const bool is_accepted = matcher.accept(static_cast<TokenId>(byte_at(i)));
       REQUIRE(is_accepted);
     } catch (const Error& error) {
-      CHECK(std::string(error.what()).find("too many ways") != std::string::npos);
+      CHECK(std::string(error.what()).find("too many steps") != std::string::npos);
       return i;
     }
     between(matcher);
