@@ -599,8 +599,9 @@ bool SchemaWriter::string(const Fields& fields, const Place& place) {
     }
     const std::string problem = rewrite_regex(text, RegexUse::kJsonString, regex);
     if (!problem.empty()) return refuse(place, "pattern", problem);
-    if (regex.find(kLengthMark) != regex.npos)
+    if (regex.find(kLengthMark) != regex.npos) {
       return refuse(place, "pattern", "has a reserved text");
+    }
     json_.field("pattern", regex);
     return true;
   }
