@@ -1,11 +1,13 @@
 // The program of tests. ctest shows a test as skipped if it ends with 77: that is if every test
 // case that ran has said "SKIPPED" and asserted nothing. One that asserts nothing and does not say
-// so fails.
+// so fails; with sanitizers it may have too few random runs to assert any.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
 #include <cstring>
+
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -57,6 +59,6 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   const int result = context.run();
   if (context.shouldExit() || result != 0) return result;
-  if (num_empty > 0) return 1;
+  if (num_empty > 0 && !pagedinfer::kSanitized) return 1;
   return num_run > 0 && num_skipped == num_run ? kSkipped : 0;
 }
