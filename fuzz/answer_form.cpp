@@ -48,8 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckedForm checked;
   const auto error = check_form(form, checked);
   require(!error || !error->message.empty(), "an error has a sentence");
-  const size_t size = checked.schema ? checked.schema->text.size() : checked.rules.size();
-  if (error || size > 2000) return 0;
+  const std::string& rewritten = checked.schema ? checked.schema->text : checked.rules;
+  if (error || rewritten.size() > 2000) return 0;
   const auto outcome = compiler.compile(form);
   if (const auto* const compiled = std::get_if<CompiledForm>(&outcome)) walk(*compiled);
   return 0;
