@@ -23,8 +23,8 @@ namespace pagedinfer {
 
 namespace {
 
-// Steps of the library's parser. Forms near the limits take up to 120 million with a vocabulary of
-// 128,000 tokens.
+// Steps of the library's parser. With a vocabulary of 128,000 tokens a string of up to 128
+// characters takes some 100 million.
 constexpr int64_t kMaxCompileWork = 2'000'000'000;
 
 using Outcome = std::variant<CompiledForm, RequestError>;

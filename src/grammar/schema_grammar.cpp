@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/json.h"
 #include "core/read_number.h"
 #include "grammar/library_messages.h"
 
@@ -33,8 +34,6 @@ std::string complaint(const std::string& schema, bool whitespace) {
 // they would take the square of their length to compile; and of those that may be shorter than 128
 // each mask would be made anew, for 50 ms, but for a budget of characters.
 std::string with_lengths(const std::string& rules) {
-  constexpr std::string_view kCharacter = R"([^\"\\\u0000-\u001f\ud800-\udfff])";
-  constexpr std::string_view kCharacterOfPattern = R"([^\"\\\\\\u0000-\\u001f\\ud800-\\udfff])";
   constexpr std::string_view kEnd = R"(", json_string=true))";
   const std::string begin = fmt::format("Regex(\"{}", kLengthMark);
   std::string out, budgets;
@@ -50,13 +49,15 @@ std::string with_lengths(const std::string& rules) {
     out.append(rules, at, next - at);
     at = end + kEnd.size();
     if (!max || min >= kMaxCharactersOfPattern) {  // what rules repeat as often lacks tokens
-      out += fmt::format("Regex(\"{}{{{}}}{}", kCharacterOfPattern, text, kEnd);
+      out += "Regex(";
+      append_json_string(out, fmt::format("{}{{{}}}", kStringCharacter, text));
+      out += ", json_string=true)";
       continue;
     }
     const std::string name = fmt::format("budget_of_characters_{}", number);
-    if (min > 0) out += fmt::format("{}{{{},{}}} ", kCharacter, min, min);
+    if (min > 0) out += fmt::format("{}{{{},{}}} ", kStringCharacter, min, min);
     out += name;
-    budgets += fmt::format("\n{}[max_chars={}] ::= {}*\n", name, *max - min, kCharacter);
+    budgets += fmt::format("\n{}[max_chars={}] ::= {}*\n", name, *max - min, kStringCharacter);
   }
   return out.append(rules, at) + budgets;
 }
@@ -82,13 +83,12 @@ xgrammar::Grammar grammar_of_schema(const std::string& schema, bool whitespace) 
   // No more than what a person would write, or a model could fill its answer with spaces.
   constexpr int kMaxSpaces = 16;
   using xgrammar::Grammar;
-  Grammar grammar =
+  const Grammar grammar =
       whitespace
           ? Grammar::FromJSONSchema(schema, true, std::nullopt, std::nullopt, true, kMaxSpaces)
           : Grammar::FromJSONSchema(schema, false, std::nullopt, std::pair(",", ":"), true);
-  const std::string rules = grammar.ToString();
-  const std::string bounded = with_lengths(rules);
-  return bounded == rules ? grammar : Grammar::FromEBNF(bounded);
+  const bool has_long_strings = schema.find(kLengthMark) != schema.npos;
+  return has_long_strings ? Grammar::FromEBNF(with_lengths(grammar.ToString())) : grammar;
 }
 
 std::string fault_of_schema(const RewrittenSchema& schema, bool whitespace) {
