@@ -7,9 +7,9 @@ DIR has the config and the tokenizer of a model; its weights are random numbers,
 the arithmetic of the model and texts are noise within their form. 64 lines decode at once, without
 forms and all with one JSON schema of endless objects, in turn. Of the steps that compute one token
 for each the medians count: of the whole step without forms, and of all but its forward pass with
-and without, since only that differs and a forward pass varies by more. Masks and forms are measured by pagedinfer_grammar_bench, which lies beside
-the program (cmake --build build --target pagedinfer_grammar_bench). --save appends all to
-results/forms.jsonl.
+and without, since only that differs and a forward pass varies by more. Masks and forms are measured
+by pagedinfer_grammar_bench, which lies beside the program (cmake --build build --target
+pagedinfer_grammar_bench). --save appends all to results/forms.jsonl.
 REQUIRES: nothing else computes meanwhile.
 """
 import argparse

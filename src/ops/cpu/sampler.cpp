@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/philox.h"
+#include "core/token_mask.h"
 
 namespace pagedinfer {
 
@@ -57,7 +58,7 @@ void apply_mask(std::span<const uint32_t> mask, std::span<float> x) {
     }
   }
   for (size_t id = word * kBits; id < x.size(); ++id) {
-    if ((mask[word] >> (id % kBits) & 1) == 0) x[id] = kNone;
+    if (!is_allowed(mask, static_cast<TokenId>(id))) x[id] = kNone;
   }
 }
 
