@@ -17,12 +17,6 @@ namespace {
 
 namespace dom = simdjson::dom;
 
-std::vector<std::string> bytes() {
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  return tokens;
-}
-
 bool allows(const CompiledForm& form, std::string_view text) {
   TokenMatcher matcher(form);
   for (const char c : text) {
@@ -46,7 +40,7 @@ AnswerForm form_of(dom::element line) {
 
 TEST_CASE("a form allows the texts that jsonschema and re find valid, and no other") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(bytes, size_t{64} << 20);
+  FormCompiler compiler(byte_tokens, size_t{64} << 20);
   dom::parser parser;
   dom::document_stream lines;
   const std::string path = source_dir() + "/tests/data/form_cases.jsonl";

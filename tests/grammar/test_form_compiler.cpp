@@ -15,12 +15,6 @@ using namespace pagedinfer;
 
 namespace {
 
-std::vector<std::string> letters() {
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  return tokens;
-}
-
 std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
   const auto outcome = compiler.compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
@@ -33,7 +27,7 @@ TEST_CASE("threads that ask for one form compile it once") {
   if (is_skipped_without_grammar()) return;
   const auto slowly = [] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all threads wait for the first
-    return letters();
+    return byte_tokens();
   };
   FormCompiler compiler(slowly, size_t{16} << 20);
   std::vector<std::thread> threads;
@@ -52,7 +46,7 @@ TEST_CASE("threads that ask for one form compile it once") {
 TEST_CASE("the compiled forms that are kept stay below a bound") {
   if (is_skipped_without_grammar()) return;
   constexpr size_t kMax = 100'000;
-  FormCompiler compiler(letters, kMax);
+  FormCompiler compiler(byte_tokens, kMax);
   for (int i = 0; i < 200; ++i) {
     CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("x{}", i)}}) == "");
     CHECK(compiler.num_bytes() <= kMax);
@@ -67,7 +61,7 @@ TEST_CASE("the compiled forms that are kept stay below a bound") {
 
 TEST_CASE("a form of which there are copies is kept, however many follow") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(letters, 10'000);
+  FormCompiler compiler(byte_tokens, 10'000);
   const AnswerForm used = {.kind = FormKind::kChoices, .texts = {"used"}};
   auto outcome = compiler.compile(used);
   for (int i = 0; i < 100; ++i) {
@@ -86,7 +80,7 @@ TEST_CASE("a form of which there are copies is kept, however many follow") {
 
 TEST_CASE("what the library warns of or refuses is an error of the form") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(letters, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens, size_t{16} << 20);
   // Both branches may match one value: the library would take oneOf for anyOf.
   const std::string overlap = R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})";
   CHECK(code_of(compiler, {.kind = FormKind::kJsonSchema, .texts = {overlap}}) ==
@@ -100,7 +94,7 @@ TEST_CASE("what the library warns of or refuses is an error of the form") {
 
 TEST_CASE("what the library drops or refuses of a schema is told with its path") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(letters, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens, size_t{16} << 20);
   const auto message_of = [&](const AnswerForm& form) {
     const auto outcome = compiler.compile(form);
     REQUIRE(std::holds_alternative<RequestError>(outcome));
@@ -135,7 +129,7 @@ TEST_CASE("what the library drops or refuses of a schema is told with its path")
 
 TEST_CASE("schemas that differ below the name of an annotation stay apart") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(letters, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens, size_t{16} << 20);
   const auto accepts = [&](const std::string& x, const std::string& y, std::string_view answer) {
     const std::string schema =
         fmt::format(R"({{"required": ["x", "y"], "properties": {{"x": {}, "y": {}}}}})", x, y);

@@ -17,12 +17,7 @@ using namespace pagedinfer;
 namespace {
 
 CompiledForm compile(const AnswerForm& form) {
-  const auto bytes = [] {
-    std::vector<std::string> tokens;
-    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-    return tokens;
-  };
-  FormCompiler compiler(bytes, size_t{1} << 24);
+  FormCompiler compiler(byte_tokens, size_t{1} << 24);
   return std::get<CompiledForm>(compiler.compile(form));
 }
 

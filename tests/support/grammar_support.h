@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "grammar/form_compiler.h"
 
 namespace pagedinfer {
@@ -11,6 +14,13 @@ inline bool is_skipped_without_grammar() {
   if (grammar_problem().empty()) return false;
   MESSAGE("SKIPPED: " << grammar_problem());
   return true;
+}
+
+// A vocabulary of the 256 bytes.
+inline std::vector<std::string> byte_tokens() {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+  return tokens;
 }
 
 }  // namespace pagedinfer
