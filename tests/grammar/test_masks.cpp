@@ -12,6 +12,7 @@
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 #include "tests/support/grammar_support.h"
+#include "tests/support/mask_comparison.h"
 #include "tests/support/random_form.h"
 
 using namespace pagedinfer;
@@ -34,53 +35,6 @@ std::vector<std::string> random_tokens(std::mt19937& random) {
   return tokens;
 }
 
-CompiledForm compile(const std::vector<std::string>& tokens, const AnswerForm& form) {
-  FormCompiler compiler([&] { return tokens; }, size_t{1} << 20);
-  const auto outcome = compiler.compile(form);
-  const auto* const error = std::get_if<RequestError>(&outcome);
-  INFO(std::string(error != nullptr ? error->message : ""));
-  REQUIRE(error == nullptr);
-  return std::get<CompiledForm>(outcome);
-}
-
-// Follows at most so many random tokens, those that hold '"' seldom where others may follow, and
-// compares every mask with `may_follow`, which gets all text so far. Returns how many tokens of
-// masks were compared.
-template <class MayFollow, class IsComplete>
-int64_t compare_masks(const CompiledForm& form, const std::vector<std::string>& tokens,
-                      std::mt19937& random, const MayFollow& may_follow,
-                      const IsComplete& is_complete, int max_steps = 12) {
-  TokenMatcher matcher(form);
-  std::vector<uint32_t> mask(static_cast<size_t>(form.num_words()));
-  std::string text;
-  int64_t compared = 0;
-  for (int step = 0; step < max_steps; ++step) {
-    REQUIRE(matcher.is_complete() == is_complete(text));
-    matcher.fill(mask);
-    std::vector<size_t> allowed;
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      const bool is_set = (mask[t / 32] >> (t % 32) & 1) != 0;
-      INFO(text << " then " << tokens[t]);
-      REQUIRE(is_set == (!tokens[t].empty() && may_follow(text + tokens[t])));
-      if (is_set) allowed.push_back(t);
-      ++compared;
-    }
-    const auto refused = random() % tokens.size();
-    if (std::ranges::find(allowed, refused) == allowed.end()) {
-      REQUIRE_FALSE(matcher.accept(static_cast<TokenId>(refused)));
-    }
-    if (allowed.empty()) break;
-    size_t chosen = allowed[random() % allowed.size()];
-    for (int i = 0; i < 8 && tokens[chosen].find('"') != std::string::npos; ++i) {
-      chosen = allowed[random() % allowed.size()];
-    }
-    if (random() % 2 == 0) matcher = matcher.fork();
-    REQUIRE(matcher.accept(static_cast<TokenId>(chosen)));
-    text += tokens[chosen];
-  }
-  return compared;
-}
-
 }  // namespace
 
 TEST_CASE("the mask of a regular expression allows the tokens that a text can go on with") {
@@ -91,7 +45,7 @@ TEST_CASE("the mask of a regular expression allows the tokens that a text can go
     const RandomForm random_one = random_form(random);
     CAPTURE(random_one.form.texts[0]);
     const std::vector<std::string> tokens = random_tokens(random);
-    const CompiledForm form = compile(tokens, random_one.form);
+    const CompiledForm form = compile_form(tokens, random_one.form);
     for (int walk = 0; walk < 3; ++walk) {
       compared += compare_masks(
           form, tokens, random, [&](const std::string& all) { return random_one.may_begin(all); },
@@ -126,7 +80,8 @@ TEST_CASE("the mask of a schema allows the tokens that a text can go on with") {
       all.insert(text.substr(random() % text.size(), 1 + random() % 9));
     }
     const std::vector<std::string> tokens(all.begin(), all.end());
-    const CompiledForm form = compile(tokens, {.kind = FormKind::kJsonSchema, .texts = {schema}});
+    const CompiledForm form =
+        compile_form(tokens, {.kind = FormKind::kJsonSchema, .texts = {schema}});
     compare_masks(
         form, tokens, random,
         [&](const std::string& text) {
@@ -140,7 +95,8 @@ TEST_CASE("the mask of a schema allows the tokens that a text can go on with") {
 TEST_CASE("a refused token does not take those with it that have it inside") {
   if (is_skipped_without_grammar()) return;
   const std::vector<std::string> tokens = {"ab", "cab"};
-  const CompiledForm form = compile(tokens, {.kind = FormKind::kChoices, .texts = {"ax", "cab"}});
+  const CompiledForm form =
+      compile_form(tokens, {.kind = FormKind::kChoices, .texts = {"ax", "cab"}});
   TokenMatcher matcher(form);
   std::vector<uint32_t> mask(1);
   matcher.fill(mask);
@@ -150,7 +106,7 @@ TEST_CASE("a refused token does not take those with it that have it inside") {
 TEST_CASE("a token that is no text is never allowed, not even behind the whole form") {
   if (is_skipped_without_grammar()) return;
   const std::vector<std::string> tokens = {"a", "", "b"};
-  const CompiledForm form = compile(tokens, {.kind = FormKind::kRegex, .texts = {"a*"}});
+  const CompiledForm form = compile_form(tokens, {.kind = FormKind::kRegex, .texts = {"a*"}});
   TokenMatcher matcher(form);
   std::vector<uint32_t> mask(1);
   for (int i = 0; i < 3; ++i) {
@@ -170,7 +126,7 @@ TEST_CASE("a character is allowed in its shortest encoding only, and no surrogat
       {.kind = FormKind::kJsonSchema, .texts = {R"({"type": "string", "pattern": "[^a]"})"}},
       {.kind = FormKind::kRegex, .texts = {R"("[^a]")"}}};
   for (const AnswerForm& answer : forms) {
-    const CompiledForm form = compile(bytes, answer);
+    const CompiledForm form = compile_form(bytes, answer);
     for (const auto& [first, second, allowed] :
          {std::tuple(0xC0, 0x80, false), std::tuple(0xE0, 0x80, false),
           std::tuple(0xE0, 0xA0, true), std::tuple(0xED, 0xA0, false),
@@ -184,6 +140,33 @@ TEST_CASE("a character is allowed in its shortest encoding only, and no surrogat
   }
 }
 
+TEST_CASE("a digit may follow a character beyond ASCII") {
+  if (is_skipped_without_grammar()) return;
+  const std::vector<std::string> tokens = {"é", "a", "1", "\x01", "\"", "{", "}", ":"};
+  const auto is_whole = [&](const AnswerForm& answer, const std::vector<TokenId>& text) {
+    TokenMatcher matcher(compile_form(tokens, answer));
+    for (const TokenId token : text) {
+      if (!matcher.accept(token)) return false;
+    }
+    return matcher.is_complete();
+  };
+  CHECK(is_whole({.kind = FormKind::kRegex, .texts = {"éa1"}}, {0, 1, 2}));
+  for (const TokenId token : {0, 1, 2, 3}) {
+    CHECK(is_whole({.kind = FormKind::kRegex, .texts = {"[éa\\x011]"}}, {token}));
+    CHECK(is_whole({.kind = FormKind::kGrammar, .texts = {"root ::= [éa\\u00011]"}}, {token}));
+  }
+  CHECK(is_whole({.kind = FormKind::kChoices,
+                  .texts = {"\x01"
+                            "1",
+                            "éa"}},
+                 {3, 2}));
+  // Rules are printed for long strings.
+  CHECK(is_whole({.kind = FormKind::kJsonSchema,
+                  .texts = {R"({"properties":{"éa":{"type":"string","maxLength":1000}},)"
+                            R"("required":["éa"],"type":"object"})"}},
+                 {5, 4, 0, 1, 4, 7, 4, 1, 4, 6}));
+}
+
 TEST_CASE("a call is one of the functions with arguments that its own schema allows") {
   if (is_skipped_without_grammar()) return;
   const std::vector<std::string> bytes = byte_tokens();
@@ -194,8 +177,8 @@ TEST_CASE("a call is one of the functions with arguments that its own schema all
         type);
   };
   const CompiledForm form =
-      compile(bytes, {.kind = FormKind::kCall,
-                      .texts = {"is \"it\"", schema("boolean"), "nil\n", schema("null")}});
+      compile_form(bytes, {.kind = FormKind::kCall,
+                           .texts = {"is \"it\"", schema("boolean"), "nil\n", schema("null")}});
   const auto is_call = [&](std::string_view text) {
     TokenMatcher matcher(form);
     for (const char c : text) {
@@ -234,7 +217,7 @@ TEST_CASE("masks within strings of bounded length allow what is short enough, an
                                                                  {130, 130},
                                                                  {0, 300},
                                                                  {200, 260}}) {
-    const CompiledForm form = compile(
+    const CompiledForm form = compile_form(
         tokens,
         {.kind = FormKind::kJsonSchema,
          .texts = {fmt::format(R"({{"type":"string","minLength":{},"maxLength":{}}})", min, max)}});
