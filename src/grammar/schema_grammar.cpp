@@ -39,19 +39,17 @@ std::string with_lengths(const std::string& rules) {
   std::string out, budgets;
   size_t at = 0, next = 0;
   for (int number = 0; (next = rules.find(begin, at)) != rules.npos; ++number) {
-    const size_t counts = next + begin.size();
-    const size_t end = rules.find(kEnd, counts);
+    const size_t first = next + begin.size();
+    const size_t end = rules.find(kEnd, first);
     CHECK(end != rules.npos);
-    const std::string_view text = std::string_view(rules).substr(counts, end - counts);
-    const size_t comma = text.find(',');
-    const int64_t min = read_number<int64_t>(text.substr(0, comma)).value();
-    const auto max = read_number<int64_t>(text.substr(comma + 1));
+    const std::string_view counts = std::string_view(rules).substr(first, end - first);
+    const size_t comma = counts.find(',');
+    const int64_t min = read_number<int64_t>(counts.substr(0, comma)).value();
+    const auto max = read_number<int64_t>(counts.substr(comma + 1));
     out.append(rules, at, next - at);
     at = end + kEnd.size();
-    if (!max || min >= kMaxCharactersOfPattern) {  // what rules repeat as often lacks tokens
-      out += "Regex(";
-      append_json_string(out, fmt::format("{}{{{}}}", kStringCharacter, text));
-      out += ", json_string=true)";
+    if (!max || min == *max) {
+      out += fmt::format("{}{{{}}}", kStringCharacter, counts);
       continue;
     }
     const std::string name = fmt::format("budget_of_characters_{}", number);
