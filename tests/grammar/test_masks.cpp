@@ -124,7 +124,8 @@ TEST_CASE("a character is allowed in its shortest encoding only, and no surrogat
   const AnswerForm forms[] = {
       {.kind = FormKind::kJsonSchema, .texts = {R"({"type": "string", "maxLength": 1})"}},
       {.kind = FormKind::kJsonSchema, .texts = {R"({"type": "string", "pattern": "[^a]"})"}},
-      {.kind = FormKind::kRegex, .texts = {R"("[^a]")"}}};
+      {.kind = FormKind::kRegex, .texts = {R"("[^a]")"}},
+      {.kind = FormKind::kGrammar, .texts = {R"(root ::= "\"" [^a] "\"")"}}};
   for (const AnswerForm& answer : forms) {
     const CompiledForm form = compile_form(bytes, answer);
     for (const auto& [first, second, allowed] :
