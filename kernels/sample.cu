@@ -1,7 +1,7 @@
 // Sampling, first part: three kernels that read every logit once and are bound by it. They adjust
 // the logits in place, find the largest logit of each group and chunk, and sum the weights of each
 // block for rows that need the weights of the whole vocabulary. For rows with a report the last two
-// run before the first as well, on the raw logits.
+// run before the first as well, on the raw logits, and once more where a mask bounds the report.
 #include "kernels/common.cuh"
 #include "kernels/drawn_tokens.h"
 #include "kernels/sample.h"
@@ -14,6 +14,7 @@ constexpr int kAdjustThreads = 512;
 constexpr int kWindow = 8192;  // ids that are counted at a time, in shared memory
 constexpr uint32_t kInPrompt = 1u << 31;
 constexpr int kThreads = 256;
+enum class Logits { kRaw, kRawInMask, kAdjusted };
 
 // Counts tokens and calls use(id, count) for each id of the vocabulary, kWindow ids at a time.
 // tally(counter_of) adds up the tokens of a window: counter_of(id) is the counter of an id, nullptr
@@ -100,14 +101,17 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
 }
 
 // The largest logit of each group and of each chunk. A warp takes one group after another. kRaw:
-// before the logits are adjusted, for rows with a report.
-template <bool kRaw>
+// before the logits are adjusted, for rows with a report. kRawInMask: the groups only, for rows
+// whose candidates are in the mask, once their weights are summed; other logits become -infinity.
+template <Logits kLogits>
 __global__ void __launch_bounds__(kThreads)
     largest_kernel(const SampleArgs a, const SampleSpace space) {
   __shared__ Largest of_warp[kThreads / kWarp];
   const int64_t row = blockIdx.x;
-  if (kRaw && !has_raw_row(a.rows[row])) return;
-  const float* const x = a.logits + a.rows[row].logits_row * a.stride;
+  const SampleRowArgs& settings = a.rows[row];
+  if (kLogits == Logits::kRaw && !has_raw_row(settings)) return;
+  if (kLogits == Logits::kRawInMask && !settings.candidates_in_mask) return;
+  float* const x = a.logits + settings.logits_row * a.stride;
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   constexpr int kGroups = kChunk / kGroup / (kThreads / kWarp);  // of a warp
   static_assert(kGroup == 2 * kWarp);
@@ -120,6 +124,19 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < 2; ++i) {
       const int id = first + i * kWarp;
       value[g][i] = id < a.vocabulary ? x[id] : -__builtin_huge_valf();
+    }
+  }
+  if constexpr (kLogits == Logits::kRawInMask) {
+    const uint32_t* const mask = a.masks + settings.mask * mask_words(a.vocabulary);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      const int first = blockIdx.y * kChunk + (warp * kGroups + g) * kGroup + lane;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int id = first + i * kWarp;
+        if (id >= a.vocabulary || (mask[id / 32] >> (id % 32) & 1) != 0) continue;
+        x[id] = value[g][i] = -__builtin_huge_valf();
+      }
     }
   }
   Largest best = none();
@@ -137,11 +154,13 @@ __global__ void __launch_bounds__(kThreads)
     }
     best = better(best, here);
   }
-  if (lane == 0) of_warp[warp] = best;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (const Largest& other : of_warp) best = better(best, other);
-  space.chunks[row * space.num_chunks + blockIdx.y] = best;
+  if constexpr (kLogits != Logits::kRawInMask) {
+    if (lane == 0) of_warp[warp] = best;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (const Largest& other : of_warp) best = better(best, other);
+    space.chunks[row * space.num_chunks + blockIdx.y] = best;
+  }
 }
 
 // The sum of each block of weights, by sixteen threads. kRaw: as above, at temperature 1.
@@ -196,14 +215,17 @@ void launch_sample(const SampleArgs& args, cudaStream_t stream) {
   const dim3 grid(args.num_rows, space.num_chunks);  // only x goes beyond 65,535
   const bool reports = args.report.rows != nullptr;
   if (reports) {
-    launch_kernel(largest_kernel<true>, grid, kThreads, 0, stream, args, space);
+    launch_kernel(largest_kernel<Logits::kRaw>, grid, kThreads, 0, stream, args, space);
     launch_kernel(weights_kernel<true>, grid, kThreads, 0, stream, args, space);
+    if (args.any_candidates_in_mask) {
+      launch_kernel(largest_kernel<Logits::kRawInMask>, grid, kThreads, 0, stream, args, space);
+    }
     launch_raw_rows(args, space, stream);
   }
   if (args.any_adjusted) {
     launch_kernel(adjust_kernel, args.num_rows, kAdjustThreads, 0, stream, args);
   }
-  launch_kernel(largest_kernel<false>, grid, kThreads, 0, stream, args, space);
+  launch_kernel(largest_kernel<Logits::kAdjusted>, grid, kThreads, 0, stream, args, space);
   if (args.any_drawn) launch_kernel(weights_kernel<false>, grid, kThreads, 0, stream, args, space);
   launch_draw(args, space, stream);
   if (reports) launch_raw_drawn(args, stream);

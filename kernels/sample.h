@@ -34,6 +34,7 @@ struct SampleRowArgs {
   int32_t first_row;       // the first of the rows that draw from this row of logits
   int32_t num_candidates;  // to report, at most kMaxReported; -1: no report. Of first_row only
   int32_t candidates;      // where they go in SampleReport::candidates
+  int32_t candidates_in_mask = 0;  // whether they are of the row's mask only. Of first_row only
 };
 
 // What log probabilities are computed from. A *raw* logit is one before any adjustment.
@@ -72,9 +73,10 @@ struct SampleArgs {
   // Bit t % 32 of word t / 32 of a row says whether token t can be drawn.
   const uint32_t* masks = nullptr;  // rows of mask_words(vocabulary)
   // Whether any row has ...; false saves a launch, true is always correct.
-  bool any_adjusted;         // a bias, allowed or banned tokens, a mask, or penalties
-  bool any_drawn;            // a temperature: not all are greedy
-  bool any_filtered;         // top-k, top-p or min-p
+  bool any_adjusted;  // a bias, allowed or banned tokens, a mask, or penalties
+  bool any_drawn;     // a temperature: not all are greedy
+  bool any_filtered;  // top-k, top-p or min-p
+  bool any_candidates_in_mask = false;
   SampleReport report = {};  // all null: no row asks for one
   int32_t* out;              // (num_rows): the token, or -1 where no logit is finite
   void* workspace;           // sample_workspace_bytes(), 16-byte aligned

@@ -146,12 +146,6 @@ RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
   if (!limits.no_forms.empty()) {
     return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
   }
-  if (sampling.beams.width > 1 && !limits.searches_forms) {
-    return {"unsupported",
-            fmt::format("beam_width: found {}; this version does not search on this device for an "
-                        "answer in a given form",
-                        sampling.beams.width)};
-  }
   if (limits.forms == nullptr) return {};
   const auto outcome = limits.forms->compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);

@@ -25,7 +25,6 @@ struct PromptLimits {
   const ModelSpec* spec = nullptr;              // if set: a request must not ban all its tokens
   FormCompiler* forms = nullptr;                // null: forms of answers are not looked at
   std::string no_forms = {};                    // if set: why no answer is kept in a form
-  bool searches_forms = true;                   // a beam search keeps to a form too
 };
 
 // An upper bound of the bytes of a text with fewer than max_model_len tokens: as if each were the

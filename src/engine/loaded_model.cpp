@@ -172,8 +172,7 @@ PromptLimits LoadedModel::prompt_limits(int max_model_len) const {
           .max_model_len = max_model_len,
           .spec = &opened.spec,
           .forms = forms.get(),
-          .no_forms = no_forms,
-          .searches_forms = backend->info.masks_candidates};
+          .no_forms = no_forms};
 }
 
 LoadedModel plan_model(const std::vector<Config>& configs, const std::function<double()>& clock) {

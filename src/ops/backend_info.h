@@ -55,7 +55,6 @@ struct BackendInfo {
 
   // Types that the cache can have beside that of computation.
   std::span<const DType> cache_types = {};
-  bool masks_candidates = false;      // SampleRow::candidates_in_mask
   bool always_deterministic = false;  // even if not asked for
   // The first steps of a process take much longer: code is loaded and algorithms are chosen.
   bool warms_up = false;

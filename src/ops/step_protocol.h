@@ -28,7 +28,7 @@ struct SampleRow {
   std::span<const TokenId> banned = {};                  // cannot be drawn
   // Bit t % 32 of word t / 32 says whether token t can be drawn; empty: each can.
   std::span<const uint32_t> mask = {};
-  bool candidates_in_mask = false;  // BackendInfo::masks_candidates: no other token is reported
+  bool candidates_in_mask = false;  // else of all tokens. REQUIRES: a mask
   uint64_t key = 0;                 // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;
   int logits_row = 0;

@@ -52,7 +52,6 @@ constinit const BackendInfo kCpuInfo = {
     .resolve = resolve,
     .make = make,
     .cache_types = kCacheTypes,
-    .masks_candidates = true,
     .always_deterministic = true,
     .warms_up = false,
     .overlaps = false,

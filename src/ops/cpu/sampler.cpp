@@ -95,13 +95,14 @@ void Sampler::report(std::span<const float> logits, std::span<const SampleRow> r
   weights_.resize(logits.size());
   kernels_.weights(logits.data(), largest, 1.0f, weights_.data(), std::ssize(logits));
   const LogProbability log_probability(largest, total_weight());
+  if (rows[0].candidates_in_mask) {
+    adjusted_.assign(logits.begin(), logits.end());
+    apply_mask(rows[0].mask, adjusted_);
+    logits = adjusted_;
+  }
   std::vector<TokenCandidate> candidates;
   if (const int count = rows[0].num_log_probs; count > 0) {
-    if (rows[0].candidates_in_mask) {
-      adjusted_.assign(logits.begin(), logits.end());
-      apply_mask(rows[0].mask, adjusted_);
-    }
-    select_largest(rows[0].candidates_in_mask ? adjusted_ : logits, count);
+    select_largest(logits, count);
     for (const TokenId id : ids_) candidates.push_back({id, *log_probability.of(logits[id])});
   }
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -428,6 +428,7 @@ StepProtocol::Ticket CudaBackend::sample(Tensor logits, std::span<const SampleRo
     args.any_adjusted = sample_arrays_.any_adjusted;
     args.any_drawn = sample_arrays_.any_drawn;
     args.any_filtered = sample_arrays_.any_filtered;
+    args.any_candidates_in_mask = sample_arrays_.any_candidates_in_mask;
     args.out = drawn.tokens() + first;
     if (sample_arrays_.any_report) {
       array_at(args.report.drawn, out.logits, first);

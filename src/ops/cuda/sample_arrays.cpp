@@ -42,7 +42,7 @@ void SampleArrays::clear() {
   biases.clear();
   tokens.clear();
   masks.clear();
-  any_adjusted = any_drawn = any_filtered = any_report = false;
+  any_adjusted = any_drawn = any_filtered = any_report = any_candidates_in_mask = false;
   num_candidates = 0;
 }
 
@@ -130,6 +130,8 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
       CHECK(std::ssize(row.mask) >= kernels::mask_words(vocab));
       masks.push_back(row.mask);
     }
+    args.candidates_in_mask = is_masked && row.candidates_in_mask;
+    any_candidates_in_mask |= args.candidates_in_mask != 0;
     args.adjusts = !added.empty() || !allowed.empty() || !banned.empty() || is_masked || penalizes;
     any_adjusted |= args.adjusts != 0;
     rows.push_back(args);

@@ -18,6 +18,7 @@ struct SampleArrays {
   std::vector<int32_t> tokens = {};
   std::vector<std::span<const uint32_t>> masks = {};  // of the rows that have one
   bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
+  bool any_candidates_in_mask = false;
   int32_t num_candidates = 0;  // that all rows ask for
 
   void clear();

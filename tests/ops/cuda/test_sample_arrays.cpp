@@ -48,6 +48,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
                        .allowed = allowed[i],
                        .banned = banned[i],
                        .mask = masks[i],
+                       .candidates_in_mask = random.below(2) == 0,
                        .key = random.bits(),
                        .position = static_cast<uint32_t>(random.below(1000)),
                        .logits_row = static_cast<int>(i),
@@ -68,6 +69,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       const auto* biases = reinterpret_cast<const float*>(packed.data() + at.biases);
       const auto* tokens = reinterpret_cast<const int32_t*>(packed.data() + at.tokens);
       bool any_adjusted = false, any_drawn = false, any_filtered = false, any_report = false;
+      bool any_in_mask = false;
       int num_candidates = 0;
       std::vector<char> packed_masks(static_cast<size_t>(arrays.mask_bytes(vocab)));
       arrays.pack_masks(packed_masks.data(), vocab);
@@ -118,6 +120,9 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
           CHECK(std::memcmp(packed_masks.data() + num_masks++ * mask_size, masks[listed].data(),
                             mask_size) == 0);
         }
+        const bool in_mask = is_masked && row.candidates_in_mask;
+        CHECK((args[i].candidates_in_mask != 0) == in_mask);
+        any_in_mask |= in_mask;
         const bool adjusts =
             penalty || !permits.empty() || !bans.empty() || is_masked || !wanted.empty();
         CHECK((args[i].adjusts != 0) == adjusts);
@@ -129,6 +134,7 @@ TEST_CASE("rows that are sampled together fit, and their lists arrive as they ar
       CHECK(arrays.any_drawn == any_drawn);
       CHECK(arrays.any_filtered == any_filtered);
       CHECK(arrays.any_report == any_report);
+      CHECK(arrays.any_candidates_in_mask == any_in_mask);
       CHECK(arrays.num_candidates == num_candidates);
       const int64_t num_listed = std::ssize(arrays.tokens);
       CHECK(at.bytes_with_listed - at.bytes >= (any_report ? 4 * num_listed : 0));

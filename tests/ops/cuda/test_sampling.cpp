@@ -88,6 +88,7 @@ TEST_CASE("on a GPU: the same logits and settings give the CPU's tokens") {
                          .allowed = allowed[i],
                          .banned = banned[i],
                          .mask = masks[i],
+                         .candidates_in_mask = !masks[i].empty() && random.below(2) == 0,
                          .key = random.bits(),
                          .position = static_cast<uint32_t>(random.below(5000)),
                          .logits_row = static_cast<int>(i),
