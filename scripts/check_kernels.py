@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fails where nvcc made a kernel worse than planned: check_kernels.py NVCC ROOT [ARCH [NAME ...]].
 
+In place of NVCC it takes the folder of objects that a build with PAGEDINFER_KEEP_KERNELS made.
 For every kernel of kernels/*.cu, or of the files NAME.cu, of ARCH [sm_90a]:
 - it uses no local memory: no stack, nothing spilled. The fallback of attention may keep a few
   registers there around the division of a soft cap, which is a call
@@ -28,6 +29,10 @@ VECTOR_LOAD = r"\bld\.global\S*\.v4\.(?:[usb]32)"
 
 def compile_one(nvcc: str, root: pathlib.Path, source: pathlib.Path, arch: str):
     """The PTX, and what ptxas says of it."""
+    if os.path.isdir(nvcc):
+        kept = pathlib.Path(nvcc, f"{source.name}.o.kept")
+        ptx, text = kept / f"{source.stem}.{arch.replace('sm', 'compute')}.ptx", kept / "ptxas.txt"
+        return ptx.read_text(), text.read_text()
     with tempfile.TemporaryDirectory() as name:
         done = subprocess.run(
             [nvcc, "-std=c++20", "-O3", "-I", str(root), f"-arch={arch}", "-Xptxas", "-v", "-keep",
@@ -43,11 +48,13 @@ def bodies(ptx: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2]))
 
 
-def usage(text: str) -> dict[str, tuple[int, int]]:
+def usage(text: str, arch: str) -> dict[str, tuple[int, int]]:
     """Registers, and bytes of stack and of spills, by kernel."""
     found = {}
     for entry in re.split(r"Compiling entry function ", text)[1:]:
-        name = re.match(r"'(\w+)'", entry)[1]
+        name, of_arch = re.match(r"'(\w+)' for '(\w+)'", entry).groups()
+        if of_arch != arch:
+            continue
         memory = sum(map(int, re.findall(r"(\d+) bytes (?:stack frame|spill)", entry)))
         found[name] = int(re.search(r"Used (\d+) registers", entry)[1]), memory
     return found
@@ -105,7 +112,7 @@ def main(nvcc: str, root: str, arch: str = "sm_90a", *names: str) -> int:
         compiled = pool.map(lambda source: compile_one(nvcc, pathlib.Path(root), source, arch),
                             sources)
         for source, (ptx, text) in zip(sources, compiled):
-            used, texts = usage(text), bodies(ptx)
+            used, texts = usage(text, arch), bodies(ptx)
             if used.keys() != texts.keys():
                 raise RuntimeError(f"{source.name}: {used.keys() ^ texts.keys()}")
             for name, (registers, memory) in used.items():

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 scripts/install_packages.sh clang-format-14
 
 scripts/sanitize.sh address,undefined
-cmake -G Ninja -B build -DPAGEDINFER_TESTS=ON -DPAGEDINFER_GRAMMAR=ON >/dev/null
+cmake -G Ninja -B build -DPAGEDINFER_TESTS=ON -DPAGEDINFER_GRAMMAR=ON \
+  -DPAGEDINFER_KEEP_KERNELS=ON >/dev/null
 cmake --build build
 ctest --test-dir build --output-on-failure -j "$(nproc)"
