@@ -12,7 +12,7 @@ namespace {
 
 struct Scene {
   Scene() {
-    Random random(4);
+    WorkloadRandom random(4);
     work.limits = {.prefill_chunk_size = 5,
                    .max_step_tokens = 12,
                    .max_running = 4,

@@ -61,7 +61,7 @@ void count(const EngineRun& run, const std::vector<Line>& lines, Counters& count
 constexpr Overlap kEither[] = {Overlap::kNo, Overlap::kYes};
 
 // What generation_config.json may say of single tokens.
-void vary_bans(ModelSpec& spec, Random& random) {
+void vary_bans(ModelSpec& spec, WorkloadRandom& random) {
   const auto some = [&] { return random.one_in(3) ? random.tokens(3, kTinyVocab) : Rig::Tokens{}; };
   spec.suppressed = some();
   spec.suppressed_first = some();
@@ -69,12 +69,13 @@ void vary_bans(ModelSpec& spec, Random& random) {
   if (random.one_in(3)) spec.forced_end = random.one_in(2) ? kTinyStop : kTinyStop + 1;
 }
 
-// Random lines on an engine of one to four threads, against each of them alone on one thread.
+// WorkloadRandom lines on an engine of one to four threads, against each of them alone on one
+// thread.
 void compare_with_lines_alone(Forms forms, int first_trial, int num_trials, Counters& counters) {
   Bench alone(tiny_shapes()[0]), two(tiny_shapes()[0], 2), four(tiny_shapes()[0], 4);
   for (int trial = first_trial; trial < first_trial + num_trials; ++trial) {
     INFO("trial " << trial);
-    Random random(trial);
+    WorkloadRandom random(trial);
     Bench& bench = *std::array{&alone, &two, &four}[static_cast<size_t>(trial % 3)];
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
@@ -198,7 +199,7 @@ TEST_CASE("latencies count from the reading of a line, its wait for others inclu
 
 TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks nothing") {
   Bench bench(tiny_shapes()[1]);
-  Random random(5);
+  WorkloadRandom random(5);
   Workload work = random_workload(random, kTinyVocab);
   vary_sampling(work.arrivals, random);
   const std::vector<Line> lines = make_lines(work, random);
@@ -232,7 +233,7 @@ TEST_CASE("an interrupted engine gives no wrong answer, none twice, and leaks no
 
 TEST_CASE("what a port throws ends the run and leaks nothing") {
   Bench bench(tiny_shapes()[1]);
-  Random random(6);
+  WorkloadRandom random(6);
   Workload work = random_workload(random, kTinyVocab);
   const std::vector<Line> lines = make_lines(work, random);
   PagedPool pool(work.num_blocks, work.block_size);

@@ -18,7 +18,7 @@ namespace {
 struct Scene {
   explicit Scene(Overlap o, int num_samples = 1)
       : model(open_model(files.dir())), rig(model, options()), overlap(o), pool(6, 4) {
-    Random random(3);
+    WorkloadRandom random(3);
     Workload work;
     for (int i = 0; i < 8; ++i) {
       work.arrivals.push_back(

@@ -1,5 +1,5 @@
-// Random workloads on the real backends: whatever a request runs beside, however its prompt is
-// cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
+// WorkloadRandom workloads on the real backends: whatever a request runs beside, however its prompt
+// is cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
 // alone. The answers to compare with come from the fastest instruction set on one thread or, of a
 // GPU, from the same GPU.
 #include <doctest/doctest.h>
@@ -148,7 +148,7 @@ void compare(Rigs& rigs, const char* name, DType cache_type, int seed, bool has_
   Counters counters;
   for (int trial = 0; trial < num_trials; ++trial) {
     INFO("trial " << trial);
-    Random random(trial + seed);
+    WorkloadRandom random(trial + seed);
     Workload work = random_workload(random, kTinyVocab);
     vary_sampling(work.arrivals, random);
     for (Arrival& arrival : work.arrivals) {

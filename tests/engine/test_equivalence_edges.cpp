@@ -101,7 +101,7 @@ TEST_CASE("prompts and answers may end anywhere in a block") {
     }
     const SchedulerLimits limits = {.max_model_len = 512, .admission_reserve = 0.0};
     PagedPool roomy(3000 / block_size, block_size), tight(9, block_size);
-    Random random(block_size);
+    WorkloadRandom random(block_size);
     scramble(roomy, random);
     for (KvPool* pool : {&roomy, &tight}) {
       const Outcome outcome = edges.require_same(*pool, limits);
@@ -124,7 +124,7 @@ TEST_CASE("prompts and answers may end anywhere in a window") {
       const SchedulerLimits limits = {
           .prefill_chunk_size = block_size + 3, .max_model_len = 512, .admission_reserve = 0.0};
       PagedPool roomy(2000 / block_size, block_size), tight(75 / block_size + 1, block_size);
-      Random random(block_size);
+      WorkloadRandom random(block_size);
       scramble(roomy, random);
       for (KvPool* pool : {&roomy, &tight}) {
         const Outcome outcome = edges.require_same(*pool, limits);

@@ -155,8 +155,8 @@ void require_answers(const Outcome& outcome, const std::vector<Arrival>& arrival
 }
 
 // A step in `fails_in` fails, one in `repeats_in` is tried twice; 0 = never.
-Outcome run(KvPool& pool, const Workload& work, Counters& counters, Random& random, Overlap overlap,
-            int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
+Outcome run(KvPool& pool, const Workload& work, Counters& counters, WorkloadRandom& random,
+            Overlap overlap, int fails_in = 0, int repeats_in = 0, const Drafter& drafter = {}) {
   FakeDevice fake(pool.stats().positions_total);
   std::vector<DrawnToken> drawn;  // in the step before
   const Device device = [&](const StepPlan& plan, PlanSequences sequences, const Batch& batch) {
@@ -183,7 +183,7 @@ Outcome run(KvPool& pool, const Workload& work, Counters& counters, Random& rand
   return outcome;
 }
 
-Overlap either(Random& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
+Overlap either(WorkloadRandom& random) { return random.one_in(2) ? Overlap::kYes : Overlap::kNo; }
 
 }  // namespace
 
@@ -191,7 +191,7 @@ TEST_CASE("requests get the same tokens in any batch as alone") {
   Counters paged, contiguous;
   for (int trial = 0; trial < scaled(800); ++trial) {
     INFO("trial " << trial);
-    Random random(trial);
+    WorkloadRandom random(trial);
     const Workload work = random_workload(random, kVocab);
     PagedPool blocks(work.num_blocks, work.block_size);
     scramble(blocks, random);
@@ -219,7 +219,7 @@ TEST_CASE("a sequence preempted with a token in flight receives it and may end w
   Counters counters;
   for (int trial = 0; trial < 60; ++trial) {
     INFO("trial " << trial);
-    Random random(20000 + trial);
+    WorkloadRandom random(20000 + trial);
     Workload work;
     for (int i = 0; i < 40; ++i) {
       work.arrivals.push_back({i / 4, make_request(i, random.pick(1, 9), random.pick(9, 40))});
@@ -242,7 +242,7 @@ TEST_CASE("steps that fail or are tried twice change nothing for the others") {
   Counters counters;
   for (int trial = 0; trial < scaled(300); ++trial) {
     INFO("trial " << trial);
-    Random random(10000 + trial);
+    WorkloadRandom random(10000 + trial);
     const Workload work = random_workload(random, kVocab);
     PagedPool pool(work.num_blocks, work.block_size);
     run(pool, work, counters, random, either(random), random.pick(5, 30), 3);
@@ -256,7 +256,7 @@ TEST_CASE("samples of a prompt get the tokens that each gets alone") {
   Counters paged, contiguous;
   for (int trial = 0; trial < scaled(600); ++trial) {
     INFO("trial " << trial);
-    Random random(30000 + trial);
+    WorkloadRandom random(30000 + trial);
     Workload work = random_workload(random, kVocab);
     for (Arrival& arrival : work.arrivals) {
       if (random.one_in(2)) arrival.request.num_samples = random.pick(2, 6);
@@ -282,7 +282,7 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
   Counters counters;
   for (int trial = 0; trial < scaled(300); ++trial) {
     INFO("trial " << trial);
-    Random random(50000 + trial);
+    WorkloadRandom random(50000 + trial);
     Workload work = random_workload(random, kVocab);
     for (auto& [step, request] : work.arrivals) {
       if (random.one_in(3) || request.prompt.size() < 2) continue;
@@ -317,7 +317,7 @@ TEST_CASE("a beam search finds in any company what it finds alone") {
   Counters paged, contiguous;
   for (int trial = 0; trial < scaled(800); ++trial) {
     INFO("trial " << trial);
-    Random random(60000 + trial);
+    WorkloadRandom random(60000 + trial);
     Workload work = random_workload(random, kVocab);
     for (Arrival& arrival : work.arrivals) {
       SamplingParams& params = arrival.request.sampling;
@@ -349,7 +349,7 @@ TEST_CASE("guessed tokens change no token, right or wrong") {
   Counters counters;
   for (int trial = 0; trial < scaled(300); ++trial) {
     INFO("trial " << trial);
-    Random random(40000 + trial);
+    WorkloadRandom random(40000 + trial);
     Workload work = random_workload(random, kVocab);
     work.limits.max_step_tokens += random.pick(0, 30);
     std::map<SampleId, std::vector<TokenId>> answers;
@@ -378,7 +378,7 @@ TEST_CASE("guessed tokens change no token, right or wrong") {
 }
 
 TEST_CASE("paging takes fewer steps than reservations, and those than static batches") {
-  Random random(1);
+  WorkloadRandom random(1);
   Workload work;
   for (int i = 0; i < 200; ++i) {
     work.arrivals.push_back({0, make_request(i, random.pick(8, 95), random.pick(16, 255))});

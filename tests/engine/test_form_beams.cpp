@@ -137,7 +137,7 @@ class Search {
 };
 
 // Half of the requests of a workload search.
-std::vector<Line> lines_with_searches(const Workload& work, Random& random) {
+std::vector<Line> lines_with_searches(const Workload& work, WorkloadRandom& random) {
   std::vector<Line> lines = make_lines(work, random, Forms::kSome);
   for (Line& line : lines) {
     Request* const request = std::get_if<Request>(&line.item);
@@ -173,7 +173,7 @@ TEST_CASE("a search for an answer in a form finds in any company what one over a
   Counters counters;
   for (int trial = 0; trial < scaled(60); ++trial) {
     INFO("trial " << trial);
-    Random random(9000 + trial);
+    WorkloadRandom random(9000 + trial);
     Workload work = random_workload(random, kTinyVocab);
     work.arrivals.resize(std::min<size_t>(work.arrivals.size(), 12));
     vary_sampling(work.arrivals, random);

@@ -49,7 +49,7 @@ AnswerComparison compare(const Completion& a, const Completion& b,
   return compare_answers(a, b, tolerance, false);
 }
 
-DrawnToken random_draw(Random& random) {
+DrawnToken random_draw(WorkloadRandom& random) {
   DrawnToken drawn = {.token = random.pick(0, 99)};
   if (!random.one_in(4)) drawn.log_probability = -0.125f * static_cast<float>(random.pick(0, 99));
   for (int i = random.pick(0, 3); i > 0; --i) {
@@ -59,7 +59,7 @@ DrawnToken random_draw(Random& random) {
   return drawn;
 }
 
-std::vector<TokenLogProbs> random_log_probs(Random& random) {
+std::vector<TokenLogProbs> random_log_probs(WorkloadRandom& random) {
   std::vector<TokenLogProbs> list;
   for (int i = random.pick(0, 4); i > 0; --i) {
     const DrawnToken drawn = random_draw(random);
@@ -68,7 +68,7 @@ std::vector<TokenLogProbs> random_log_probs(Random& random) {
   return list;
 }
 
-Completion random_answer(Random& random, int64_t turn) {
+Completion random_answer(WorkloadRandom& random, int64_t turn) {
   Completion answer = {.head = {.index = turn + 3, .turn = turn, .line = 2 * turn + 1}};
   if (random.one_in(2)) answer.head.id_json = R"("an id")";
   if (random.one_in(4)) {
@@ -289,7 +289,7 @@ TEST_CASE("rows of logits are compared up to the first token that differs") {
 }
 
 TEST_CASE("answers are read by their turn as they were kept, in whichever order they came") {
-  Random random(5);
+  WorkloadRandom random(5);
   std::vector<Completion> answers;
   for (int turn = 0; turn < 200; ++turn) answers.push_back(random_answer(random, turn));
   AnswerFile file;

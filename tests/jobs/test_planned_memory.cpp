@@ -11,7 +11,7 @@ namespace {
 
 double no_clock() { return 0; }
 
-TinyModelOptions random_model(Random& random, int number) {
+TinyModelOptions random_model(WorkloadRandom& random, int number) {
   TinyModelOptions options = {.seed = static_cast<uint32_t>(number),
                               .hidden = 8 * random.pick(1, 6),
                               .layers = random.pick(1, 4),
@@ -35,7 +35,7 @@ TinyModelOptions random_model(Random& random, int number) {
   return options;
 }
 
-Config random_config(Random& random, const std::string& model) {
+Config random_config(WorkloadRandom& random, const std::string& model) {
   Config config = {.model = model, .device = Config::Device::kCpu};
   config.threads = random.pick(1, 2);
   if (random.one_in(2)) config.dtype = random.one_in(2) ? DType::kF32 : DType::kBF16;
@@ -58,7 +58,7 @@ Config random_config(Random& random, const std::string& model) {
 }  // namespace
 
 TEST_CASE("a run allocates what its plan says, to the byte") {
-  Random random(190);
+  WorkloadRandom random(190);
   int num_copied = 0;
   for (int number = 0; number < 30; ++number) {
     CAPTURE(number);
@@ -83,7 +83,7 @@ TEST_CASE("a run allocates what its plan says, to the byte") {
 }
 
 TEST_CASE("a cache takes no more than --kv-memory, and has as many blocks as fit into it") {
-  Random random(192);
+  WorkloadRandom random(192);
   int num_refused = 0;
   for (int number = 0; number < 60; ++number) {
     CAPTURE(number);
@@ -111,7 +111,7 @@ TEST_CASE("a cache takes no more than --kv-memory, and has as many blocks as fit
 }
 
 TEST_CASE("measured steps take no more memory than planned, whatever their size") {
-  Random random(191);
+  WorkloadRandom random(191);
   for (int number = 0; number < 15; ++number) {
     CAPTURE(number);
     const TinyModel files(random_model(random, number));

@@ -54,7 +54,7 @@ class Scene {
 
   void write(const std::vector<PlainRequest>& requests) {
     std::string lines;
-    Random random(8);
+    WorkloadRandom random(8);
     requests_.clear();
     for (const PlainRequest& request : requests) {
       const std::vector<TokenId> prompt = random.tokens(request.num_prompt, vocab_);
@@ -73,7 +73,7 @@ class Scene {
   // Requests of every kind, errors among them.
   void write_all_kinds() {
     std::string lines;
-    Random random(9);
+    WorkloadRandom random(9);
     for (int i = 0; i < 26; ++i) {
       const std::vector<TokenId> prompt = random.tokens(1 + i * 17 % 70, vocab_);
       std::string line = fmt::format(R"({{"id": {}, "prompt_token_ids": [{}], "max_tokens": {})", i,
@@ -327,7 +327,7 @@ TEST_CASE("wrong attention over long contexts is told where each request becomes
 
 TEST_CASE("a wrong position is told of the rows of beams and of scored prompts") {
   Scene scene;
-  Random random(10);
+  WorkloadRandom random(10);
   const auto line = [&](int num_prompt, const char* rest) {
     return fmt::format("{{\"prompt_token_ids\": [{}], {}}}\n",
                        fmt::join(random.tokens(num_prompt, 61), ", "), rest);
@@ -373,7 +373,7 @@ TEST_CASE("rows of two types of computation are computed once more in both") {
 TEST_CASE("rows of two vocabularies differ, and are not computed once more") {
   const TinyModel smaller({.vocab = 40});
   Scene scene;
-  Random random(11);
+  WorkloadRandom random(11);
   write_file(scene.config.config.input,
              fmt::format("{{\"prompt_token_ids\": [{}], \"max_tokens\": 9}}\n"
                          "{{\"prompt_token_ids\": [50, 3]}}\n",

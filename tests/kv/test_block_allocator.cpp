@@ -154,7 +154,7 @@ TEST_CASE("reclaiming frees what leaked and counts it") {
 }
 
 TEST_CASE("an allocator agrees with a plain model") {
-  Random random(9);
+  WorkloadRandom random(9);
   BlockAllocator allocator(30);
   std::map<BlockId, std::set<OwnerId>> model;
   for (int i = 0; i < 20000; ++i) {

@@ -135,16 +135,16 @@ TEST_CASE("any free blocks serve any sequence, however scattered") {
 }
 
 TEST_CASE("both pools give slots of their own, and get everything back") {
-  using MakePool = std::function<std::unique_ptr<KvPool>(Random&)>;
-  const MakePool paged = [](Random& random) {
+  using MakePool = std::function<std::unique_ptr<KvPool>(WorkloadRandom&)>;
+  const MakePool paged = [](WorkloadRandom& random) {
     return std::make_unique<PagedPool>(random.pick(1, 60), random.pick(1, 20));
   };
-  const MakePool contiguous = [](Random& random) {
+  const MakePool contiguous = [](WorkloadRandom& random) {
     return std::make_unique<ContiguousPool>(random.pick(60, 400), 60);
   };
   for (const MakePool& make_pool : {paged, contiguous}) {
     for (int trial = 0; trial < 100; ++trial) {
-      Random random(trial);
+      WorkloadRandom random(trial);
       const std::unique_ptr<KvPool> pool = make_pool(random);
       scramble(*pool, random);
       std::vector<KvLease> leases;
@@ -262,7 +262,7 @@ TEST_CASE("a fork finds its parent's tokens once the copies are carried out, and
   long num_forks = 0, num_refused = 0;
   for (int trial = 0; trial < 200; ++trial) {
     INFO("trial " << trial);
-    Random random(trial);
+    WorkloadRandom random(trial);
     std::unique_ptr<KvPool> pool;
     if (random.one_in(2)) {
       pool = std::make_unique<PagedPool>(random.pick(6, 40), random.pick(1, 6));
@@ -381,7 +381,7 @@ TEST_CASE("a pool of reservations finds no tokens in the cache") {
 
 // 32,768 positions: eight reservations of 4,096, or as many sequences as their tokens fill.
 TEST_CASE("short sequences are as many as their tokens fill, not as their longest could") {
-  const std::vector<TokenId> tokens = Random(6).tokens(4096, 97);
+  const std::vector<TokenId> tokens = WorkloadRandom(6).tokens(4096, 97);
   for (const auto& [length, expected] :
        {std::pair(256, 128), {512, 64}, {1024, 32}, {2048, 16}, {4096, 8}}) {
     CAPTURE(length);
@@ -400,7 +400,7 @@ TEST_CASE("short sequences are as many as their tokens fill, not as their longes
 
 // Lengths of 64 to 511 tokens: on average half of a last block is empty.
 TEST_CASE("above 90 % of the leased positions hold a token at blocks of 16") {
-  Random random(7);
+  WorkloadRandom random(7);
   PagedPool pool(4096, 16);
   const std::vector<TokenId> tokens = random.tokens(511, 97);
   int64_t num_tokens = 0;

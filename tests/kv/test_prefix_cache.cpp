@@ -222,7 +222,7 @@ TEST_CASE("a lease finds its own tokens, whatever others share, write and evict"
   long num_found = 0, num_adopted = 0, num_copies = 0, num_withdrawn = 0, num_evicted = 0;
   for (int trial = 0; trial < 150; ++trial) {
     INFO("trial " << trial);
-    Random random(trial);
+    WorkloadRandom random(trial);
     const int block_size = random.pick(1, 5);
     const uint64_t mask = random.one_in(3) ? 1 : ~uint64_t{0};
     PagedPool pool(random.pick(8, 40), block_size, mask);

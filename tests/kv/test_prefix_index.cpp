@@ -34,7 +34,7 @@ TEST_CASE("a block is found by its tokens and all before it, in its scope") {
 // With one hash for all, and with few, the tokens alone decide.
 TEST_CASE("blocks of equal hashes are told apart") {
   for (const uint64_t mask : {uint64_t{0}, uint64_t{3}, ~uint64_t{0}}) {
-    Random random(static_cast<int>(mask % 97));
+    WorkloadRandom random(static_cast<int>(mask % 97));
     PrefixIndex index(64, 2, mask);
     std::map<std::tuple<int64_t, BlockId, Tokens>, BlockId> known;
     for (int step = 0; step < 3000; ++step) {

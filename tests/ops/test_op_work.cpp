@@ -88,7 +88,7 @@ TEST_CASE("work: attention reads each key once and pairs it with every query tha
 }
 
 TEST_CASE("work: keys are those of every query, one after the other") {
-  Random random(7);
+  WorkloadRandom random(7);
   for (int round = 0; round < 300; ++round) {
     std::vector<Run> runs;
     const int window = random.one_in(3) ? 0 : random.pick(1, 40);

@@ -121,7 +121,7 @@ Found search_by_masks(const BeamSettings& settings, int max_tokens, const Tokens
 Row random_row(int seed, const Tokens& tokens, int vocab, bool is_coarse) {
   const int last = tokens.empty() ? 0 : 1 + tokens.back();
   const int second = tokens.size() < 2 ? 0 : 1 + tokens[tokens.size() - 2];
-  Random random(seed * 10007 + last * 101 + second);
+  WorkloadRandom random(seed * 10007 + last * 101 + second);
   Row row;
   for (int i = 0; i < vocab; ++i) {
     row.push_back(is_coarse ? -0.5f * static_cast<float>(random.pick(1, 8))
@@ -173,7 +173,7 @@ TEST_CASE("a beam search over a table finds the beams that transformers finds") 
 }
 
 TEST_CASE("a beam search finds what a search by masks over all continuations finds") {
-  Random random(1);
+  WorkloadRandom random(1);
   for (int round = 0; round < scaled(3000); ++round) {
     const int vocab = random.pick(24, 40);
     Tokens ends = random.tokens(random.pick(0, 3), vocab);

@@ -77,7 +77,7 @@ TEST_CASE("every sequence ends within the bound on waiting") {
   Counters counters;
   for (int trial = 0; trial < scaled(100); ++trial) {
     INFO("trial " << trial);
-    Random random(trial);
+    WorkloadRandom random(trial);
     std::vector<Arrival> arrivals;
     for (int i = 0, time = 0; i < 60; ++i, time += random.pick(0, 3)) {
       const bool is_long = random.one_in(5);

@@ -321,7 +321,7 @@ std::string_view letters_of(TokenId token) {
   return kWords[token % std::ssize(kWords)];
 }
 
-std::vector<Line> make_lines(const Workload& work, Random& random, Forms forms) {
+std::vector<Line> make_lines(const Workload& work, WorkloadRandom& random, Forms forms) {
   std::vector<Line> lines;
   const auto add = [&](int step, IntakeItem item) {
     const int64_t index = std::ssize(lines);

@@ -23,7 +23,8 @@ enum class Forms : uint8_t { kNo, kSome };
 // The requests of a workload as lines. Some get stop strings, stop ids, minimum lengths, log
 // probabilities and further prompts, and if asked for a form, and some lines between them are
 // errors. head.index numbers the lines.
-std::vector<Line> make_lines(const Workload& work, Random& random, Forms forms = Forms::kNo);
+std::vector<Line> make_lines(const Workload& work, WorkloadRandom& random,
+                             Forms forms = Forms::kNo);
 
 // The text of a token in these runs.
 std::string_view letters_of(TokenId token);

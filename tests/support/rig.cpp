@@ -327,7 +327,7 @@ std::vector<TinyModelOptions> tiny_shapes() {
   return shapes;
 }
 
-void vary_sampling(std::vector<Arrival>& arrivals, Random& random) {
+void vary_sampling(std::vector<Arrival>& arrivals, WorkloadRandom& random) {
   for (auto& [step, request] : arrivals) {
     SamplingParams& params = request.sampling;
     const auto fraction = [&] { return static_cast<float>(random.pick(1, 99)) / 100.0f; };
@@ -348,7 +348,7 @@ void vary_sampling(std::vector<Arrival>& arrivals, Random& random) {
   }
 }
 
-void lengthen_one(Workload& work, Random& random) {
+void lengthen_one(Workload& work, WorkloadRandom& random) {
   const int last = static_cast<int>(work.arrivals.size()) - 1;
   Request& request = work.arrivals[random.pick(0, last)].request;
   const int more = random.pick(kSegmentKeys - 40, 2 * kSegmentKeys + 20);

@@ -107,9 +107,9 @@ std::vector<TinyModelOptions> tiny_shapes();
 constexpr TokenId kTinyVocab = 37, kTinyStop = 7;
 
 // Gives most requests a temperature, filters or penalties, and all a random key.
-void vary_sampling(std::vector<Arrival>& arrivals, Random& random);
+void vary_sampling(std::vector<Arrival>& arrivals, WorkloadRandom& random);
 
 // Makes one prompt longer than a segment of attention.
-void lengthen_one(Workload& work, Random& random);
+void lengthen_one(Workload& work, WorkloadRandom& random);
 
 }  // namespace pagedinfer

@@ -8,17 +8,17 @@ namespace pagedinfer {
 Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId vocab) {
   Request request;
   request.head.index = index;
-  request.prompt = Random(static_cast<int>(index)).tokens(num_prompt, vocab);
+  request.prompt = WorkloadRandom(static_cast<int>(index)).tokens(num_prompt, vocab);
   request.sampling.max_tokens = max_tokens;
   return request;
 }
 
 std::span<const TokenId> some(int count, int first) {
-  static const std::vector<TokenId> tokens = Random(9).tokens(3000, 97);
+  static const std::vector<TokenId> tokens = WorkloadRandom(9).tokens(3000, 97);
   return std::span(tokens).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
 }
 
-void scramble(KvPool& pool, Random& random) {
+void scramble(KvPool& pool, WorkloadRandom& random) {
   const TokenId token = 0;
   std::vector<KvLease> leases;
   while (auto lease = pool.open({&token, 1}, 0, kShareNone)) leases.push_back(*lease);
@@ -31,7 +31,7 @@ void scramble(KvPool& pool, Random& random) {
 namespace {
 
 // Gives most requests one of a few heads: prompts that begin alike, or are the same.
-void share_heads(std::vector<Arrival>& arrivals, Random& random, TokenId vocab) {
+void share_heads(std::vector<Arrival>& arrivals, WorkloadRandom& random, TokenId vocab) {
   std::vector<std::vector<TokenId>> heads;
   for (int i = random.pick(1, 3); i > 0; --i) heads.push_back(random.tokens(60, vocab));
   for (auto& [step, request] : arrivals) {
@@ -45,7 +45,7 @@ void share_heads(std::vector<Arrival>& arrivals, Random& random, TokenId vocab) 
 
 }  // namespace
 
-Workload random_workload(Random& random, TokenId vocab) {
+Workload random_workload(WorkloadRandom& random, TokenId vocab) {
   Workload work;
   const int num_requests = random.pick(1, 40);
   const int longest_answer = random.one_in(3) ? 60 : 20;
@@ -86,7 +86,7 @@ Workload random_workload(Random& random, TokenId vocab) {
   return work;
 }
 
-BeamSettings random_beams(Random& random, int max_width) {
+BeamSettings random_beams(WorkloadRandom& random, int max_width) {
   return {.width = random.pick(2, max_width),
           .length_penalty = random.pick(-2, 6) / 3.0,
           .early_stopping = static_cast<EarlyStopping>(random.pick(0, 2))};

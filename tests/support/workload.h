@@ -7,9 +7,9 @@
 
 namespace pagedinfer {
 
-class Random {
+class WorkloadRandom {
  public:
-  explicit Random(int seed) : engine_(static_cast<unsigned>(seed)) {}
+  explicit WorkloadRandom(int seed) : engine_(static_cast<unsigned>(seed)) {}
 
   int pick(int low, int high) {  // from [low, high]
     return low + static_cast<int>(engine_() % static_cast<unsigned>(high - low + 1));
@@ -32,7 +32,7 @@ Request make_request(int64_t index, int num_prompt, int max_tokens, TokenId voca
 std::span<const TokenId> some(int count, int first = 0);
 
 // Shuffles the free blocks.
-void scramble(KvPool& pool, Random& random);
+void scramble(KvPool& pool, WorkloadRandom& random);
 
 // The sizes of both kinds of pool let some requests hardly fit and some exceed the cache.
 struct Workload {
@@ -42,10 +42,10 @@ struct Workload {
   int num_reservations = 0;            // of a contiguous one
 };
 
-Workload random_workload(Random& random, TokenId vocab);
+Workload random_workload(WorkloadRandom& random, TokenId vocab);
 
 // Settings of a beam search of at most `max_width` beams.
-BeamSettings random_beams(Random& random, int max_width);
+BeamSettings random_beams(WorkloadRandom& random, int max_width);
 
 // As many blocks as the request that needs the largest number, and no more.
 int tight_blocks(const Workload& work);

@@ -24,7 +24,7 @@ TEST_CASE(
     int surplus = 0, preempted = 0;
     for (int trial = 0; trial < gpu_trials(40); ++trial) {
       INFO("shape " << shape << ", trial " << trial);
-      Random random(7000 + trial);
+      WorkloadRandom random(7000 + trial);
       Workload work = random_workload(random, kTinyVocab);
       work.arrivals.resize(std::min<size_t>(work.arrivals.size(), 12));
       vary_sampling(work.arrivals, random);
