@@ -55,6 +55,67 @@ TEST_CASE("the mask of a regular expression allows the tokens that a text can go
   CHECK(compared > 10000);
 }
 
+TEST_CASE("the mask of a pattern allows the tokens that a string can go on with") {
+  if (is_skipped_without_grammar()) return;
+  std::mt19937 random(4);
+  for (int i = 0; i < 150; ++i) {
+    const RandomForm random_one = random_form(random);
+    const std::string& pattern = random_one.form.texts[0];
+    CAPTURE(pattern);
+    std::vector<std::string> tokens = random_tokens(random);
+    for (const char* const quoted : {"\"", "\"a", "b\"", "\"\""}) tokens.emplace_back(quoted);
+    const CompiledForm form = compile_form(
+        tokens, {.kind = FormKind::kJsonSchema,
+                 .texts = {fmt::format(R"({{"type":"string","pattern":"^({})$"}})", pattern)}});
+    const auto is_whole = [&](const std::string& all) {
+      return all.size() > 1 && all.back() == '"' &&
+             random_one.is_whole(all.substr(1, all.size() - 2));
+    };
+    const auto may_follow = [&](const std::string& all) {
+      const size_t end = all.find('"', 1);
+      if (all[0] != '"') return false;
+      if (end == all.npos) return random_one.may_begin(all.substr(1));
+      return end + 1 == all.size() && is_whole(all);
+    };
+    for (int walk = 0; walk < 3; ++walk) compare_masks(form, tokens, random, may_follow, is_whole);
+  }
+}
+
+TEST_CASE("a pattern with groups that may be left out matches as it says") {
+  if (is_skipped_without_grammar()) return;
+  struct Case {
+    const char* pattern;
+    std::vector<std::string> match, do_not;
+  };
+  const std::vector<std::string> bytes = byte_tokens();
+  for (const Case& one :
+       std::vector<Case>{{"(a+b)?", {"", "ab", "aab"}, {"a", "aa", "abb"}},
+                         {"(a+b)??c", {"c", "abc"}, {"ac", "ab"}},
+                         {"(-[0-9]+)?", {"", "-1", "-12"}, {"1", "12", "-"}},
+                         {"x([a-z]{3,6})?y", {"xy", "xaaay"}, {"xay", "xaay"}},
+                         {"(a{3,6})?", {"", "aaa"}, {"a", "aa"}},
+                         {"((a+b)+)?c", {"c", "abaabc"}, {"ac", "abac"}},
+                         {"(a(bc)?){2,}", {"aa", "abca", "aaabc"}, {"a", "abc", "aabcbc", "abcbc"}},
+                         {"(ab*){2,}", {"aa", "abbab"}, {"a", "abb"}},
+                         {"(a?b){3,}", {"bbb", "abbabb"}, {"bb", "aab"}},
+                         {"(a|bc+){0,}d", {"d", "abccad"}, {"abd", "bcbd"}},
+                         {"(ab?){1,}", {"a", "aab"}, {"", "abb"}}}) {
+    CAPTURE(std::string(one.pattern));
+    const CompiledForm form = compile_form(
+        bytes, {.kind = FormKind::kJsonSchema,
+                .texts = {fmt::format(R"({{"type":"string","pattern":"^{}$"}})", one.pattern)}});
+    const auto matches = [&](const std::string& text) {
+      TokenMatcher matcher(form);
+      for (const char c : '"' + text + '"') {
+        if (!matcher.accept(static_cast<unsigned char>(c))) return false;
+      }
+      return matcher.is_complete();
+    };
+    for (const std::string& text : one.match) CHECK_MESSAGE(matches(text), text);
+    for (const std::string& text : one.do_not) CHECK_MESSAGE(!matches(text), text);
+  }
+}
+
 TEST_CASE("the mask of a schema allows the tokens that a text can go on with") {
   if (is_skipped_without_grammar()) return;
   // All texts of the schema.
