@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/json.h"
@@ -79,6 +81,19 @@ bool is_name_letter(char c) {
          c == '-' || c == '.';
 }
 
+// Whether text begins with an escape of a number that is no character.
+bool is_bad_escape(std::string_view text, bool is_quoted) {
+  if (text.size() < 2 || (text[1] != 'x' && text[1] != 'u' && text[1] != 'U')) return false;
+  const std::string_view digits = text.substr(2, text[1] == 'u'   ? 4
+                                                 : text[1] == 'U' ? 8
+                                                                  : text.npos);
+  uint32_t code = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+  // Classes may name surrogates, which they never match.
+  return read.ec == std::errc::result_out_of_range || code > 0x10FFFF ||
+         (is_quoted && 0xD800 <= code && code <= 0xDFFF);
+}
+
 // What the library would nest or repeat too deep, and what is not only rules.
 std::optional<RequestError> check_grammar(std::string_view rules) {
   if (rules.size() > kMaxGrammarBytes) {
@@ -90,7 +105,13 @@ std::optional<RequestError> check_grammar(std::string_view rules) {
     if (c == '\0') return invalid("the grammar has a NUL character");
     if (c == '"' || c == '[') {
       const char end = c == '"' ? '"' : ']';
-      for (++i; i < rules.size() && rules[i] != end; ++i) i += rules[i] == '\\';
+      for (++i; i < rules.size() && rules[i] != end; ++i) {
+        if (rules[i] != '\\') continue;
+        if (is_bad_escape(rules.substr(i), end == '"')) {
+          return invalid(fmt::format("the grammar: {} is no character", rules.substr(i, 10)));
+        }
+        ++i;
+      }
     } else if (is_name_letter(c)) {
       const size_t begin = i;
       while (i + 1 < rules.size() && is_name_letter(rules[i + 1])) ++i;

@@ -680,9 +680,11 @@ std::optional<RequestError> rewrite_schema(std::string_view schema, RewrittenSch
   }
   simdjson::dom::parser parser;
   dom::element root;
-  if (parser.parse(schema.data(), schema.size()).get(root) != simdjson::SUCCESS) {
-    return RequestError{"invalid_form", "the schema is not JSON"};
+  const simdjson::error_code error = parser.parse(schema.data(), schema.size()).get(root);
+  if (error == simdjson::DEPTH_ERROR) {
+    return RequestError{"invalid_form", "the schema is nested deeper than 1024 levels"};
   }
+  if (error != simdjson::SUCCESS) return RequestError{"invalid_form", "the schema is not JSON"};
   return SchemaWriter(root, out).write();
 }
 

@@ -109,6 +109,8 @@ TEST_CASE("what has no effect in a schema, and what is enforced, passes") {
 TEST_CASE("forms are bounded before the library sees them") {
   const std::string deep = repeated(R"({"items": )", 40) + "{}" + repeated("}", 40);
   CHECK(refusal_of(deep).starts_with("invalid_form"));
+  CHECK(refusal_of(repeated(R"({"items":)", 3000) + "{}" + repeated("}", 3000)).find("1024") !=
+        std::string::npos);
   CHECK(refusal_of(R"({"const": )" + repeated("[", 40) + repeated("]", 40) + "}")
             .starts_with("invalid_form"));
   CHECK(refusal_of(R"({"maxLength": 10001})").starts_with("invalid_form"));
@@ -154,6 +156,17 @@ TEST_CASE("rules of a grammar only: tokens, free text and attributes are refused
   CHECK(refusal_of(FormKind::kGrammar, "root ::= TagDispatch((\"a\", b))\nb ::= \"c\"") != "");
   CHECK(refusal_of(FormKind::kGrammar, "root[temperature=3] ::= \"a\"") != "");
   CHECK(refusal_of(FormKind::kGrammar, "root ::= a[bc]\na ::= \"Token(5)\"") == "");
+}
+
+TEST_CASE("an escape of a grammar is that of a character") {
+  for (const char* const text : {R"("\UFFFFFFFF")", R"("a\U00110000")", R"([\U00110000])",
+                                 R"("\xFFFFFFFFFF")", R"("\ud800")", R"("\\" "\udfff")"}) {
+    CHECK(refusal_of(FormKind::kGrammar, fmt::format("root ::= {}", text)) != "");
+  }
+  for (const char* const text : {R"("\U0010FFFF\x41\u00e9")", R"([^\ud800-\udfff])",
+                                 R"("\\UFFFFFFFF")", R"("\xe9" "a")", R"("\"" "\n")"}) {
+    CHECK(refusal_of(FormKind::kGrammar, fmt::format("root ::= {}", text)) == "");
+  }
 }
 
 TEST_CASE("an expression that the library would read otherwise is refused") {
