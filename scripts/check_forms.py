@@ -266,6 +266,8 @@ def main():
             wrong.append(f"{json.dumps(schema)}: not refused at {path}: {refused}")
     draw = random.Random(args.seed)
     drawn = [random_schema(draw) for _ in range(args.schemas)]
+    for _ in range(args.schemas):
+        check_schema({"type": "string", "pattern": f"^(?:{random_regex(draw, json_string=True)})$"}, "patterns")
     suite = list(suite_schemas(args.suite)) if args.suite else []
     for schema in drawn:
         check_schema(schema, "random schemas")

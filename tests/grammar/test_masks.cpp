@@ -81,7 +81,7 @@ TEST_CASE("the mask of a pattern allows the tokens that a string can go on with"
   }
 }
 
-TEST_CASE("a pattern with groups that may be left out matches as it says") {
+TEST_CASE("a pattern of repetitions and alternatives matches as it says") {
   if (is_skipped_without_grammar()) return;
   struct Case {
     const char* pattern;
@@ -99,11 +99,12 @@ TEST_CASE("a pattern with groups that may be left out matches as it says") {
                          {"(ab*){2,}", {"aa", "abbab"}, {"a", "abb"}},
                          {"(a?b){3,}", {"bbb", "abbabb"}, {"bb", "aab"}},
                          {"(a|bc+){0,}d", {"d", "abccad"}, {"abd", "bcbd"}},
-                         {"(ab?){1,}", {"a", "aab"}, {"", "abb"}}}) {
+                         {"(ab?){1,}", {"a", "aab"}, {"", "abb"}},
+                         {"((1){1,3}|(9|1))|[a-c]", {"111", "9", "b"}, {"b1", "91", "1111"}}}) {
     CAPTURE(std::string(one.pattern));
     const CompiledForm form = compile_form(
         bytes, {.kind = FormKind::kJsonSchema,
-                .texts = {fmt::format(R"({{"type":"string","pattern":"^{}$"}})", one.pattern)}});
+                .texts = {fmt::format(R"({{"type":"string","pattern":"^({})$"}})", one.pattern)}});
     const auto matches = [&](const std::string& text) {
       TokenMatcher matcher(form);
       for (const char c : '"' + text + '"') {
