@@ -39,8 +39,6 @@ class RegexWriter {
   struct Group {
     int64_t repetitions = 1;       // the maximum of a character in it
     int64_t last_repetitions = 0;  // of the latest atom; 0: there is none to repeat
-    bool has_open_count = false;   // {n,} with n of 2 and more is in it
-    size_t open_end = 0;           // of out_, where the latest group in it that has one ended
     bool branch_is_empty = true;   // nothing stands behind the beginning or the latest |
     // Whether these match the empty text: a branch before the latest |, all atoms of this branch
     // but the latest, and the latest with its repetitions.
@@ -174,11 +172,9 @@ bool RegexWriter::close_group() {
   end_branch();
   out_ += ')';
   const int64_t repetitions = groups_.back().repetitions;
-  const bool has_open_count = groups_.back().has_open_count;
   const bool may_be_empty = groups_.back().may_be_empty();
   groups_.pop_back();
   groups_.back().atom_may_be_empty = may_be_empty;
-  if (has_open_count) groups_.back().has_open_count = true, groups_.back().open_end = out_.size();
   groups_.back().last_repetitions = repetitions;
   groups_.back().repetitions = std::max(groups_.back().repetitions, repetitions);
   return true;
@@ -187,10 +183,6 @@ bool RegexWriter::close_group() {
 bool RegexWriter::repeat(std::string_view mark, int64_t min, int64_t count) {
   Group& group = groups_.back();
   if (group.last_repetitions == 0) return fail("there is nothing to repeat");
-  // The library then takes fewer than n.
-  if (group.has_open_count && group.open_end == out_.size()) {
-    return fail("a group with {n,} in it cannot be repeated");
-  }
   const int64_t max = is_rule() ? kMaxRepetitions : kMaxRepetitionsInString;
   const int64_t repetitions = group.last_repetitions * count;
   if (repetitions > max) return fail(fmt::format("it repeats more than {} times", max));
@@ -232,7 +224,6 @@ bool RegexWriter::repeat_counted() {
   const std::string mark = !ranged ? fmt::format("{{{}}}", *min)
                            : max   ? fmt::format("{{{},{}}}", *min, *max)
                                    : fmt::format("{{{},}}", *min);
-  if (!max && *min > 1) groups_.back().has_open_count = true;
   return repeat(mark, *min, std::max<int64_t>(1, max.value_or(*min)));
 }
 

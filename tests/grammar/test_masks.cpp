@@ -81,7 +81,7 @@ TEST_CASE("the mask of a pattern allows the tokens that a string can go on with"
   }
 }
 
-TEST_CASE("a pattern of repetitions and alternatives matches as it says") {
+TEST_CASE("an expression of repetitions and alternatives matches as it says") {
   if (is_skipped_without_grammar()) return;
   struct Case {
     const char* pattern;
@@ -100,20 +100,28 @@ TEST_CASE("a pattern of repetitions and alternatives matches as it says") {
                          {"(a?b){3,}", {"bbb", "abbabb"}, {"bb", "aab"}},
                          {"(a|bc+){0,}d", {"d", "abccad"}, {"abd", "bcbd"}},
                          {"(ab?){1,}", {"a", "aab"}, {"", "abb"}},
+                         {"(a{2,}b){2}", {"aabaab", "aaabaaab"}, {"abaab", "aabab", "aaaab"}},
+                         {"((ab){2,}c){2,3}", {"ababcababc"}, {"abcababc", "ababcabc"}},
+                         {"((a|bc){3,})+", {"aaa", "abca", "aaaaaa"}, {"", "a", "aa", "abc"}},
                          {"((1){1,3}|(9|1))|[a-c]", {"111", "9", "b"}, {"b1", "91", "1111"}}}) {
     CAPTURE(std::string(one.pattern));
-    const CompiledForm form = compile_form(
-        bytes, {.kind = FormKind::kJsonSchema,
-                .texts = {fmt::format(R"({{"type":"string","pattern":"^({})$"}})", one.pattern)}});
-    const auto matches = [&](const std::string& text) {
-      TokenMatcher matcher(form);
-      for (const char c : '"' + text + '"') {
-        if (!matcher.accept(static_cast<unsigned char>(c))) return false;
-      }
-      return matcher.is_complete();
-    };
-    for (const std::string& text : one.match) CHECK_MESSAGE(matches(text), text);
-    for (const std::string& text : one.do_not) CHECK_MESSAGE(!matches(text), text);
+    for (const bool is_pattern : {true, false}) {
+      CAPTURE(is_pattern);
+      const std::string pattern =
+          fmt::format(R"({{"type":"string","pattern":"^({})$"}})", one.pattern);
+      const CompiledForm form = compile_form(
+          bytes, is_pattern ? AnswerForm{.kind = FormKind::kJsonSchema, .texts = {pattern}}
+                            : AnswerForm{.kind = FormKind::kRegex, .texts = {one.pattern}});
+      const auto matches = [&](const std::string& text) {
+        TokenMatcher matcher(form);
+        for (const char c : is_pattern ? '"' + text + '"' : text) {
+          if (!matcher.accept(static_cast<unsigned char>(c))) return false;
+        }
+        return matcher.is_complete();
+      };
+      for (const std::string& text : one.match) CHECK_MESSAGE(matches(text), text);
+      for (const std::string& text : one.do_not) CHECK_MESSAGE(!matches(text), text);
+    }
   }
 }
 
