@@ -14,6 +14,7 @@
 
 #include "ops/cpu/amx_int8_kernel.h"
 #include "ops/cpu/packed_format.h"
+#include "tests/support/bits_hash.h"
 #include "tests/support/int8_reference.h"
 #include "tests/support/ops_support.h"
 #include "tests/support/plain_tiles.h"
@@ -264,6 +265,25 @@ TEST_CASE("products in int8 are the definition's, on every number of threads") {
         store_numbers(w[j].data(), std::ssize(w[j]), type, stored[j].data());
       }
     }
+  }
+}
+
+TEST_CASE("a product in int8 of several groups has the committed bits") {
+  // Changes only if the definition changes, with the commit that does so.
+  constexpr uint64_t kCommitted = 6459981845266424761u;
+  Case c = {5, 700, 70, {}, {}};
+  for (int i = 0; i < c.rows * c.k; ++i) {
+    c.x.push_back(static_cast<float>(i * 7919 % 2003 - 1001) / static_cast<float>(1 + i % 61));
+  }
+  for (int i = 0; i < c.n * c.k; ++i) {
+    c.w.push_back(static_cast<float>(i * 6151 % 1009 - 504) / 4096.0f);
+  }
+  const auto weights = pack_weights(c);
+  for (const NamedProduct& product : usable_products()) {
+    CAPTURE(product.name);
+    BitsHash hash;
+    for (const float y : multiply(product.kernels, c, weights->data())) hash.add(bits_of(y));
+    CHECK(hash.value == kCommitted);
   }
 }
 
