@@ -57,6 +57,7 @@ CODE_FOLDERS = ("request", "engine", "grammar", "jobs", "sched", "text/chat")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
+PROGRESS = re.compile(r"^\d[\d,/]* done, .*\n", re.M)  # of a run that takes more than some seconds
 NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB|KiB|B)(?![\w/]))?")
 
 
@@ -212,7 +213,7 @@ def run_block(code, folder):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=folder, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT,
                               env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})  # the CPU's bytes
-        return done.returncode, done.stdout, done.stderr
+        return done.returncode, done.stdout, PROGRESS.sub("", done.stderr)
     except subprocess.TimeoutExpired:
         return None, "", ""
 
