@@ -20,7 +20,9 @@ int64_t packed_bytes(int64_t num_rows, int64_t k) {
 const ProductKernels& product_of(const CpuOptions& options, const Kernels& kernels, DType weight,
                                  Layout layout) {
   if (weight == DType::kI8) return int8_product_of(options.isa);
-  if (layout == Layout::kPanels) return kernels.product_bf16_panels;
+  if (layout == Layout::kPanels) {
+    return options.tall_tiles ? kernels.product_bf16_panels_tall : kernels.product_bf16_panels;
+  }
   if (options.compute == DType::kBF16) {
     CHECK(weight == DType::kBF16);
     return options.isa == CpuIsa::kAmx ? kAmxProduct : kernels.product_bf16;

@@ -56,6 +56,8 @@ const Kernels& kernels_of(CpuIsa isa) {
 // AMX multiplies weights in place about as fast.
 bool can_pack(CpuIsa isa, DType compute) { return isa != CpuIsa::kAmx && compute == DType::kBF16; }
 
+bool prefers_tall_tiles() { return __builtin_cpu_is("intel"); }
+
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 const ProductKernels& int8_product_of(CpuIsa isa) {

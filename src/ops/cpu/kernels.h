@@ -104,7 +104,7 @@ struct Kernels {
   // Products of float32 numbers with weights of any type, of numbers rounded to bfloat16, and of
   // numbers that become int8.
   ProductKernels product_float_float, product_float_bf16, product_float_f16, product_bf16,
-      product_bf16_panels, product_int8;
+      product_bf16_panels, product_bf16_panels_tall, product_int8;
   // Writes 16 rows of `columns` int8 numbers, a multiple of 64, to the outputs of a panel from
   // `panel` on (int8_layout.h). `stride`: between rows.
   void (*interleave_int8)(const int8_t* rows, int64_t stride, int64_t columns, uint8_t* panel);

@@ -19,7 +19,7 @@ constexpr int kMaxDirectRows = kNativeLanes == 16 ? 24 : kNativeLanes == 8 ? 2 :
 constexpr int kPanelTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 2;  // at a time
 constexpr int kPanelVectors = kNativeLanes == 16 ? 2 : 1;
 constexpr int kPanelOutputs = 16 * kPanelVectors;
-constexpr int kRowBlock = 256;  // rows of x that use the same panel
+constexpr int kRowBlock = 64;  // rows of x that use the same panel
 
 // Rounds x to bfloat16 and stores it as float32, (chunks, num_rows, kChunk). In this order rows are
 // not a power of two apart, which would put them into one set of the cache.
@@ -40,6 +40,14 @@ void pack_rounded(const PackArgs& args) {
 FORCE_INLINE void add_step(bool first, float* total, const f32x16& even, const f32x16& odd) {
   const f32x16 before = first ? broadcast(0.0f) : load(total);
   store(total, before + (even + odd));
+}
+
+// The cache lines that each of the tiles of `rows` rows prefetches in a step, of `lines` that they
+// prefetch together. Evenly: a processor has few reads in flight at once, and what it cannot begin
+// holds up the multiplications.
+constexpr int shared_lines(int lines, int rows, int tile_rows) {
+  const int tiles = (rows + tile_rows - 1) / tile_rows;
+  return (lines + tiles - 1) / tiles;
 }
 
 // ---- few rows
@@ -65,6 +73,7 @@ __attribute__((noinline)) void direct_tile(const float* x, const bf16* weights, 
 
 void matmul_direct(const MatmulArgs& args) {
   const int rows = args.last_row - args.first_row;
+  const int lines = shared_lines(16, rows, kDirectTileRows);
   alignas(64) float total[(kMaxDirectRows + 1) * 16];
   ChunkCopy copy;
   for (int n = args.first; n < args.last; n += 16) {
@@ -76,7 +85,7 @@ void matmul_direct(const MatmulArgs& args) {
       const float* x =
           (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(args.first_row) * kChunk;
       in_equal_tiles<kDirectTileRows>(rows, [&]<int kRows>(int m) {
-        direct_tile<kRows>(x + m * kChunk, copy.rows, steps, k == 0, prefetcher, m == 0 ? 16 : 0,
+        direct_tile<kRows>(x + m * kChunk, copy.rows, steps, k == 0, prefetcher, lines,
                            total + m * 16);
       });
     }
@@ -240,7 +249,7 @@ void multiply_block(const MatmulArgs& args, const Block& block, int n, RowPrefet
     Weights::fill(panel, args, n, k, steps);
     const float* x =
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk;
-    const int lines = 2 * kPanelOutputs * kPanelTileRows / rows + 1;
+    const int lines = shared_lines(kPanelOutputs, rows, kPanelTileRows);
     const auto tiles = [&]<bool kExactProducts>() {
       in_equal_tiles<kPanelTileRows>(rows, [&]<int kRows>(int m) {
         panel_tile<kExactProducts, kRows>(x + m * kChunk, panel.data, steps, k == 0, prefetcher,

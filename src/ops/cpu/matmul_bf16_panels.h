@@ -10,54 +10,71 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kPairTileRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 1;
+// How a tile shares out the registers, and where its prefetches go.
+struct WideTiles {
+  static constexpr int kMaxRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 1;
+  static constexpr int kVectors = 2;  // of outputs
+  static constexpr _mm_hint kHint = _MM_HINT_T0;
+};
+// Widens half as many weights for a multiplication, and loads twice as many numbers of x
+// (prefers_tall_tiles()).
+struct TallTiles {
+  static constexpr int kMaxRows = 2 * WideTiles::kMaxRows;
+  static constexpr int kVectors = 1;
+  static constexpr _mm_hint kHint = _MM_HINT_T1;
+};
 // With more rows, weights that stay widened in the cache are faster. With 32 registers they are
 // not.
 constexpr int kMaxPairRows = kNativeLanes == 16 ? INT32_MAX : kNativeLanes == 8 ? 8 : 0;
-constexpr int kPairVectors = 2;
-constexpr int kPairOutputs = kPairVectors * kNativeLanes;  // of a tile
-constexpr int kPairLines = kBf16Panel * 4 / 64;            // cache lines of a pair of columns
+constexpr int kFourPairs = 4;                                     // are prefetched together
+constexpr int kFourPairLines = kFourPairs * kBf16Panel * 4 / 64;  // cache lines of a panel
 
-// Adds `steps` steps of kSumStep columns to the totals of kRows rows of x and kPairOutputs outputs;
-// if `first`, the totals start at +0. Row m of x begins at x + m * kChunk; `pairs` and `total`
-// begin with the first of the outputs and have kBf16Panel of them in a row. Meanwhile prefetches as
-// many bytes from `prefetched` on as a panel has in these steps, unless that is null.
-template <int kRows>
+// What a tile prefetches while it is computed: `lines` for every four pairs of columns.
+struct TilePrefetch {
+  const char* at;
+  int lines;
+};
+
+// Adds `steps` steps of kSumStep columns to the totals of kRows rows of x and the outputs of
+// Tiles::kVectors vectors; if `first`, the totals start at +0. Row m of x begins at x + m * kChunk;
+// `pairs` and `total` begin with the first of the outputs and have kBf16Panel of them in a row.
+template <class Tiles, int kRows>
 __attribute__((noinline)) void pair_tile(const float* x, const bf16* pairs, int steps, bool first,
-                                         const char* prefetched, float* total) {
+                                         TilePrefetch prefetch, float* total) {
   using Bits = i32x16::Native;
+  constexpr int kVectors = Tiles::kVectors;
   const Bits upper = int32_t(0xffff0000) - Bits{};
   for (int step = 0; step < steps; ++step, first = false) {
-    Native sum[2][kRows][kPairVectors];  // of the even and odd columns
+    Native sum[2][kRows][kVectors];  // of the even and odd columns
     for (int m = 0; m < kRows; ++m) {
-      for (int v = 0; v < kPairVectors; ++v) sum[0][m][v] = sum[1][m][v] = Native{};
+      for (int v = 0; v < kVectors; ++v) sum[0][m][v] = sum[1][m][v] = Native{};
     }
+    for (int four = 0; four < kSumStep / 2 / kFourPairs; ++four) {
+      for (int i = 0; i < prefetch.lines; ++i, prefetch.at += 64) {
+        _mm_prefetch(prefetch.at, Tiles::kHint);
+      }
 #pragma GCC unroll 4
-    for (int pair = 0; pair < kSumStep / 2; ++pair, x += 2, pairs += 2 * kBf16Panel) {
-      if (prefetched != nullptr) {
-        for (int i = 0; i < kPairLines; ++i, prefetched += 64) {
-          _mm_prefetch(prefetched, _MM_HINT_T0);
+      for (int pair = 0; pair < kFourPairs; ++pair, x += 2, pairs += 2 * kBf16Panel) {
+        Bits both[kVectors];
+        for (int v = 0; v < kVectors; ++v) {
+          both[v] = (Bits)load_native((const float*)(pairs + v * 2 * kNativeLanes));
         }
-      }
-      Bits both[kPairVectors];
-      for (int v = 0; v < kPairVectors; ++v) {
-        both[v] = (Bits)load_native((const float*)(pairs + v * 2 * kNativeLanes));
-      }
-      for (int odd = 0; odd < 2; ++odd) {
-        Native w[kPairVectors];
-        for (int v = 0; v < kPairVectors; ++v) {
-          w[v] = (Native)(odd ? both[v] & upper : both[v] << 16);
-        }
-        for (int m = 0; m < kRows; ++m) {
-          const Native factor = x[m * kChunk + odd] - Native{};
-          for (int v = 0; v < kPairVectors; ++v) {
-            sum[odd][m][v] = fma_native(factor, w[v], sum[odd][m][v]);
+        for (int odd = 0; odd < 2; ++odd) {
+          Native w[kVectors];
+          for (int v = 0; v < kVectors; ++v) {
+            w[v] = (Native)(odd ? both[v] & upper : both[v] << 16);
+          }
+          for (int m = 0; m < kRows; ++m) {
+            const Native factor = x[m * kChunk + odd] - Native{};
+            for (int v = 0; v < kVectors; ++v) {
+              sum[odd][m][v] = fma_native(factor, w[v], sum[odd][m][v]);
+            }
           }
         }
       }
     }
     for (int m = 0; m < kRows; ++m) {
-      for (int v = 0; v < kPairVectors; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         float* const to = total + m * kBf16Panel + v * kNativeLanes;
         const Native before = first ? Native{} : load_native(to);
         store_native(to, before + (sum[0][m][v] + sum[1][m][v]));
@@ -66,19 +83,28 @@ __attribute__((noinline)) void pair_tile(const float* x, const bf16* pairs, int 
   }
 }
 
-// A chunk of a panel times some rows of x.
+// A chunk of a panel times some rows of x. Its tiles share the prefetching of as many bytes from
+// `prefetched` on, evenly (shared_lines()).
+template <class Tiles>
 void multiply_chunk(const float* x, int rows, const bf16* pairs, int steps, bool first,
                     const char* prefetched, float* total) {
-  for (int n = 0; n < kBf16Panel; n += kPairOutputs) {
-    in_equal_tiles<kPairTileRows>(rows, [&]<int kRows>(int m) {
-      pair_tile<kRows>(x + m * kChunk, pairs + 2 * n, steps, first,
-                       n == 0 && m == 0 ? prefetched : nullptr, total + m * kBf16Panel + n);
+  constexpr int kOutputs = Tiles::kVectors * kNativeLanes;
+  const int tiles = (rows + Tiles::kMaxRows - 1) / Tiles::kMaxRows * (kBf16Panel / kOutputs);
+  int lines = 0, tile = 0;  // that were prefetched, of kFourPairLines; tiles that were computed
+  for (int n = 0; n < kBf16Panel; n += kOutputs) {
+    in_equal_tiles<Tiles::kMaxRows>(rows, [&]<int kRows>(int m) {
+      const int more = kFourPairLines * ++tile / tiles - lines;
+      pair_tile<Tiles, kRows>(x + m * kChunk, pairs + 2 * n, steps, first, {prefetched, more},
+                              total + m * kBf16Panel + n);
+      lines += more;
+      prefetched += more * (steps * kSumStep / 2 / kFourPairs) * 64;
     });
   }
 }
 
 // Multiplies a block with the panel of output n. Adds to y, except that the block with the first
 // columns sets it. `after` is what will be read next.
+template <class Tiles>
 void multiply_panel(const MatmulArgs& args, const Block& block, int n, const bf16* panel,
                     const bf16* after) {
   alignas(64) float total[kRowBlock * kBf16Panel];
@@ -87,18 +113,19 @@ void multiply_panel(const MatmulArgs& args, const Block& block, int n, const bf1
     const int left = args.k - k < kChunk ? args.k - k : kChunk;
     const bf16* const pairs = panel + int64_t(k) * kBf16Panel;
     const bf16* const next = k + kChunk < block.last_column ? pairs + kChunk * kBf16Panel : after;
-    multiply_chunk(
+    multiply_chunk<Tiles>(
         (const float*)args.packed + int64_t(k) * args.num_rows + int64_t(block.first_row) * kChunk,
         block.rows, pairs, (left + kSumStep - 1) / kSumStep, k == 0, (const char*)next, total);
   }
   store_totals<kBf16Panel>(args, block, n, total);
 }
 
+template <class Tiles>
 void matmul_pairs(const MatmulArgs& args) {
   for_blocks<kBf16Panel>(args, [&](const Block& block, int n) {
     const bf16* const panel = (const bf16*)args.weights + n / kBf16Panel * args.weight_stride;
-    multiply_panel(args, block, n, panel,
-                   panel + args.weight_stride + int64_t(block.first_column) * kBf16Panel);
+    multiply_panel<Tiles>(args, block, n, panel,
+                          panel + args.weight_stride + int64_t(block.first_column) * kBf16Panel);
   });
 }
 
@@ -127,8 +154,9 @@ struct WeightPanels {
   }
 };
 
+template <class Tiles>
 void matmul_bf16_panels(const MatmulArgs& args) {
-  args.last_row - args.first_row <= kMaxPairRows ? matmul_pairs(args)
+  args.last_row - args.first_row <= kMaxPairRows ? matmul_pairs<Tiles>(args)
                                                  : matmul_panels<WeightPanels>(args);
 }
 
