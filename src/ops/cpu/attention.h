@@ -11,6 +11,7 @@
 #pragma once
 
 #include "ops/cpu/attention_values.h"
+#include "ops/cpu/rows.h"
 #include "ops/cpu/vector_math.h"
 
 namespace pagedinfer {
@@ -25,7 +26,8 @@ Range visible_keys(const AttentionRows& rows, int row, int first) {
 
 // Replaces the scores by p, which is 0 for keys that are not visible. Every loop runs over all
 // rows, so that the processor overlaps the chains of dependent operations of several rows.
-void softmax_segment(float* scores, const Range* visible, int rows, AttentionState state) {
+void softmax_segment(float* scores, const Range* visible, int rows, SpanPrefetcher& fetcher,
+                     AttentionState state) {
   f32x16 vector[kMaxAttentionRows];
   const auto for_vectors = [&](int r, const auto& f) {
     for (int i = visible[r].begin & -16; i < visible[r].end; i += 16) {
@@ -45,7 +47,8 @@ void softmax_segment(float* scores, const Range* visible, int rows, AttentionSta
     const f32x16 shift = broadcast(state.largest[r]);
     f32x16 total = broadcast(0.0f);
     for_vectors(r, [&](float* at) {
-      const f32x16 p = exp(load(at) - shift);
+      fetcher.fetch(1);
+      const f32x16 p = exp_of_negative(load(at) - shift);
       store(at, p);
       total = total + p;
     });
@@ -121,7 +124,7 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
     multiply_by_scales(rows.k_scale, located, num_rows, any, fetcher, scores);
   }
   if (rows.softcap > 0) cap_scores(rows, any, scores);
-  softmax_segment(scores, visible, num_rows, state);
+  softmax_segment(scores, visible, num_rows, fetcher, state);
   if constexpr (kHasScales<T>) {
     multiply_by_scales(rows.v_scale, located, num_rows, any, fetcher, scores);
   }
@@ -130,19 +133,25 @@ void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index
 
 // Adds `part` to `total`. With `largest` the larger of the two:
 //   sum = total.sum * exp(total.largest - largest) + part.sum * exp(part.largest - largest)
-// and out likewise. Each product is rounded.
+// and out likewise. Each product is rounded. A part without a visible key changes nothing.
 void combine(AttentionState total, AttentionState part, int num_rows, int head_dim) {
+  const float nothing = -__builtin_inff();
+  alignas(64) float keep[kMaxAttentionRows], add[kMaxAttentionRows];
+  for (int r = 0; r < num_rows; r += 16) {
+    const int left = num_rows - r;
+    const f32x16 before = load_part(total.largest + r, left),
+                 after = load_part(part.largest + r, left);
+    const f32x16 largest = select(after != broadcast(nothing), max(before, after), before);
+    store(keep + r, exp_of_negative(before - largest));
+    store(add + r, exp_of_negative(after - largest));
+    store_part(total.largest + r, left, largest);
+  }
   for (int r = 0; r < num_rows; ++r) {
-    if (part.largest[r] == -__builtin_inff()) continue;
-    const float largest = total.largest[r] > part.largest[r] ? total.largest[r] : part.largest[r];
-    const float shift[16] = {total.largest[r] - largest, part.largest[r] - largest};
-    float scale[16];
-    store(scale, exp(load(shift)));
-    total.largest[r] = largest;
-    total.sum[r] = total.sum[r] * scale[0] + part.sum[r] * scale[1];
-    const f32x16 keep = broadcast(scale[0]), add = broadcast(scale[1]);
+    if (part.largest[r] == nothing) continue;
+    total.sum[r] = total.sum[r] * keep[r] + part.sum[r] * add[r];
+    const f32x16 scale = broadcast(keep[r]), part_scale = broadcast(add[r]);
     for (int d = r * head_dim; d < (r + 1) * head_dim; d += 16) {
-      store(total.out + d, load(total.out + d) * keep + load(part.out + d) * add);
+      store(total.out + d, load(total.out + d) * scale + load(part.out + d) * part_scale);
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDirectRows = 8;  // with more query rows, keys and values are widened once for all
 constexpr int kWidePieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are widened together
-constexpr int kValueKeys = 32;                          // keys whose values are added together
+constexpr int kValueKeys = 64;                          // keys whose values are added together
 
 // Pieces of keys that are scored together. One row of 8-bit keys needs more of them: their chains
 // of fmas, two at a time, would take longer than reading the keys.
@@ -140,8 +140,9 @@ FORCE_INLINE void load_dimensions(const T* group, int i, f32x16* dimension) {
 
 // The scores of kRows rows and kNumPieces pieces: an fma chain from +0 over the dimensions each.
 template <int kRows, int kNumPieces, class T, class F>
-SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fetcher,
+SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& shared_fetcher,
                            float* scores) {
+  F fetcher = shared_fetcher;
   f32x16 sum[kRows][kNumPieces];
   for (int r = 0; r < kRows; ++r) {
     for (int p = 0; p < kNumPieces; ++p) sum[r][p] = broadcast(0.0f);
@@ -164,20 +165,18 @@ SCORE_TILE void score_tile(const float* q, int dim, const Piece<T>* piece, F& fe
       }
     }
   }
-  alignas(64) float lanes[kRows][kNumPieces][16];
-  for (int r = 0; r < kRows; ++r) {
-    for (int p = 0; p < kNumPieces; ++p) store(lanes[r][p], sum[r][p]);
-  }
-  for (int p = 0; p < kNumPieces; ++p) {
-    for (int r = 0; r < kRows; ++r) {
-      float* to = scores + r * kSegmentKeys + piece[p].key;
-      if (piece[p].count == kGroupPositions) {
-        store(to, load(lanes[r][p]));
-      } else {
-        memcpy(to, lanes[r][p] + piece[p].lane, piece[p].count * sizeof(float));
-      }
-    }
-  }
+  shared_fetcher = fetcher;
+  unrolled<kNumPieces>([&]<int p>() INLINE_LAMBDA {
+    float* const to = scores + piece[p].key;
+    const bool is_whole = piece[p].count == kGroupPositions;
+    unrolled<kRows>([&]<int r>() INLINE_LAMBDA {
+      float* const row = to + r * kSegmentKeys;
+      if (is_whole) return store(row, sum[r][p]);
+      alignas(64) float lanes[16];
+      store(lanes, sum[r][p]);
+      memcpy(row, lanes + piece[p].lane, piece[p].count * sizeof(float));
+    });
+  });
 }
 
 template <int kRows, class T, class F>
@@ -194,7 +193,9 @@ FORCE_INLINE void score_rows(const float* q, int dim, const Piece<T>* piece, int
 template <class T>
 FORCE_INLINE void score_pieces(const AttentionRows& rows, const Piece<T>* piece, int num_pieces,
                                SpanPrefetcher* fetcher, float* scores) {
-  in_tiles(rows.num_rows, [&]<int kRows>(int r) {
+  // Keys that are not widened here leave registers for more rows.
+  constexpr int kTile = sizeof(T) == 4 && kNativeLanes == 16 ? 2 * kTileRows : kTileRows;
+  in_tiles<kTile>(rows.num_rows, [&]<int kRows>(int r) {
     const float* q = rows.q + r * rows.head_dim;
     float* to = scores + r * kSegmentKeys;
     NoPrefetcher none;

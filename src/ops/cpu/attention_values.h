@@ -12,7 +12,8 @@ constexpr int kValueVectors = kNativeLanes == 16 ? 4 : kNativeLanes == 8 ? 2 : 1
 // 16 * kVectors dimensions d from `d`.
 template <int kRows, int kVectors, class T, class F>
 FORCE_INLINE void value_tile(const float* p, const T* const* value, Range keys, int d, int dim,
-                             F& fetcher, float* out) {
+                             F& shared_fetcher, float* out) {
+  F fetcher = shared_fetcher;
   f32x16 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = load(out + r * dim + d + v * 16);
@@ -27,6 +28,7 @@ FORCE_INLINE void value_tile(const float* p, const T* const* value, Range keys, 
       for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(left, right[v], sum[r][v]);
     }
   }
+  shared_fetcher = fetcher;
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) store(out + r * dim + d + v * 16, sum[r][v]);
   }

@@ -62,7 +62,7 @@ struct AttentionState {
   float *largest, *sum, *out;  // (num_rows), (num_rows), (num_rows, head_dim)
 };
 
-constexpr int kMaxAttentionRows = 64;  // in one call
+constexpr int kMaxAttentionRows = 256;  // in one call
 constexpr int kMaxHeadDim = 256;
 constexpr int kSegmentKeys = 256;
 

@@ -14,28 +14,55 @@ struct Span {
   int bytes;
 };
 
-// Prefetches a list of spans, in order.
+// Prefetches a list of spans, in order, but two of the same size line by line in turn: a memory
+// gives scattered pages faster when two are asked for at once. Loops fetch with a copy, which the
+// compiler keeps in registers, and store it behind the loop.
 class SpanPrefetcher {
  public:
   static constexpr int kDistance = 256;  // lines between prefetching and reading
 
-  SpanPrefetcher(const Span* first, const Span* end) : span_(first), end_(end) {}
+  SpanPrefetcher(const Span* first, const Span* end) : next_(first), end_(end) { begin_span(); }
 
   FORCE_INLINE void fetch(int lines) {
-    for (; lines > 0 && span_ < end_; --lines) {
-      _mm_prefetch(span_->at + offset_, _MM_HINT_T1);
-      offset_ += 64;
-      if (offset_ >= span_->bytes) offset_ = 0, ++span_;
+    for (; lines > 0; --lines) {
+      _mm_prefetch(at_, _MM_HINT_T1);
+      const char* const following = at_ + step_;
+      at_ = other_;
+      other_ = following;
+      if (--left_ == 0) begin_span();
     }
   }
   // Passes over spans of at least so many lines, which have been prefetched before.
   void skip(int lines) {
-    for (; lines > 0 && span_ < end_; ++span_) lines -= (span_->bytes + 63) / 64;
+    for (; lines > 0 && step_ > 0; begin_span()) lines -= left_;
   }
 
  private:
-  const Span *span_, *end_;
-  int offset_ = 0;
+  // Behind the last span its last lines are prefetched again and again, which costs little.
+  void begin_span() {
+    if (next_ == end_) {
+      step_ = 0;
+      left_ = INT32_MAX;
+      return;
+    }
+    at_ = next_->at;
+    left_ = (next_->bytes + 63) / 64;
+    if (next_ + 1 < end_ && next_[1].bytes == next_->bytes) {
+      other_ = next_[1].at;
+      step_ = 64;
+      left_ *= 2;
+      next_ += 2;
+    } else {
+      other_ = at_ + 64;
+      step_ = 128;
+      ++next_;
+    }
+  }
+
+  const Span *next_, *end_;
+  const char *at_ = nullptr, *other_ = nullptr;  // the lines that follow, and what follows each
+  int64_t step_ = 0;
+  int left_ = INT32_MAX;  // lines, of one span or two
 };
 struct NoPrefetcher {
   void fetch(int) {}

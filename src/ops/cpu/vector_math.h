@@ -27,13 +27,17 @@ FORCE_INLINE Reduced reduce_exp(const f32x16& x) {
   return {n, shift_left<23>(bits_as<i32x16>(shifted)), rest + rest * rest * poly};
 }
 
-FORCE_INLINE f32x16 exp(const f32x16& x) {
+// exp() of numbers that are not above 0, or NaN.
+FORCE_INLINE f32x16 exp_of_negative(const f32x16& x) {
   const Reduced reduced = reduce_exp(x);
   const f32x16 one_to_two = broadcast(1.0f) + reduced.exp_rest;
   f32x16 y = bits_as<f32x16>(bits_as<i32x16>(one_to_two) + reduced.n_bits);
   y = select(x < broadcast(-0x1.5d589ep+6f), broadcast(0.0f), y);  // below the smallest normal
-  y = select(x > broadcast(0x1.62e42ep+6f), broadcast(__builtin_inff()), y);
   return select(x != x, x, y);
+}
+
+FORCE_INLINE f32x16 exp(const f32x16& x) {
+  return select(x > broadcast(0x1.62e42ep+6f), broadcast(__builtin_inff()), exp_of_negative(x));
 }
 
 // Below 1/2 an odd polynomial; above, expm1(2|x|) / (expm1(2|x|) + 2).
