@@ -3,6 +3,8 @@
 // of a panel is read from memory for the first tile and from the first-level cache for the others.
 #pragma once
 
+#include <type_traits>
+
 #include "ops/cpu/bf16_layout.h"
 #include "ops/cpu/matmul_bf16.h"
 #include "ops/cpu/row_tiles.h"
@@ -15,6 +17,7 @@ struct WideTiles {
   static constexpr int kMaxRows = kNativeLanes == 16 ? 6 : kNativeLanes == 8 ? 3 : 1;
   static constexpr int kVectors = 2;  // of outputs
   static constexpr _mm_hint kHint = _MM_HINT_T0;
+  static constexpr int kLinesToFirst = 0;  // ahead, that come to the first level from the second
 };
 // Widens half as many weights for a multiplication, and loads twice as many numbers of x
 // (prefers_tall_tiles()).
@@ -22,7 +25,14 @@ struct TallTiles {
   static constexpr int kMaxRows = 2 * WideTiles::kMaxRows;
   static constexpr int kVectors = 1;
   static constexpr _mm_hint kHint = _MM_HINT_T1;
+  static constexpr int kLinesToFirst = 0;
 };
+// Beside TallTiles, for rows so few that weights are read more slowly than multiplied.
+struct FewRowTiles : WideTiles {
+  static constexpr _mm_hint kHint = _MM_HINT_T1;
+  static constexpr int kLinesToFirst = 64;
+};
+constexpr int kFewRows = 2;
 // With more rows, weights that stay widened in the cache are faster. With 32 registers they are
 // not.
 constexpr int kMaxPairRows = kNativeLanes == 16 ? INT32_MAX : kNativeLanes == 8 ? 8 : 0;
@@ -57,6 +67,10 @@ __attribute__((noinline)) void pair_tile(const float* x, const bf16* pairs, int 
       for (int pair = 0; pair < kFourPairs; ++pair, x += 2, pairs += 2 * kBf16Panel) {
         Bits both[kVectors];
         for (int v = 0; v < kVectors; ++v) {
+          if constexpr (Tiles::kLinesToFirst > 0) {
+            const bf16* const ahead = pairs + v * 2 * kNativeLanes + Tiles::kLinesToFirst * 32;
+            _mm_prefetch((const char*)ahead, _MM_HINT_T0);
+          }
           both[v] = (Bits)load_native((const float*)(pairs + v * 2 * kNativeLanes));
         }
         for (int odd = 0; odd < 2; ++odd) {
@@ -156,8 +170,9 @@ struct WeightPanels {
 
 template <class Tiles>
 void matmul_bf16_panels(const MatmulArgs& args) {
-  args.last_row - args.first_row <= kMaxPairRows ? matmul_pairs<Tiles>(args)
-                                                 : matmul_panels<WeightPanels>(args);
+  const int rows = args.last_row - args.first_row;
+  if (std::is_same_v<Tiles, TallTiles> && rows <= kFewRows) return matmul_pairs<FewRowTiles>(args);
+  rows <= kMaxPairRows ? matmul_pairs<Tiles>(args) : matmul_panels<WeightPanels>(args);
 }
 
 // Interleaves 16 rows of kBf16Step numbers, as a panel has them.
