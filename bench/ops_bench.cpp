@@ -59,9 +59,10 @@ class Bench {
         options_{.isa = isa, .num_threads = threads} {}
 
   // With the caches of so many layers that the processor's cache holds none of them.
-  void decode(int batch_size, int context, Shape shape, int block_size = 16) {
+  void decode(int batch_size, int context, Shape shape, int block_size = 16,
+              Blocks order = Blocks::kScattered) {
     const auto ops = make_cpu_ops(options_);
-    const Batch batch = make_batch(batch_size, context, 1, block_size);
+    const Batch batch = make_batch(batch_size, context, 1, block_size, order);
     const std::vector<KvLayer> caches = make_caches(*ops, int64_t{batch_size} * context, shape);
     const int64_t layer_bytes = caches[0].k.bytes() + caches[0].v.bytes();
     const BatchView staged = ops->stage(batch);
@@ -82,10 +83,11 @@ class Bench {
     const Pair t = medians(clock_, 9, work, read);
     const double gigabytes = 1e-9 * static_cast<double>(std::ssize(caches) * layer_bytes);
     fmt::print(
-        "decode   {:2} x {}, {} kv heads of {:3}, group {}, blocks of {:2}: {:6.2f} GB/s, "
+        "decode   {:2} x {}, {} kv heads of {:3}, group {}, blocks of {:2}{}: {:6.2f} GB/s, "
         "{:.2f} of reading ({:.2f} GB/s)\n",
         batch_size, context, shape.kv_heads, shape.dim, shape.heads / shape.kv_heads, block_size,
-        gigabytes / t.work, t.bound / t.work, gigabytes / t.bound);
+        order == Blocks::kInOrder ? " in order" : "", gigabytes / t.work, t.bound / t.work,
+        gigabytes / t.bound);
   }
 
   // Decode attention over an int8 cache beside one of 16 bits, each of several layers as above, and
@@ -282,7 +284,9 @@ void decode_parts(Bench& bench) {
 
 void long_contexts(Bench& bench) {
   for (const Shape shape : {Shape{32, 8, 128}, Shape{32, 8, 64}}) {
-    for (const int context : {4096, 16384}) bench.decode(8, context, shape);
+    for (const Blocks order : {Blocks::kInOrder, Blocks::kScattered}) {
+      for (const int context : {4096, 16384}) bench.decode(8, context, shape, 16, order);
+    }
     bench.prefill(8192, 512, shape);
   }
 }
