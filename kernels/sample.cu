@@ -46,6 +46,10 @@ __device__ void keep_listed(const SampleArgs& a, const SampleRowArgs& row, const
   __syncthreads();
 }
 
+__device__ bool is_in_mask(const uint32_t* mask, int id) {
+  return (mask[id / 32] >> (id % 32) & 1) != 0;
+}
+
 // Bias, allowed tokens, banned tokens, mask and penalties, in this order. One thread block per row.
 __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs a) {
   __shared__ uint32_t counters[kWindow];
@@ -76,7 +80,7 @@ __global__ void __launch_bounds__(kAdjustThreads) adjust_kernel(const SampleArgs
   if (row.mask >= 0) {
     const uint32_t* const mask = a.masks + row.mask * mask_words(a.vocabulary);
     for (int id = threadIdx.x; id < a.vocabulary; id += kAdjustThreads) {
-      if ((mask[id / 32] >> (id % 32) & 1) == 0) x[id] = -__builtin_huge_valf();
+      if (!is_in_mask(mask, id)) x[id] = -__builtin_huge_valf();
     }
   }
   if (!has_penalties(row)) return;
@@ -134,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int id = first + i * kWarp;
-        if (id >= a.vocabulary || (mask[id / 32] >> (id % 32) & 1) != 0) continue;
+        if (id >= a.vocabulary || is_in_mask(mask, id)) continue;
         x[id] = value[g][i] = -__builtin_huge_valf();
       }
     }

@@ -69,8 +69,7 @@ void vary_bans(ModelSpec& spec, WorkloadRandom& random) {
   if (random.one_in(3)) spec.forced_end = random.one_in(2) ? kTinyStop : kTinyStop + 1;
 }
 
-// WorkloadRandom lines on an engine of one to four threads, against each of them alone on one
-// thread.
+// Random lines on an engine of one to four threads, against each of them alone on one thread.
 void compare_with_lines_alone(Forms forms, int first_trial, int num_trials, Counters& counters) {
   Bench alone(tiny_shapes()[0]), two(tiny_shapes()[0], 2), four(tiny_shapes()[0], 4);
   for (int trial = first_trial; trial < first_trial + num_trials; ++trial) {

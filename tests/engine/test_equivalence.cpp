@@ -1,4 +1,4 @@
-// WorkloadRandom workloads on the real backends: whatever a request runs beside, however its prompt
+// Random workloads on the real backends: whatever a request runs beside, however its prompt
 // is cut and wherever its blocks lie, it gets the tokens and the logits, bit for bit, that it gets
 // alone. The answers to compare with come from the fastest instruction set on one thread or, of a
 // GPU, from the same GPU.

@@ -108,9 +108,8 @@ class Walk {
   Places places_;
 };
 
-// As a regular expression and in rules. Of the characters of the tokens its words are all that
-// match; a class has all characters that begin with the same bytes as one of theirs, or one of
-// them.
+// The same as a regular expression and in rules. Of texts of the tokens' characters, `words` are
+// all that match.
 struct Repeated {
   const char* regex;
   const char* rules;
