@@ -232,6 +232,7 @@ set(pagedinfer_core_sources
   src/jobs/outlets.cpp
   src/jobs/output_costs.cpp
   src/jobs/output_paths.cpp
+  src/jobs/packing_choice.cpp
   src/jobs/plan_advice.cpp
   src/jobs/plan_config.cpp
   src/jobs/plan_job.cpp

@@ -106,7 +106,7 @@ void make_device(const Config& config, const std::function<double()>& clock, Loa
                                    .cpu_isa = config.cpu_isa,
                                    .deterministic = config.deterministic,
                                    .cache_folder = cache_folder(config.gpu_cache),
-                                   .pack_weights = config.pack_weights});
+                                   .pack_weights = config.pack_weights != Config::Packing::kOff});
   if (config.profile) {
     model.peaks = measure_peaks(*backend.make(model.options), model.options.compute, backend.probe,
                                 clock, model.quantize);

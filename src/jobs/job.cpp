@@ -28,6 +28,7 @@
 #include "io/interrupt.h"
 #include "jobs/outlets.h"
 #include "jobs/output_paths.h"
+#include "jobs/packing_choice.h"
 #include "jobs/run_clock.h"
 #include "jobs/run_fingerprint.h"
 #include "jobs/run_info.h"
@@ -389,7 +390,8 @@ int run_job(const Config& config, const Load& load) {
   validate(config);
   Interrupt interrupt;
   try {
-    return Job(config, interrupt).run(load).exit_code;
+    const Config decided = with_packing_decided(config);
+    return Job(decided, interrupt).run(load).exit_code;
   } catch (const Interrupted&) {
     if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
     return kInterruptedCode;

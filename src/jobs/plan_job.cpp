@@ -15,6 +15,7 @@
 #include "io/interrupt.h"
 #include "jobs/input_survey.h"
 #include "jobs/output_costs.h"
+#include "jobs/packing_choice.h"
 #include "jobs/plan_advice.h"
 #include "jobs/plan_report.h"
 #include "jobs/rehearsal.h"
@@ -83,7 +84,7 @@ class PlanJob {
  public:
   PlanJob(const PlanConfig& config, Interrupt& interrupt)
       : asked_(config),
-        config_(config.config),
+        config_(with_packing_decided(config.config)),
         interrupt_(interrupt),
         lines_(config_.input, choice_of(config_), interrupt.fd()),
         model_(plan_model({config_}, clock_)),
@@ -100,7 +101,7 @@ class PlanJob {
   PlanReport report() const;
 
   const PlanConfig& asked_;
-  const Config& config_;
+  const Config config_;
   Interrupt& interrupt_;
   const std::function<double()> clock_ = clock_from_now();
   InputLines lines_;

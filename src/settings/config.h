@@ -73,7 +73,7 @@ struct Config {
   std::optional<std::string> lora = {};
   std::optional<DType> dtype = {};
   Quantization quantize = Quantization::kNone;
-  bool pack_weights = true;
+  enum class Packing : uint8_t { kAuto, kOn, kOff } pack_weights = Packing::kAuto;
   std::optional<int> max_model_len = {};
   std::string chat_template = {};
   std::string chat_date = "2024-07-26";

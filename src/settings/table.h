@@ -30,6 +30,9 @@ inline constexpr Choice kTypes[] = {
     named("auto", kNoValue),       named("float32", DType::kF32), named("bfloat16", DType::kBF16),
     named("float16", DType::kF16), named("fp32", DType::kF32),    named("float", DType::kF32),
     named("bf16", DType::kBF16),   named("fp16", DType::kF16),    named("half", DType::kF16)};
+inline constexpr Choice kPackings[] = {named("auto", Config::Packing::kAuto),
+                                       named("on", Config::Packing::kOn),
+                                       named("off", Config::Packing::kOff)};
 inline constexpr Choice kQuantizations[] = {named("none", Quantization::kNone),
                                             named("int8", Quantization::kInt8)};
 inline constexpr Choice kCacheTypes[] = {
@@ -160,11 +163,11 @@ inline constexpr auto kSettings = [] {
           "as fast, and completions change a little.",
           "Take int8 for speed; scripts/quantization_loss.py says what a model loses.",
           {.choices = choices::kQuantizations}),
-      row(kModel, "pack_weights", field_of<&Config::pack_weights, Kind::kOnOff>(), kKeepsRecords,
+      row(kModel, "pack_weights", field_of<&Config::pack_weights>(), kKeepsRecords,
           "Copy bfloat16 weights at the start into the order in which products read them fastest; "
-          "the copy takes the place of the file in memory. Weights in int8 are such a copy in any "
-          "case.",
-          "Take off for a handful of tokens, or where several processes share one file."),
+          "the copy takes the place of the file in memory. auto leaves it where the input asks for "
+          "a handful of tokens. Weights in int8 are such a copy in any case.",
+          "Take off where several processes share one file.", {.choices = choices::kPackings}),
       // A token in, a token out.
       row(kModel, "max_model_len", field_of<&Config::max_model_len>(), kChangesRecords,
           "Longest prompt and completion together.", "Lower it to bound memory and runaway lines.",

@@ -20,7 +20,7 @@ if ! complete "$isa.jsonl" "$isa" 2> message; then
   exit 77
 fi
 for model in story-llama story-qwen3 story-gemma3; do
-  for flags in "--quantize none" "--quantize int8" "--pack-weights off" "--kv-dtype int8"; do
+  for flags in "--pack-weights on" "--quantize int8" "--pack-weights off" "--kv-dtype int8"; do
     # shellcheck disable=SC2086
     complete "$isa.jsonl" "$isa" --model $model $flags
     # shellcheck disable=SC2086
