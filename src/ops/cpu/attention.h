@@ -94,8 +94,8 @@ void cap_scores(const AttentionRows& rows, Range keys, float* scores) {
 template <class T>
 void attend_segment(const AttentionRows& rows, const T* k, const T* v, int index, bool is_first,
                     AttentionState state) {
-  alignas(64) float panel[kValueKeys * kMaxHeadDim];
-  alignas(64) float scores[kMaxAttentionRows * kSegmentKeys];
+  float* const scores = rows.scratch;
+  float* const panel = scores + kMaxAttentionRows * kSegmentKeys;
   static_assert(kWidePieces * kGroupPositions <= kValueKeys);
   const int num_rows = rows.num_rows, dim = rows.head_dim, first = index * kSegmentKeys;
 

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kDirectRows = 8;  // with more query rows, keys and values are widened once for all
 constexpr int kWidePieces = kNativeLanes == 4 ? 1 : 2;  // pieces of keys that are widened together
-constexpr int kValueKeys = 64;                          // keys whose values are added together
 
 // Pieces of keys that are scored together. One row of 8-bit keys needs more of them: their chains
 // of fmas, two at a time, would take longer than reading the keys.

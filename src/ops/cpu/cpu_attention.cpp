@@ -148,7 +148,8 @@ void CpuAttention::compute(const Call& call, const Task& task, int kv_head, Work
                               call.args.kv_heads,
                               call.cache.k_scale.row<float>(0),
                               call.cache.v_scale.row<float>(0),
-                              call.args.softcap};
+                              call.args.softcap,
+                              worker.scratch};
   const auto attend = [&](int segment, AttentionState state) {
     const Tensor &k = call.cache.k, &v = call.cache.v;
     const bool is_first = segment == task.first_segment;

@@ -34,6 +34,7 @@ class CpuAttention {
   struct Worker {
     alignas(64) float q[kMaxAttentionRows * kMaxHeadDim];
     alignas(64) float out[2][kMaxAttentionRows * kMaxHeadDim];
+    alignas(64) float scratch[kAttentionScratch];
     float largest[2][kMaxAttentionRows], sum[2][kMaxAttentionRows];
     int positions[kMaxAttentionRows];
 

@@ -54,6 +54,7 @@ struct AttentionRows {
   int kv_head, kv_heads;
   const float *k_scale, *v_scale;  // of the rows of an int8 cache, in their order; else null
   float softcap;                   // a score becomes softcap * tanh(score / softcap); 0: it stays
+  float* scratch;                  // kAttentionScratch numbers, which a small stack has no room for
 };
 
 // The state of a softmax over part of the keys: the largest score, the sum of exp(score - largest),
@@ -65,6 +66,9 @@ struct AttentionState {
 constexpr int kMaxAttentionRows = 256;  // in one call
 constexpr int kMaxHeadDim = 256;
 constexpr int kSegmentKeys = 256;
+constexpr int kValueKeys = 64;  // whose values are widened and added together
+// The scores of a segment, and widened keys or values.
+constexpr int kAttentionScratch = kMaxAttentionRows * kSegmentKeys + kValueKeys * kMaxHeadDim;
 
 struct Kernels {
   const char* name;
