@@ -107,13 +107,14 @@ class Peer:
 
 
 class Program:
-    """pagedinfer itself, started anew for each measurement."""
+    """pagedinfer itself, started anew for each measurement, with packed weights as in long runs."""
 
     def __init__(self, name, program, folder, threads):
         self.bits, flags = OURS[name]
         self.program = program
         self.flags = ["--model", str(folder / "checkpoint"), "--threads", str(threads), "--ignore-eos",
-                      "--token-ids", "--kv-memory", "256MiB", "--max-model-len", "1024", *flags]
+                      "--token-ids", "--kv-memory", "256MiB", "--max-model-len", "1024",
+                      "--pack-weights", "on", *flags]
         self.about = "pagedinfer " + output_of("git", "rev-parse", "--short", "HEAD")
 
     def complete(self, prompts, tokens, *more):
