@@ -84,4 +84,12 @@ void pin_to(int cpu) {
   set_of_thread(set);
 }
 
+PinnedTo::PinnedTo(int cpu) : known_(sched_getaffinity(0, sizeof(before_), &before_) == 0) {
+  if (known_) pin_to(cpu);
+}
+
+PinnedTo::~PinnedTo() {
+  if (known_) set_of_thread(before_);
+}
+
 }  // namespace pagedinfer

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,5 +32,19 @@ int num_cores();
 void confine_to(const CpuList& list);
 // The calling thread runs on this processor only, if the system allows it.
 void pin_to(int cpu);
+
+// While an object lives, the thread that made it runs on one processor only, if the system allows
+// it; then where it might run before.
+class PinnedTo {
+ public:
+  explicit PinnedTo(int cpu);
+  ~PinnedTo();
+  PinnedTo(const PinnedTo&) = delete;
+  PinnedTo& operator=(const PinnedTo&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool known_;  // whether the system told before_
+};
 
 }  // namespace pagedinfer

@@ -200,8 +200,8 @@ inline constexpr auto kSettings = [] {
           "Threads that compute; results do not change.", "Lower it to leave cores to others.",
           {.range = IntegerRange{1, 4096}, .absent = "all cores"}),
       row(kDevice, "cpu_list", field_of<&Config::cpu_list>(), kKeepsRecords,
-          "Processors to run on, as in 0,2-5: as many threads that compute, each on one but the "
-          "first, which runs with the others anywhere on them. Results do not change.",
+          "Processors to run on, as in 0,2-5: as many threads that compute, each on one of them, "
+          "and all others anywhere on them. Results do not change.",
           "Give it where several runs share a machine, one for each memory node.",
           {.absent = "all"}),
       row(kDevice, "cpu_isa", field_of<&Config::cpu_isa>(), kKeepsRecords,

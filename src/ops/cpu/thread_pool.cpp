@@ -30,15 +30,14 @@ bool has_task(uint64_t ticket) { return static_cast<uint32_t>(ticket) < ticket >
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads, const CpuList& cpus) {
+ThreadPool::ThreadPool(int num_threads, const CpuList& cpus) : cpus_(cpus) {
   CHECK(num_threads >= 1);
   CHECK(cpus.cpus.empty() || std::ssize(cpus.cpus) >= num_threads);
   workers_.reserve(num_threads - 1);
   try {
     for (int i = 1; i < num_threads; ++i) {
-      const std::optional<int> cpu = cpus.cpus.empty() ? std::nullopt : std::optional(cpus.cpus[i]);
-      workers_.push_back(start_thread("computes", [this, i, cpu] {
-        if (cpu) pin_to(*cpu);
+      workers_.push_back(start_thread("computes", [this, i] {
+        if (const std::optional<int> cpu = cpu_of(i)) pin_to(*cpu);
         wait_and_work(i);
       }));
     }
@@ -57,12 +56,19 @@ void ThreadPool::stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+std::optional<int> ThreadPool::cpu_of(int worker) const {
+  if (cpus_.cpus.empty()) return std::nullopt;
+  return cpus_.cpus[worker];
+}
+
 void ThreadPool::run(int count, const void* context, Function function) {
   const FlushDenormals guard;
   if (count <= 1 || workers_.empty()) {
     for (int i = 0; i < count; ++i) function(context, i, 0);
     return;
   }
+  std::optional<PinnedTo> pinned;
+  if (const std::optional<int> cpu = cpu_of(0)) pinned.emplace(*cpu);
   context_ = context;
   function_ = function;
   unfinished_.store(count, std::memory_order_relaxed);

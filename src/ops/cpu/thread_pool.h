@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace pagedinfer {
 // sleep.
 class ThreadPool {
  public:
-  // Unless `cpus` is empty, worker i > 0 runs on cpus[i] only. The calling thread stays where it
-  // may run, as threads that it starts later inherit that. REQUIRES: there are num_threads of them.
+  // Unless `cpus` is empty, worker i runs on cpus[i] only. Worker 0, the calling thread, does so
+  // within parallel_for(): threads that it starts between inherit where it may run.
+  // REQUIRES: there are num_threads of them.
   explicit ThreadPool(int num_threads, const CpuList& cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -36,10 +38,13 @@ class ThreadPool {
  private:
   using Function = void (*)(const void* context, int index, int worker) noexcept;
 
+  std::optional<int> cpu_of(int worker) const;
   void run(int count, const void* context, Function function);
   void stop();
   void work(int worker);           // takes tasks until none is left
   void wait_and_work(int worker);  // the body of a thread
+
+  const CpuList cpus_;  // empty: threads are not pinned
 
   // Upper half: number of tasks of the running job. Lower half: the next task to take. The job, and
   // with it the two fields below, does not change before all tasks that were taken have ended.
