@@ -12,6 +12,7 @@
 #include "engine/intake_item.h"
 #include "jobs/print_output.h"
 #include "request/input_lines.h"
+#include "request/line_arrivals.h"
 #include "request/request_parser.h"
 #include "text/stop_strings.h"
 
@@ -104,9 +105,14 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
   RequestParser parser(model.defaults, settings.prompt_field, settings.strict);
   InputLines lines(config.render, {.limit = settings.limit});
   lines.recognize();
+  LineArrivals arrivals;
   bool failed = false;
   while (const auto line = lines.next()) {
     ParsedLine parsed = parser.parse(line->text, line->index, line->number);
+    LineArrival arrival = arrivals.add(line->text, line->number);
+    if (!parsed.failed() && !arrival.fault.empty()) {
+      parsed.error = {"invalid_value", std::move(arrival.fault)};
+    }
     const RequestDraft draft = parsed.request;
     IntakeItem item = make_request(std::move(parsed), tokenizer, model.chat, limits);
     if (const auto* const failure = std::get_if<Completion>(&item)) {

@@ -15,6 +15,7 @@ namespace dom = simdjson::dom;
 namespace {
 
 constexpr std::string_view kKey = "arrival_s";
+constexpr double kMaxPause = 7 * 86400;  // seconds; a longer one is a slip
 
 // Whether the key may be in the line: few lines have to be parsed to find out.
 bool may_have_key(std::string_view text) {
@@ -32,17 +33,26 @@ std::optional<double> read_arrival(dom::element value) {
 
 LineArrival LineArrivals::add(std::string_view text, int64_t number) {
   const std::optional<double> own = may_have_key(text) ? find(text) : std::nullopt;
-  if (own && latest_ && *own < *latest_) {
-    const auto expected = fmt::format("at least {}, which line {} says", *latest_, latest_line_);
+  if (!own) return {.time = latest_};
+  if (const std::string expected = expected_instead_of(*own); !expected.empty()) {
     return {.time = latest_,
             .fault = refusal(fmt::format("line {}: {}", number, kKey), fmt::format("{}", *own),
                              expected)};
   }
-  if (own) {
-    latest_ = own;
-    latest_line_ = number;
-  }
+  latest_ = own;
+  latest_line_ = number;
   return {.time = latest_};
+}
+
+// "" if the next time may be `time`.
+std::string LineArrivals::expected_instead_of(double time) const {
+  if (latest_ && time < *latest_) {
+    return fmt::format("at least {}, which line {} says", *latest_, latest_line_);
+  }
+  const double last = latest_.value_or(0) + kMaxPause;
+  if (time <= last) return "";
+  const std::string before = latest_ ? fmt::format("what line {} says", latest_line_) : "the start";
+  return fmt::format("at most {}, 7 days after {}", last, before);
 }
 
 // The time that the line says at its top level. As everywhere, of a repeated key the last value

@@ -145,6 +145,38 @@ TEST_CASE("a time before that of an earlier line is an error in every shard") {
   CHECK(read_file(dir / "merged") == read_file(dir / "all"));
 }
 
+TEST_CASE("a time that would stop the run for ever is an error") {
+  const TempDir dir;
+  write_file(dir / "in", R"({"prompt": "a", "max_tokens": 1, "arrival_s": 1e300}
+{"prompt": "a", "max_tokens": 1}
+{"prompt": "a", "max_tokens": 1, "arrival_s": 0.1}
+{"custom_id": "b", "url": "/v1/completions", "body": {"prompt": "a"}, "arrival_s": 999999999}
+{"prompt": "a", "max_tokens": 1, "arrival_s": 0.2}
+)");
+  const std::string first =
+      "line 1: arrival_s: found 1e+300, expected at most 604800, 7 days after the start";
+  for (const Words& flags : {Words{}, Words{"--shard", "0/1", "--order", "completion"}}) {
+    CHECK(run(flags + Words{"--input", dir / "in", "--output", dir / "out", "--overwrite"})
+              .exit_code == 2);
+    std::vector<Json> records = json_file(dir / "out");
+    REQUIRE(records.size() == 5);
+    for (const Json& record : records) {
+      const int64_t index = record.integer("/index");
+      CHECK(record.has("/error/code") == (index == 0 || index == 3));
+      if (index == 0) CHECK(record.text("/error/message") == first);
+      if (index == 3) {
+        CHECK(record.text("/error/code") == "invalid_value");
+        CHECK(record.text("/error/message") ==
+              "line 4: arrival_s: found 999999999, expected at most 604800.1, 7 days after what "
+              "line 3 says");
+      }
+    }
+  }
+  const Ended shown = run_program(command({"info", "--render", dir / "in"}));
+  CHECK(shown.exit_code == 2);
+  CHECK(shown.out.starts_with("line 1: invalid_value: " + first + "\n"));
+}
+
 TEST_CASE("a run that waits for an arrival is interrupted at once, and goes on there") {
   const TempDir dir;
   write_file(dir / "in", R"({"prompt": "Nora", "max_tokens": 2, "arrival_s": 0}
