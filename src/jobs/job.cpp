@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -139,11 +140,13 @@ class Job {
   // The ports of the engine.
   Pull next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const;
   void before_wait();
+  void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
   void stepped(const StepStats& stats);
   void leaked(int num_blocks);
 
-  void show_progress(const StepStats& stats);
+  bool shows_progress(double now);
+  void show_progress(double now);
   void print_hints();
   void print_resume_hint(std::string_view what_happened) const;
   void print_result(const Summary& summary) const;
@@ -232,7 +235,7 @@ void Job::compute() {
   ArrivalGate arrivals(
       {.pull = [this](bool wait, IntakeItem& item) { return intake_->pull(wait, item); },
        .clock = clock_,
-       .sleep = [this](double seconds) { interrupt_.sleep(seconds); },
+       .sleep = [this](double seconds) { wait_for_arrival(seconds); },
        .before_wait = [this] { before_wait(); },
        .skips_to_first = outlets_->records().num_done() > 0});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
@@ -271,6 +274,20 @@ void Job::before_wait() {
   if (profiler_) profiler_->idle();
 }
 
+// The progress counts the seconds down.
+void Job::wait_for_arrival(double seconds) {
+  constexpr double kBeat = 1;  // seconds
+  const double arrival = clock_() + seconds;
+  for (double now = clock_(); now < arrival && !interrupt_.happened(); now = clock_()) {
+    if (shows_progress(now)) {
+      state_.running = 0, state_.waiting = 0, state_.kv_use = 0;
+      state_.next_arrival = arrival - now;
+      show_progress(now);
+    }
+    interrupt_.sleep(std::min(arrival - now, kBeat));
+  }
+}
+
 void Job::done(const Completion& completion, const RequestStats& stats) {
   outlets_->answer(completion, stats,
                    {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
@@ -285,8 +302,13 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
 void Job::stepped(const StepStats& stats) {
   outlets_->step(stats, intake_->mark());
   print_hints();
-  const bool shows_progress = !config_.quiet && config_.progress != Config::Progress::kOff;
-  if (shows_progress && progress_.due(stats.end)) show_progress(stats);
+  if (!shows_progress(stats.end)) return;
+  state_.running = stats.running;
+  state_.waiting = stats.waiting;
+  state_.kv_use =
+      static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
+  state_.next_arrival.reset();
+  show_progress(stats.end);
 }
 
 void Job::leaked(int num_blocks) {
@@ -296,18 +318,18 @@ void Job::leaked(int num_blocks) {
       fmt::format("{} blocks of the cache belonged to no sequence and were freed", num_blocks));
 }
 
-void Job::show_progress(const StepStats& stats) {
-  state_.elapsed = stats.end - loaded_;
+bool Job::shows_progress(double now) {
+  return !config_.quiet && config_.progress != Config::Progress::kOff && progress_.due(now);
+}
+
+void Job::show_progress(double now) {
+  state_.elapsed = now - loaded_;
   if (const std::optional<LineCount> count = intake_->num_lines()) {
     state_.total = count->count;
     state_.total_is_estimate = count->is_estimate;
   }
   state_.out_of_order = outlets_->records().num_waiting();
-  state_.running = stats.running;
-  state_.waiting = stats.waiting;
-  state_.kv_use =
-      static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
-  progress_.show(stats.end, state_);
+  progress_.show(now, state_);
 }
 
 void Job::print_hints() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "stats/table.h"
 
@@ -30,7 +31,9 @@ std::string done_of(const ProgressState& state) {
 
 std::string progress_line(const ProgressState& state) {
   std::string line = done_of(state) + " done";
-  if (state.total && state.done > 0) {
+  if (state.next_arrival) {
+    line += fmt::format(", next line arrives in {}", clock_time(std::ceil(*state.next_arrival)));
+  } else if (state.total && state.done > 0) {
     const auto left = static_cast<double>(std::max<int64_t>(0, *state.total - state.done));
     const double eta = state.elapsed / static_cast<double>(state.done) * left;
     line += fmt::format(", ETA {}", clock_time(eta));

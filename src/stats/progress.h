@@ -17,12 +17,13 @@ struct ProgressState {
   int64_t output_tokens = 0;
   int running = 0;
   int64_t waiting = 0;
-  double kv_use = 0;  // share of the pool, 0 to 1
+  double kv_use = 0;                        // share of the pool, 0 to 1
+  std::optional<double> next_arrival = {};  // seconds left, if the run only waits for a line
 };
 
-// One line without a newline: requests done; the remaining time where the total is known (at the
-// mean rate so far); records that wait for earlier ones; mean output tokens per second; running and
-// waiting requests; use of the KV cache.
+// One line without a newline: requests done; when the line arrives that the run waits for, else the
+// remaining time where the total is known (at the mean rate so far); records that wait for earlier
+// ones; mean output tokens per second; running and waiting requests; use of the KV cache.
 std::string progress_line(const ProgressState& state);
 
 // Decides when a progress line is due and writes it. On a terminal the line is redrawn in place at

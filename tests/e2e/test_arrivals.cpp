@@ -177,6 +177,33 @@ TEST_CASE("a time that would stop the run for ever is an error") {
   CHECK(shown.out.starts_with("line 1: invalid_value: " + first + "\n"));
 }
 
+TEST_CASE("the progress counts the seconds down until a line arrives") {
+  const TempDir dir;
+  write_file(dir / "in", R"({"prompt": "Nora", "max_tokens": 2}
+{"prompt": "Nora", "max_tokens": 3, "arrival_s": 119}
+)");
+  constexpr std::string_view kText = "1/2 done, next line arrives in 1:";
+  const Words words = {"run",       "--input",     dir / "in",  "--output",
+                       dir / "out", "--overwrite", "--progress"};
+  const auto interrupt = [](Process& process) {
+    process.send(SIGINT);
+    const Ended ended = process.wait();
+    CHECK(ended.exit_code == 130);
+    CHECK(ended.err.find("0 running, 0 waiting, KV 0 %") != std::string::npos);
+  };
+  Process plain(command(words + Words{"on"}));
+  CHECK(plain.wait_until([&] { return plain.err().find(kText) != std::string::npos; }));
+  interrupt(plain);
+  Process terminal(command(words + Words{"auto"}), Process::Stderr::kTerminal);
+  const auto counts_down = [&] {
+    const size_t first = terminal.err().find(kText), last = terminal.err().rfind(kText);
+    const auto seconds_at = [&](size_t at) { return terminal.err().substr(at + kText.size(), 2); };
+    return first < last && last != std::string::npos && seconds_at(last) < seconds_at(first);
+  };
+  CHECK(terminal.wait_until(counts_down));
+  interrupt(terminal);
+}
+
 TEST_CASE("a run that waits for an arrival is interrupted at once, and goes on there") {
   const TempDir dir;
   write_file(dir / "in", R"({"prompt": "Nora", "max_tokens": 2, "arrival_s": 0}

@@ -49,6 +49,16 @@ TEST_CASE("stats: the progress line says how many records wait for earlier lines
       "1,200/3,600 done, ETA 0:20, 1,234 done out of order, 5,678 tokens/s, "));
 }
 
+TEST_CASE("stats: a run that waits for a line says when it arrives, and no remaining time") {
+  ProgressState state = some_state();
+  for (const auto& [seconds, told] :
+       {std::pair(0.1, "0:01"), {61.0, "1:01"}, {604800, "168:00:00"}}) {
+    state.next_arrival = seconds;
+    CHECK(progress_line(state) == std::string("1,200/3,600 done, next line arrives in ") + told +
+                                      ", 5,678 tokens/s, 64 running, 2,048 waiting, KV 83 %");
+  }
+}
+
 TEST_CASE("stats: a terminal's line is never wider than the terminal") {
   std::string written;
   size_t columns = 40;
