@@ -81,11 +81,11 @@ void rename_file(const FileCalls& calls, const std::string& from, const std::str
   }
 }
 
-void sync_folder_of(const std::string& path) {
+void sync_folder_of(const FileCalls& calls, const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
-  fsync(fd);
+  calls.fsync(fd);
   close(fd);
 }
 

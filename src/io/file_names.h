@@ -32,6 +32,6 @@ void rename_file(const FileCalls& calls, const std::string& from, const std::str
 
 // fsyncs the parent directory of `path`, so that renames in it are durable. Ignores errors: some
 // file systems do not support it.
-void sync_folder_of(const std::string& path);
+void sync_folder_of(const FileCalls& calls, const std::string& path);
 
 }  // namespace pagedinfer

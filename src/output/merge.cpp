@@ -157,7 +157,7 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
   remove_file(options.calls, run_of(output));  // it belongs to the output that is replaced now
   rename_file(options.calls, path, output);
   merging.kept = true;
-  sync_folder_of(output);
+  sync_folder_of(options.calls, output);
   return report;
 }
 

@@ -79,10 +79,9 @@ void RecordOutput::begin() {
   OutputFile file(part_of(path_), Existing::kRefuse, options_.calls);
   file.append(part_header(options_.fingerprint));
   file.flush();
-  if (options_.sync_every > 0) {
-    file.sync();
-    sync_folder_of(path_);
-  }
+  // Without this header a resumed run cannot tell whose records the disk has.
+  file.sync();
+  sync_folder_of(options_.calls, path_);
   const int64_t bytes = file.size();
   part_.emplace(std::move(file), PartHeader{.bytes = bytes});
 }
@@ -114,7 +113,10 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
                                 from.retry_errors, from.check);
 
   // From here on files change.
-  if (ended) rename_file(options.calls, sidecar, part_of(path));
+  if (ended) {
+    rename_file(options.calls, sidecar, part_of(path));
+    sync_folder_of(options.calls, path);  // a .run beside more records than its mark is refused
+  }
   OutputFile file(part_of(path), Existing::kKeepOwn, options.calls);
   output.cut(left.output.bytes);
   file.cut(left.part_bytes);
@@ -234,7 +236,7 @@ void RecordOutput::finish(const RunMark& mark) {
     part_->sync();
     part_->close();
     rename_file(options_.calls, part_of(path_), run_of(path_));
-    sync_folder_of(path_);
+    sync_folder_of(options_.calls, path_);
   }
   output_.close();  // last, as it releases the lock
 }

@@ -42,10 +42,10 @@ struct ResumeFrom {
 // What is on disk:
 // - A record that flush() has handed to the system survives the death of the process. After a power
 //   failure everything is there that was flushed before the last sync().
-// - PATH.part of a run in progress says, from before the first record on, what the run computes
-//   (the fingerprint), how far it has read its input and which part of the output is final (the
-//   mark). Lines with hashes follow: records that wait, and receipts for records that went into the
-//   output at once.
+// - PATH.part of a run in progress says, from before the first record on and after a power failure
+//   too, what the run computes (the fingerprint), how far it has read its input and which part of
+//   the output is final (the mark). Lines with hashes follow: records that wait, and receipts for
+//   records that went into the output at once.
 // - Every flush writes PATH.part first, the mark before the lines, then PATH. So the mark covers
 //   the input of every record, a record that leaves PATH.part is in PATH, and the hash of every
 //   record in PATH is in PATH.part. A record may be in both.

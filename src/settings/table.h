@@ -117,7 +117,7 @@ inline constexpr auto kSettings = [] {
       row(kJob, "retry_errors", field_of<&Config::retry_errors>(), kKeepsRecords,
           "With --resume, compute error records again.", "Give it when their cause is gone."),
       row(kJob, "sync_every", field_of<&Config::sync_every>(), kKeepsRecords,
-          "A power failure loses at most the work of that time; 0 syncs at the end only.",
+          "A power failure loses at most the work of that time; 0 syncs records at the end only.",
           "Raise it where disks are slow; a killed run loses nothing anyway.",
           {.range = NumberRange{0, 86400}, .value = "SECONDS"}),
       row(kJob, "token_ids", field_of<&Config::token_ids>(), kChangesRecords,

@@ -67,6 +67,54 @@ TEST_CASE("an interrupt while the files of an earlier run are checked changes no
   }
 }
 
+TEST_CASE("the disk has the state of a run before its first record, however seldom it syncs") {
+  namespace fs = std::filesystem;
+  using Acts = std::vector<std::string>;
+  const TempDir dir;
+  const std::string path = dir / "out", folder = fs::path(dir.path()).filename();
+  Acts acts;
+  const auto note = [&](const char* verb, int fd) {
+    const fs::path file = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd));
+    acts.push_back(verb + file.filename().string());
+  };
+  FileCalls calls;
+  calls.write = [&](int fd, const void* data, size_t size) {
+    note("write ", fd);
+    return ::write(fd, data, size);
+  };
+  calls.fdatasync = [&](int fd) { return note("sync ", fd), 0; };
+  calls.fsync = calls.fdatasync;
+  calls.rename = [&](const char* from, const char* to) {
+    acts.push_back("rename " + fs::path(from).filename().string());
+    return ::rename(from, to);
+  };
+  const auto take_one = [&](RecordOutput output, int64_t turn) {
+    RunMark mark;
+    for (int64_t line = 0; line <= turn; ++line) mark.add(line_of(line));
+    output.append(turn, record_of(turn));
+    output.flush(mark);
+    return std::pair(std::move(output), mark);
+  };
+  OutputOptions options = options_of(RecordOrder::kInput);
+  options.calls = calls;
+  CHECK(options.sync_every == 0);
+  {
+    auto [output, mark] = take_one(RecordOutput(path, options), 0);
+    CHECK(acts ==
+          Acts{"write out.part", "sync out.part", "sync " + folder, "write out.part", "write out"});
+    output.finish(mark);
+  }
+  acts.clear();
+  std::string text;
+  const auto next_line = [&, turn = int64_t{0}]() mutable -> std::optional<InputLine> {
+    if (turn == 2) return std::nullopt;
+    text = line_of(turn);
+    return InputLine{text, turn++};
+  };
+  take_one(RecordOutput::resume(path, options, {"input", next_line}), 1);
+  CHECK(acts == Acts{"rename out.run", "sync " + folder, "write out.part", "write out"});
+}
+
 TEST_CASE("a run that begins anew does not touch the output of one in progress") {
   const TempDir dir;
   const std::string path = dir / "out";
