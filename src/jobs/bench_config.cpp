@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/read_number.h"
+#include "jobs/output_paths.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
@@ -42,6 +43,12 @@ template <auto kMember>
 void give_path(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
   if (text.empty()) throw refused(flag, text, "a file");
   config.*kMember = text;
+}
+
+template <auto kMember>
+void give_output(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  check_output_name(flag.flag, text);
+  give_path<kMember>(flag, text, config);
 }
 
 void give_workload(const BenchFlag&, std::string_view text, BenchConfig& config) {
@@ -103,10 +110,10 @@ constexpr BenchFlag kFlags[] = {
     {kMeasurement, "--emit", "FILE", "",
      "Write the workload there, for pagedinfer run. Nothing is run unless --results or --compare "
      "is given too.",
-     "Give it to run a workload under another program.", give_path<&Bench::emit>},
+     "Give it to run a workload under another program.", give_output<&Bench::emit>},
     {kMeasurement, "--results", "FILE", "",
      "Append a line with commit, machine, command, settings and summary.",
-     "Give it to keep what was measured.", give_path<&Bench::results>},
+     "Give it to keep what was measured.", give_output<&Bench::results>},
     {kMeasurement, "--compare", "\"FLAGS\" \"FLAGS\" ...", "",
      "Run configurations in turn and compare them with the first. Each is a text with flags of the "
      "cache and of scheduling, or --max-model-len, on top of the others.",

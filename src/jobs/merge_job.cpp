@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "io/interrupt.h"
 #include "io/open_file.h"
+#include "jobs/output_paths.h"
 #include "output/merge.h"
 
 namespace pagedinfer {
@@ -16,6 +17,7 @@ int run_merge(const MergeConfig& config) {
     throw Error("expected the outputs of shards: pagedinfer merge --output FILE SHARD SHARD ...");
   }
   if (config.output.empty()) throw Error("--output: expected a file, or - for standard output");
+  check_output_name("--output", config.output);
   Interrupt interrupt;
   MergeReport report;
   try {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
+#include "core/error.h"
+#include "core/shortened.h"
 #include "io/file_names.h"
 
 namespace pagedinfer {
@@ -29,6 +29,14 @@ Paths resolve_paths(const Config& config) {
     paths.stats = name + ".stats.jsonl";
   }
   return paths;
+}
+
+void check_output_name(std::string_view flag, std::string_view path) {
+  if (!path.ends_with(".gz")) return;
+  throw Error(
+      fmt::format("{} {}: ends with .gz, and what is written is not compressed; give a "
+                  "name without .gz",
+                  flag, shortened(path)));
 }
 
 }  // namespace pagedinfer

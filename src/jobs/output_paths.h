@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "settings/config.h"
 
@@ -16,5 +17,9 @@ struct Paths {
 // on. From standard input to standard output; with either of them, statistics are written only
 // where --stats says.
 Paths resolve_paths(const Config& config);
+
+// Throws Error, naming `flag`, if the name says that the file is compressed: what is written never
+// is.
+void check_output_name(std::string_view flag, std::string_view path);
 
 }  // namespace pagedinfer

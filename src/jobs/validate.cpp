@@ -120,6 +120,9 @@ void check_files(const Config& config) {
         config.prompt_field));
   }
   const Paths paths = resolve_paths(config);
+  check_output_name("--output", paths.output);
+  check_output_name("--stats", paths.stats);
+  check_output_name("--trace", config.trace);
   check_resume(config, paths);
   if (config.profile && config.quiet && paths.stats.empty()) {
     throw Error("--profile: with --quiet and no --stats it would not be shown; leave --quiet out");

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "jobs/output_paths.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -41,6 +43,7 @@ constexpr VerifyFlag kFlags[] = {
      "Give it to have more than the first differences.",
      [](const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
        if (text.empty()) throw refused(flag, text, "a file, or -");
+       check_output_name(flag.flag, text);
        verify.output = text;
      }},
 };

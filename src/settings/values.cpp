@@ -90,7 +90,8 @@ std::optional<Value> read_any(const Setting& setting, std::string_view text) {
     case Kind::kSeed: return as_value(read_seed(text));
     case Kind::kNumber: return as_value(read_number<double>(text));
     case Kind::kBytes: return as_value(read_bytes(text));
-    case Kind::kPath:
+    case Kind::kPath:  // a file that is not named has its default
+      return text.empty() ? std::nullopt : std::optional<Value>(std::string(text));
     case Kind::kText: return Value(std::string(text));
     case Kind::kTexts: return Value(std::vector{std::string(text)});
     case Kind::kTokenIds: return as_value(read_token_ids(text));
@@ -146,6 +147,7 @@ std::string expected_of(const Setting& setting) {
                                               : text_of(*range);
   }
   if (const auto* const range = std::get_if<NumberRange>(&setting.range)) return text_of(*range);
+  if (!setting.not_empty.empty()) return std::string(setting.not_empty);
   switch (setting.field.kind) {
     case Kind::kSwitch: return "true or false";
     case Kind::kOnOff: return "one of on, off";
@@ -155,7 +157,8 @@ std::string expected_of(const Setting& setting) {
     case Kind::kTokenIds: return expected_token_ids();
     case Kind::kShard: return "I/N with I from 0 to N - 1, as in 0/8";
     case Kind::kCpuList: return "numbers of processors, each once, as in 0,2-5";
-    default: return std::string(setting.not_empty.empty() ? "a text in UTF-8" : setting.not_empty);
+    case Kind::kPath: return "a path that is not empty";
+    default: return "a text in UTF-8";
   }
 }
 
