@@ -6,6 +6,7 @@
 #include <cfloat>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -119,22 +120,29 @@ LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
   return {.tokens = static_cast<int>(min_new)};
 }
 
-// Refuses a choice of allowed tokens that are all banned. Checks the first token only: later tokens
-// have no more bans.
+// Refuses a request whose first token can be none. Later tokens have no more bans. What has a form
+// may be complete with no token at all.
 RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
   const std::span<const TokenId> allowed = sampling.allowed_token_ids;
-  if (limits.spec == nullptr || allowed.empty() || sampling.max_tokens == 0) return {};
+  if (limits.spec == nullptr || sampling.max_tokens == 0) return {};
+  if (allowed.empty() && !sampling.form.is_free()) return {};
   const int64_t max_new = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
   const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && max_new == 1;
   std::vector<TokenId> banned = banned_tokens(*limits.spec, sampling, 0);
+  if (ends_by_force || (allowed.empty() && std::ssize(banned) < limits.vocab)) return {};
   std::ranges::sort(banned);
   const auto is_banned = [&](TokenId token) { return std::ranges::binary_search(banned, token); };
-  if (ends_by_force || !std::ranges::all_of(allowed, is_banned)) return {};
+  const bool may_begin = allowed.empty()
+                             ? !std::ranges::all_of(std::views::iota(0, limits.vocab), is_banned)
+                             : !std::ranges::all_of(allowed, is_banned);
+  if (may_begin) return {};
   return {"invalid_value",
-          "allowed_token_ids: found no token that a completion can begin with, expected one that "
-          "neither generation_config.json bans (suppress_tokens, begin_suppress_tokens, "
-          "bad_words_ids) nor ends it before its least length"};
+          fmt::format("{}: found no token that a completion can begin with, expected one that "
+                      "neither generation_config.json bans (suppress_tokens, "
+                      "begin_suppress_tokens, bad_words_ids) nor ends it before its least length "
+                      "(min_tokens)",
+                      allowed.empty() ? "stop_token_ids" : "allowed_token_ids")};
 }
 
 // Compiles the form of the answer, so that it is there when the first token is drawn.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "core/error.h"
@@ -131,6 +132,37 @@ TEST_CASE("a line whose allowed tokens are all banned is answered with an error 
   const char* forced = R"({"eos_token_id": 2, "suppress_tokens": [5], "forced_eos_token_id": 2})";
   CHECK(error_of(forced, R"(, "allowed_token_ids": [5])") == "invalid_value");
   CHECK(error_of(forced, R"(, "allowed_token_ids": [5], "max_tokens": 1)") == "");
+}
+
+TEST_CASE("a line that bans every token is answered with an error that says so") {
+  const TempDir dir;
+  const std::string model = model_with(dir, R"({"eos_token_id": 2, "suppress_tokens": [5, 6]})");
+  const auto ids_without = [](std::set<int> left_out) {
+    std::string ids;
+    for (int id = 0; id < 1024; ++id) {
+      if (!left_out.contains(id)) ids += fmt::format("{}{}", ids.empty() ? "" : ",", id);
+    }
+    return "[" + ids + "]";
+  };
+  const auto error_of = [&](const std::set<int>& no_stop, const std::string& fields) {
+    const Answers found = answer(R"({"prompt": "Zoe", "max_tokens": 3, "stop_token_ids": )" +
+                                     ids_without(no_stop) + fields + "}\n",
+                                 {"--model", model});
+    REQUIRE(found.records.size() == 1);
+    const Json& record = found.records[0];
+    if (!record.has("/error/code")) return std::string();
+    CHECK(record.text("/error/message").find("stop_token_ids: found no token") == 0);
+    CHECK(record.text("/error/message").find("(min_tokens)") != std::string::npos);
+    return record.text("/error/code");
+  };
+  const std::string least = R"(, "min_tokens": 2)";
+  CHECK(error_of({}, least) == "invalid_value");
+  CHECK(error_of({}, least + R"(, "temperature": 1, "n": 2)") == "invalid_value");
+  CHECK(error_of({}, least + R"(, "ignore_eos": true)") == "invalid_value");
+  CHECK(error_of({2, 5, 6}, least) == "invalid_value");
+  CHECK(error_of({2, 5, 6}, least + R"(, "ignore_eos": true)") == "");
+  CHECK(error_of({7}, least) == "");
+  CHECK(error_of({}, "") == "");
 }
 
 TEST_CASE("what a forced end cuts short ended by its length") {
