@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "io/file_names.h"
 #include "io/line_scan.h"
+#include "io/open_file.h"
 #include "output/output_file.h"
 #include "output/shard_file.h"
 #include "output/shard_runs.h"
@@ -148,8 +149,14 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
     stream.close();
     return report;
   }
-  OutputFile file = OutputFile::fresh(output + ".merging", options.calls);
+  const std::string prefix = output + ".merging";
+  OutputFile::remove_dead(prefix, options.calls, [&](const std::string& path) {
+    return std::ranges::any_of(shards,
+                               [&](const std::string& shard) { return same_file(shard, path); });
+  });
+  OutputFile file = OutputFile::fresh(prefix, options.calls);
   const std::string path = file.name();
+  const OpenFile lock = file.keep_lock();  // without it another merge may remove the file
   Unfinished merging{options.calls, path};
   write_records(files, options, file);
   file.sync();

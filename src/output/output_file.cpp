@@ -14,7 +14,6 @@
 
 #include "core/shortened.h"
 #include "io/file_names.h"
-#include "io/open_file.h"
 
 namespace pagedinfer {
 
@@ -29,6 +28,25 @@ std::string text_of(const char* verb, const std::string& name, int error) {
                                             : std::strerror(error);
   return fmt::format("{}: cannot {}: {}", error == ENAMETOOLONG ? shortened(name) : name, verb,
                      why);
+}
+
+// Takes the lock, where locks are supported. Says why it cannot be had, else null.
+const char* fault_of_lock(int fd) {
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return "another run is writing it";
+  struct stat locked = {};
+  const bool is_gone = fstat(fd, &locked) == 0 && locked.st_nlink == 0;
+  return is_gone ? "another run has just removed it" : nullptr;
+}
+
+// Whether fresh() may have made the file.
+bool is_fresh_name(std::string_view name, std::string_view prefix) {
+  constexpr std::string_view kDigits = "0123456789";
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  const size_t dash = name.find('-', 1);
+  return name.starts_with('-') && dash != name.npos && dash > 1 && dash + 1 < name.size() &&
+         name.substr(1, dash - 1).find_first_not_of(kDigits) == name.npos &&
+         name.substr(dash + 1).find_first_not_of(kDigits) == name.npos;
 }
 
 bool is_regular_file(int fd) {
@@ -102,8 +120,27 @@ OutputFile OutputFile::fresh(const std::string& prefix, FileCalls calls) {
   for (int i = 0;; ++i) {
     std::string path = fmt::format("{}-{}-{}", prefix, getpid(), i);
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd >= 0) return OutputFile({.fd = fd, .is_new = true}, std::move(path), std::move(calls));
-    if (errno != EEXIST || i == kTries) throw Error(text_of("make", path, errno));
+    if (fd < 0 && (errno != EEXIST || i == kTries)) throw Error(text_of("make", path, errno));
+    if (fd < 0) continue;
+    if (fault_of_lock(fd) == nullptr) {
+      return OutputFile({.fd = fd, .is_new = true}, std::move(path), std::move(calls));
+    }
+    ::close(fd);  // another process took it for dead
+  }
+}
+
+void OutputFile::remove_dead(const std::string& prefix, const FileCalls& calls,
+                             const std::function<bool(const std::string& path)>& is_kept) {
+  const std::filesystem::path begin(prefix);
+  const std::string folder = begin.has_parent_path() ? begin.parent_path().string() : ".";
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = (begin.parent_path() / it->path().filename()).string();
+    if (!is_fresh_name(it->path().filename().string(), begin.filename().string())) continue;
+    const OpenFile file(open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (file.fd < 0 || !is_regular_file(file.fd) || is_kept(path)) continue;
+    if (flock(file.fd, LOCK_EX | LOCK_NB) == 0) calls.unlink(path.c_str());
   }
 }
 
@@ -233,13 +270,13 @@ void OutputFile::close() {
 }
 
 void OutputFile::lock() const {
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    throw Error(name_ + ": another run is writing it");
+  if (const char* const fault = fault_of_lock(fd_)) {
+    throw Error(fmt::format("{}: {}", name_, fault));
   }
-  struct stat locked = {};
-  if (fstat(fd_, &locked) == 0 && locked.st_nlink == 0) {
-    throw Error(name_ + ": another run has just removed it");
-  }
+}
+
+OpenFile OutputFile::keep_lock() const {
+  return OpenFile(fcntl(fd_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
 void OutputFile::end_last_line(const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "io/file_calls.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
@@ -34,8 +35,12 @@ class OutputFile {
   OutputFile(const std::string& path, Existing existing, FileCalls calls = {}, int open_pipe = -1);
   // A file without a name, which vanishes when it is closed.
   static OutputFile temporary();
-  // A new file with a name that begins with `prefix`.
+  // A new file, PREFIX-PID-N, and its lock.
   static OutputFile fresh(const std::string& prefix, FileCalls calls = {});
+  // Removes the files that fresh() made in processes that have died since: no process holds their
+  // locks. Keeps those that `is_kept` names, and all where locks are not supported.
+  static void remove_dead(const std::string& prefix, const FileCalls& calls,
+                          const std::function<bool(const std::string& path)>& is_kept);
 
   // Closes the file without flushing. Removes a file that was created and never flushed.
   ~OutputFile();
@@ -64,6 +69,8 @@ class OutputFile {
   // Takes an exclusive lock that is held until the file is closed or the process ends. Throws Error
   // if another run holds it or has just removed the file. No-op where locks are not supported.
   void lock() const;
+  // Another descriptor of the file: while it is open, close() does not release the lock.
+  OpenFile keep_lock() const;
 
   const std::string& name() const { return name_; }
   bool is_new() const { return is_new_; }       // created by us

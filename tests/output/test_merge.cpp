@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -306,6 +308,51 @@ TEST_CASE("merge: an existing file with the name of its temporary file is not to
   CHECK(read_file(output) == record(0) + record(1));
   CHECK_FALSE(fs::is_symlink(output));
   CHECK(read_file(dir / "victim") == "precious\n");
+  CHECK(names_in(dir.path()) == names);
+}
+
+TEST_CASE("merge: temporary files of dead merges go, those of others stay") {
+  const TempDir dir;
+  const std::string output = dir / "out", alive = output + ".merging-7-1";
+  Shards shards;
+  shards.records = {{record(0)}, {record(1)}};
+  shards.write(dir);
+  shards.records.push_back({record(2)});
+  shards.paths.push_back(output + ".merging-7-2");  // what a user has saved
+  write_file(shards.paths.back(), record(2));
+  std::set<std::string> names = names_in(dir.path());
+  for (const char* other :
+       {"out.merging-7-1", "out.merging-7-1.part", "out.merging-7", "out.part-7-1",
+        "out.merging-7-", "out.merging--1", "out.merging-x7-1", "ou.merging-7-1"}) {
+    write_file(dir / other, "other\n");
+    names.insert(other);
+  }
+  fs::create_directory(output + ".merging-7-3");
+  fs::create_symlink(dir / "shard 0", output + ".merging-7-4");
+  names.insert({"out.merging-7-3", "out.merging-7-4"});
+  const int holder = open(alive.c_str(), O_RDWR);
+  REQUIRE(flock(holder, LOCK_EX | LOCK_NB) == 0);
+  for (const char* dead : {"out.merging-7-0", "out.merging-123456789-10"}) {
+    write_file(dir / dead, record(0));
+  }
+  // Its own one is locked until it has its name.
+  std::string own;
+  FileCalls calls;
+  calls.rename = [&](const char* from, const char* to) {
+    const int other = open(from, O_RDWR);
+    CHECK(flock(other, LOCK_EX | LOCK_NB) == -1);
+    close(other);
+    own = from;
+    return ::rename(from, to);
+  };
+  merge_shards(shards.paths, output, {.trust = true, .calls = calls});
+  CHECK(own == fmt::format("{}.merging-{}-0", output, getpid()));
+  names.insert("out");
+  CHECK(names_in(dir.path()) == names);
+  CHECK(read_file(output) == record(0) + record(1) + record(2));
+  close(holder);
+  merge_shards(shards.paths, output, {.overwrite = true, .trust = true});
+  names.erase("out.merging-7-1");
   CHECK(names_in(dir.path()) == names);
 }
 
