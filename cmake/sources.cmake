@@ -4,6 +4,7 @@
 # per instruction set, and what needs CUDA.
 set(pagedinfer_core_sources
   src/core/cpu_list.cpp
+  src/core/stack_room.cpp
   src/settings/help.cpp
   src/settings/json_value.cpp
   src/settings/rules.cpp

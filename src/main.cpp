@@ -5,11 +5,14 @@
 
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/stack_room.h"
 
 int main(int argc, char** argv) {
   const pagedinfer::StandardFiles standard = pagedinfer::open_standard_files();
   try {
-    return pagedinfer::run_command_line(argc, argv, standard);
+    int code = 0;
+    pagedinfer::with_stack_room([&] { code = pagedinfer::run_command_line(argc, argv, standard); });
+    return code;
   } catch (const pagedinfer::Error& error) {
     std::fprintf(stderr, "pagedinfer: %s\n", error.what());
   } catch (const std::bad_alloc&) {

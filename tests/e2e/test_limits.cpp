@@ -62,12 +62,30 @@ TEST_CASE("a run works on a small stack") {
   const TempDir dir;
   write_file(dir / "in.jsonl", kLines);
   CHECK(run({"--input", dir / "in.jsonl", "--output", dir / "expected"}).exit_code == 0);
-  for (const std::string threads : {"1", "2"}) {
-    const Ended ended = run_in_shell("ulimit -s 256", "",
-                                     {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
-                                      "--overwrite", "--threads", threads});
-    CHECK(ended.exit_code == 0);
-    CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+  for (const std::string kibibytes : {"64", "256"}) {
+    for (const std::string threads : {"1", "2"}) {
+      const Ended ended = run_in_shell("ulimit -s " + kibibytes, "",
+                                       {"run", "--input", dir / "in.jsonl", "--output", dir / "out",
+                                        "--overwrite", "--threads", threads});
+      CHECK(ended.exit_code == 0);
+      CHECK(read_file(dir / "out") == read_file(dir / "expected"));
+    }
+  }
+  // What is nested deeper than such a stack is, is answered as ever.
+  write_file(dir / "chat.jsonl",
+             R"({"messages": [{"role": "user", "content": "Nora"}], "max_tokens": 2})"
+             "\n");
+  const std::string open(180, '('), close(180, ')');
+  write_file(dir / "nested", "{{ " + open + "1" + close + " }}");
+  write_file(dir / "calls",
+             "{% macro f(n) %}{{ [f(n - 1)]|map('upper')|join }}{% endmacro %}{{ f(1) }}");
+  for (const auto& [name, exit_code] : {std::pair("nested", 0), {"calls", 2}}) {
+    CAPTURE(name);
+    const Ended ended = run_in_shell("ulimit -s 64", "",
+                                     {"run", "--input", dir / "chat.jsonl", "--output", dir / "out",
+                                      "--overwrite", "--chat-template", dir / name});
+    CHECK(ended.exit_code == exit_code);
+    CHECK(json_file(dir / "out").at(0).has("/error/code") == (exit_code == 2));
   }
 }
 
