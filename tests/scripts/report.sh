@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/report.py makes of a sample what its lines tell: report.sh tables|plots|page
-# Exit code 77: there is no matplotlib, or for the page no browser. PYTHON names another interpreter.
+# scripts/report.py makes of a sample what its lines tell: report.sh tables|plots
+# Exit code 77: there is no matplotlib. PYTHON names another interpreter.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 report=$here/../../scripts/report.py sample=$here/../data/report python=${PYTHON:-python3}
@@ -109,11 +109,6 @@ plots() {
   done
   [ "$(grep -c '<svg' "$dir/a/report.html")" -eq "$(find "$dir/a" -name '*.svg' | wc -l)" ]
   ! grep -qiE '<script|src=|url\(http|@import' "$dir/a/report.html" || fail 'the page is not self-contained'
-}
-
-page() {
-  draw "$dir/a"
-  "$python" "$here/../../scripts/check_page.py" "$dir/a/report.html" --figures "$(find "$dir/a" -name '*.svg' | wc -l)"
 }
 
 "$1"
