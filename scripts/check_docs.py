@@ -202,7 +202,7 @@ def make_scratch(root, program, folder):
     for path in (root / "datasets").iterdir():
         place = folder / "datasets" / path.name
         shutil.copy(path, place) if path.is_file() else place.symlink_to(path)
-    for name in ("scripts", "src", "tests", "docs", "results"):
+    for name in ("scripts", "tools", "src", "tests", "docs", "results"):
         (folder / name).symlink_to(root / name)
     (folder / "build" / "pagedinfer").symlink_to(program)
 

@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("src", "kernels", "tests", "bench", "fuzz", "scripts", "docs", "cmake")
+FOLDERS = ("src", "kernels", "tests", "bench", "fuzz", "scripts", "tools", "docs", "cmake")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".md", ".txt", ".toml", ".cmake"}
 SKIPPED = {"tests/data", "scripts/check_words.py"}
 

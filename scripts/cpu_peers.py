@@ -66,7 +66,7 @@ def set_up(folder):
         (venv / "complete").touch()
     if not checkpoint.exists():
         part = folder / "checkpoint.part"
-        call(sys.executable, ROOT / "scripts" / "make_dummy_checkpoint.py", "--config", CONFIG,
+        call(sys.executable, ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config", CONFIG,
              "--output", part)
         part.rename(checkpoint)
     for name in ("f16", "bf16", "q8_0"):

@@ -192,7 +192,7 @@ def cache_int8(program: str, work: pathlib.Path) -> None:
 def start(program: str, work: pathlib.Path) -> None:
     checkpoint = work / "checkpoint"
     config = ROOT / "datasets" / (model_of(LLAMA) if SMALL else f"configs/{LLAMA}")
-    subprocess.run([sys.executable, str(ROOT / "scripts/make_dummy_checkpoint.py"), "--config",
+    subprocess.run([sys.executable, str(ROOT / "tools/goldens/make_dummy_checkpoint.py"), "--config",
                     str(config), "--output", str(checkpoint)], check=True, capture_output=True,
                    timeout=seconds_left())
     prompts = write_prompts(work / "start.jsonl", random_prompts(1, 32))

@@ -20,7 +20,7 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "datasets"]
+COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "tools", "datasets"]
 
 
 def mirror(source, target):

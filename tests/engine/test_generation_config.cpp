@@ -1,5 +1,5 @@
 // What a model's authors say in generation_config.json: done as transformers does it
-// (scripts/make_generation_goldens.py), or said.
+// (tools/goldens/make_generation_goldens.py), or said.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// Forms against texts that Python's jsonschema and re have judged (scripts/make_form_cases.py).
+// Forms against texts that Python's jsonschema and re have judged
+// (tools/goldens/make_form_cases.py).
 #include <doctest/doctest.h>
 #include <simdjson.h>
 

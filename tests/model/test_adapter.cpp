@@ -1,5 +1,5 @@
-// LoRA adapters against logits of peft's merge_and_unload (scripts/make_lora_goldens.py), and what
-// is refused of them.
+// LoRA adapters against logits of peft's merge_and_unload (tools/goldens/make_lora_goldens.py), and
+// what is refused of them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>

@@ -1,5 +1,5 @@
-// Tiny models of every family against logits of transformers (scripts/make_family_goldens.py). Both
-// sides make the dummy weights by the same rule.
+// Tiny models of every family against logits of transformers
+// (tools/goldens/make_family_goldens.py). Both sides make the dummy weights by the same rule.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>

@@ -1,4 +1,4 @@
-// The bundled models against results of transformers (scripts/make_goldens.py).
+// The bundled models against results of transformers (tools/goldens/make_goldens.py).
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>

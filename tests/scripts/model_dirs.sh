@@ -5,7 +5,7 @@ program=$1
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 dir=$(mktemp -d)
 trap 'rm -r "$dir"' EXIT
-python3 "$repository/scripts/make_model_dirs.py" "$dir/models"
+python3 "$repository/tools/goldens/make_model_dirs.py" "$dir/models"
 cat > "$dir/in.jsonl" <<'END'
 {"prompt": "Once upon a time there was", "max_tokens": 4, "ignore_eos": true}
 {"prompt_token_ids": [7, 8, 9], "max_tokens": 4, "ignore_eos": true}

@@ -1,5 +1,5 @@
 // Tiny quantized checkpoints of every kind against values and logits that
-// scripts/make_quantized_goldens.py has computed from the formats' definitions.
+// tools/goldens/make_quantized_goldens.py has computed from the formats' definitions.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <simdjson.h>

@@ -35,7 +35,7 @@ std::unique_ptr<Tokenizer> tokenizer_with(const std::string& config,
 
 }  // namespace
 
-// Made by scripts/make_tokenizer_config_cases.py.
+// Made by tools/goldens/make_tokenizer_config_cases.py.
 TEST_CASE("the files beside a tokenizer.json add the reference's tokens") {
   std::istringstream lines(read_file(source_dir() + "/tests/data/tokenizers/configs.jsonl"));
   int count = 0;

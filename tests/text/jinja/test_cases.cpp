@@ -1,4 +1,4 @@
-// Fragments of templates against Python's jinja2: scripts/make_jinja_cases.py.
+// Fragments of templates against Python's jinja2: tools/goldens/make_jinja_cases.py.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

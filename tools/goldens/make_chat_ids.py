@@ -14,7 +14,7 @@ import tempfile
 
 from transformers import AutoTokenizer
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent / "tests/data"
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "tests/data"
 TOKENIZERS = {
     "qwen3": {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"},
     "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},

@@ -20,7 +20,7 @@ import tempfile
 
 from make_dummy_checkpoint import random_block, shapes
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEPT, TOKENIZERS = ROOT / "tests/data/model_dirs", ROOT / "tests/data/tokenizers"
 LEFT_OUT = {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "model.safetensors"}
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,

@@ -20,7 +20,7 @@ import warnings
 
 import transformers
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENIZERS = ROOT / "tests/data/tokenizers"
 OUTPUT = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else TOKENIZERS / "configs.jsonl"
 NUM_CASES = 90

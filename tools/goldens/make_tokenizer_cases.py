@@ -17,7 +17,7 @@ from tokenizers import pre_tokenizers as pre
 from tokenizers import processors, trainers
 from transformers import AutoTokenizer
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUTPUT = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/data/tokenizers"
 NUM_TEXTS, NUM_DECODED = 500, 200
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"

@@ -18,7 +18,7 @@ import re
 
 import transformers.utils.chat_template_utils as chat_template_utils
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOW = datetime.datetime(2024, 7, 26, 0, 0, 0)
 
 VARIABLES = {
