@@ -1,6 +1,6 @@
-// Draws texts of a form at random, for scripts/check_forms.py: reads lines of JSON, {"kind", "text"
-// or "texts", "whitespace", "seed", "count"}, and prints for each a line of JSON: a list of texts,
-// or an object with the error. Tokens are bytes, and some words.
+// Draws texts of a form at random, for tools/checks/check_forms.py: reads lines of JSON, {"kind",
+// "text" or "texts", "whitespace", "seed", "count"}, and prints for each a line of JSON: a list of
+// texts, or an object with the error. Tokens are bytes, and some words.
 #include <simdjson.h>
 
 #include <iostream>

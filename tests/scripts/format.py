@@ -1,9 +1,9 @@
-"""Which bodies scripts/check_format.py finds to need braces, whatever literals and comments hold."""
+"""Which bodies tools/checks/check_format.py finds to need braces, whatever literals and comments hold."""
 import pathlib
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/checks"))
 
 from check_format import without_braces  # noqa: E402
 

@@ -1,5 +1,5 @@
-// Renders chat templates for scripts/check_chat_templates.py: a line of the input is {"template",
-// "variables"}, one of the output {"text"} or {"error", "line"}.
+// Renders chat templates for tools/checks/check_chat_templates.py: a line of the input is
+// {"template", "variables"}, one of the output {"text"} or {"error", "line"}.
 #include <iostream>
 #include <map>
 #include <string>

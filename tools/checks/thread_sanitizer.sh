@@ -3,7 +3,7 @@
 # intake, requests, output, and the thread pool. Ends with the test runner's own summary; a data race
 # ends it at once.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 cmake -G Ninja -B build-thread -DPAGEDINFER_TESTS=ON -DPAGEDINFER_SANITIZE=thread \
   -DPAGEDINFER_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0 >/dev/null
 cmake --build build-thread --target pagedinfer_tests

@@ -13,7 +13,7 @@ import sys
 
 FOLDERS = ("src", "kernels", "tests", "bench", "fuzz", "scripts", "tools", "docs", "cmake")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".md", ".txt", ".toml", ".cmake"}
-SKIPPED = {"tests/data", "scripts/check_words.py"}
+SKIPPED = {"tests/data", "tools/checks/check_words.py"}
 
 # A pattern and what to write in its place.
 WORDS = [

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Feeds random bytes to one of the targets in fuzz/ (`scripts/fuzz.sh request_line 600`: for ten
+# Feeds random bytes to one of the targets in fuzz/ (`tools/checks/fuzz.sh request_line 600`: for ten
 # minutes), from its seeds in fuzz/seeds/ and what earlier runs have found. Needs clang++. More
 # arguments go to libFuzzer. Bytes that break something stay in build-fuzz/TARGET-*.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target="${1:?TARGET: one of $(cd fuzz && echo *.cpp)}" seconds="${2:?SECONDS}"
 shift 2
 

@@ -21,7 +21,7 @@
              --update writes what was printed into the pages.
   links      Relative links and their anchors lead somewhere.
   flags      Every --flag exists in the help of pagedinfer or is listed below as another program's.
-  layers     docs/architecture.md says of each folder what scripts/check_layers.py lets it include.
+  layers     docs/architecture.md says of each folder what tools/checks/check_layers.py lets it include.
   fields     docs/statistics.md names every field of the statistics, the trace and the profile.
   codes      docs/records.md lists the error codes of the source, all of them and no others.
   length     README.md has at most 150 lines.
@@ -49,7 +49,7 @@ OTHER_FLAGS = {
     "--output-on-failure", "--packed", "--save", "--shards", "--target", "--test-dir", "--type",
     "--update",
 }
-# How the source writes an error code; behind a bare brace only where a text follows.
+# How the source writes an error code; after a bare brace only where a text follows.
 NAME = r'\s*"([a-z]+(?:_[a-z0-9]+)*)"\s*,'
 CODES = (re.compile(r"(?:\brefuse\(|\bfailed\(\{?|RequestError\s*\w*\s*[({])" + NAME),
          re.compile(r"(?:\breturn\s*\{|\berror\s*=\s*\{)" + NAME + r'\s*(?:"|fmt::|failure|refusal)'))
@@ -165,7 +165,7 @@ def check_layers(pages):
             yield (f"docs/architecture.md: src/{folder} may include "
                    f"{', '.join(sorted(names)) or '-'}")
     for folder in sorted(set(listed) - set(MAY_INCLUDE)):
-        yield f"docs/architecture.md: scripts/check_layers.py does not know src/{folder}"
+        yield f"docs/architecture.md: tools/checks/check_layers.py does not know src/{folder}"
 
 
 def first_command(code):

@@ -25,5 +25,5 @@ def main(root: pathlib.Path) -> int:
 
 
 if __name__ == "__main__":
-    here = pathlib.Path(__file__).resolve().parent.parent
+    here = pathlib.Path(__file__).resolve().parents[2]
     sys.exit(main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here))

@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "tools", "datasets"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "tools",
+          "datasets"]
 
 
 def mirror(source, target):
