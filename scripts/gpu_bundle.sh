@@ -2,7 +2,7 @@
 # Puts the programs that gpu_check.sh runs, stripped, and the shared libraries that a bare machine
 # lacks into build-gpu/, at most 32 MiB: `scripts/gpu_bundle.sh [BUILD]`. They start wherever there
 # are a C and a C++ library, from beside the repository's datasets/. The headers of fmt are for
-# gpu_lab.sh.
+# tools/gpu/lab.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build="${1:-build}" out=build-gpu max_kib=$((32 * 1024))
@@ -27,7 +27,7 @@ for program in "${programs[@]}"; do
   fi
 done
 env -i "$out/pagedinfer" --version
-# For gpu_lab.sh.
+# For tools/gpu/lab.sh.
 mkdir -p "$out/include"
 cp -r /usr/include/fmt "$out/include/"
 kib=$(du -sk "$out" | cut -f1)

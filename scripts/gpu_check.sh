@@ -8,9 +8,9 @@
 #   kernels    speed of kernels and products beside a copy's bandwidth and a large product's rate
 #   probe      every algorithm that cuBLAS proposes for the models' products; whether those that
 #              --deterministic chooses for each number of rows compute the same bits
-#   engine     whole runs beside their goals; equal bytes with --deterministic; gpu_engine.py
-#   peers      the same work by PyTorch and by transformers' continuous batching; gpu_peers.py
-#   lab        builds the benchmarks of kernels there, by nvcc alone, and runs them; gpu_lab.sh
+#   engine     whole runs beside their goals; equal bytes with --deterministic (engine.py)
+#   peers      the same work by PyTorch and by transformers' continuous batching (peers.py)
+#   lab        builds the benchmarks of kernels there, by nvcc alone, and runs them (lab.sh)
 #   ncu        what limits some kernels, by Nsight Compute, where there is one
 #   sanitizer  some of the tests under compute-sanitizer, where there is one that works
 #
@@ -19,9 +19,9 @@
 #
 # Needs CUDA's driver, cuBLAS (PyTorch's will do) and, for engine and peers, Python, with PyTorch
 # for peers; no network. Results go to OUT: results.jsonl, a line of JSON each; a log for each part;
-# table.txt, which is printed too. gpu_table.py joins the results of several OUT. Exit code 1 if a
-# part failed or could not be run. PAGEDINFER_CHECK_SMALL=1 tries all but tests and sanitizer with
-# tiny models; engine and peers then need no GPU.
+# table.txt, which is printed too. table.py joins the results of several OUT. The files named here
+# are in tools/gpu. Exit code 1 if a part failed or could not be run. PAGEDINFER_CHECK_SMALL=1 tries
+# all but tests and sanitizer with tiny models; engine and peers then need no GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 known="first tests kernels probe engine peers lab ncu sanitizer"
@@ -134,7 +134,7 @@ check_first() {
   PAGEDINFER_TEST_SCALE=0.1 timeout $((30 * slow)) "$bin/pagedinfer_tests" -d -tc="$few" \
     >>"$out/first.log" 2>&1 || code=1
   measure first $((25 * slow)) "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" gate attention_prefill || code=1
-  measure first $((35 * slow)) python3 -u scripts/gpu_engine.py "$bin/pagedinfer" first || code=1
+  measure first $((35 * slow)) python3 -u tools/gpu/engine.py "$bin/pagedinfer" first || code=1
   return "$code"
 }
 check_kernels() { # shellcheck disable=SC2086
@@ -146,10 +146,10 @@ check_probe() {
   measure probe "$limit" "$bin/pagedinfer_kernel_bench" "${bench_flags[@]}" probe proof
 }
 check_engine() { # shellcheck disable=SC2086
-  measure engine "$limit" python3 -u scripts/gpu_engine.py "$bin/pagedinfer" ${1//,/ }
+  measure engine "$limit" python3 -u tools/gpu/engine.py "$bin/pagedinfer" ${1//,/ }
 }
 check_peers() { # shellcheck disable=SC2086
-  measure peers "$limit" python3 -u scripts/gpu_peers.py "$bin/pagedinfer" ${1//,/ }
+  measure peers "$limit" python3 -u tools/gpu/peers.py "$bin/pagedinfer" ${1//,/ }
 }
 check_lab() { # shellcheck disable=SC2086
   if ! command -v nvcc >/dev/null; then
@@ -158,7 +158,7 @@ check_lab() { # shellcheck disable=SC2086
   fi
   local folder code
   folder=$(mktemp -d)
-  timeout 300 scripts/gpu_lab.sh "$folder/bench" ${PAGEDINFER_LAB_FLAGS:-} >"$out/lab.log" 2>&1 &&
+  timeout 300 tools/gpu/lab.sh "$folder/bench" ${PAGEDINFER_LAB_FLAGS:-} >"$out/lab.log" 2>&1 &&
     measure lab 200 "$folder/bench" "${bench_flags[@]}" ${1//,/ }
   code=$?
   rm -rf "$folder"
@@ -213,8 +213,8 @@ for word in $asked; do
   fi
   note "$part" "$ok" $((SECONDS - begin)) "$more"
   # Now, so that a command that is stopped in a later part leaves it.
-  python3 scripts/gpu_table.py "$results" >"$out/table.txt"
+  python3 tools/gpu/table.py "$results" >"$out/table.txt"
   [ "$ok" = true ] || tail -15 "$out/$part.log" | cut -c1-300 >&2
 done
-python3 scripts/gpu_table.py "$results" | tee "$out/table.txt"
+python3 tools/gpu/table.py "$results" | tee "$out/table.txt"
 exit "$failed"

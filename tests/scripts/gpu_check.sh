@@ -30,7 +30,7 @@ call 540 first
 call 540 tests:products kernels
 call 540 probe engine:steps,deterministic,sampled,cache_int8 ncu sanitizer
 
-python3 scripts/gpu_table.py "$work"/kept/*.jsonl | tee "$work/table"
+python3 tools/gpu/table.py "$work"/kept/*.jsonl | tee "$work/table"
 for row in "^first +ok" "^tests +ok" "^kernels +ok" "^probe +ok" "^engine +ok" "^ncu +ok" \
   "decode step .*batch 1 " "kept with --deterministic" \
   "spread of the same run" "load with --deterministic" "kept with top-k and top-p" \

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 command -v nvcc >/dev/null || { echo "SKIPPED: no nvcc in PATH"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-PAGEDINFER_LAB_OBJECTS="$1" scripts/gpu_lab.sh "$work/bench" -O0
+PAGEDINFER_LAB_OBJECTS="$1" tools/gpu/lab.sh "$work/bench" -O0
 built=$(find "$work/bench.objects" -name '*.o' | wc -l)
 [ "$built" -ge 25 ] || { echo "$built objects" >&2; exit 1; }
 # It has no GPU, and says so in its own words.

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PAGEDINFER_CHECK_SMALL=1
-python3 scripts/gpu_engine.py "$1" steps gaps prefill offline deterministic quantized start |
+python3 tools/gpu/engine.py "$1" steps gaps prefill offline deterministic quantized start |
   grep '^{' >"$work/results.jsonl"
 cat >>"$work/results.jsonl" <<'LINES'
 {"kind":"gpu","gpu":"a GPU"}
@@ -16,7 +16,7 @@ cat >>"$work/results.jsonl" <<'LINES'
 {"kind":"peer","name":"attention_decode","shape":"llama-3.2-3b seqs=64 context=2048 queries=1","us":200}
 {"kind":"part","part":"kernels","ok":false,"seconds":0,"not_run":"no GPU"}
 LINES
-python3 scripts/gpu_table.py "$work/results.jsonl" | tee "$work/table"
+python3 tools/gpu/table.py "$work/results.jsonl" | tee "$work/table"
 for row in "decode step.*batch 1 .*<= 1.887" "gap per decode step.*<= 0.05" "attention +decode .*of its bound" \
   "prefill .*>= 75000" "offline .*>= 71300" \
   "kept with --deterministic.*>= 0.95" "weights in int8, offline" "weights in int8 .*batch 1 " "one token.*<= 4" "attention_decode .*>= 0.9 .*yes" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the benchmarks of kernels by nvcc alone: gpu_lab.sh PROGRAM [FLAG OF NVCC ...]
+# Builds the benchmarks of kernels by nvcc alone: lab.sh PROGRAM [FLAG OF NVCC ...]
 #
 # For a machine that has nvcc and the headers of CUDA but none of the project's libraries: variants
 # of kernels are then built and compared in one session. The headers of fmt are those that
@@ -7,7 +7,7 @@
 # CMakeFiles of a build, the library's objects are taken from there, so that a test can link what is
 # listed here in seconds.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 program="$1"
 shift
 includes=(-I. -Isrc -Ibench)

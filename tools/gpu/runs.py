@@ -1,4 +1,4 @@
-"""What the parts of gpu_check.sh share: runs of the program, lines of JSON, time that is left."""
+"""What engine.py and peers.py share: runs of the program, lines of JSON, time that is left."""
 import json
 import os
 import pathlib
@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # To try the scripts without a GPU: the same steps with tiny models, on the CPU or, where the program
 # is that of the emulated device, on that.
 SMALL = os.environ.get("PAGEDINFER_CHECK_SMALL", "") not in ("", "0")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the results of gpu_check.sh as tables: gpu_table.py results.jsonl ..., those of several
+"""Prints the results of gpu_check.sh as tables: table.py results.jsonl ..., those of several
 calls together."""
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole runs on a GPU: gpu_engine.py PROGRAM [PART ...].
+"""Whole runs on a GPU: engine.py PROGRAM [PART ...].
 
   steps          decode steps of Llama-3.2-3B at a context of 512 beside the per-operation floor
   gaps           what of a decode step is not the device, by --profile
@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 
-from gpu_measure import (DEVICE, ROOT, SMALL, STEP_TOKENS, OutOfTime, dummy, model_of,
-                         random_prompts, report, report_measure, run, seconds_left, write_prompts)
+from runs import (DEVICE, ROOT, SMALL, STEP_TOKENS, OutOfTime, dummy, model_of, random_prompts,
+                  report, report_measure, run, seconds_left, write_prompts)
 
 LLAMA = "llama-3.2-3b-instruct"
 CONFIGURATIONS = [
@@ -249,7 +249,7 @@ def main() -> int:
     program, names = sys.argv[1], sys.argv[2:] or list(PARTS)
     parts = PARTS | {"first": first}  # which is part of gaps
     if unknown := [name for name in names if name not in parts]:
-        print(f"gpu_engine.py: {unknown[0]}: expected one of {', '.join(PARTS)}", file=sys.stderr)
+        print(f"engine.py: {unknown[0]}: expected one of {', '.join(PARTS)}", file=sys.stderr)
         return 1
     code = 0
     with tempfile.TemporaryDirectory() as name:

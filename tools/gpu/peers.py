@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same work by others: gpu_peers.py PROGRAM [PART ...].
+"""The same work by others: peers.py PROGRAM [PART ...].
 
   kernels   PyTorch on the shapes of bench/kernel_bench.cpp: scaled_dot_product_attention over
             contiguous keys and values, by each of its backends, and matrix products
@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-from gpu_measure import (DEVICE, ROOT, SMALL, OutOfTime, dummy, model_of, random_prompts, report,
-                         report_measure, run, seconds_left, write_prompts)
+from runs import (DEVICE, ROOT, SMALL, OutOfTime, dummy, model_of, random_prompts, report,
+                  report_measure, run, seconds_left, write_prompts)
 
 MODELS = {  # hidden, heads, kv_heads, head_dim, intermediate, window
     "llama-3.2-3b": (3072, 24, 8, 128, 8192, 0),
@@ -207,7 +207,7 @@ PARTS = {"batching": batching, "kernels": kernels}
 def main() -> int:
     program, names = sys.argv[1], sys.argv[2:] or list(PARTS)
     if unknown := [name for name in names if name not in PARTS]:
-        print(f"gpu_peers.py: {unknown[0]}: expected one of {', '.join(PARTS)}", file=sys.stderr)
+        print(f"peers.py: {unknown[0]}: expected one of {', '.join(PARTS)}", file=sys.stderr)
         return 1
     try:
         import torch
