@@ -6,7 +6,7 @@
   commands   Every ```sh block is run, in a scratch folder for each page that looks like the
              repository with PROGRAM as build/pagedinfer. Comments before a block change that:
 
-               <!-- not run: REASON -->   it is skipped; docs/development.md must list it
+               <!-- not run: REASON -->   it is skipped
                <!-- exit code N -->       the block must end with N instead of 0
 
              A block of another language behind it shows what it prints:
@@ -173,25 +173,6 @@ def first_command(code):
     return re.sub(r"\s+#.*", "", code.splitlines()[0]).strip()
 
 
-def check_not_run(pages):
-    """docs/development.md has a row for each block that is not run."""
-    listed = next((page.text for page in pages if page.name == "docs/development.md"), "")
-    rows = []
-    for page in pages:
-        for block in FENCE.finditer(page.text):
-            reason = NOT_RUN.fullmatch(page.comment_before(block.start()))
-            if block[1] == "sh" and reason:
-                name = page.name.removeprefix("docs/")
-                rows.append(f"| {name} | `{first_command(block[2])}` | {reason[1]} |")
-    for row in rows:
-        if row not in listed:
-            yield f"docs/development.md: expected the row {row}"
-    table = re.search(r"^\| page \| first command \| .*\n\|[-|]+\|\n((?:\|.*\n)*)", listed, re.M)
-    for row in table[1].splitlines() if table else []:
-        if row not in rows:
-            yield f"docs/development.md: no such block: {row}"
-
-
 def make_scratch(root, program, folder):
     """A folder that looks like the repository to the commands of a page."""
     demo = (root / "datasets" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(True)
@@ -283,7 +264,7 @@ def main():
               + sorted(root.glob("datasets/*/README.md"))]
 
     faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
-              *check_fields(root, pages, program), *check_layers(pages), *check_not_run(pages)]
+              *check_fields(root, pages, program), *check_layers(pages)]
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
