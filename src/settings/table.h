@@ -161,7 +161,7 @@ inline constexpr auto kSettings = [] {
       row(kModel, "quantize", field_of<&Config::quantize>(), kChangesRecords,
           "int8 multiplies in 8 bits: weights take half the memory of 16 bits and are read twice "
           "as fast, and completions change a little.",
-          "Take int8 for speed; scripts/quantization_loss.py says what a model loses.",
+          "Take int8 for speed, after a look at what your model loses.",
           {.choices = choices::kQuantizations}),
       row(kModel, "pack_weights", field_of<&Config::pack_weights>(), kKeepsRecords,
           "Copy bfloat16 weights at the start into the order in which products read them fastest; "

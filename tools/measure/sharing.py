@@ -1,22 +1,17 @@
-#!/usr/bin/env python3
-"""Measures what sharing of the KV cache is good for, and what it costs.
+"""What sharing of the KV cache is good for, and what it costs.
 
-    scripts/measure_sharing.py head      one head of 1,024 tokens before short questions, the prefix
-                                         cache on against off
-    scripts/measure_sharing.py nothing   prompts that share nothing, on against off, with the 95 %
-                                         confidence interval of the cost; with a cache that is soon
-                                         full, and with the default one
-    scripts/measure_sharing.py samples   n = 8 against eight lines, and against those without sharing
-    scripts/measure_sharing.py beams     cache of 2, 4, 8 and 16 beams over that of one sequence, prompt 4
-                                         : output 1; and the time with --kv contiguous over that with paged
-    scripts/measure_sharing.py questions --file gsm8k_test.jsonl
-                                         questions behind one head of eight solved ones, on and off:
-                                         the same bytes, and the seconds of both
+    head       one head of 1,024 tokens before short questions, the prefix cache on against off
+    nothing    prompts that share nothing, on against off, with the 95 % confidence interval of the
+               cost; with a cache that is soon full, and with the default one
+    samples    n = 8 against eight lines, and against eight lines without sharing
+    beams      cache of 2, 4, 8 and 16 beams over the cache of one sequence, prompt 4 : output 1; and
+               the time with --kv contiguous over the time with paged
+    questions  --file gsm8k_test.jsonl: questions after one head of eight solved ones, on and off: the
+               same bytes, and the seconds of both
 
 Runs of the kinds that are compared take turns; a ratio is the median of the ratios of pairs. Records
-of both kinds are compared. Appends to results/sharing.jsonl.
+of both kinds are compared.
 """
-import argparse
 import json
 import math
 import pathlib
@@ -24,11 +19,19 @@ import random
 import statistics
 import tempfile
 
-from benchmark import ROOT, record, run
+import runs
+
+ON, OFF = ("--prefix-cache", "on"), ("--prefix-cache", "off")
 
 
-def write_lines(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+def add_flags(parser):
+    parser.add_argument("what", choices=["head", "nothing", "samples", "beams", "questions"])
+    runs.add_program(parser)
+    runs.add_save(parser)
+    runs.add_repeats(parser)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--file", help="of questions: one object with question and answer in each line")
+    parser.add_argument("--model", help="of questions; by default the bundled one")
 
 
 def figures(summary):
@@ -55,36 +58,33 @@ def student_t(degrees):
 
 def compare(args, name, kinds, flags=(), same=lambda path: path.read_bytes()):
     """kinds: name to (prompts, flags); the first is compared with each of the others."""
-    runs, outputs = {kind: [] for kind in kinds}, {}
+    found, outputs = {kind: [] for kind in kinds}, {}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for kind, (lines, _) in kinds.items():
-            write_lines(folder / f"{kind}.jsonl", lines)
+            runs.write_lines(folder / f"{kind}.jsonl", lines)
         for repeat in range(args.repeats + 1):  # the first round warms up
             for kind, (_, more) in kinds.items():
-                summary, _ = run(args.program, folder / f"{kind}.jsonl", folder, *flags, *more)
+                summary, _ = runs.run(args.program, folder / f"{kind}.jsonl", folder, *flags, *more)
                 outputs[kind] = same(folder / "run.jsonl")
                 if repeat > 0:
-                    runs[kind].append(summary)
+                    found[kind].append(summary)
     first, *others = kinds
     line = {"what": name, "repeats": args.repeats,
-            "flags": list(flags), "model": runs[first][0]["model"].rpartition("/")[2]}
-    for kind, done in runs.items():
+            "flags": list(flags), "model": found[first][0]["model"].rpartition("/")[2]}
+    for kind, done in found.items():
         line[kind] = figures(sorted(done, key=lambda s: s["duration"])[len(done) // 2])
     for other in others:
         if outputs[other] != outputs[first]:
             raise SystemExit(f"{name}: {first} and {other} gave different completions")
-        ratios = [b["duration"] / a["duration"] for a, b in zip(runs[first], runs[other])]
+        ratios = [b["duration"] / a["duration"] for a, b in zip(found[first], found[other])]
         logs = [math.log(ratio) for ratio in ratios]
         error = student_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0
         mean = statistics.mean(logs)
         line[f"{other}_over_{first}"] = round(statistics.median(ratios), 4)
         line[f"{other}_over_{first}_mean_95"] = [round(math.exp(mean + d), 4) for d in (-error, 0, error)]
     print(json.dumps({key: value for key, value in line.items() if key != "flags"}, indent=1))
-    record("sharing", f"scripts/measure_sharing.py {args.what} --repeats {args.repeats}", line)
-
-
-ON, OFF = ("--prefix-cache", "on"), ("--prefix-cache", "off")
+    runs.save(args, line)
 
 
 def tokens(noise, count):
@@ -131,34 +131,33 @@ def beams(args):
         lines = [{"id": i, "prompt_token_ids": p, "max_tokens": 128, "ignore_eos": True, **beam}
                  for i, p in enumerate(prompts)]
         flags = ["--max-batch-size", str(width), "--max-model-len", "1024"]
-        runs = {"paged": [], "contiguous": []}
+        found = {"paged": [], "contiguous": []}
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            write_lines(folder / "lines.jsonl", lines)
+            runs.write_lines(folder / "lines.jsonl", lines)
             outputs = {}
             for _ in range(args.repeats):
-                for kv, done in runs.items():
-                    done.append(run(args.program, folder / "lines.jsonl", folder, *flags, "--kv", kv,
+                for kv, done in found.items():
+                    done.append(runs.run(args.program, folder / "lines.jsonl", folder, *flags, "--kv", kv,
                                     "--num-blocks", "1024")[0])
                     outputs[kv] = (folder / "run.jsonl").read_bytes()
         if outputs["paged"] != outputs["contiguous"]:
             raise SystemExit("beams: paged and contiguous gave different completions")
-        held[width] = runs["paged"][0]["kv_positions_leased_peak"]
-        ratios = [b["duration"] / a["duration"] for a, b in zip(runs["paged"], runs["contiguous"])]
+        held[width] = found["paged"][0]["kv_positions_leased_peak"]
+        ratios = [b["duration"] / a["duration"] for a, b in zip(found["paged"], found["contiguous"])]
         line = {"what": "beams, prompts of 512, 128 drawn, one search at a time", "beam_width": width,
                 "positions_leased_peak": held[width],
                 "over_one_sequence": round(held[width] / held[1], 3),
                 "contiguous_positions_leased_peak":
-                    runs["contiguous"][0]["kv_positions_leased_peak"],
+                    found["contiguous"][0]["kv_positions_leased_peak"],
                 "contiguous_over_paged_seconds": round(statistics.median(ratios), 3),
-                "seconds": round(statistics.median(s["duration"] for s in runs["paged"]), 4)}
+                "seconds": round(statistics.median(s["duration"] for s in found["paged"]), 4)}
         print(json.dumps(line))
-        record("sharing", f"scripts/measure_sharing.py beams --repeats {args.repeats}", line)
+        runs.save(args, line)
 
 
 def questions(args):
-    with open(args.file, encoding="utf-8") as lines:
-        pairs = [json.loads(line) for line in lines]
+    pairs = runs.read_lines(args.file)
     shots = "".join(f"Question: {p['question']}\nAnswer: {p['answer']}\n\n" for p in pairs[:8])
     asked = [{"id": i, "prompt": f"{shots}Question: {p['question']}\nAnswer:", "max_tokens": 32}
              for i, p in enumerate(pairs[8:8 + args.requests])]
@@ -166,17 +165,5 @@ def questions(args):
             flags=["--model", args.model] if args.model else [])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["head", "nothing", "samples", "beams", "questions"])
-    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--file", help="of questions: one object with question and answer in each line")
-    parser.add_argument("--model", help="of questions; by default the bundled one")
-    args = parser.parse_args()
+def measure(args):
     {"head": head, "nothing": nothing, "samples": samples, "beams": beams, "questions": questions}[args.what](args)
-
-
-if __name__ == "__main__":
-    main()

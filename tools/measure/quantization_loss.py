@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Measures what a model loses by --quantize int8.
-
-    scripts/quantization_loss.py --model DIR [DIR ...] [--text FILE] [--prompts FILE]
-                                 [--max-model-len N] [--tokens N] [--program FILE] [--save]
+"""What a model loses by --quantize int8.
 
 The tokens of a text and those that the model generates greedily are compared between weights as
 they are, --quantize none, and int8:
@@ -14,40 +10,34 @@ they are, --quantize none, and int8:
     prompts      prompts whose greedy completions have no different token
     answers      questions whose greedy completion is the expected answer, none and int8
 
-The text is by default that of the bundled prompts with their answers, a piece each, and the prompts
-are those.
-Prints a table; --save appends to results/quantization_loss.jsonl.
+By default the text is made of the bundled prompts with their answers, each a piece, and the prompts
+are the bundled ones.
 """
-import argparse
-import json
 import math
 import pathlib
 import tempfile
 
-from benchmark import ROOT, record, run
+import runs
 
-PROMPTS = ROOT / "datasets" / "prompts.jsonl"
-MODELS = ["story-llama", "story-qwen3", "story-gemma3"]
 KINDS = {"none": [], "int8": ["--quantize", "int8"]}
 CANDIDATES = 5
 
 
-def read_lines(path):
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.strip()]
-
-
-def write_lines(path, lines):
-    with open(path, "w", encoding="utf-8") as out:
-        for line in lines:
-            out.write(json.dumps(line) + "\n")
+def add_flags(parser):
+    runs.add_program(parser)
+    runs.add_save(parser)
+    parser.add_argument("--model", nargs="+", default=runs.MODELS, metavar="DIR")
+    parser.add_argument("--text", help="a file; default: the bundled prompts with their answers")
+    parser.add_argument("--prompts", default=runs.PROMPTS, help="a file of lines to complete greedily")
+    parser.add_argument("--max-model-len", type=int, help="as that of pagedinfer run")
+    parser.add_argument("--tokens", type=int, default=1024, help="in a piece of the text, about")
 
 
 def completed(program, model, lines, kind, folder, *flags):
     path = pathlib.Path(folder) / "lines.jsonl"
-    write_lines(path, lines)
-    run(program, path, folder, "--model", model, *flags, *KINDS[kind], accepted=(0, 2))
-    records = read_lines(pathlib.Path(folder) / "run.jsonl")
+    runs.write_lines(path, lines)
+    runs.run(program, path, folder, "--model", model, *flags, *KINDS[kind], accepted=(0, 2))
+    records = runs.read_lines(pathlib.Path(folder) / "run.jsonl")
     for found in records:
         if "error" in found:
             raise SystemExit(f"{model}, {kind}: {found['error']['message']}")
@@ -74,25 +64,15 @@ def scores(records):
             if log_prob is None:
                 continue
             log_probs.append(log_prob)
-            # The text's own token is there too, behind the others.
+            # The text's own token is there too, after the others.
             candidates.append(sorted(top, key=top.get, reverse=True)[:CANDIDATES])
     return log_probs, candidates
-
-
-def common_prefix(a, b):
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-
-
-def right_answers(prompts, records):
-    return sum("answer" in prompt and found["text"].strip() == prompt["answer"]
-               for prompt, found in zip(prompts, records))
 
 
 def compare(program, model, pieces, prompts, flags):
     loss = {}
     asked = [{"prompt": piece, "max_tokens": 0, "prompt_logprobs": CANDIDATES} for piece in pieces]
-    greedy = [{key: value for key, value in prompt.items() if key != "answer"}
-              for prompt in prompts]
+    greedy = [runs.without_answer(prompt) for prompt in prompts]
     with tempfile.TemporaryDirectory() as folder:
         found = {kind: scores(completed(program, model, asked, kind, folder, *flags))
                  for kind in KINDS}
@@ -100,33 +80,18 @@ def compare(program, model, pieces, prompts, flags):
                    for kind in KINDS}
     for kind, (log_probs, _) in found.items():
         loss[f"perplexity_{kind}"] = math.exp(-sum(log_probs) / len(log_probs))
-        loss[f"right_answers_{kind}"] = right_answers(prompts, answers[kind])
+        loss[f"right_answers_{kind}"] = runs.right_answers(prompts, answers[kind])
     tops = list(zip(found["none"][1], found["int8"][1], strict=True))
-    pairs = [(a["token_ids"], b["token_ids"])
-             for a, b in zip(answers["none"], answers["int8"], strict=True)]
     return {**loss,
             "text_tokens": len(tops),
             "top_1": sum(a[:1] == b[:1] for a, b in tops) / len(tops),
             "top_5": sum(len({*a} & {*b}) / max(len(a), 1) for a, b in tops) / len(tops),
-            "same_tokens": sum(common_prefix(a, b) for a, b in pairs) / sum(len(a) for a, _ in pairs),
-            "same_prompts": sum(a == b for a, b in pairs),
-            "prompts": len(pairs),
+            **runs.same_tokens(answers["none"], answers["int8"]),
             "questions": sum("answer" in prompt for prompt in prompts)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
-    parser.add_argument("--model", nargs="+", default=MODELS, metavar="DIR")
-    parser.add_argument("--text", help="a file; default: the bundled prompts with their answers")
-    parser.add_argument("--prompts", default=PROMPTS, help="a file of lines to complete greedily")
-    parser.add_argument("--max-model-len", type=int, help="as that of pagedinfer run")
-    parser.add_argument("--tokens", type=int, default=1024, help="in a piece of the text, about")
-    parser.add_argument("--save", action="store_true",
-                        help="append to results/quantization_loss.jsonl")
-    args = parser.parse_args()
-
-    prompts = [prompt for prompt in read_lines(args.prompts) if "prompt" in prompt]
+def measure(args):
+    prompts = [prompt for prompt in runs.read_lines(args.prompts) if "prompt" in prompt]
     if args.text:
         pieces = pieces_of(pathlib.Path(args.text).read_text(encoding="utf-8"), args.tokens)
     else:
@@ -143,10 +108,4 @@ def main():
               f"| {loss['same_tokens']:.1%} | {loss['same_prompts']} of {loss['prompts']} "
               f"| {loss['right_answers_none']} and {loss['right_answers_int8']} "
               f"of {loss['questions']} |", flush=True)
-        if args.save:
-            record("quantization_loss", f"scripts/quantization_loss.py --model {model}",
-                   {"model": pathlib.Path(model).name, **loss})
-
-
-if __name__ == "__main__":
-    main()
+        runs.save(args, {"model": pathlib.Path(model).name, **loss})

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What the compiler made of the GPU's kernels: no GPU is needed, and no speed is measured.
 
 Compiles kernels/*.cu and writes one line of JSON for each kernel and architecture: registers, stack
@@ -6,17 +5,17 @@ Compiles kernels/*.cu and writes one line of JSON for each kernel and architectu
 for attention and products in int8 how many blocks are planned, and how many bytes of keys and values,
 or of the product's operands, a multiprocessor asks for at once.
 
-    scripts/kernel_resources.py --only 'attention*.cu' --arch 90a --out results/kernel_resources.jsonl
+    python3 tools/measure kernel_resources --only 'attention*.cu' --arch 90a
+
+--save writes results/kernel_resources.jsonl anew.
 """
-import argparse
 import json
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-from benchmark import ROOT, machine, output_of
+import runs
 
 SHARED_OF_SM = {"80": 164 << 10, "86": 100 << 10, "89": 100 << 10, "90a": 228 << 10}
 WARPS_OF_SM = {"80": 64, "86": 48, "89": 48, "90a": 64}
@@ -66,8 +65,17 @@ COUNTED = {
 }
 
 
+def add_flags(parser):
+    runs.add_save(parser)
+    parser.add_argument("--nvcc", default="nvcc")
+    parser.add_argument("--cuobjdump", default="cuobjdump")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--arch", default="80,90a")
+    parser.add_argument("--only", default="*.cu", help="of kernels/")
+
+
 def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=runs.ROOT).stdout
 
 
 def tile_shapes(tools, folder):
@@ -117,27 +125,18 @@ def kernels_of(tools, source, arch, cubin, shapes):
         yield record
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--nvcc", default="nvcc")
-    parser.add_argument("--cuobjdump", default="cuobjdump")
-    parser.add_argument("--nvdisasm", default="nvdisasm")
-    parser.add_argument("--arch", default="80,90a")
-    parser.add_argument("--only", default="*.cu", help="of kernels/")
-    parser.add_argument("--out", required=True, type=pathlib.Path)
-    tools = parser.parse_args()
-    release = re.search(r"release ([\d.]+)", run(tools.nvcc, "--version"))[1]
-    origin = {"commit": output_of("git", "log", "-1", "--format=%h", "--", "kernels"),
-              "machine": machine(), "nvcc": release,
-              "command": " ".join(["scripts/kernel_resources.py", *sys.argv[1:]])}
-    with tempfile.TemporaryDirectory() as temporary, open(tools.out, "w") as out:
+def measure(args):
+    release = re.search(r"release ([\d.]+)", run(args.nvcc, "--version"))[1]
+    origin = {"commit": runs.output_of("git", "log", "-1", "--format=%h", "--", "kernels"),
+              "machine": runs.machine(), "nvcc": release, "command": runs.command_line()}
+    found = []
+    with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        shapes = tile_shapes(tools, folder)
-        for source in sorted((ROOT / "kernels").glob(tools.only)):
-            for arch in tools.arch.split(","):
-                for record in kernels_of(tools, source, arch, folder / "out.cubin", shapes):
-                    out.write(json.dumps(origin | record) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+        shapes = tile_shapes(args, folder)
+        for source in sorted((runs.ROOT / "kernels").glob(args.only)):
+            for arch in args.arch.split(","):
+                for record in kernels_of(args, source, arch, folder / "out.cubin", shapes):
+                    print(json.dumps(record), flush=True)
+                    found.append(origin | record)
+    if args.save:
+        runs.write_lines(runs.ROOT / "results" / "kernel_resources.jsonl", found)

@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Compares pagedinfer on this CPU with OpenVINO GenAI, llama.cpp and transformers.
-
-    scripts/cpu_peers.py [--dir DIR] [--program FILE] [--rounds N] [--threads N] [--batches N,N,...]
-                         [--engines NAME,NAME,...] [--save]
+"""This CPU with OpenVINO GenAI, llama.cpp and transformers in turn.
 
 Sets the others up in DIR (12 GB, once): a virtual environment, llama.cpp built from its source, a
 checkpoint with the shapes of Llama-3.2-1B and random weights, and the forms of it that each engine
@@ -15,11 +11,10 @@ reads. All complete the same prompts greedily, one engine after the other, in N 
     of bound  share of the time that this machine needs at least, to read or to multiply, by one run of
               pagedinfer with --profile, which measures both
 
-Prints a table of medians; those of ratios are of rounds, whose measurements follow each other, for
-a machine's speed drifts. --save appends them to results/cpu_peers.jsonl.
-REQUIRES: nothing else computes meanwhile, and the packages of pip can be fetched.
+Prints a table of medians. A ratio is the median of the ratios of each round, whose measurements
+follow each other, for a machine's speed drifts.
+REQUIRES: the packages of pip can be fetched.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -30,10 +25,10 @@ import sys
 import tempfile
 import time
 
-from benchmark import ROOT, output_of, record, run
+import runs
 
-CONFIG = ROOT / "datasets" / "configs" / "llama-3.2-1b-instruct"
-WORKERS = ROOT / "scripts" / "peers"
+CONFIG = runs.ROOT / "datasets" / "configs" / "llama-3.2-1b-instruct"
+WORKERS = runs.ROOT / "tools" / "measure" / "peers"
 PACKAGES = ["openvino-genai==2026.4.1.0", "optimum-intel[openvino]==2.2.0",
             "llama-cpp-python==0.3.36", "gguf==0.19.0"]
 PROMPT_TOKENS, TOKENS, COMPARED = 16, 17, 8
@@ -51,6 +46,16 @@ PEERS = {"OpenVINO fp16": (16, "openvino_peer.py", "openvino-fp16"),
          "transformers bfloat16": (16, "transformers_peer.py", "checkpoint")}
 
 
+def add_flags(parser):
+    runs.add_program(parser)
+    runs.add_save(parser)
+    parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("peers"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--batches", default="1,8,16,24,32,48,64")
+    parser.add_argument("--engines", default=",".join([*OURS, *PEERS]))
+
+
 def call(*command, **more):
     print(" ".join(map(str, command)), file=sys.stderr)
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr, **more)
@@ -66,7 +71,7 @@ def set_up(folder):
         (venv / "complete").touch()
     if not checkpoint.exists():
         part = folder / "checkpoint.part"
-        call(sys.executable, ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config", CONFIG,
+        call(sys.executable, runs.ROOT / "tools/goldens/make_dummy_checkpoint.py", "--config", CONFIG,
              "--output", part)
         part.rename(checkpoint)
     for name in ("f16", "bf16", "q8_0"):
@@ -83,7 +88,7 @@ def set_up(folder):
 
 
 class Peer:
-    """A worker of scripts/peers."""
+    """A worker of peers/."""
 
     def __init__(self, name, folder, threads):
         self.bits, script, model = PEERS[name]
@@ -115,23 +120,20 @@ class Program:
         self.flags = ["--model", str(folder / "checkpoint"), "--threads", str(threads), "--ignore-eos",
                       "--token-ids", "--kv-memory", "256MiB", "--max-model-len", "1024",
                       "--pack-weights", "on", *flags]
-        self.about = "pagedinfer " + output_of("git", "rev-parse", "--short", "HEAD")
+        self.about = "pagedinfer " + runs.output_of("git", "rev-parse", "--short", "HEAD")
 
     def complete(self, prompts, tokens, *more):
         """As a worker answers, with the line of --profile if `more` asks for it."""
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
-            (files / "prompts").write_text("".join(
-                json.dumps({"prompt_token_ids": ids, "max_tokens": tokens}) + "\n" for ids in prompts))
-            run(self.program, files / "prompts", name, *self.flags, "--trace", str(files / "trace"), *more)
-            records, steps, stats = (
-                [json.loads(line) for line in (files / of).read_text().splitlines()]
-                for of in ("run.jsonl", "trace", "run.stats.jsonl"))
+            runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens} for ids in prompts])
+            _, _, steps = runs.run_traced(self.program, files / "prompts", name, *self.flags, *more)
+            records = runs.read_lines(files / "run.jsonl")
+            profile = runs.statistics_of(name, "profile")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
         return {"first_s": steps[last]["end_s"] - steps[0]["begin_s"],
                 "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
-                "tokens": [found["token_ids"] for found in records],
-                "profile": next((line for line in stats if line["kind"] == "profile"), None)}
+                "tokens": [found["token_ids"] for found in records], "profile": profile}
 
     def of_bound(self, prompts, tokens):
         ops = [op for op in self.complete(prompts, tokens, "--profile")["profile"]["ops"]
@@ -139,7 +141,7 @@ class Program:
         return sum(op["bound_s"] for op in ops) / sum(op["time_s"] for op in ops)
 
 
-def measure(engines, batches, rounds):
+def measure_in_turn(engines, batches, rounds):
     """Returns, by engine, the rates of each measurement, the number of answers that change and, where
     known, the shares of the bound."""
     draw = random.Random(1)
@@ -168,8 +170,8 @@ def measure(engines, batches, rounds):
     return rates, {name: sum(len(seen) > 1 for seen in of) for name, of in answers.items()}, shares
 
 
-def medians(runs):
-    return {what: statistics.median(of) for what, of in runs.items()}
+def medians(found):
+    return {what: statistics.median(of) for what, of in found.items()}
 
 
 def over_best_other(name, engines, rates):
@@ -179,7 +181,7 @@ def over_best_other(name, engines, rates):
     if name not in OURS or not others:
         return None
     return medians({what: [ours / max(rates[other][what][turn] for other in others)
-                           for turn, ours in enumerate(runs)] for what, runs in rates[name].items()})
+                           for turn, ours in enumerate(of)] for what, of in rates[name].items()})
 
 
 def print_table(engines, rates, changed, shares):
@@ -199,36 +201,20 @@ def print_table(engines, rates, changed, shares):
             row(f"{name} over the best other with {engines[name].bits} bits", ratios, 2)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("peers"))
-    parser.add_argument("--program", default=str(ROOT / "build" / "pagedinfer"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--batches", default="1,8,16,24,32,48,64")
-    parser.add_argument("--engines", default=",".join([*OURS, *PEERS]))
-    parser.add_argument("--save", action="store_true")
-    arguments = parser.parse_args()
-    names = arguments.engines.split(",")
+def measure(args):
+    names = args.engines.split(",")
     if unknown := [name for name in names if name not in OURS and name not in PEERS]:
-        parser.error(f"{unknown[0]}: expected one of {', '.join([*OURS, *PEERS])}")
-    batches = [int(batch) for batch in arguments.batches.split(",")]
-    folder = arguments.dir.resolve()
+        raise SystemExit(f"{unknown[0]}: expected one of {', '.join([*OURS, *PEERS])}")
+    batches = [int(batch) for batch in args.batches.split(",")]
+    folder = args.dir.resolve()
     set_up(folder)
-    engines = {name: Program(name, arguments.program, folder, arguments.threads) if name in OURS
-               else Peer(name, folder, arguments.threads) for name in names}
-    rates, changed, shares = measure(engines, batches, arguments.rounds)
+    engines = {name: Program(name, args.program, folder, args.threads) if name in OURS
+               else Peer(name, folder, args.threads) for name in names}
+    rates, changed, shares = measure_in_turn(engines, batches, args.rounds)
     print_table(engines, rates, changed, shares)
-    if arguments.save:
-        for name in names:
-            record("cpu_peers", " ".join(["scripts/cpu_peers.py", *sys.argv[1:]]),
-                   {"engine": name, "about": engines[name].about, "threads": arguments.threads,
-                    "rounds": arguments.rounds, "tokens_per_s": medians(rates[name]),
-                    "over_best_other": over_best_other(name, engines, rates),
-                    "answers_changed": changed[name], "answers_compared": COMPARED,
-                    "of_bound": shares.get(name)})
-
-
-if __name__ == "__main__":
-    main()
+    for name in names:
+        runs.save(args, {"engine": name, "about": engines[name].about, "threads": args.threads,
+                         "rounds": args.rounds, "tokens_per_s": medians(rates[name]),
+                         "over_best_other": over_best_other(name, engines, rates),
+                         "answers_changed": changed[name], "answers_compared": COMPARED,
+                         "of_bound": shares.get(name)})
