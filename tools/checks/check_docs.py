@@ -260,8 +260,8 @@ def main():
     root, program = args.root.resolve(), args.program.resolve()
     pages = [Page(root, path)
              for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]]
-    others = [Page(root, path) for path in sorted(root.glob("*/README.md"))
-              + sorted(root.glob("datasets/*/README.md"))]
+    others = [Page(root, path) for path in sorted({*root.glob("*/README.md"), *root.glob("results/*.md"),
+                                             *root.glob("datasets/*/README.md")})]
 
     faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
               *check_fields(root, pages, program), *check_layers(pages)]

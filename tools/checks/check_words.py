@@ -54,7 +54,7 @@ def files(root):
         yield from sorted(path for path in (root / name).rglob("*") if path.suffix in SUFFIXES)
     yield root / "README.md"
     yield root / "CMakeLists.txt"
-    yield root / "results" / "README.md"
+    yield from sorted((root / "results").glob("*.md"))
 
 
 def is_skipped(root, path):
