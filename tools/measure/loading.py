@@ -66,7 +66,7 @@ def measure_once(program, model, folder, threads):
     config, load = summary["config"], summary["time_load_s"]
     later = statistics.median(times[1:])
     weights = config["weight_bytes"]
-    plan = weights + config["kv_bytes"] + config["activation_bytes"]
+    plan = weights + config["kv_memory"] + config["activation_bytes"]
     return {"first_token_s": load + times[0], "load_s": load, "first_step_s": times[0],
             "later_step_s": later, "first_gb_s": weights / times[0] / 1e9,
             "later_gb_s": weights / later / 1e9, "weight_gb": weights / 1e9,
