@@ -38,6 +38,7 @@ constexpr int kMaxSize = 1 << 24;
 constexpr int kMaxLayers = 1 << 12;
 constexpr int kMaxHeadDim = 1 << 16;
 constexpr int kMaxPositions = 1 << 30;
+constexpr std::string_view kFullLayer = "full_attention", kSlidingLayer = "sliding_attention";
 
 // 0 if the field cannot be read.
 int size(const JsonObject& config, std::string_view key, int fallback, int max = kMaxSize) {
@@ -86,6 +87,27 @@ void read_heads(const JsonObject& config, const ConfigDefaults& defaults, ModelS
   }
   spec.head_dim = read_head_dim(config, defaults, spec);
   if (!is_divided || !divides) spec.heads = spec.kv_heads = 0;
+}
+
+// As "layer_types" says; nullopt if it cannot be read. REQUIRES: it is there.
+SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers) {
+  std::vector<std::string> types;
+  if (!config.keep([&] { types = config.strings("layer_types"); })) return std::nullopt;
+  std::vector<bool> slides;
+  for (const std::string& type : types) {
+    const bool is_full = type == kFullLayer || type == "attention";  // an older name
+    if (!is_full && type != kSlidingLayer) {
+      config.complain("layer_types", shortened(type),
+                      fmt::format("{} or {}", kFullLayer, kSlidingLayer));
+    }
+    slides.push_back(type == kSlidingLayer);
+  }
+  if (slides.size() == num_layers) return slides;
+  if (num_layers > 0) {
+    config.complain("layer_types", counted(std::ssize(slides), "entry", "entries"),
+                    fmt::format("{}, as many as layers", num_layers));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -184,27 +206,10 @@ std::optional<int> read_window(const JsonObject& config, int absent) {
   return window;
 }
 
-SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers) {
-  std::vector<std::string> types;
-  if (!config.keep([&] { types = config.strings("layer_types"); })) return std::nullopt;
-  std::vector<bool> slides;
-  for (const std::string& type : types) {
-    const bool is_full = type == "full_attention" || type == "attention";  // an older name
-    if (!is_full && type != "sliding_attention") {
-      config.complain("layer_types", shortened(type), "full_attention or sliding_attention");
-    }
-    slides.push_back(type == "sliding_attention");
-  }
-  if (!config.has("layer_types") || slides.size() == num_layers) return slides;
-  if (num_layers > 0) {
-    config.complain("layer_types", counted(std::ssize(slides), "entry", "entries"),
-                    fmt::format("{}, as many as layers", num_layers));
-  }
-  return std::nullopt;
-}
-
-void set_windows(const JsonObject& config, const SlidingLayers& slides, std::optional<int> window,
-                 ModelSpec& spec) {
+SlidingLayers read_windows(const JsonObject& config, const SlidingLayers& otherwise,
+                           std::optional<int> window, ModelSpec& spec) {
+  const SlidingLayers slides =
+      config.has("layer_types") ? read_layer_types(config, spec.layers.size()) : otherwise;
   const bool is_off = slides && window == 0 && std::ranges::find(*slides, true) != slides->end();
   if (is_off) config.complain("sliding_window", "is off, expected one for layers that slide");
   const bool is_known = slides && window && !is_off;
@@ -212,23 +217,36 @@ void set_windows(const JsonObject& config, const SlidingLayers& slides, std::opt
     if (!is_known) spec.layers[i].window = kUnknownWindow;
     if (is_known && (*slides)[i]) spec.layers[i].window = *window;
   }
+  return slides;
+}
+
+void read_equal_windows(const JsonObject& config, std::optional<int> window, ModelSpec& spec) {
+  for (LayerSpec& layer : spec.layers) layer.window = window.value_or(kUnknownWindow);
+  if (!window || !config.has("layer_types")) return;
+  const SlidingLayers listed = read_layer_types(config, spec.layers.size());
+  const bool slide = *window > 0;
+  if (!listed || std::ranges::find(*listed, !slide) == listed->end()) return;
+  config.complain(
+      "layer_types", slide ? kFullLayer : kSlidingLayer,
+      fmt::format("{} only: this family's layers {}", slide ? kSlidingLayer : kFullLayer,
+                  slide ? "all have the window" : "have no window"));
 }
 
 void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
   std::optional<int> window;
+  SlidingLayers upper;
   config.keep([&] {
     const bool is_on = config.find_bool("use_sliding_window").value_or(false);
     window = is_on ? read_window(config, 4096) : 0;
   });
-  SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  const bool knows_first = config.keep([&] {
+  config.keep([&] {
     const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
-    for (int64_t i = 0; slides && slides->size() < spec.layers.size(); ++i) {
-      slides->push_back(window.value_or(0) > 0 && i >= first);
+    upper.emplace(spec.layers.size(), false);
+    for (size_t i = static_cast<size_t>(first); i < upper->size(); ++i) {
+      (*upper)[i] = window.value_or(0) > 0;
     }
   });
-  if (!knows_first) slides.reset();
-  set_windows(config, slides, window, spec);
+  read_windows(config, upper, window, spec);
 }
 
 TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec) {

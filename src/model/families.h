@@ -59,18 +59,21 @@ constexpr int kUnknownWindow = -1;
 // be read.
 std::optional<int> read_window(const JsonObject& config, int absent);
 
-// For each layer of "layer_types", whether its attention has a sliding window. Empty if the field
-// is absent, nullopt if it cannot be read.
+// For each layer, whether its attention has a sliding window; nullopt if that is not known.
 using SlidingLayers = std::optional<std::vector<bool>>;
-SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers);
 
-// Sets the window of the layers that slide, or kUnknownWindow where `slides` or `window` is not
-// known. Complains if a layer slides and `window` is 0.
-void set_windows(const JsonObject& config, const SlidingLayers& slides, std::optional<int> window,
-                 ModelSpec& spec);
+// Sets the windows of the layers that slide, and returns which those are: "layer_types" alone says
+// it, and without that field `otherwise`. Complains if a layer slides and `window` is 0. What is
+// not known becomes kUnknownWindow.
+SlidingLayers read_windows(const JsonObject& config, const SlidingLayers& otherwise,
+                           std::optional<int> window, ModelSpec& spec);
 
-// Sets the windows of Qwen: if "use_sliding_window" is true, the layers of "layer_types" or,
-// without that, those from "max_window_layers" on slide. Complains as set_windows() does.
+// Sets the windows of a family whose layers all slide or none does, which "layer_types" cannot
+// change: a window of 0 is none. Complains if that field says otherwise.
+void read_equal_windows(const JsonObject& config, std::optional<int> window, ModelSpec& spec);
+
+// Sets the windows of Qwen: without "layer_types", the layers from "max_window_layers" on slide if
+// "use_sliding_window" is true. If it is not, there is no window.
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
 // What all Gemmas have in common: activation, norms, and the scales of embedding and scores.

@@ -33,11 +33,9 @@ void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
   read_gemma(config, spec);
   read_rope(config, {}, spec);
 
-  SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  for (size_t i = 0; slides && slides->size() < spec.layers.size(); ++i) {
-    slides->push_back(i % 2 == 0);
-  }
-  set_windows(config, slides, read_window(config, 4096), spec);
+  std::vector<bool> alternating;
+  for (size_t i = 0; i < spec.layers.size(); ++i) alternating.push_back(i % 2 == 0);
+  read_windows(config, alternating, read_window(config, 4096), spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 

@@ -1,6 +1,8 @@
 // Gemma 3: text-only checkpoints, and the text model of multimodal ones.
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -37,15 +39,13 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   read_attention_bias(config, spec);
   read_gemma(config, spec);
 
-  SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  const bool knows_pattern = config.keep([&] {
+  SlidingLayers by_pattern;
+  config.keep([&] {
     const int64_t pattern = config.find_integer("sliding_window_pattern", 1, 1 << 12).value_or(6);
-    for (int64_t i = 1; slides && slides->size() < spec.layers.size(); ++i) {
-      slides->push_back(i % pattern != 0);
-    }
+    by_pattern.emplace();
+    for (int64_t i = 1; i <= std::ssize(spec.layers); ++i) by_pattern->push_back(i % pattern != 0);
   });
-  if (!knows_pattern) slides.reset();
-  set_windows(config, slides, read_window(config, 4096), spec);
+  const SlidingLayers slides = read_windows(config, by_pattern, read_window(config, 4096), spec);
 
   read_layer_rope(config, {"full_attention", "rope_theta", 1e6}, spec);
   read_layer_rope(config, {"sliding_attention", "rope_local_base_freq", 1e4}, spec);

@@ -11,6 +11,7 @@ void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   expect(config, "hidden_act", "silu");
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
+  read_equal_windows(config, 0, spec);
   spec.embedding_scale = read_multiplier(config, "embedding_multiplier", 1.0);
   spec.attention_scale = read_multiplier(config, "attention_multiplier", 1.0);
   spec.residual_scale = read_multiplier(config, "residual_multiplier", 1.0);

@@ -1,6 +1,4 @@
 // Llama 2, 3, 3.1 and 3.2.
-#include <algorithm>
-
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -12,10 +10,7 @@ void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   expect(config, "hidden_act", "silu");
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
-  const SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  if (slides && std::ranges::find(*slides, true) != slides->end()) {
-    config.complain("layer_types", "has 'sliding_attention', which is not supported");
-  }
+  read_equal_windows(config, 0, spec);
   read_rope(config, {}, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

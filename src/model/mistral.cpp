@@ -17,9 +17,7 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   read_mlp_bias(config, spec);
   read_rope(config, {}, spec);
   const std::optional<int> window = read_window(config, 4096);
-  SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  if (slides && slides->empty()) slides->assign(spec.layers.size(), window.value_or(0) > 0);
-  set_windows(config, slides, window, spec);
+  read_windows(config, std::vector<bool>(spec.layers.size(), window.value_or(0) > 0), window, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 

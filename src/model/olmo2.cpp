@@ -17,6 +17,7 @@ void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   spec.qk_norm = QkNorm::kRows;
   spec.norms_inputs = false;
   spec.norms_outputs = true;
+  read_equal_windows(config, 0, spec);
   read_rope(config, {}, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }

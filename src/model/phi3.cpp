@@ -18,9 +18,7 @@ void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorName
   expect(config, "hidden_act", "silu");
   read_rope(config, {.may_be_partial = true, .trained_positions = 4096, .yarn_is_longrope = true},
             spec);
-  const std::optional<int> window = read_window(config, 0);
-  const std::vector<bool> slides(spec.layers.size(), window.value_or(0) > 0);
-  set_windows(config, slides, window, spec);
+  read_equal_windows(config, read_window(config, 0), spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     LayerNames& layer = names.front().layers[i];

@@ -59,18 +59,16 @@ void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   }
 
   // Without "layer_types", layers without rope slide.
-  std::optional<int> window;
+  const std::optional<int> window = read_window(config, 0);
+  SlidingLayers by_switch;
   config.keep([&] {
-    const bool is_on = config.find_bool("use_sliding_window").value_or(false);
-    window = is_on ? read_window(config, 0) : 0;
+    const bool is_on =
+        config.find_bool("use_sliding_window").value_or(false) && window.value_or(0) > 0;
+    if (!has_rope) return;
+    by_switch.emplace();
+    for (const bool rope : *has_rope) by_switch->push_back(is_on && !rope);
   });
-  SlidingLayers slides = read_layer_types(config, spec.layers.size());
-  for (size_t i = 0; slides && slides->size() < spec.layers.size(); ++i) {
-    slides->push_back(window.value_or(0) > 0 && has_rope && !(*has_rope)[i]);
-  }
-  if (window == 0 && slides) slides->assign(spec.layers.size(), false);
-  if (!has_rope) slides.reset();
-  set_windows(config, slides, window, spec);
+  read_windows(config, by_switch, window, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 

@@ -163,6 +163,77 @@ TEST_CASE("a Mistral has windows in the layers that it names, else in every laye
   }
 }
 
+TEST_CASE("layer_types alone says which layers slide, where a family has it, as in transformers") {
+  struct Row {
+    std::vector<const char*> families;
+    std::vector<const char*> switches;  // "use_sliding_window", where "" is without it
+    const char* list;
+    // The windows if "sliding_window" is absent, null and 3: S slides, F does not. "" is an error.
+    std::vector<std::string> expected;
+  };
+  const std::vector<const char*> any = {"", "true", "false"}, on = {"true"}, off = {"", "false"};
+  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2}, qwens = {kQwen2, kQwen3},
+                                 mistrals = {kMistral, "MinistralForCausalLM"};
+  const Row rows[] = {
+      {never, any, "", {"FFFF", "FFFF", "FFFF"}},
+      {never, any, "SFFF", {"", "", ""}},
+      {never, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kPhi3}, any, "", {"FFFF", "FFFF", "SSSS"}},
+      {{kPhi3}, any, "SFFF", {"", "", ""}},
+      {{kPhi3}, any, "FFFF", {"FFFF", "FFFF", ""}},
+      {{kPhi3}, any, "SSSS", {"", "", "SSSS"}},
+      {mistrals, any, "", {"SSSS", "FFFF", "SSSS"}},
+      {mistrals, any, "SFFF", {"SFFF", "", "SFFF"}},
+      {mistrals, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {qwens, off, "", {"FFFF", "FFFF", "FFFF"}},
+      {qwens, off, "SFFF", {"", "", ""}},
+      {qwens, off, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {qwens, on, "", {"FSSS", "FFFF", "FSSS"}},
+      {qwens, on, "SFFF", {"SFFF", "", "SFFF"}},
+      {qwens, on, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kSmolLM3}, off, "", {"FFFF", "FFFF", "FFFF"}},
+      {{kSmolLM3}, on, "", {"FFFF", "FFFF", "FFFS"}},
+      {{kSmolLM3}, any, "SFFF", {"", "", "SFFF"}},
+      {{kSmolLM3}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kGemma2}, any, "", {"SFSF", "", "SFSF"}},
+      {{kGemma}, any, "", {"SSSS", "", "SSSS"}},
+      {{kGemma2, kGemma}, any, "SFFF", {"SFFF", "", "SFFF"}},
+      {{kGemma2, kGemma}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+  };
+  const std::string windows_given[] = {"", R"(, "sliding_window": null)",
+                                       R"(, "sliding_window": 3)"};
+  for (const Row& row : rows) {
+    std::string listed;
+    for (const char kind : std::string(row.list)) {
+      listed += fmt::format(R"({}"{}_attention")", listed.empty() ? "" : ", ",
+                            kind == 'S' ? "sliding" : "full");
+    }
+    if (!listed.empty()) listed = fmt::format(R"(, "layer_types": [{}])", listed);
+    for (const char* family : row.families) {
+      for (const std::string is_on : row.switches) {
+        for (size_t i = 0; i < 3; ++i) {
+          std::string fields = R"(, "head_dim": 8, "max_window_layers": 1)" + listed;
+          if (!is_on.empty()) fields += R"(, "use_sliding_window": )" + is_on;
+          fields += windows_given[i];
+          CAPTURE(family);
+          CAPTURE(fields);
+          std::string found;
+          try {
+            for (const int window : windows(spec_of(family, fields))) {
+              CHECK((window == 0 || window == (i == 0 ? 4096 : 3)));
+              found += window == 0 ? 'F' : 'S';
+            }
+          } catch (const Error& error) {
+            const std::string said = error.what();
+            CHECK((said.find("layer_types") != said.npos || said.find("layers") != said.npos));
+          }
+          CHECK(found == row.expected[i]);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("families differ in what an absent field means") {
   const auto heads_of = [](const char* architecture, const char* kv_heads) {
     return spec_from(fmt::format(R"({{"architectures": ["{}"], "hidden_size": 64,
@@ -202,8 +273,6 @@ TEST_CASE("a SmolLM3 has rope where no_rope_layers has a 1, else in all but each
   CHECK(of(R"(, "use_sliding_window": true, "sliding_window": 5, "layer_types":
       ["sliding_attention", "full_attention", "full_attention", "full_attention"])") ==
         Ints{5, 0, 0, 0});
-  CHECK(of(R"(, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention",
-      "full_attention", "full_attention"])") == Ints{0, 0, 0, 0});
   CHECK(rope_of(spec_of(kSmolLM3, ""), 0)[1] == doctest::Approx(std::pow(2e6, -2.0 / 6)));
 }
 
@@ -327,7 +396,7 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        "layer_types", "found chunked_attention"},
       {kLlama, R"("layer_types": ["full_attention", "sliding_attention", "full_attention",
           "full_attention"])",
-       "layer_types", "'sliding_attention'"},
+       "layer_types", "found sliding_attention, expected full_attention only"},
       {kQwen2, R"("layer_types": ["linear_attention", "full_attention", "full_attention",
           "full_attention"])",
        "layer_types", "found linear_attention"},

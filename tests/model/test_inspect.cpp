@@ -85,7 +85,7 @@ TEST_CASE("every reason against a model is told, and open_model tells the first 
   const InspectedModel model = inspect(config, problems);
   for (const char* field :
        {"quantization_config", "num_local_experts", "hidden_act", "mlp_bias", "attention_bias",
-        "partial_rotary_factor", "has 'sliding_attention'", "linear_attention", "mrope"}) {
+        "partial_rotary_factor", "found sliding_attention", "linear_attention", "mrope"}) {
     CAPTURE(field);
     CHECK(count(problems, field) == 1);
   }

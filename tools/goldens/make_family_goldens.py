@@ -109,6 +109,9 @@ MODELS = {
         30, 5, 5, 26, 39, layers=4, no_rope_layers=[0, 1, 1, 0], use_sliding_window=True,
         sliding_window=13, attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
         rope_parameters={"rope_type": "default", "rope_theta": 400.0}),
+    "smollm3-listed-windows": SMOLLM3 | sizes(
+        24, 3, 1, 29, 41, layers=4, head_dim=24, layer_types=[SLIDE, FULL, FULL, SLIDE],
+        sliding_window=11, rope_theta=3e3),
     "granite-multipliers": GRANITE | sizes(
         33, 3, 1, 40, 37, head_dim=26, embedding_multiplier=7.3, attention_multiplier=0.11,
         residual_multiplier=0.22, logits_scaling=3.7, rope_theta=1e3),
