@@ -16,7 +16,7 @@ void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorName
               .norm_eps = 1e-5},
              spec);
   expect(config, "hidden_act", "silu");
-  read_rope(config, {.may_be_partial = true, .trained_positions = 4096, .yarn_is_longrope = true},
+  read_rope(config, {.may_be_partial = true, .trained_positions = 4096, .only_longrope = true},
             spec);
   read_equal_windows(config, read_window(config, 0), spec);
   names = {usual_names("model.", "lm_head.weight", spec)};

@@ -88,10 +88,11 @@ class Reader {
   void scale(const JsonObject& rope) {
     const std::string_view key = rope.has("rope_type") ? "rope_type" : "type";
     const std::string type = rope.find_string(key).value_or("default");
-    const bool is_longrope = type == "longrope" || (fields_.defaults.yarn_is_longrope &&
-                                                    (type == "su" || type == "yarn"));
-    if (is_longrope) {
+    const bool only_longrope = fields_.defaults.only_longrope;
+    if (type == "longrope" || (only_longrope && (type == "su" || type == "yarn"))) {
       scale_longrope(rope);
+    } else if (only_longrope && type != "default") {
+      rope.complain(key, shortened(type), "default or longrope");
     } else if (type == "llama3") {
       read_llama3(rope);
     } else if (type == "yarn") {

@@ -14,7 +14,7 @@ struct RopeDefaults {
   bool may_be_partial = false;  // "partial_rotary_factor": the share of a head that is rotated
   // "original_max_position_embeddings"; 0: "max_position_embeddings"
   int trained_positions = 0;
-  bool yarn_is_longrope = false;  // an older name of it, as is "su"
+  bool only_longrope = false;  // the only type beside default; "su" and "yarn" are its older names
 };
 
 // Reads the rope of all layers into spec.ropes, as config.json gives it by "rope_theta" with

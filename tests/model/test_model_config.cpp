@@ -126,7 +126,7 @@ TEST_CASE("rope frequencies are within a rounding of a library's powers") {
 TEST_CASE("a run's length chooses the frequencies of longrope and of dynamic") {
   const ModelSpec longrope = with_rope(R"({"rope_theta": 100, "rope_scaling": {"type": "su",
       "short_factor": [1, 2], "long_factor": [4, 8]}})",
-                                       4, {.trained_positions = 512, .yarn_is_longrope = true});
+                                       4, {.trained_positions = 512, .only_longrope = true});
   const RopeSpec& rope = longrope.ropes.front();
   CHECK(rope.inv_freq == std::vector<float>{1.0f, 0.05f});
   CHECK(rope.long_inv_freq == std::vector<float>{0.25f, 0.0125f});
