@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "core/counted.h"
 #include "core/shortened.h"
@@ -30,6 +31,18 @@ constexpr Family kFamilies[] = {
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
     {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
+};
+
+// The names of activations in transformers. The first of each is the usual one; those of the tanh
+// formula differ in how it is computed there.
+constexpr std::pair<std::string_view, Activation> kActivations[] = {
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"gelu_accurate", Activation::kGeluTanh},
+    {"gelu_fast", Activation::kGeluTanh},
+    {"gelu_new", Activation::kGeluTanh},
+    {"gelu_python_tanh", Activation::kGeluTanh},
 };
 
 // A size above these is an error in the file. The bounds also keep products of two sizes far below
@@ -159,10 +172,16 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
   });
 }
 
-void expect(const JsonObject& config, std::string_view key, std::string_view value) {
+void expect_activation(const JsonObject& config, std::string_view key, Activation expected) {
   config.keep([&] {
-    const std::string found = config.find_string(key).value_or(std::string(value));
-    if (found != value) config.complain(key, shortened(found), value);
+    const std::optional<std::string> found = config.find_string(key);
+    std::string_view usual;
+    for (const auto& [name, activation] : kActivations) {
+      if (activation != expected) continue;
+      if (!found || *found == name) return;
+      if (usual.empty()) usual = name;
+    }
+    config.complain(key, shortened(*found), usual);
   });
 }
 

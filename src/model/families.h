@@ -36,8 +36,9 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
 // Replaces the end-of-sequence tokens with "eos_token_id", a number or a list, if it is there.
 void read_eos_tokens(const JsonObject& from, ModelSpec& spec);
 
-// Complains if the field is there and has another value.
-void expect(const JsonObject& config, std::string_view key, std::string_view value);
+// Complains if the field is there and names another activation, by none of the names that
+// transformers has for this one.
+void expect_activation(const JsonObject& config, std::string_view key, Activation expected);
 
 // Complains if the field is true.
 void refuse(const JsonObject& config, std::string_view key);

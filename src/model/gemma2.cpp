@@ -25,7 +25,7 @@ void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
               .tied_embeddings = true,
               .eos_token = 1},
              spec);
-  expect(config, "hidden_activation", "gelu_pytorch_tanh");
+  expect_activation(config, "hidden_activation", Activation::kGeluTanh);
   refuse(config, "use_bidirectional_attention");
   read_attention_bias(config, spec);
   spec.score_cap = read_cap(config, "attn_logit_softcapping", 50.0);

@@ -31,7 +31,7 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
               .tied_embeddings = true,
               .eos_token = 1},
              spec);
-  expect(config, "hidden_activation", "gelu_pytorch_tanh");
+  expect_activation(config, "hidden_activation", Activation::kGeluTanh);
   refuse(config, "use_bidirectional_attention");
   refuse_number(config, "attn_logit_softcapping");
   refuse_number(config, "final_logit_softcapping");

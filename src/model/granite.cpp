@@ -8,7 +8,7 @@ namespace pagedinfer {
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
   read_sizes(config, {.vocab = 32000, .intermediate = 11008, .max_positions = 2048, .eos_token = 2},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
   read_equal_windows(config, 0, spec);

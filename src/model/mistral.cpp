@@ -12,7 +12,7 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
               .kv_heads = 8,
               .eos_token = 2},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
   read_rope(config, {}, spec);

@@ -12,7 +12,7 @@ void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
               .eos_token = 50279,
               .norm_eps = 1e-5},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   spec.qk_norm = QkNorm::kRows;
   spec.norms_inputs = false;

@@ -15,7 +15,7 @@ void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorName
               .eos_token = 32000,
               .norm_eps = 1e-5},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_rope(config, {.may_be_partial = true, .trained_positions = 4096, .only_longrope = true},
             spec);
   read_equal_windows(config, read_window(config, 0), spec);

@@ -9,7 +9,7 @@ void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   read_sizes(config,
              {.vocab = 151936, .intermediate = 22016, .max_positions = 32768, .kv_heads = 32},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   spec.qkv_bias = true;
   read_mlp_bias(config, spec);
   read_rope(config, {}, spec);

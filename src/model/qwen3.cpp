@@ -12,7 +12,7 @@ void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
               .kv_heads = 32,
               .head_dim = 128},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
   spec.qk_norm = QkNorm::kHeads;

@@ -49,7 +49,7 @@ void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
               .tied_embeddings = true,
               .eos_token = 128001},
              spec);
-  expect(config, "hidden_act", "silu");
+  expect_activation(config, "hidden_act", Activation::kSilu);
   read_attention_bias(config, spec);
   read_mlp_bias(config, spec);
   read_rope(config, {.theta = 2e6}, spec);

@@ -350,6 +350,18 @@ TEST_CASE("is_causal null or absent means causal") {
   }
 }
 
+TEST_CASE("an activation may have any name that transformers has for its formula") {
+  CHECK(spec_of(kMistral, R"(, "hidden_act": "swish")").activation == Activation::kSilu);
+  for (const char* name :
+       {"gelu_pytorch_tanh", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python_tanh"}) {
+    const ModelSpec spec =
+        spec_of(kGemma2, fmt::format(R"(, "head_dim": 8, "hidden_activation": "{}")", name));
+    CHECK(spec.activation == Activation::kGeluTanh);
+    CHECK(refusal(kLlama, fmt::format(R"(, "hidden_act": "{}")", name)).find("expected silu") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("an unsupported setting of a family is an error that names field and value") {
   struct Case {
     const char *architecture, *fields, *field, *said;
