@@ -144,6 +144,42 @@ TEST_CASE("in a legacy tokenizer.model text behind a special token begins a text
   CHECK(make_tokenizer(bundled_model())->encode("a</s>b") != expected);
 }
 
+TEST_CASE("a special token that people spell is the text that sentencepiece makes of it") {
+  // Pieces behind the bundled ones, in the format of the file.
+  const auto piece = [](const std::string& text, char type) {
+    const std::string fields = "\x0A" + std::string(1, static_cast<char>(text.size())) + text +
+                               std::string("\x15\0\0\0\0\x18", 6) + type;
+    return "\x0A" + std::string(1, static_cast<char>(fields.size())) + fields;
+  };
+  constexpr char kNormal = 1, kUserDefined = 4;
+  TempDir dir;
+  write_file(dir / "tokenizer.model", read_file(bundled_model() + "/tokenizer.model") +
+                                          piece("</", kNormal) + piece("<user>", kUserDefined));
+  const TokenId user = make_tokenizer(dir.path())->find_token("<user>").value();
+  write_file(dir / "tokenizer_config.json",
+             "{\"added_tokens_decoder\": {\"" + std::to_string(user) +
+                 "\": {\"content\": \"<user>\", \"special\": true}}}");
+  const auto tokenizer = make_tokenizer(dir.path());
+  const auto pieces_of = [&](const std::string& text, const std::vector<TextRange>& written) {
+    std::string pieces;
+    for (const TokenId id : tokenizer->encode_apart(text, AddBos::kNo, {.ranges = written})) {
+      const std::string_view bytes = tokenizer->token_bytes(id);
+      pieces += (bytes.empty() ? std::to_string(id) : std::string(bytes)) + "|";
+    }
+    return pieces;
+  };
+  CHECK(pieces_of("a</s>b", {}) == " a|2|b|");
+  CHECK(pieces_of("a</s>b", {{0, 6}}) == " a|</|s|>|b|");
+  CHECK(pieces_of("a</", {{0, 3}}) == " a|</|");
+  const std::string of_user = std::to_string(user) + "|";
+  CHECK(pieces_of("<user></s>", {}) == of_user + "2|");
+  const std::string escaped = pieces_of("<user></s>", {{0, 10}});
+  CHECK(escaped.find(of_user) == escaped.npos);
+  CHECK(escaped.starts_with(" |<|u"));
+  CHECK(escaped.ends_with("|>|</|s|>|"));
+  CHECK(pieces_of("</s><user>", {{0, 4}}) == " |</|s|>|" + of_user);
+}
+
 TEST_CASE("a text that has the beginning of sequence already gets no second one") {
   const auto tokenizer = make_tokenizer(bundled_model());
   const auto with = tokenizer->encode("a tree");

@@ -75,6 +75,7 @@ void AddedTokens::add(size_t token, std::string_view content) {
 
 std::optional<AddedTokens::Found> AddedTokens::longest_at(std::string_view text) const {
   std::optional<Found> found;
+  if (text.empty() || !begins_[static_cast<unsigned char>(text[0])]) return found;
   uint32_t node = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto edge = edges_.find(uint64_t{node} << 8 | static_cast<unsigned char>(text[i]));
@@ -102,25 +103,34 @@ bool AddedTokens::inside_word(std::string_view text, size_t begin, size_t end) c
          (end < text.size() && is_word(text.substr(end, utf8_size(text[end]))));
 }
 
+// Whether what people wrote spells a control token there, which is text.
+bool AddedTokens::is_passed(const Found& found, size_t begin, const WrittenParts& written) const {
+  return written.hold(begin, begin + found.size) && is_control(tokens_[found.token], written.also);
+}
+
+std::vector<size_t> AddedTokens::places_of_controls(std::string_view text,
+                                                    const WrittenParts& written) const {
+  std::vector<size_t> places;
+  if (tokens_.empty() || written.ranges.empty()) return places;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::optional<Found> found = longest_at(text.substr(i));
+    if (found && is_passed(*found, i, written)) places.push_back(i);
+  }
+  return places;
+}
+
 std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text,
-                                                  const WrittenParts& written,
-                                                  std::vector<size_t>* passed) const {
+                                                  const WrittenParts& written) const {
   std::vector<Part> parts;
   size_t done = 0;
   for (size_t i = 0; i < text.size();) {
-    const std::optional<Found> found =
-        begins_[static_cast<unsigned char>(text[i])] ? longest_at(text.substr(i)) : std::nullopt;
-    if (!found) {
+    const std::optional<Found> found = longest_at(text.substr(i));
+    if (!found || is_passed(*found, i, written)) {
       ++i;
       continue;
     }
     const AddedToken& token = tokens_[found->token];
     size_t begin = i, end = i + found->size;
-    if (written.hold(begin, end) && is_control(token, written.also)) {
-      if (passed != nullptr) passed->push_back(begin);
-      ++i;
-      continue;
-    }
     i = end;
     if (token.single_word && inside_word(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(trailing_space(text.substr(0, begin)), done);

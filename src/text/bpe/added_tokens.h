@@ -42,11 +42,11 @@ class AddedTokens {
   // The longest token with which `text` begins, whatever stands behind it.
   std::optional<Tokenizer::AddedPrefix> prefix(std::string_view text) const;
   // The parts of `text` in order; none is empty.
-  std::vector<Part> split(std::string_view text) const { return split(text, {}, nullptr); }
-  // The same, but what people wrote holds no control token (see WrittenParts). Where one was passed
-  // over goes into `passed`, unless that is null.
-  std::vector<Part> split(std::string_view text, const WrittenParts& written,
-                          std::vector<size_t>* passed) const;
+  std::vector<Part> split(std::string_view text) const { return split(text, {}); }
+  // The same, but what people wrote holds no control token (see WrittenParts).
+  std::vector<Part> split(std::string_view text, const WrittenParts& written) const;
+  // Where what people wrote spells a control token, ascending.
+  std::vector<size_t> places_of_controls(std::string_view text, const WrittenParts& written) const;
 
  private:
   struct Found {
@@ -55,6 +55,7 @@ class AddedTokens {
 
   void add(size_t token, std::string_view content);
   std::optional<Found> longest_at(std::string_view text) const;
+  bool is_passed(const Found& found, size_t begin, const WrittenParts& written) const;
   bool inside_word(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<AddedToken> tokens_;

@@ -52,7 +52,7 @@ class BpeTokenizer final : public Tokenizer {
                                     const WrittenParts& written) const override {
     std::vector<TokenId> ids;
     if (add_bos == AddBos::kYes) ids = parts_.prefix;
-    for (const AddedTokens::Part& part : plain_.split(text, written, nullptr)) {
+    for (const AddedTokens::Part& part : plain_.split(text, written)) {
       if (part.id) {
         ids.push_back(*part.id);
       } else {
@@ -98,10 +98,9 @@ class BpeTokenizer final : public Tokenizer {
                       std::vector<TokenId>& ids) const {
     const std::string normalized = parts_.normalizer.apply(text);
     const TextRange all[] = {{0, normalized.size()}};
-    const auto parts =
-        written == nullptr
-            ? normal_.split(normalized)
-            : normal_.split(normalized, {.ranges = all, .also = written->also}, nullptr);
+    const auto parts = written == nullptr
+                           ? normal_.split(normalized)
+                           : normal_.split(normalized, {.ranges = all, .also = written->also});
     for (const AddedTokens::Part& part : parts) {
       if (part.id) {
         ids.push_back(*part.id);

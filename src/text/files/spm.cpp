@@ -67,6 +67,12 @@ class SentencePieceTokenizer final : public Tokenizer {
         add(config.added_from, std::move(token), tokens);
       }
     }
+    std::vector<AddedToken> found = tokens;
+    std::erase_if(found, [&](const AddedToken& token) {
+      return token.id >= vocab_size() || processor_.IsControl(token.id) ||
+             processor_.IsUnknown(token.id);
+    });
+    found_by_library_ = std::make_unique<AddedTokens>(std::move(found));
     spelt_ = std::make_unique<AddedTokens>(std::move(tokens));
   }
 
@@ -78,8 +84,9 @@ class SentencePieceTokenizer final : public Tokenizer {
                                     const WrittenParts& written) const override {
     std::vector<int> ids;
     if (bos_ >= 0 && add_bos == AddBos::kYes) ids.push_back(bos_);
-    std::vector<size_t> passed;  // the library finds user-defined pieces too: they are cut in two
-    for (const AddedTokens::Part& part : spelt_->split(text, written, &passed)) {
+    // What people wrote is cut in two where the library would find an added token.
+    const std::vector<size_t> passed = found_by_library_->places_of_controls(text, written);
+    for (const AddedTokens::Part& part : spelt_->split(text, written)) {
       if (part.id) {
         ids.push_back(*part.id);
         continue;
@@ -186,6 +193,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   sentencepiece::SentencePieceProcessor continuing_;  // without a space before the first word
   std::unique_ptr<AddedTokens> spelt_;
+  std::unique_ptr<AddedTokens> found_by_library_;  // those of spelt_ that it makes of text
   std::vector<std::pair<std::string, TokenId>> added_ = {};  // that the model lacks
   TokenId bos_ = -1, eos_ = -1;                              // none
   const bool legacy_;
