@@ -13,6 +13,7 @@
 
 #include "core/json.h"
 #include "grammar/regex_check.h"
+#include "grammar/schema_overlap.h"
 
 namespace pagedinfer {
 
@@ -154,6 +155,7 @@ class SchemaWriter {
   bool check_definitions();
   void mark();
   bool check_circles();
+  bool check_one_ofs();
 
   dom::element root_;
   RewrittenSchema& out_;
@@ -165,6 +167,7 @@ class SchemaWriter {
   // Of the root (0) and each definition (from 1): those that its own value must match.
   std::vector<std::vector<int>> same_value_;
   int current_ = 0;
+  std::vector<std::pair<Place, std::vector<dom::element>>> one_ofs_;
   // The library takes two schemas for one that differ only in what stands below a key that is the
   // name of an annotation, also where this is the name of a property. Then each gets a mark.
   bool needs_marks_ = false;
@@ -190,7 +193,7 @@ std::optional<RequestError> SchemaWriter::write() {
     if (!schema(value, {.path = "#/" + definitions_[i]})) return error_;
   }
   json_.end_object().end_object();
-  check_circles();
+  static_cast<void>(check_circles() && check_one_ofs());
   return error_;
 }
 
@@ -324,11 +327,12 @@ bool SchemaWriter::alternatives(const Fields& fields, const Place& place,
   if (fields.at(keyword).get(schemas) != simdjson::SUCCESS || schemas.size() == 0) {
     return fail_value(place, keyword, "a list of schemas");
   }
+  if (keyword == "oneOf") one_ofs_.emplace_back(place, std::vector(schemas.begin(), schemas.end()));
   if (keyword == "allOf") {
     if (schemas.size() > 1) return refuse(place, keyword, "is supported with one schema only");
     return schema(schemas.at(0), place.within("allOf/0"));
   }
-  json_.begin_object().key(keyword).begin_array();
+  json_.begin_object().key("anyOf").begin_array();
   int number = 0;
   for (const dom::element item : schemas) {
     if (!schema(item, place.within(fmt::format("{}/{}", keyword, number++)))) return false;
@@ -666,6 +670,21 @@ bool SchemaWriter::check_circles() {
   };
   for (int node = 0; node < static_cast<int>(state.size()); ++node) {
     if (!visit(visit, node)) return false;
+  }
+  return true;
+}
+
+// The library gets each as "anyOf".
+bool SchemaWriter::check_one_ofs() {
+  int64_t comparisons = kMaxComparisons;
+  for (const auto& [place, schemas] : one_ofs_) {
+    const auto both = find_overlap(root_, schemas, comparisons);
+    if (!both) continue;
+    return refuse(
+        place, "oneOf",
+        fmt::format("an answer may match both {} and {} of its schemas; no type, constant "
+                    "or required property tells them apart",
+                    both->first, both->second));
   }
   return true;
 }

@@ -82,6 +82,65 @@ TEST_CASE("a keyword that the library would drop is refused with its path") {
   }
 }
 
+TEST_CASE("oneOf is taken where no answer can match two of its schemas, and refused elsewhere") {
+  const std::string a =
+      R"({"type": "object", "properties": {"kind": {"const": "a", "type": "string"},
+      "x": {"type": "integer"}}, "required": ["kind"]})";
+  const std::string b = R"({"type": "object", "properties": {"kind": {"enum": ["b", "c"]},
+      "x": {"type": "integer"}}, "required": ["x"]})";
+  const std::string defs = fmt::format(
+      R"("$defs": {{"a": {}, "b": {}, "also": {{"$ref": "#/$defs/a"}}, "kinds": {{"enum": ["a"]}},
+      "c": {{"properties": {{"kind": {{"allOf": [{{"$ref": "#/$defs/kinds"}}]}}}}}},
+      "tree": {{"properties": {{"left": {{"$ref": "#/$defs/tree"}}}}, "required": ["left"]}},
+      "list": {{"properties": {{"left": {{"$ref": "#/$defs/list"}}}}, "required": ["left"]}}}})",
+      a, b);
+  struct Case {
+    std::string schemas;
+    bool is_taken;
+  };
+  const Case cases[] = {
+      {R"({"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"})", true},
+      {R"({"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"})", false},  // {"x": 1}
+      {R"({"$ref": "#/$defs/b"}, {"$ref": "#/$defs/also"}, {"type": "null"})", true},
+      {R"({"$ref": "#/$defs/a"}, {"$ref": "#/$defs/also"})", false},
+      {R"({"$ref": "#/$defs/a"}, {"$ref": "#/$defs/c"})", false},
+      {R"({"oneOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}, {"$ref": "#/$defs/b"})", true},
+      {R"({"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}, {"const": null})", false},
+      {R"({"$ref": "#/$defs/tree"}, {"$ref": "#/$defs/list"})", false},
+      {R"({"type": "string"}, {"type": ["integer", "null"]}, {"type": "array"})", true},
+      {R"({"type": "string", "maxLength": 3}, {"const": 1}, {"const": true})", true},
+      {R"({"type": "integer"}, {"type": "number"})", false},
+      {R"({"const": 1}, {"enum": [2, 1.0]})", false},
+      {R"({"const": {"a": [1, {}]}}, {"const": {"a": [1, []]}})", true},
+      {R"({"const": {"a": 1, "b": 2}}, {"const": {"b": 2, "a": 1.0}})", false},
+      {R"({"const": {"kind": "a"}}, {"$ref": "#/$defs/a"})", false},
+      {R"({"const": {"kind": "z"}}, {"$ref": "#/$defs/a"})", true},
+      {R"({"const": {}}, {"$ref": "#/$defs/a"})", true},
+      {R"({"const": 1.5}, {"type": "integer"})", true},
+      {R"({"type": "string"}, {"properties": {"k": {"const": 1}}, "required": ["k"]})", false},
+      {R"({}, {"type": "string"})", false},
+      // An answer has no other properties than its schema names, but other schemas let them pass.
+      {R"({"properties": {"x": {}}, "required": ["x"]}, {"properties": {"y": {}}, "required": ["y"]})",
+       true},
+      {R"({"properties": {"x": {}}, "required": ["x"]}, {"properties": {"x": {}, "y": {}},
+          "required": ["x", "y"]})",
+       false},
+      {R"({"properties": {"x": {}}, "required": ["x"], "additionalProperties": false},
+          {"properties": {"x": {}, "y": {}}, "required": ["x", "y"]})",
+       true},
+      {R"({"additionalProperties": {}}, {"properties": {"y": {}}, "required": ["y"]})", false},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.schemas);
+    const std::string refusal =
+        refusal_of(fmt::format(R"({{"items": {{"oneOf": [{}]}}, {}}})", c.schemas, defs));
+    CHECK(refusal == (c.is_taken ? "" : "unsupported_schema #/items/oneOf"));
+  }
+  std::string many = R"({"const": 0})";  // too many to compare
+  for (int i = 1; i < 2000; ++i) many += fmt::format(R"(, {{"const": {}}})", i);
+  CHECK(refusal_of(fmt::format(R"({{"oneOf": [{}]}})", many)) == "unsupported_schema #/oneOf");
+}
+
 TEST_CASE("a schema that is no schema is refused") {
   for (const char* const schema :
        {"", "{", "[]", "3", R"({"type": "text"})", R"({"type": []})", R"({"properties": []})",

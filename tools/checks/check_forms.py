@@ -60,6 +60,10 @@ OWN = [
     {"oneOf": [{"type": "string"}, {"type": "integer"}]},
     {"oneOf": [{"properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"], "type": "object"},
                {"properties": {"kind": {"const": "b"}, "y": {"type": "string"}}, "required": ["kind"], "type": "object"}]},
+    {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}], "$defs": {
+        "a": {"properties": {"kind": {"const": "a"}, "x": {"$ref": "#"}}, "required": ["kind"]},
+        "b": {"type": "object", "properties": {"kind": {"enum": ["b", "c"]}, "y": {"type": "string"}}, "required": ["kind"]}}},
+    {"oneOf": [{"properties": {"x": {"type": "integer"}}, "required": ["x"]}, {"properties": {"y": {}}, "required": ["y"]}]},
     {"$ref": "#/$defs/node", "$defs": {"node": {"properties": {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["v", "next"]}}},
     {"properties": {"children": {"type": "array", "items": {"$ref": "#"}}}},
     {"type": "integer", "minimum": -17, "maximum": 123456},

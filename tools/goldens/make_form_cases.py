@@ -33,6 +33,14 @@ LETTERS = "abcxyz019 -_.,é€ß語"
 MORE = "".join(chr(c) for c in range(32, 127) if chr(c) not in "\"\\") + "üýÿ"
 ESCAPED = "\n\t\"\\"  # in JSON
 
+# Two models of pydantic's.
+PETS = {"Cat": {"type": "object", "title": "Cat", "properties": {
+            "kind": {"const": "cat", "title": "Kind", "type": "string"}, "lives": {"title": "Lives", "type": "integer"}},
+            "required": ["kind", "lives"]},
+        "Dog": {"type": "object", "title": "Dog", "properties": {
+            "kind": {"enum": ["dog", "wolf"], "title": "Kind", "type": "string"}, "name": {"type": "string", "maxLength": 9}},
+            "required": ["kind"], "additionalProperties": False}}
+
 # One for each keyword, beside the random ones; each has what an answer may not be.
 SCHEMAS = [
     ({"type": "integer", "minimum": -3, "maximum": 12}, [-4, 13, 1.5, "1", None]),
@@ -56,6 +64,14 @@ SCHEMAS = [
     ({"oneOf": [{"type": "object", "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"]},
                 {"type": "object", "properties": {"kind": {"const": "b"}, "y": {"type": "string"}}, "required": ["kind"]}]},
      [{"kind": "a"}, {"kind": "c"}, {"kind": "b", "y": 1}, {"kind": "a", "x": "1"}]),
+    ({"oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}, {"type": "null"}], "$defs": PETS},
+     [{"kind": "cat"}, {"kind": "bird"}, {"kind": "dog", "name": 1}, {"kind": "cat", "lives": "9"}, []]),
+    ({"type": "object", "properties": {"pets": {"type": "array", "items": {"oneOf": [
+        {"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "discriminator": {
+            "propertyName": "kind", "mapping": {"cat": "#/$defs/Cat", "dog": "#/$defs/Dog"}}}}}, "required": ["pets"],
+      "$defs": PETS}, [{"pets": [{"kind": "cat"}]}, {"pets": [{"kind": "dog", "lives": 9}]}, {"pets": [None]}]),
+    ({"oneOf": [{"properties": {"x": {"type": "integer"}}, "required": ["x"]},
+                {"properties": {"y": {"type": "integer"}}, "required": ["y"]}]}, [{}, {"x": "1"}, {"x": 1, "y": 1}]),
     ({"allOf": [{"type": "boolean"}]}, [1, None]),
     ({"$ref": "#/$defs/node", "$defs": {"node": {"properties": {"v": {"type": "integer"}, "next": {"anyOf": [
         {"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["v", "next"]}}},
@@ -91,6 +107,9 @@ REFUSED = [
     ({"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1}, [{"a": 1, "b": 2}]),
     ({"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2}, [{"a": 1}]),
     ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, [1]),
+    ({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {
+        "a": {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"const": 1}}, "required": ["x"]},
+        "b": {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"const": 2}}, "required": ["x"]}}}, [{"x": 1}]),
     ({"type": "object", "properties": {"a": {"not": {"const": 1}, "type": "integer"}}, "required": ["a"]}, [{"a": 1}]),
 ]
 

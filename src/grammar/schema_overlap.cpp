@@ -1,0 +1,230 @@
+#include "grammar/schema_overlap.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace pagedinfer {
+
+namespace dom = simdjson::dom;
+
+namespace {
+
+using Elements = std::vector<dom::element>;
+
+constexpr int kMaxDepth = 64;  // of references, properties and values within each other
+
+std::optional<dom::element> find(dom::element object, std::string_view key) {
+  dom::element found;
+  if (!object.is_object() || object[key].get(found) != simdjson::SUCCESS) return std::nullopt;
+  return found;
+}
+
+bool is_number(dom::element value) {
+  return value.is_int64() || value.is_uint64() || value.is_double();
+}
+
+bool equal(dom::element a, dom::element b) {
+  if (a.is_int64() && b.is_int64()) return int64_t(a) == int64_t(b);
+  if (is_number(a) && is_number(b)) return double(a) == double(b);
+  if (a.type() != b.type()) return false;
+  switch (a.type()) {
+    case dom::element_type::NULL_VALUE: return true;
+    case dom::element_type::BOOL: return bool(a) == bool(b);
+    case dom::element_type::STRING: return std::string_view(a) == std::string_view(b);
+    case dom::element_type::ARRAY: {
+      const dom::array x = a, y = b;
+      return std::equal(x.begin(), x.end(), y.begin(), y.end(), equal);
+    }
+    default: {
+      const dom::object x = a, y = b;
+      return x.size() == y.size() && std::ranges::all_of(x, [&](const auto& field) {
+               const auto other = find(b, field.key);
+               return other && equal(field.value, *other);
+             });
+    }
+  }
+}
+
+bool is_of_type(dom::element value, std::string_view type) {
+  if (type == "number") return is_number(value);
+  if (type == "integer") return is_number(value) && double(value) == std::floor(double(value));
+  return (type == "null" && value.is_null()) || (type == "boolean" && value.is_bool()) ||
+         (type == "string" && value.is_string()) || (type == "array" && value.is_array()) ||
+         (type == "object" && value.is_object());
+}
+
+Elements items_of(dom::element list) {
+  const dom::array array = list;
+  return {array.begin(), array.end()};
+}
+
+// The values of "const" or "enum", without those that a type beside it excludes.
+std::optional<Elements> values_of(dom::element schema) {
+  Elements values;
+  if (const auto constant = find(schema, "const")) {
+    values = {*constant};
+  } else if (const auto all = find(schema, "enum")) {
+    values = items_of(*all);
+  } else {
+    return std::nullopt;
+  }
+  if (const auto type = find(schema, "type")) {
+    std::erase_if(values,
+                  [&](dom::element value) { return !is_of_type(value, std::string_view(*type)); });
+  }
+  return values;
+}
+
+// As "type" says; empty if it is absent.
+std::vector<std::string_view> types_of(dom::element schema) {
+  const auto type = find(schema, "type");
+  if (!type) return {};
+  if (type->is_string()) return {std::string_view(*type)};
+  std::vector<std::string_view> types;
+  for (const dom::element item : items_of(*type)) types.emplace_back(item);
+  return types;
+}
+
+Elements required_by(dom::element schema) {
+  const auto required = find(schema, "required");
+  return required ? items_of(*required) : Elements{};
+}
+
+std::optional<dom::element> property(dom::element schema, std::string_view name) {
+  const auto properties = find(schema, "properties");
+  return properties ? find(*properties, name) : std::nullopt;
+}
+
+bool forbids_more(dom::element schema) {
+  const auto more = find(schema, "additionalProperties");
+  return more && more->is_bool() && !bool(*more);
+}
+
+class Search {
+ public:
+  Search(dom::element root, int64_t& comparisons) : root_(root), comparisons_(comparisons) {}
+
+  // Whether an answer that has the form of one schema may match the other one too.
+  bool overlap(dom::element answer, dom::element other, int depth = 0) {
+    if (is_over(depth)) return true;
+    if (const auto parts = alternatives_of(answer)) {
+      return std::ranges::any_of(*parts,
+                                 [&](dom::element x) { return overlap(x, other, depth + 1); });
+    }
+    if (const auto parts = alternatives_of(other)) {
+      return std::ranges::any_of(*parts,
+                                 [&](dom::element x) { return overlap(answer, x, depth + 1); });
+    }
+    if (const auto values = values_of(answer)) return any_matches(*values, other, depth);
+    if (const auto values = values_of(other)) return any_matches(*values, answer, depth);
+    return typed_overlap(answer, other, depth);
+  }
+
+ private:
+  bool is_over(int depth) { return --comparisons_ < 0 || depth > kMaxDepth; }
+
+  // The schemas that a value must match one of; nullopt if it says itself what matches.
+  std::optional<Elements> alternatives_of(dom::element schema) const {
+    if (const auto target = find(schema, "$ref")) {
+      return Elements{root_.at_pointer(std::string(std::string_view(*target).substr(1)))};
+    }
+    for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
+      if (const auto parts = find(schema, keyword)) return items_of(*parts);
+    }
+    return std::nullopt;
+  }
+
+  bool any_matches(const Elements& values, dom::element schema, int depth) {
+    return std::ranges::any_of(
+        values, [&](dom::element value) { return may_match(value, schema, depth + 1); });
+  }
+
+  bool may_match(dom::element value, dom::element schema, int depth) {
+    if (is_over(depth)) return true;
+    if (const auto parts = alternatives_of(schema)) {
+      return std::ranges::any_of(*parts,
+                                 [&](dom::element x) { return may_match(value, x, depth + 1); });
+    }
+    if (const auto values = values_of(schema)) {
+      comparisons_ -= std::ssize(*values);
+      return std::ranges::any_of(*values, [&](dom::element x) { return equal(value, x); });
+    }
+    const auto types = types_of(schema);
+    const auto is_its_type = [&](std::string_view type) { return is_of_type(value, type); };
+    if (!types.empty() && std::ranges::none_of(types, is_its_type)) return false;
+    if (!value.is_object()) return true;
+    for (const dom::element name : required_by(schema)) {
+      if (!find(value, std::string_view(name))) return false;
+    }
+    return std::ranges::all_of(dom::object(value), [&](const auto& field) {
+      const auto inner = property(schema, field.key);
+      return inner ? may_match(field.value, *inner, depth + 1) : !forbids_more(schema);
+    });
+  }
+
+  bool typed_overlap(dom::element answer, dom::element other, int depth) {
+    std::vector<std::string_view> types = types_of(answer);
+    const bool is_object = std::ranges::any_of(
+        std::array{"properties", "required", "additionalProperties"},
+        [&](std::string_view keyword) { return find(answer, keyword).has_value(); });
+    // An answer is of the type that its keywords are about; a schema lets other types pass.
+    if (types.empty() && is_object) types = {"object"};
+    const std::vector<std::string_view> others = types_of(other);
+    if (types.empty() || (others.empty() && types != std::vector<std::string_view>{"object"})) {
+      return true;
+    }
+    const auto is_numeric = [](std::string_view type) {
+      return type == "integer" || type == "number";
+    };
+    bool share_object = others.empty();
+    for (const std::string_view type : types) {
+      for (const std::string_view other_type : others) {
+        if (type != other_type && !(is_numeric(type) && is_numeric(other_type))) continue;
+        if (type != "object") return true;
+        share_object = true;
+      }
+    }
+    return share_object && objects_overlap(answer, other, depth);
+  }
+
+  bool objects_overlap(dom::element answer, dom::element other, int depth) {
+    const bool is_closed = find(answer, "properties") || forbids_more(answer);
+    for (const dom::element item : required_by(other)) {
+      const std::string_view name(item);
+      const auto of_answer = property(answer, name), of_other = property(other, name);
+      if (!of_answer && is_closed) return false;
+      if (of_answer && of_other && !overlap(*of_answer, *of_other, depth + 1)) return false;
+    }
+    for (const dom::element item : required_by(answer)) {
+      const std::string_view name(item);
+      const auto of_answer = property(answer, name), of_other = property(other, name);
+      if (!of_other && forbids_more(other)) return false;
+      if (of_answer && of_other && !overlap(*of_answer, *of_other, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  const dom::element root_;
+  int64_t& comparisons_;
+};
+
+}  // namespace
+
+std::optional<std::pair<size_t, size_t>> find_overlap(dom::element root, const Elements& schemas,
+                                                      int64_t& comparisons) {
+  Search search(root, comparisons);
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (search.overlap(schemas[i], schemas[j]) || search.overlap(schemas[j], schemas[i])) {
+        return std::pair(j, i);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace pagedinfer
