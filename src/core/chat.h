@@ -5,12 +5,14 @@
 
 namespace pagedinfer {
 
-// Values are JSON text, "" where the line has none: templates are given them as they are.
+// "" where the line has none. Values are JSON text, which templates are given as it is.
 struct Chat {
   std::string messages = {};               // a list of objects with roles
   std::string tools = {}, documents = {};  // lists of objects
   std::string template_arguments = {};     // an object: variables by their names
-  bool add_generation_prompt = true;       // end the prompt with the assistant's header
+  // No JSON: how much to think ("none" is not at all) and how much to say.
+  std::string reasoning_effort = {}, verbosity = {};
+  bool add_generation_prompt = true;  // end the prompt with the assistant's header
   // The field of the last message that the completion goes on with; "" = none. Then no header is
   // added.
   std::string continued_field = {};

@@ -162,6 +162,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       if (!parsed.failed() && !line.arrival.fault.empty()) {
         parsed.error = {"invalid_value", line.arrival.fault};
       }
+      note_unread_settings(parsed, parts_.chat, parts_.strict, batch.unknown_keys);
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
@@ -170,7 +171,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
   } catch (...) {
     batch.failure = std::current_exception();
   }
-  batch.unknown_keys = parser.take_unknown_keys();
+  RequestParser::add(batch.unknown_keys, parser.take_unknown_keys());
   batch.text = std::string();
   batch.seconds = parts_.thread_clock() - begin;
 }

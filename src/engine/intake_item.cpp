@@ -375,4 +375,17 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   return make_several(std::move(line.request), tokenizer, chat, limits);
 }
 
+void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
+                          RequestParser::UnknownKeys& keys) {
+  if (line.failed()) return;
+  const ChatFormat* const format = is_chat(line.request, chat) ? &chat.format : nullptr;
+  for (const std::string_view name : unread_settings(format, line.request.chat)) {
+    RequestParser::add(keys, {{std::string(name), 1}});
+    if (!strict || line.failed()) continue;
+    line.error = {"unknown_key", format == nullptr
+                                     ? fmt::format("{}: found it, but there are no messages", name)
+                                     : fmt::format("{}: the chat template does not read it", name)};
+  }
+}
+
 }  // namespace pagedinfer

@@ -36,4 +36,9 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 
+// Counts in `keys`, as if they were unknown, what the line asks of its chat template and nothing
+// reads. With `strict` the line fails then.
+void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
+                          RequestParser::UnknownKeys& keys);
+
 }  // namespace pagedinfer

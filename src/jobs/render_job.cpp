@@ -113,6 +113,8 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
     if (!parsed.failed() && !arrival.fault.empty()) {
       parsed.error = {"invalid_value", std::move(arrival.fault)};
     }
+    RequestParser::UnknownKeys unread;
+    note_unread_settings(parsed, model.chat, settings.strict, unread);
     const RequestDraft draft = parsed.request;
     IntakeItem item = make_request(std::move(parsed), tokenizer, model.chat, limits);
     if (const auto* const failure = std::get_if<Completion>(&item)) {

@@ -130,6 +130,13 @@ void read_template_arguments(RequestFields& fields, Chat& chat) {
   if (arguments.size() > 0) chat.template_arguments = simdjson::minify(arguments);
 }
 
+void read_word(RequestFields& fields, int key, std::string& word) {
+  std::string_view text;
+  if (!fields.asks(key)) return;
+  if (fields.at(key).get(text) != simdjson::SUCCESS) return fields.refuse(key, "a string");
+  word = text;
+}
+
 // `true` continues the content, a string the field of that name.
 void read_continuation(RequestFields& fields, Chat& chat) {
   constexpr int kContinue = key("continue_final_message"), kAdd = key("add_generation_prompt");
@@ -174,6 +181,8 @@ void read_template_settings(RequestFields& fields, Chat& chat) {
   read_objects(fields, key("tools"), chat.tools);
   read_objects(fields, key("documents"), chat.documents);
   read_template_arguments(fields, chat);
+  read_word(fields, key("reasoning_effort"), chat.reasoning_effort);
+  read_word(fields, key("verbosity"), chat.verbosity);
   read_continuation(fields, chat);
 }
 

@@ -84,6 +84,32 @@ TEST_CASE("messages are completed as their template writes them") {
              kChatml + Words{"--chat"}, kUserText + kBegin);
 }
 
+TEST_CASE("reasoning_effort and verbosity are the template's, or are told of as unknown") {
+  const std::string asks = R"(,"reasoning_effort":"none","verbosity":"low")";
+  const OwnTemplate switched("{{ messages[0].content }}{{ '' if enable_thinking else '<quiet>' }}");
+  check_same(messages_line(kUser, asks), switched.flags(), "Nora has 3 apples.<quiet>");
+  const TempDir dir;
+  write_file(dir / "in.jsonl", messages_line(kUser, asks) +
+                                   messages_line(kUser, R"(,"reasoning_effort":"high")") +
+                                   R"({"id":3,"prompt":"x","max_tokens":2,"verbosity":"low"})");
+  const auto run_with = [&](const Words& flags) {
+    return run(Words{"--input", dir / "in.jsonl", "--overwrite"} + flags);
+  };
+  const Ended ended = run_with(kChatml);
+  CHECK(ended.exit_code == 0);
+  const std::string note = "ignored unknown keys: \"reasoning_effort\" (1), \"verbosity\" (2)";
+  CHECK(ended.err.find(note) != std::string::npos);
+  CHECK(run_with(switched.flags()).err.find("unknown keys: \"verbosity\" (2)") !=
+        std::string::npos);
+  CHECK(run_with(kChatml + Words{"--strict"}).exit_code == 2);
+  CHECK(code_of(messages_line(kUser, R"(,"reasoning_effort":"high")"),
+                kChatml + Words{"--strict"}) == "unknown_key");
+  CHECK_FALSE(record_of(messages_line(kUser, R"(,"reasoning_effort":"high")"),
+                        switched.flags() + Words{"--strict"})
+                  .has("/error/code"));
+  CHECK(code_of(messages_line(kUser, R"(,"reasoning_effort":3)"), kChatml) == "invalid_value");
+}
+
 TEST_CASE("the flags' system message stands where a line has none") {
   const Words flags = kChatml + Words{"--system", "Be kind."};
   const std::string system = "<|im_start|>system\nBe kind.<|im_end|>\n";

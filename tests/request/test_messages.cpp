@@ -103,7 +103,7 @@ TEST_CASE("pictures and sounds are not supported") {
         std::string(R"("messages":[{"role":"user","content":)"
                     R"([{"type":"text","text":"x","image_url":"x"}]}])"),
         user + R"("chat_template":"{{ x }}")", user + R"("functions":[{}])",
-        user + R"("tools":[{"type":"custom"}])", user + R"("reasoning_effort":"high")"}) {
+        user + R"("tools":[{"type":"custom"}])"}) {
     CAPTURE(keys);
     for (const auto& line : {parse("{" + keys + "}"), parse_chat_body("{" + keys + "}")}) {
       CHECK(line.error.code == "unsupported");
@@ -125,6 +125,8 @@ TEST_CASE("what templates are told arrives as the line has it") {
   CHECK(all.documents == R"([{"title":"t"}])");
   CHECK(all.template_arguments == R"({"enable_thinking":false,"deep":{"a":[null]}})");
   CHECK(chat(R"("tools":[],"tool_choice":"none")").tools == "[]");
+  CHECK(chat(R"("reasoning_effort":"high")").reasoning_effort == "high");
+  CHECK(chat(R"("verbosity":"low","reasoning_effort":null)").verbosity == "low");
   CHECK(chat(R"("tools":null,"chat_template_kwargs":{})").template_arguments == "");
   CHECK(chat(R"("add_generation_prompt":false)").add_generation_prompt == false);
   CHECK(chat(R"("continue_final_message":true)").continued_field == "content");

@@ -27,6 +27,9 @@ constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
 // A message's reasoning is there under each of these names.
 constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
 
+constexpr std::string_view kNoEffort =
+    "none";  // the reasoning_effort of a model that does not think
+
 std::string_view strip(std::string_view text) {
   return jinja::strip_left(jinja::strip_right(text));
 }
@@ -101,8 +104,41 @@ Value list_or_none(const std::string& json) {
   return json.empty() ? Value::none() : jinja::from_json(json, /*marked=*/true);
 }
 
-Dict variables_of(const ChatFormat& format, const Chat& chat, std::vector<Value> messages) {
+// The variable by which a template lets a line say whether the model thinks; "" if it has none.
+std::string_view switch_of_thoughts(const jinja::Template& parsed) {
+  for (const char* const name : {"enable_thinking", "thinking"}) {
+    if (parsed.reads(name)) return name;
+  }
+  return "";
+}
+
+// The template of a conversation with these tools; null if there is none that can be rendered.
+const jinja::Template* template_of(const ChatFormat& format, const Chat& chat) {
+  const TemplateSource* const source = choose_template(format.sources, !chat.tools.empty());
+  if (source == nullptr) return nullptr;
+  const auto& parsed = format.templates[static_cast<size_t>(source - format.sources.data())];
+  return parsed ? &*parsed : nullptr;
+}
+
+// What clients say in the words of the OpenAI API, by the variables that the template has for it.
+void set_client_settings(const Chat& chat, const jinja::Template& parsed, Dict& variables) {
+  const auto set = [&](std::string_view name, const std::string& word) {
+    variables.set(name, Value::string(jinja::marked_text(word, /*marked=*/true)));
+  };
+  const std::string_view thinks = switch_of_thoughts(parsed);
+  if (!chat.verbosity.empty()) set("verbosity", chat.verbosity);
+  if (chat.reasoning_effort.empty()) return;
+  if (parsed.reads("reasoning_effort")) {
+    set("reasoning_effort", chat.reasoning_effort);
+  } else if (!thinks.empty()) {
+    variables.set(thinks, Value::boolean(chat.reasoning_effort != kNoEffort));
+  }
+}
+
+Dict variables_of(const ChatFormat& format, const Chat& chat, const jinja::Template& parsed,
+                  std::vector<Value> messages) {
   Dict variables;
+  set_client_settings(chat, parsed, variables);
   for (const auto& [name, spelling] : format.tokens) variables.set(name, Value::string(spelling));
   if (!chat.template_arguments.empty()) {
     const Value arguments = jinja::from_json(chat.template_arguments, /*marked=*/true);
@@ -130,6 +166,18 @@ std::string message_of(const TemplateError& error, const TemplateSource& source)
 
 }  // namespace
 
+std::vector<std::string_view> unread_settings(const ChatFormat* format, const Chat& chat) {
+  const jinja::Template* const parsed = format == nullptr ? nullptr : template_of(*format, chat);
+  std::vector<std::string_view> unread;
+  const bool asks = !chat.reasoning_effort.empty() && chat.reasoning_effort != kNoEffort;
+  const bool has_switch = parsed != nullptr && (parsed->reads("reasoning_effort") ||
+                                                !switch_of_thoughts(*parsed).empty());
+  if (asks && !has_switch) unread.emplace_back("reasoning_effort");
+  const bool reads_verbosity = parsed != nullptr && parsed->reads("verbosity");
+  if (!chat.verbosity.empty() && !reads_verbosity) unread.emplace_back("verbosity");
+  return unread;
+}
+
 RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
                          const std::optional<std::string>& system) {
   const TemplateSource* const source = choose_template(format.sources, !chat.tools.empty());
@@ -144,7 +192,7 @@ RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
       messages.back() = tag_field(messages.back(), chat.continued_field, source->text, continued);
     }
     jinja::Rendered rendered =
-        parsed->render(variables_of(format, chat, std::move(messages)), format.today);
+        parsed->render(variables_of(format, chat, *parsed, std::move(messages)), format.today);
     RenderedChat result = {.text = std::move(rendered.text), .template_text = source->text};
     if (!chat.continued_field.empty()) {
       result.text.resize(place_of_tag(result.text, continued));

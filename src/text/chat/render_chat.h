@@ -20,6 +20,10 @@ struct RenderedChat {
   RequestError error = {};              // without a code if all is well
 };
 
+// The names of what the conversation asks for, and its template has no variable for. Without a
+// format there is no template.
+std::vector<std::string_view> unread_settings(const ChatFormat* format, const Chat& chat);
+
 // Renders byte for byte what Hugging Face transformers does. `system` is the text of the system's
 // message where the conversation has none. May be called from several threads at once. The codes:
 //

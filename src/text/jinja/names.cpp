@@ -18,6 +18,7 @@ struct Function {
   FunctionShape& shape;
   Function* outer;
   size_t& num_copied;  // names that were copied, in the whole template
+  std::set<std::string>& context_names;
 
   // Each `if` copies the names of its scope.
   void spend_names(size_t count, int line) {
@@ -60,7 +61,9 @@ class Scope {
     return define(name, {.from = Load::From::kArgument});
   }
   void load(const std::string& name) {
-    if (!find(name)) define(name, {.from = Load::From::kContext, .name = name});
+    if (find(name)) return;
+    define(name, {.from = Load::From::kContext, .name = name});
+    function_.context_names.insert(name);
   }
   void store(const std::string& name) {
     symbols_.stored.insert(name);
@@ -174,11 +177,12 @@ bool mentions(const Block& block, std::string_view name) {
 class Resolver {
  public:
   void resolve(SyntaxTree& tree) {
-    Function function{tree.function, nullptr, num_copied_};
+    Function function{tree.function, nullptr, num_copied_, context_names_};
     Scope scope(function, nullptr);
     look(scope, tree.body);
     resolve(scope, tree.body, false);
     tree.scope = scope.start();
+    tree.context_names = std::move(context_names_);
   }
 
  private:
@@ -288,7 +292,7 @@ class Resolver {
   }
 
   void resolve_loop(Scope& scope, Statement& loop, bool soft) {
-    Function own{loop.function, &scope.function(), num_copied_};
+    Function own{loop.function, &scope.function(), num_copied_, context_names_};
     Function& function = loop.recursive ? own : scope.function();
     if (loop.recursive || loop.test) {
       for (Function* at = &function; at != nullptr; at = at->outer) at->shape.may_be_kept = true;
@@ -341,7 +345,7 @@ class Resolver {
     for (Function* at = &scope.function(); at != nullptr; at = at->outer) {
       at->shape.may_be_kept = true;
     }
-    Function function{statement.function, &scope.function(), num_copied_};
+    Function function{statement.function, &scope.function(), num_copied_, context_names_};
     Scope inner(function, &scope);
     for (const ExprPtr& parameter : statement.targets) inner.declare_argument(parameter->name);
     look(inner, statement.exprs);
@@ -370,6 +374,7 @@ class Resolver {
 
   int num_loops_ = 0;
   size_t num_copied_ = 0;
+  std::set<std::string> context_names_ = {};
 };
 
 }  // namespace

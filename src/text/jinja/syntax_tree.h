@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,8 +124,10 @@ struct Statement {
 
 struct SyntaxTree {
   Block body = {};
+  // Filled in by resolve_names():
   ScopeStart scope = {};
   FunctionShape function = {};
+  std::set<std::string> context_names = {};  // read before the template itself assigns to them
 };
 
 }  // namespace pagedinfer::jinja

@@ -25,6 +25,9 @@ class Template {
   // jinja2 fails, where the template uses what is not supported, and beyond the limits.
   Rendered render(const Dict& variables, const DateTime& now, const Limits& limits = {}) const;
 
+  // Whether the template reads a variable of this name that render() is given.
+  bool reads(const std::string& name) const { return tree_.context_names.contains(name); }
+
   const std::string& source() const { return source_; }
 
  private:

@@ -104,6 +104,39 @@ TEST_CASE("chat templates render what transformers renders for own conversations
   CHECK(check_cases(source_dir() + "/tests/data/chat/cases.jsonl") >= 28);
 }
 
+TEST_CASE("what clients say of thoughts reaches the variable that the template has for it") {
+  const auto with = [](const std::string& effort, const std::string& arguments = "") {
+    Chat chat = ask(kHi);
+    chat.reasoning_effort = effort;
+    chat.verbosity = effort.empty() ? "" : "low";
+    chat.template_arguments = arguments;
+    return chat;
+  };
+  const std::string levels = "{{ reasoning_effort|default('medium') }} {{ verbosity }}";
+  CHECK(text_of(levels, with("high")) == "high low");
+  CHECK(text_of(levels, with("none")) == "none low");
+  CHECK(text_of(levels, with("")) == "medium ");
+  CHECK(text_of(levels, with("high", R"({"reasoning_effort":"low"})")) == "low low");
+  // As Qwen 3 and Granite have it.
+  for (const std::string name : {"enable_thinking", "thinking"}) {
+    const std::string thinks = "{{ " + name + " is defined and " + name + " }}";
+    CHECK(text_of(thinks, with("low")) == "True");
+    CHECK(text_of(thinks, with("none")) == "False");
+    CHECK(text_of(thinks, with("low", "{\"" + name + "\":false}")) == "False");
+    CHECK(text_of(thinks + "{{ reasoning_effort }}", with("low")) == "Falselow");
+  }
+  const auto unread = [&](const std::string& source, const std::string& effort) {
+    const ChatFormat format = format_of(source, {});
+    return unread_settings(&format, with(effort)).size();
+  };
+  CHECK(unread(levels, "high") == 0);
+  CHECK(unread("{{ message.verbosity }}{{ ns.thinking }}", "high") == 2);
+  CHECK(unread("{% macro m() %}{{ verbosity }}{{ thinking }}{% endmacro %}{{ m() }}", "high") == 0);
+  CHECK(unread("{% set verbosity = 1 %}{{ verbosity }}", "none") == 1);  // asks for no thoughts
+  CHECK(unread_settings(nullptr, with("high")).size() == 2);
+  CHECK(unread_settings(nullptr, with("")).empty());
+}
+
 TEST_CASE("chat templates render what the shared reference has, refusals included") {
   const std::string path = shared_data("chat_templates/expected.jsonl");
   if (!std::filesystem::exists(path)) {
