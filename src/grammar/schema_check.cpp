@@ -111,8 +111,10 @@ class SchemaWriter {
     std::string path;
     int depth = 0;
     bool is_same_value = true;  // as the definition's: no property or item lies in between
+    std::string_view tag = {};  // the property that the discriminator around the value names
     Place within(std::string_view keyword, bool same = true) const {
-      return {fmt::format("{}/{}", path, keyword), depth + 1, is_same_value && same};
+      return {fmt::format("{}/{}", path, keyword), depth + 1, is_same_value && same,
+              same ? tag : std::string_view()};
     }
   };
 
@@ -161,9 +163,14 @@ class SchemaWriter {
   RewrittenSchema& out_;
   JsonWriter json_;
   std::optional<RequestError> error_;
-  // The definitions that are referred to, "$defs/NAME" or "definitions/NAME", in the order in which
-  // they are met; their places there are their names in the output.
-  std::vector<std::string> definitions_;
+  // The definitions that are referred to, in the order in which they are met; their places there
+  // are their names in the output. One has several if discriminators stand around it.
+  struct Definition {
+    std::string name;  // "$defs/NAME" or "definitions/NAME"
+    std::string_view tag;
+    bool operator==(const Definition&) const = default;
+  };
+  std::vector<Definition> definitions_;
   // Of the root (0) and each definition (from 1): those that its own value must match.
   std::vector<std::vector<int>> same_value_;
   int current_ = 0;
@@ -184,13 +191,21 @@ std::optional<RequestError> SchemaWriter::write() {
   if (!check_definitions() || !schema(root_, root)) return error_;
   for (size_t i = 0; i < definitions_.size(); ++i) {
     current_ = static_cast<int>(i) + 1;
+    const auto [name, tag] = definitions_[i];
     dom::element value;
-    if (root_.at_pointer("/" + definitions_[i]).get(value) != simdjson::SUCCESS) {
-      fail_value(root, definitions_[i], "a definition");
+    if (root_.at_pointer("/" + name).get(value) != simdjson::SUCCESS) {
+      fail_value(root, name, "a definition");
       return error_;
     }
     json_.key(fmt::format("{}", i + 1));
-    if (!schema(value, {.path = "#/" + definitions_[i]})) return error_;
+    if (!schema(value, {.path = "#/" + name, .tag = tag})) return error_;
+    if (out_.text.size() > kMaxRewrittenBytes) {
+      fail_form(root, "",
+                fmt::format("with a definition for each discriminator around it, the "
+                            "schema is longer than {} bytes",
+                            kMaxRewrittenBytes));
+      return error_;
+    }
   }
   json_.end_object().end_object();
   static_cast<void>(check_circles() && check_one_ofs());
@@ -257,7 +272,12 @@ bool SchemaWriter::write_schema(dom::element value, const Place& place) {
   if (!read_fields(object, place, fields)) return false;
   if (fields.contains("$ref")) return reference(fields, place);
   for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
-    if (fields.contains(keyword)) return alternatives(fields, place, keyword);
+    if (!fields.contains(keyword)) continue;
+    Place tagged = place;
+    std::string_view tag;
+    const auto found = object["discriminator"]["propertyName"].get(tag);
+    if (found == simdjson::SUCCESS) tagged.tag = tag;
+    return alternatives(fields, tagged, keyword);
   }
   for (const std::string_view keyword : {"const", "enum"}) {
     if (fields.contains(keyword)) return constants(fields, place, keyword);
@@ -308,10 +328,11 @@ bool SchemaWriter::reference(const Fields& fields, const Place& place) {
       return refuse(place, "$ref",
                     "is supported for \"#\", \"#/$defs/NAME\" and \"#/definitions/NAME\" only");
     }
-    const auto found = std::ranges::find(definitions_, name);
+    const Definition definition = {std::string(name), place.tag};
+    const auto found = std::ranges::find(definitions_, definition);
     number = static_cast<int>(found - definitions_.begin()) + 1;
     if (found == definitions_.end()) {
-      definitions_.emplace_back(name);
+      definitions_.push_back(definition);
       same_value_.emplace_back();
     }
   }
@@ -496,12 +517,18 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
     json_.end_object();
   }
   std::set<std::string_view> optional = names;
-  if (const auto required = fields.find("required"); required != fields.end()) {
+  const auto required = fields.find("required");
+  const bool has_tag = !place.tag.empty() && names.contains(place.tag);
+  if (required != fields.end() || has_tag) json_.key("required").begin_array();
+  if (has_tag) {
+    json_.value(place.tag);
+    optional.erase(place.tag);
+  }
+  if (required != fields.end()) {
     dom::array list;
     if (required->second.get(list) != simdjson::SUCCESS) {
       return fail_value(place, "required", "a list of names");
     }
-    json_.key("required").begin_array();
     for (const dom::element item : list) {
       std::string_view name;
       if (item.get(name) != simdjson::SUCCESS) return fail_value(place, "required", "names");
@@ -512,8 +539,8 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
       json_.value(name);
       optional.erase(name);
     }
-    json_.end_array();
   }
+  if (required != fields.end() || has_tag) json_.end_array();
   if (std::ssize(optional) > kMaxOptional) {
     return fail_form(place, "properties",
                      fmt::format("more than {} of them are not required", kMaxOptional));
@@ -662,7 +689,8 @@ bool SchemaWriter::check_circles() {
     mine = 1;
     for (const int next : same_value_[static_cast<size_t>(node)]) {
       if (self(self, next)) continue;
-      const std::string path = node == 0 ? "#" : "#/" + definitions_[static_cast<size_t>(node) - 1];
+      const std::string path =
+          node == 0 ? "#" : "#/" + definitions_[static_cast<size_t>(node) - 1].name;
       return refuse({.path = path}, "$ref", "refers to itself");
     }
     state[static_cast<size_t>(node)] = 2;
@@ -678,7 +706,7 @@ bool SchemaWriter::check_circles() {
 bool SchemaWriter::check_one_ofs() {
   int64_t comparisons = kMaxComparisons;
   for (const auto& [place, schemas] : one_ofs_) {
-    const auto both = find_overlap(root_, schemas, comparisons);
+    const auto both = find_overlap(root_, schemas, place.tag, comparisons);
     if (!both) continue;
     return refuse(
         place, "oneOf",

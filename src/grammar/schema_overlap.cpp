@@ -109,19 +109,21 @@ class Search {
   Search(dom::element root, int64_t& comparisons) : root_(root), comparisons_(comparisons) {}
 
   // Whether an answer that has the form of one schema may match the other one too.
-  bool overlap(dom::element answer, dom::element other, int depth = 0) {
+  // Answers that are objects have the property `tag`, if their schema knows it.
+  bool overlap(dom::element answer, std::string_view tag, dom::element other, int depth = 0) {
     if (is_over(depth)) return true;
     if (const auto parts = alternatives_of(answer)) {
-      return std::ranges::any_of(*parts,
-                                 [&](dom::element x) { return overlap(x, other, depth + 1); });
+      const std::string_view inner = tag_within(answer, tag);
+      return std::ranges::any_of(
+          *parts, [&](dom::element x) { return overlap(x, inner, other, depth + 1); });
     }
     if (const auto parts = alternatives_of(other)) {
-      return std::ranges::any_of(*parts,
-                                 [&](dom::element x) { return overlap(answer, x, depth + 1); });
+      return std::ranges::any_of(
+          *parts, [&](dom::element x) { return overlap(answer, tag, x, depth + 1); });
     }
     if (const auto values = values_of(answer)) return any_matches(*values, other, depth);
     if (const auto values = values_of(other)) return any_matches(*values, answer, depth);
-    return typed_overlap(answer, other, depth);
+    return typed_overlap(answer, tag, other, depth);
   }
 
  private:
@@ -136,6 +138,15 @@ class Search {
       if (const auto parts = find(schema, keyword)) return items_of(*parts);
     }
     return std::nullopt;
+  }
+
+  // Of the parts of alternatives_of(schema).
+  static std::string_view tag_within(dom::element schema, std::string_view tag) {
+    const auto target = find(schema, "$ref");
+    if (target) return std::string_view(*target) == "#" ? "" : tag;
+    const auto discriminator = find(schema, "discriminator");
+    const auto name = discriminator ? find(*discriminator, "propertyName") : std::nullopt;
+    return name && name->is_string() ? std::string_view(*name) : tag;
   }
 
   bool any_matches(const Elements& values, dom::element schema, int depth) {
@@ -166,7 +177,7 @@ class Search {
     });
   }
 
-  bool typed_overlap(dom::element answer, dom::element other, int depth) {
+  bool typed_overlap(dom::element answer, std::string_view tag, dom::element other, int depth) {
     std::vector<std::string_view> types = types_of(answer);
     const bool is_object = std::ranges::any_of(
         std::array{"properties", "required", "additionalProperties"},
@@ -188,24 +199,23 @@ class Search {
         share_object = true;
       }
     }
-    return share_object && objects_overlap(answer, other, depth);
+    return share_object && objects_overlap(answer, tag, other, depth);
   }
 
-  bool objects_overlap(dom::element answer, dom::element other, int depth) {
+  bool objects_overlap(dom::element answer, std::string_view tag, dom::element other, int depth) {
     const bool is_closed = find(answer, "properties") || forbids_more(answer);
-    for (const dom::element item : required_by(other)) {
-      const std::string_view name(item);
+    const auto overlap_at = [&](std::string_view name, bool of_answer_only) {
       const auto of_answer = property(answer, name), of_other = property(other, name);
-      if (!of_answer && is_closed) return false;
-      if (of_answer && of_other && !overlap(*of_answer, *of_other, depth + 1)) return false;
+      if (of_answer && of_other) return overlap(*of_answer, "", *of_other, depth + 1);
+      return of_answer_only ? !forbids_more(other) : !is_closed;
+    };
+    if (!tag.empty() && property(answer, tag) && !overlap_at(tag, true)) return false;
+    for (const dom::element name : required_by(answer)) {
+      if (!overlap_at(std::string_view(name), true)) return false;
     }
-    for (const dom::element item : required_by(answer)) {
-      const std::string_view name(item);
-      const auto of_answer = property(answer, name), of_other = property(other, name);
-      if (!of_other && forbids_more(other)) return false;
-      if (of_answer && of_other && !overlap(*of_answer, *of_other, depth + 1)) return false;
-    }
-    return true;
+    return std::ranges::all_of(required_by(other), [&](dom::element name) {
+      return overlap_at(std::string_view(name), false);
+    });
   }
 
   const dom::element root_;
@@ -215,11 +225,12 @@ class Search {
 }  // namespace
 
 std::optional<std::pair<size_t, size_t>> find_overlap(dom::element root, const Elements& schemas,
-                                                      int64_t& comparisons) {
+                                                      std::string_view tag, int64_t& comparisons) {
   Search search(root, comparisons);
   for (size_t i = 0; i < schemas.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (search.overlap(schemas[i], schemas[j]) || search.overlap(schemas[j], schemas[i])) {
+      if (search.overlap(schemas[i], tag, schemas[j]) ||
+          search.overlap(schemas[j], tag, schemas[i])) {
         return std::pair(j, i);
       }
     }

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,10 +15,11 @@ constexpr int64_t kMaxComparisons = 1'000'000;
 // Finds two schemas of a "oneOf" that one answer may match: then the answer is not valid. Schemas
 // are told apart by their types, by constants, and by the properties that objects must or cannot
 // have; of others it says that they overlap, also where `comparisons`, which it counts down, run
-// out. An answer has only properties that its schema names, but a schema allows others.
+// out. An answer has only properties that its schema names, and among them that of the
+// discriminator, `tag`, unless it is ""; but a schema lets other answers pass.
 // REQUIRES: `root` and `schemas`, which stand in it, are what rewrite_schema() takes.
 std::optional<std::pair<size_t, size_t>> find_overlap(
     simdjson::dom::element root, const std::vector<simdjson::dom::element>& schemas,
-    int64_t& comparisons);
+    std::string_view tag, int64_t& comparisons);
 
 }  // namespace pagedinfer

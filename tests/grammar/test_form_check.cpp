@@ -141,6 +141,50 @@ TEST_CASE("oneOf is taken where no answer can match two of its schemas, and refu
   CHECK(refusal_of(fmt::format(R"({{"oneOf": [{}]}})", many)) == "unsupported_schema #/oneOf");
 }
 
+TEST_CASE("an answer has the property that a discriminator names, though it has a default") {
+  const auto of_kind = [](const std::string& kind, const std::string& more = "") {
+    return fmt::format(R"("{0}": {{"type": "object", "properties": {{"kind": {{"const": "{0}",
+        "default": "{0}"}}, "x": {{"type": "integer"}}{1}}}, "required": ["x"]}})",
+                       kind, more);
+  };
+  const std::string either = R"({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}])";
+  const auto schema_of = [&](const std::string& discriminator) {
+    return fmt::format(R"({{"items": {}{}}}, "$defs": {{{}, {}}}}})", either, discriminator,
+                       of_kind("a"), of_kind("b", R"(, "y": {"$ref": "#/$defs/a"})"));
+  };
+  CHECK(refusal_of(schema_of("")) == "unsupported_schema #/items/oneOf");
+  CHECK(refusal_of(schema_of(R"(, "discriminator": {"propertyName": "x"})")) ==
+        "unsupported_schema #/items/oneOf");
+  RewrittenSchema out;
+  CHECK_FALSE(rewrite_schema(schema_of(R"(, "discriminator": {"propertyName": "kind",
+      "mapping": {"a": "#/$defs/a"}})"),
+                             out));
+  const auto count_of = [&](std::string_view part) {
+    int count = 0;
+    for (size_t at = 0; (at = out.text.find(part, at)) != out.text.npos; ++at) ++count;
+    return count;
+  };
+  // Behind "y" no discriminator stands.
+  CHECK(count_of(R"("required":["kind","x"])") == 2);
+  CHECK(count_of(R"("required":["x"])") == 1);
+
+  // A definition for each of many discriminators around it: too much.
+  std::string names, uses;
+  for (int i = 0; i < 200; ++i) {
+    names += fmt::format(R"({}"property_{}": true)", i == 0 ? "" : ", ", i);
+  }
+  for (int i = 0; i < 500; ++i) {
+    uses += fmt::format(R"({}{{"oneOf": [{{"$ref": "#/$defs/a"}}], "discriminator":
+        {{"propertyName": "n{}"}}}})",
+                        i == 0 ? "" : ", ", i);
+  }
+  const std::string many = fmt::format(
+      R"({{"anyOf": [{}], "$defs": {{"a": {{"properties": {{{}}}, "required": []}}}}}})", uses,
+      names);
+  REQUIRE(many.size() < kMaxSchemaBytes);
+  CHECK(refusal_of(many) == "invalid_form #");
+}
+
 TEST_CASE("a schema that is no schema is refused") {
   for (const char* const schema :
        {"", "{", "[]", "3", R"({"type": "text"})", R"({"type": []})", R"({"properties": []})",

@@ -70,6 +70,10 @@ SCHEMAS = [
         {"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}], "discriminator": {
             "propertyName": "kind", "mapping": {"cat": "#/$defs/Cat", "dog": "#/$defs/Dog"}}}}}, "required": ["pets"],
       "$defs": PETS}, [{"pets": [{"kind": "cat"}]}, {"pets": [{"kind": "dog", "lives": 9}]}, {"pets": [None]}]),
+    ({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "discriminator": {"propertyName": "kind"}, "$defs": {
+        "a": {"type": "object", "properties": {"kind": {"const": "a", "default": "a"}, "x": {"type": "integer"}}, "required": ["x"]},
+        "b": {"type": "object", "properties": {"x": {"type": "integer"}, "kind": {"const": "b", "default": "b"}}, "required": ["x"]}}},
+     [{"x": 1}, {"kind": "c", "x": 1}, {"kind": "a"}]),
     ({"oneOf": [{"properties": {"x": {"type": "integer"}}, "required": ["x"]},
                 {"properties": {"y": {"type": "integer"}}, "required": ["y"]}]}, [{}, {"x": "1"}, {"x": 1, "y": 1}]),
     ({"allOf": [{"type": "boolean"}]}, [1, None]),
