@@ -103,7 +103,7 @@ struct Config {
   OrDefault<int> prefill_chunk_size{512};
   std::optional<int> max_prefill_chunks = {};
   std::optional<int> max_step_tokens = {};
-  double admission_reserve = 0.2;
+  OrDefault<double> admission_reserve{0.2};
 
   // form of the answer
   std::optional<std::string> json_schema = {};

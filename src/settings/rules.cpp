@@ -28,6 +28,12 @@ void check_job(const Config& config) {
   }
 }
 
+// What a run with reservations is called by, "" where there are none.
+std::string_view reservations_of(const Config& config) {
+  if (config.kv == Config::Kv::kContiguous) return "--kv contiguous";
+  return is_static(config) ? "--batching static" : "";
+}
+
 void check_memory(const Config& config) {
   if (config.gpu_memory_utilization.is_given && config.device == Config::Device::kCpu) {
     throw Error("--gpu-memory-utilization: --device cpu uses no GPU; leave one of them out");
@@ -35,11 +41,17 @@ void check_memory(const Config& config) {
   if (config.num_blocks && config.kv_memory) {
     throw Error("--num-blocks and --kv-memory both set the size of the cache: give one of them");
   }
-  const bool is_contiguous = config.kv == Config::Kv::kContiguous;
-  if (config.prefix_cache.is_given && config.prefix_cache && (is_contiguous || is_static(config))) {
+  const std::string_view reservations = reservations_of(config);
+  if (reservations.empty()) return;
+  if (config.prefix_cache.is_given && config.prefix_cache) {
     throw Error(fmt::format(
         "--prefix-cache on: reservations of {} share nothing; leave it out, or use --kv paged",
-        is_contiguous ? "--kv contiguous" : "--batching static"));
+        reservations));
+  }
+  if (config.admission_reserve.is_given) {
+    throw Error(fmt::format(
+        "--admission-reserve {}: reservations of {} do not grow; leave it out, or use --kv paged",
+        config.admission_reserve.value, reservations));
   }
 }
 
