@@ -241,7 +241,9 @@ inline constexpr auto kSettings = [] {
           kKeepsRecords, "Compute long prompts in pieces, so that they do not hold up the others.",
           "Take off as the baseline to compare with."),
       row(kScheduling, "prefill_chunk_size", field_of<&Config::prefill_chunk_size>(), kKeepsRecords,
-          "Tokens of one prompt in a step.",
+          "Tokens of one prompt in a step, whatever the block size: a chunk may end within a "
+          "block, "
+          "and the next one fills it.",
           "Lower it for steadier tokens, raise it for throughput.", {.range = kAtLeastOne}),
       row(kScheduling, "max_prefill_chunks", field_of<&Config::max_prefill_chunks>(), kKeepsRecords,
           "Prompts that get tokens in a step.", "Lower it to keep steps short.",
