@@ -200,6 +200,7 @@ Tensor Engine::queue_forward(Step& step) {
   }
   const BatchView view = parts_.steps.stage(batch_);
   if (!view.copies.empty()) {
+    step.stats.num_copies = static_cast<int>(view.copies.size());
     parts_.steps.copy_kv(view, parts_.cache);
     step.plan.copies.clear();  // not again when the step is tried again
     batch_.copies.clear();

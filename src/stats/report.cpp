@@ -69,6 +69,7 @@ void Report::add(const StepStats& step) {
   t.tokens_served_peak = std::max(t.tokens_served_peak, step.tokens_served);
   t.positions_saved_peak = std::max(t.positions_saved_peak, step.positions_saved);
   t.found_tokens += step.tokens_found;
+  t.kv_copies += step.num_copies;
   t.evicted_blocks = std::max(t.evicted_blocks, step.blocks_evicted);
   positions_total_ += total;
   positions_leased_ += leased;

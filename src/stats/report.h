@@ -49,6 +49,7 @@ struct Summary {
   int64_t cached_tokens = 0;   // prompt tokens that were in the cache when they were first needed
   int64_t found_tokens = 0;    // all tokens that were found, after preemptions too
   int64_t evicted_blocks = 0;  // of the prefix cache
+  int64_t kv_copies = 0;       // of blocks, or of reservations, for sequences that shared them
   int64_t leaked_blocks = 0;   // that no sequence held and that an audit has freed
 
   // Seconds from the start (the first step began or the first completed request was read, whichever

@@ -34,6 +34,7 @@ struct StepStats {
   int failures = 0;                                           // failed attempts at the step
 
   int tokens_found = 0;  // not computed because they were in the cache
+  int num_copies = 0;    // of blocks, or of reservations, for sequences that shared them
 
   // tokens_held <= positions_leased; leased, reusable and free ones are positions_total.
   int64_t positions_total = 0, positions_leased = 0, positions_reusable = 0;

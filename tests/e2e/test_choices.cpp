@@ -239,6 +239,25 @@ TEST_CASE("choices are the same bytes in every configuration") {
   }
 }
 
+TEST_CASE("copies on write are counted: all but the last sample to write to a block make one") {
+  const auto copies_of = [](const std::string& prompt_ids, const Words& flags) {
+    const TempDir dir;
+    const Answers answers =
+        answer(fmt::format(R"({{"prompt_token_ids":[{}],"max_tokens":4,"temperature":1,"n":5}})",
+                           prompt_ids),
+               flags + Words{"--stats", dir / "stats", "--trace", dir / "trace", "--block-size",
+                             "4", "--num-blocks", "1024", "--max-model-len", "64"});
+    REQUIRE(answers.exit_code == 0);
+    int64_t in_steps = 0;
+    for (const Json& step : json_file(dir / "trace")) in_steps += step.integer("/copies");
+    CHECK(json_file(dir / "stats").back().integer("/kv_copies") == in_steps);
+    return in_steps;
+  };
+  CHECK(copies_of("5,6,7,8,9", {}) == 4);
+  CHECK(copies_of("5,6,7,8", {}) == 0);
+  CHECK(copies_of("5,6,7,8", {"--kv", "contiguous"}) == 4);
+}
+
 TEST_CASE("64 completions of a prompt do not depend on how many sequences may run at once") {
   const std::string lines =
       R"({"prompt":"Once upon a time","max_tokens":6,"temperature":1.5,"n":64})"
