@@ -29,7 +29,7 @@ with open(target, "w", encoding="utf-8") as out:
         if i % 7 == 2:
             record.update(repetition_penalty=1.1, frequency_penalty=0.2, stop=[". "])
         out.write(json.dumps(record) + "\n")
-        if i % 10 == 5:
+        if i % 10 == 0:
             out.write('{"prompt": "unfinished\n\n{"id": 7, "prompt": ""}\n')
 PY
 
@@ -57,6 +57,7 @@ compare() {  # compare NAME FLAGS...
 verify() {  # verify NAME A B: the tokens, and all logits they are drawn from, are equal
   local report=$work/$1.verify
   if ! "$program" verify --quiet --input "$prompts" --output "$report" --logits \
+    --stats "$work/$1.stats" \
     ${model[@]+"${model[@]}"} --a "$2" --b "$3" || ! grep -q '"rows_differ":0}' "$report"; then
     echo "$1: '$2' and '$3' differ"
     head -4 "$report" || true
@@ -66,8 +67,20 @@ verify() {  # verify NAME A B: the tokens, and all logits they are drawn from, a
   printf '  same logits: %-17s %s | %s\n' "$1" "$2" "$3"
 }
 
+tight() {  # tight COMMAND NAME ...: one of the two above, in which sequences must lose their cache
+  "$@"
+  local summary preemptions
+  summary=$(tail -n 1 "$work/$2.stats")
+  preemptions=$(sed -n 's/.*"preemptions":\([0-9]*\).*/\1/p' <<< "$summary")
+  if [ "${preemptions:-0}" -eq 0 ]; then
+    echo "$2: preempted no sequence of $(wc -l < "$prompts") lines, so it does not test preemption"
+    exit 1
+  fi
+  printf '  preemptions: %s\n' "$preemptions"
+}
+
 verify paged-cache "--kv contiguous" "--kv paged"
-verify small-paged-cache "--kv contiguous --num-blocks 2048" \
+tight verify small-paged-cache "--kv contiguous --num-blocks 2048" \
   "--kv paged --num-blocks 160 --block-size 4 --prefill-chunk-size 33 --admission-reserve 0"
 baseline=alone
 run alone --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
@@ -83,15 +96,9 @@ for size in 1 7 64; do compare "chunk-$size" --prefill-chunk-size "$size" --max-
 for size in 1 3 16 128; do compare "block-$size" --block-size "$size"; done
 for size in 2 17 256; do compare "batch-$size" --max-batch-size "$size"; done
 for number in 1 2 4; do compare "threads-$number" --threads "$number"; done
-compare tight --num-blocks 48 --block-size 16 --admission-reserve 0
-compare tighter --num-blocks 160 --block-size 4 --max-batch-size 32 --prefill-chunk-size 33
+tight compare tight --num-blocks 48 --block-size 16 --admission-reserve 0
+tight compare tighter --num-blocks 160 --block-size 4 --max-batch-size 32 --prefill-chunk-size 33
 compare budget --max-step-tokens 40 --max-batch-size 24
-grep -h '"kind":"summary"' "$work/tight.stats" | python3 -c '
-import json, sys
-summary = json.loads(sys.stdin.readline())
-found = summary["preemptions"]
-assert found > 0, "the tight run preempted no sequence: it does not test preemption"
-print(f"  preemptions in the tight run: {found}")'
 for isa in portable avx2 avx512 amx; do
   refusal=$("$program" run --quiet --input /dev/null --output - --cpu-isa "$isa" 2>&1) || true
   case $refusal in
@@ -111,7 +118,7 @@ for directory in datasets/story-*/; do
   model=(--model "$name") baseline=$name
   run "$name" --max-batch-size 1 --kv contiguous --chunked-prefill off --threads 1
   compare "$name-small" --block-size 3 --prefill-chunk-size 5
-  compare "$name-tight" --num-blocks 160 --block-size 4 --admission-reserve 0
+  tight compare "$name-tight" --num-blocks 160 --block-size 4 --admission-reserve 0
 done
 
 # Prompts of token ids, one of them not in the vocabulary, for models with made-up weights (--weights
@@ -130,11 +137,13 @@ for name, config in configs.items():
     vocab = config.get("text_config", config)["vocab_size"]
     chance = random.Random(name)
     with open(work / f"{name}.prompts", "w") as out:
-        for i in range(12):
-            ids = [chance.randrange(vocab) for _ in range(chance.choice((1, 7, 24, 25, 60, 300)))]
+        for i in range(24):
+            grows = i >= 12  # so that those that run outgrow the small cache
+            size = 7 if grows else chance.choice((1, 7, 24, 25, 60, 300))
+            ids = [chance.randrange(vocab) for _ in range(size)]
             more = {"temperature": 0.9, "seed": i} if i % 2 else {}
-            line = {"prompt_token_ids": ids, "max_tokens": chance.randrange(1, 50)} | more
-            out.write(json.dumps(line) + "\n")
+            more |= {"max_tokens": 50, "ignore_eos": True} if grows else {"max_tokens": chance.randrange(1, 50)}
+            out.write(json.dumps({"prompt_token_ids": ids} | more) + "\n")
         out.write(json.dumps({"prompt_token_ids": [vocab]}) + "\n")
 PY
 compare_model() {  # compare_model NAME: the one of `model`
@@ -144,7 +153,7 @@ compare_model() {  # compare_model NAME: the one of `model`
   run "$name" $alone
   compare "$name-paged"
   verify "$name-small" "$alone" "--block-size 3 --prefill-chunk-size 5"
-  verify "$name-tight" "$alone" "--num-blocks 90 --block-size 4 --admission-reserve 0"
+  tight verify "$name-tight" "$alone" "--num-blocks 90 --block-size 4 --admission-reserve 0"
   verify "$name-isa" "$alone" "--cpu-isa portable --prefill-chunk-size 23"
 }
 for config in tests/data/families/*.json; do

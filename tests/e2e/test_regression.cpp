@@ -37,12 +37,26 @@ TEST_CASE("the regression comparison fails where one configuration differs") {
   const TempDir dir;
   write_impostor(dir / "pagedinfer", "--num-blocks 4096");
   const Ended ended = run_program(
-      {"/usr/bin/env", "bash", source_dir() + "/scripts/regression.sh", dir / "pagedinfer", "8"});
+      {"/usr/bin/env", "bash", source_dir() + "/scripts/regression.sh", dir / "pagedinfer", "30"});
   CAPTURE(ended.out);
   CAPTURE(ended.err);
   CHECK(ended.exit_code == 1);
   CHECK(ended.out.find("same bytes: paged") != std::string::npos);
   CHECK(ended.out.find("contiguous differs from alone") != std::string::npos);
+}
+
+TEST_CASE("the regression comparison fails where too few lines leave a small cache large enough") {
+  if (!can_run_scripts()) {
+    MESSAGE("SKIPPED: no bash or python3 here");
+    return;
+  }
+  for (const char* lines : {"1", "4"}) {
+    const Ended ended = run_program(
+        {"/usr/bin/env", "bash", source_dir() + "/scripts/regression.sh", built_program(), lines});
+    CAPTURE(ended.out);
+    CHECK(ended.exit_code == 1);
+    CHECK(ended.out.find("small-paged-cache: preempted no sequence of ") != std::string::npos);
+  }
 }
 
 }  // namespace pagedinfer
