@@ -9,6 +9,7 @@ set(pagedinfer_core_sources
   src/settings/json_value.cpp
   src/settings/rules.cpp
   src/settings/values.cpp
+  src/io/bus_error.cpp
   src/io/file_names.cpp
   src/io/gunzip.cpp
   src/io/input_bytes.cpp

@@ -15,6 +15,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "io/bus_error.h"
 
 namespace pagedinfer {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 // Globals, because a signal handler gets no argument of ours.
 volatile std::sig_atomic_t signal_happened = 0;
 int event_fd = -1;
-struct sigaction old_int, old_term, old_hup, old_pipe, old_size;
+struct sigaction old_int, old_term, old_hup, old_pipe, old_size, old_bus;
 
 void wake() {
   const uint64_t one = 1;
@@ -57,6 +58,10 @@ Interrupt::Interrupt() {
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &old_pipe);
   sigaction(SIGXFSZ, &ignore, &old_size);
+  struct sigaction explain = {};
+  explain.sa_sigaction = explain_bus_error;
+  explain.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &explain, &old_bus);
 }
 
 Interrupt::~Interrupt() {
@@ -65,6 +70,7 @@ Interrupt::~Interrupt() {
   sigaction(SIGHUP, &old_hup, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);
   sigaction(SIGXFSZ, &old_size, nullptr);
+  sigaction(SIGBUS, &old_bus, nullptr);
   close(event_fd);
   event_fd = -1;
 }

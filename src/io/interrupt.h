@@ -10,7 +10,8 @@ struct Interrupted {};
 
 // Handles signals while it exists. The first SIGINT, SIGTERM or SIGHUP (unless SIGHUP was ignored
 // before) sets a flag, a second one ends the process at once with code 130. SIGPIPE and SIGXFSZ are
-// ignored, so that a write fails instead. REQUIRES: one object at a time.
+// ignored, so that a write fails instead. SIGBUS of a mapped file ends the process with a sentence
+// and code 1. REQUIRES: one object at a time.
 class Interrupt {
  public:
   Interrupt();

@@ -7,7 +7,8 @@
 
 namespace pagedinfer {
 
-// A read-only mapping of a file. Pages are read when they are touched.
+// A read-only mapping of a file. Pages are read when they are touched: what another program writes
+// into the file is seen, and SIGBUS comes of a page that it has cut off (io/bus_error.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws Error

@@ -1,0 +1,88 @@
+// Files of a model that another program changes while a run uses them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "tests/support/e2e.h"
+
+namespace pagedinfer {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Words kInPlace = {"--pack-weights", "off"};
+
+// A run over a copy of a model, whose weights are changed when it has answered half of its lines
+// and waits for the others.
+class ChangedRun {
+  const TempDir dir_;
+
+ public:
+  explicit ChangedRun(Words flags) : flags_(std::move(flags)) {
+    fs::copy(source_dir() + "/datasets/story-qwen3", dir_ / "model");
+    write_file(dir_ / "in", lines_);
+    REQUIRE(run(words("whole", dir_ / "in")).exit_code == 0);
+  }
+
+  const std::string weights = dir_ / "model/model.safetensors";
+
+  Ended change(const std::function<void()>& change) {
+    Process process(command(Words{"run"} + words("out", "-")));
+    const size_t half = lines_.find('\n', lines_.size() / 2) + 1;
+    const auto num_first =
+        std::count(lines_.begin(), lines_.begin() + static_cast<long>(half), '\n');
+    process.write(lines_.substr(0, half));
+    CHECK(process.wait_until([&] {
+      const std::string records = output();
+      return std::count(records.begin(), records.end(), '\n') == num_first;
+    }));
+    change();
+    process.write(lines_.substr(half));
+    process.close_input();
+    return process.wait();
+  }
+  void put_back() const {
+    fs::remove(weights);
+    fs::copy(source_dir() + "/datasets/story-qwen3/model.safetensors", weights);
+  }
+
+  Ended resume() const { return run(words("out", dir_ / "in") + Words{"--resume"}); }
+  std::string output() const { return read_file(dir_ / "out"); }
+  std::string undisturbed() const { return read_file(dir_ / "whole"); }
+
+ private:
+  Words words(std::string_view output, const std::string& input) const {
+    return Words{"--model", dir_ / "model", "--input", input, "--output", dir_ / output} + flags_;
+  }
+
+  const Words flags_;
+  const std::string lines_ = uneven_lines(40);
+};
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("weights that are truncated end a run with a sentence, not with a signal") {
+  for (const size_t left : {size_t{0}, size_t{8192}, size_t{1'000'000}}) {
+    CAPTURE(left);
+    ChangedRun run(kInPlace);
+    const Ended ended = run.change([&] { fs::resize_file(run.weights, left); });
+    CHECK(ended.exit_code == 1);
+    CHECK(has(ended.err, run.weights + ": cannot read a part of the file that was there before: "
+                                       "another program has truncated it, or the disk has "
+                                       "failed\n"));
+    CHECK(run.undisturbed().starts_with(run.output()));
+
+    run.put_back();
+    CHECK(run.resume().exit_code == 0);
+    CHECK(run.output() == run.undisturbed());
+  }
+}
+
+}  // namespace pagedinfer
