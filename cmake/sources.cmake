@@ -26,6 +26,7 @@ set(pagedinfer_core_sources
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
   src/io/temporary_folder.cpp
+  src/io/watched_file.cpp
   src/request/form_fields.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp

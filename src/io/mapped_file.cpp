@@ -14,8 +14,8 @@
 
 namespace pagedinfer {
 
-MappedFile::MappedFile(const std::string& path) {
-  const OpenFile file(path);
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  OpenFile file(path);
   struct stat status = {};
   if (::fstat(file.fd, &status) != 0) throw cannot_read(path, errno);
   const auto size = static_cast<size_t>(status.st_size);
@@ -26,6 +26,7 @@ MappedFile::MappedFile(const std::string& path) {
     throw Error(fmt::format("{}: cannot map: {}", path, std::strerror(errno)));
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
+  fd_ = file.release();
 }
 
 MappedFile MappedFile::zeros(size_t bytes) {
@@ -42,6 +43,7 @@ MappedFile MappedFile::zeros(size_t bytes) {
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void MappedFile::give_back(std::span<const std::byte> part) {

@@ -15,10 +15,16 @@ class MappedFile {
   // An anonymous writable mapping of zeros instead of a file; pages take memory when they are
   // touched. Throws Error.
   static MappedFile zeros(size_t bytes);
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile(MappedFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        fd_(std::exchange(other.fd_, -1)),
+        bytes_(std::exchange(other.bytes_, {})) {}
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+  // The file, whatever has its name now; -1 if there is none.
+  int fd() const { return fd_; }
   // Asks the system to prefetch `part` of bytes().
   static void read_ahead(std::span<const std::byte> part);
   // Frees the whole pages of `part` of bytes(). If it is touched again, it is read again from the
@@ -28,6 +34,8 @@ class MappedFile {
  private:
   MappedFile() = default;
 
+  std::string path_;
+  int fd_ = -1;
   std::span<const std::byte> bytes_;
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/error.h"
 
@@ -27,7 +28,10 @@ struct OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  const int fd;
+  // Gives up ownership.
+  int release() { return std::exchange(fd, -1); }
+
+  int fd;
 };
 
 // pread() that goes on after EINTR and after a short read. Returns the bytes read, fewer than
