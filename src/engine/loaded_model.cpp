@@ -49,6 +49,12 @@ LoadedModel open(const Config& config) {
   LoadedModel model{.dir = dir,
                     .opened = about_model(config, [&] { return open_model(dir, source); })};
   if (config.lora) about_model(config, [&] { open_adapter(*config.lora, model.opened); });
+  if (source == WeightSource::kFiles) {
+    for (const MappedFile& file : model.opened.checkpoint.files()) {
+      model.weight_files.emplace_back(file);
+    }
+  }
+  if (config.lora) model.adapter_file.emplace(model.opened.adapter->weights_file());
   model.name = config.served_model_name.value_or(name_of_model(dir));
   const int vocab = model.opened.spec.vocab;
   const int64_t allocated = allocated_bytes();
@@ -167,6 +173,12 @@ WeightBytes LoadedModel::weight_bytes() const {
   return pagedinfer::weight_bytes(opened, options.compute, *ops, quantize, dtype);
 }
 
+void LoadedModel::check_files() {
+  for (WatchedFile& file : weight_files) {
+    if (weights.viewed_files.contains(file.path())) file.check();
+  }
+}
+
 PromptLimits LoadedModel::prompt_limits(int max_model_len) const {
   return {.vocab = opened.spec.vocab,
           .max_model_len = max_model_len,
@@ -190,6 +202,8 @@ void load_weights(LoadedModel& model, Touch touch) {
   reserve_memory(model);
   model.weights =
       load_weights(model.opened, model.options.compute, *model.ops, model.quantize, model.dtype);
+  for (WatchedFile& file : model.weight_files) file.check();
+  if (model.adapter_file) model.adapter_file->check();
   model.ops->prepare(products_of_step(model.opened.spec, model.weights,
                                       model.ops->activation_type(), bounds_of_all(model.plans)));
   if (model.plans.size() > 1 && touch == Touch::kYes) model.ops->make_present();

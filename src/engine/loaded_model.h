@@ -11,6 +11,7 @@
 #include "engine/chat_prompt.h"
 #include "engine/run_plan.h"
 #include "grammar/form_compiler.h"
+#include "io/watched_file.h"
 #include "kv/kv_pool.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -34,6 +35,9 @@ struct LoadedModel {
   ChatSettings chat = {};
   SamplingParams defaults = {};         // for lines that do not say otherwise
   std::vector<std::string> notes = {};  // about settings of the model that are not followed
+  // Those of `opened` and of its adapter, as they were when they were opened.
+  std::vector<WatchedFile> weight_files = {};
+  std::optional<WatchedFile> adapter_file = {};
 
   const BackendRow* backend = nullptr;
   std::string backend_note = {};  // as BackendChoice::note
@@ -48,6 +52,8 @@ struct LoadedModel {
   std::vector<RunPlan> plans = {};
   PlannedModel planned() const;
   WeightBytes weight_bytes() const;
+  // Throws Error if what steps read in files has changed since they were opened.
+  void check_files();
 
   // What lines must keep to in a run whose requests have at most so many tokens. REQUIRES: the
   // model stays where it is while they are used.
@@ -72,7 +78,8 @@ LoadedModel plan_model(const std::vector<Config>& configs, const std::function<d
 enum class Touch : bool { kNo, kYes };
 
 // Reserves one cache and one step memory that are large enough for each of the planned runs, and
-// loads the weights. REQUIRES: the model is of plan_model(), and was not loaded. Throws Error.
+// loads the weights. REQUIRES: the model is of plan_model(), and was not loaded. Throws Error, also
+// if a file of weights has changed since plan_model().
 void load_weights(LoadedModel& model, Touch touch = Touch::kYes);
 
 // Both.

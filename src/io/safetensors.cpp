@@ -86,7 +86,6 @@ Checkpoint::Checkpoint(const std::string& source, DType type, const std::vector<
 
 Checkpoint::Tensors Checkpoint::add_file(const std::string& path) {
   files_.emplace_back(path);
-  paths_.insert(std::upper_bound(paths_.begin(), paths_.end(), path), path);
   return parse_safetensors(path, files_.back().bytes());
 }
 

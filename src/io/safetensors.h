@@ -35,8 +35,8 @@ class Checkpoint {
   bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> names() const;
   const StoredTensors& tensors() const { return tensors_; }
-  // The files that hold the tensors, ascending.
-  const std::vector<std::string>& paths() const { return paths_; }
+  // The files that hold the tensors; for matrices of zeros their memory.
+  const std::vector<MappedFile>& files() const { return files_; }
   // The bytes of a tensor are aligned for its type. Throws Error if it is absent.
   const StoredTensor& stored(std::string_view name) const;
   // Whether two tensors have the same type, shape and bytes. REQUIRES: both exist.
@@ -65,7 +65,6 @@ class Checkpoint {
 
   std::string source_;  // the file that lists all tensors, for messages
   std::vector<MappedFile> files_;
-  std::vector<std::string> paths_;
   // Copies of tensors that are not aligned for their type in the file.
   std::vector<std::vector<std::byte>> copies_;
   bool is_copy(const StoredTensor& tensor) const;

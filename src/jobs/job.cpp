@@ -289,6 +289,7 @@ void Job::wait_for_arrival(double seconds) {
 }
 
 void Job::done(const Completion& completion, const RequestStats& stats) {
+  model_->check_files();  // before the record is written: none is of a file that has changed
   outlets_->answer(completion, stats,
                    {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
                     .timing = config_.record_timing,

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,42 +18,21 @@
 namespace pagedinfer {
 namespace {
 
-constexpr size_t kSampleBytes = 64 << 10;
-constexpr size_t kNumSamples = 16;  // of each file with weights
-constexpr size_t kMaxHeaderBytes = 16 << 20;
-
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 std::string whole_file(const std::string& path) {
   const MappedFile file(path);
-  return fmt::format("{:016x}", hash_bytes(0, text_of(file)));
-}
-
-// Weights of another training differ everywhere: samples tell them apart.
-std::string weights_file(const std::string& path) {
-  const MappedFile file(path);
-  const std::string_view text = text_of(file);
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, text.data(), std::min(text.size(), sizeof header_bytes));
-  uint64_t hash = hash_bytes(0, text.substr(0, 8 + std::min(header_bytes, kMaxHeaderBytes)));
-  const size_t stride = std::max(kSampleBytes, text.size() / kNumSamples);
-  for (size_t begin = 0; begin < text.size(); begin += stride) {
-    hash = hash_bytes(hash, text.substr(begin, kSampleBytes));
-  }
-  hash = hash_bytes(hash, text.substr(text.size() - std::min(text.size(), kSampleBytes)));
-  return fmt::format("{} bytes, {:016x}", text.size(), hash);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  return fmt::format("{:016x}", hash_bytes(0, text));
 }
 
 void add_model(Fingerprint& fingerprint, const std::string& dir,
-               const std::vector<std::string>& weights) {
+               const std::vector<WatchedFile>& weights) {
   for (const std::string_view name : kModelFiles) {
     const std::string path = fmt::format("{}/{}", dir, name);
     if (file_exists(path)) fingerprint.set(name, whole_file(path));
   }
-  for (const std::string& path : weights) {
-    fingerprint.set(path.substr(path.rfind('/') + 1), weights_file(path));
+  for (const WatchedFile& file : weights) {
+    fingerprint.set(file.path().substr(file.path().rfind('/') + 1), file.identity());
   }
 }
 
@@ -88,10 +65,10 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   }
   if (const auto& adapter = model.opened.adapter) {
     fingerprint.set("lora adapter_config.json", whole_file(adapter->config_path()));
-    fingerprint.set("lora adapter_model.safetensors", weights_file(adapter->weights_path()));
+    fingerprint.set("lora adapter_model.safetensors", model.adapter_file->identity());
   }
   // Behind the settings: of two differences a setting is the one that a flag mends.
-  add_model(fingerprint, model.dir, model.opened.checkpoint.paths());
+  add_model(fingerprint, model.dir, model.weight_files);
   return fingerprint;
 }
 

@@ -63,7 +63,8 @@ class Adapter {
 
   // The files that it was read from.
   const std::string& config_path() const { return config_path_; }
-  const std::string& weights_path() const { return file_.paths().front(); }
+  const std::string& weights_path() const { return weights_file().path(); }
+  const MappedFile& weights_file() const { return file_.files().front(); }
 
   int64_t num_matrices() const { return std::ssize(changes_); }
   int64_t num_parameters() const;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "model/spec.h"
@@ -37,6 +39,8 @@ struct Weights {
   float embedding_scale = 1.0f;  // the spec's, rounded if the spec says so
   std::vector<LayerWeights> layers = {};
   std::vector<RopeWeights> ropes = {};  // as ModelSpec::ropes
+  // Of the checkpoint: some of these are views of them, all others are copies.
+  std::set<std::string> viewed_files = {};
 };
 
 // Chooses the frequencies for runs whose sequences have at most `max_model_len` tokens.

@@ -82,7 +82,7 @@ void add_totals(const Checkpoint& files, InspectedModel& model) {
   }
   for (auto& entry : by_type) model.stored.push_back(std::move(entry.second));
   std::ranges::stable_sort(model.stored, std::ranges::greater{}, &TensorTotal::bytes);
-  model.num_files = static_cast<int>(files.paths().size());
+  model.num_files = static_cast<int>(files.files().size());
 }
 
 // Whether the tensor is a matrix that is quantized.

@@ -234,12 +234,14 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       }
       return;
     }
-    if (!is_multiplied(model, needed.kind)) {
-      needed.destination = memory.upload(host, type);
-      return;
+    const bool is_matrix = is_multiplied(model, needed.kind);
+    needed.destination = is_matrix ? memory.upload_matrix(host, type) : memory.upload(host, type);
+    if (needed.destination.data == host.data) {
+      weights.viewed_files.insert(model.checkpoint.stored(needed.name).file);
     }
-    needed.destination = memory.upload_matrix(host, type);
-    if (memory.packs(type) && needed.is_last()) model.checkpoint.give_back(needed.name);
+    if (is_matrix && memory.packs(type) && needed.is_last()) {
+      model.checkpoint.give_back(needed.name);
+    }
   });
   if (model.spec.tied_embeddings) weights.output = weights.embedding;
   const ModelSpec& spec = model.spec;

@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "tests/support/e2e.h"
@@ -28,6 +31,7 @@ class ChangedRun {
   }
 
   const std::string weights = dir_ / "model/model.safetensors";
+  const std::string bytes = read_file(source_dir() + "/datasets/story-qwen3/model.safetensors");
 
   Ended change(const std::function<void()>& change) {
     Process process(command(Words{"run"} + words("out", "-")));
@@ -44,6 +48,14 @@ class ChangedRun {
     process.close_input();
     return process.wait();
   }
+  // All tensors become zeros, in the same file.
+  void overwrite() const {
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+    std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<long>(8 + header_bytes));
+    file << std::string(bytes.size() - 8 - header_bytes, 0);
+  }
   void put_back() const {
     fs::remove(weights);
     fs::copy(source_dir() + "/datasets/story-qwen3/model.safetensors", weights);
@@ -52,6 +64,7 @@ class ChangedRun {
   Ended resume() const { return run(words("out", dir_ / "in") + Words{"--resume"}); }
   std::string output() const { return read_file(dir_ / "out"); }
   std::string undisturbed() const { return read_file(dir_ / "whole"); }
+  std::string path(std::string_view name) const { return dir_ / name; }
 
  private:
   Words words(std::string_view output, const std::string& input) const {
@@ -68,6 +81,30 @@ bool has(const std::string& text, std::string_view part) {
 
 }  // namespace
 
+TEST_CASE("weights that are overwritten end a run; with the old ones it resumes as undisturbed") {
+  for (const Words& flags : {kInPlace, kInPlace + Words{"--max-batch-size", "3"},
+                             kInPlace + Words{"--order", "completion"}}) {
+    ChangedRun run(flags);
+    const Ended ended = run.change([&] { run.overwrite(); });
+    CHECK(ended.exit_code == 1);
+    CHECK(has(ended.err, run.weights + ": another program has changed the file while it was in "
+                                       "use: found 2042928 bytes, "));
+    CHECK(has(ended.err, "--resume goes on"));
+    CHECK(run.output().size() < run.undisturbed().size());
+    CHECK(has(run.resume().err, "the run began with model.safetensors = 2042928 bytes, "));
+
+    run.put_back();
+    CHECK(run.resume().exit_code == 0);
+    const auto sorted = [](const std::string& text) {
+      std::set<std::string> lines;
+      for (const Json& line : json_lines(text)) lines.insert(line.line());
+      return lines;
+    };
+    CHECK(sorted(run.output()) == sorted(run.undisturbed()));
+    if (flags.back() != "completion") CHECK(run.output() == run.undisturbed());
+  }
+}
+
 TEST_CASE("weights that are truncated end a run with a sentence, not with a signal") {
   for (const size_t left : {size_t{0}, size_t{8192}, size_t{1'000'000}}) {
     CAPTURE(left);
@@ -82,6 +119,39 @@ TEST_CASE("weights that are truncated end a run with a sentence, not with a sign
     run.put_back();
     CHECK(run.resume().exit_code == 0);
     CHECK(run.output() == run.undisturbed());
+  }
+}
+
+TEST_CASE("weights whose end is cut off within a page are noticed") {
+  ChangedRun run(kInPlace);
+  const Ended ended = run.change([&] { fs::resize_file(run.weights, run.bytes.size() - 1000); });
+  CHECK(ended.exit_code == 1);
+  CHECK(has(ended.err, "found 2041928 bytes"));
+  run.put_back();
+  CHECK(run.resume().exit_code == 0);
+  CHECK(run.output() == run.undisturbed());
+}
+
+TEST_CASE("a run goes on undisturbed where what it reads is as it was") {
+  const Words packed = {"--pack-weights", "on"}, int8 = {"--quantize", "int8"};
+  for (const Words& flags : {kInPlace, packed, int8}) {
+    for (const std::string what : {"touch", "replace", "remove", "overwrite", "truncate"}) {
+      if (flags == kInPlace && (what == "overwrite" || what == "truncate")) continue;
+      CAPTURE(flags.back());
+      CAPTURE(what);
+      ChangedRun run(flags);
+      const Ended ended = run.change([&] {
+        if (what == "touch") fs::last_write_time(run.weights, fs::file_time_type::clock::now());
+        if (what == "remove") fs::remove(run.weights);
+        if (what == "overwrite") run.overwrite();
+        if (what == "truncate") fs::resize_file(run.weights, 5000);
+        if (what != "replace") return;
+        write_file(run.path("new"), "another");
+        fs::rename(run.path("new"), run.weights);
+      });
+      CHECK(ended.exit_code == 0);
+      CHECK(run.output() == run.undisturbed());
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "core/error.h"
@@ -156,6 +158,32 @@ TEST_CASE("a cache has the type that is asked for, a GPU's that of computation o
                        Error);
   config.kv_dtype = DType::kBF16;
   CHECK(plan_on_gpu(DType::kBF16).kv_type == DType::kBF16);
+}
+
+TEST_CASE("weights that change while they are loaded are refused, and copies do not change later") {
+  const auto overwrite = [](const std::string& dir) {
+    std::fstream file(dir + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-40, std::ios::end);
+    file << std::string(40, 1);
+  };
+  for (const auto packing : {Config::Packing::kOn, Config::Packing::kOff}) {
+    const TinyModel files({.dtype = DType::kBF16, .tied = true});
+    const Config config = {
+        .model = files.dir(), .pack_weights = packing, .device = Config::Device::kCpu};
+    LoadedModel model = plan_model({config}, no_clock);
+    overwrite(files.dir());
+    CHECK_THROWS_AS(load_weights(model), Error);
+
+    LoadedModel loaded = load_model({config}, no_clock);
+    overwrite(files.dir());
+    loaded.check_files();  // the same bytes again
+    std::filesystem::resize_file(files.dir() + "/model.safetensors", 5000);
+    if (packing == Config::Packing::kOn) {
+      loaded.check_files();
+    } else {
+      CHECK_THROWS_AS(loaded.check_files(), Error);
+    }
+  }
 }
 
 TEST_CASE("the bounds of several runs hold the longest block table of each") {
