@@ -73,7 +73,7 @@ std::vector<Variant> read_variants(const std::vector<std::string>& texts, const 
     throw Error("--compare: found no configuration, expected two or more, each in quotes");
   }
   const VariantRules rules = {
-      .may_differ = may_differ,
+      .may_differ = can_share_model,
       .why_not =
           "configurations run over one loaded model and differ in flags of cache and "
           "scheduling only; give it to all of them, before --compare",

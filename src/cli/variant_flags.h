@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "jobs/command_flag.h"
+#include "jobs/variant.h"
 #include "settings/setting.h"
 
 namespace pagedinfer {

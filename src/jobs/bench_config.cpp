@@ -189,11 +189,6 @@ void check_comparison(const BenchConfig& bench) {
 
 std::span<const BenchFlag> bench_flags() { return kFlags; }
 
-bool may_differ(const Setting& setting) {
-  return setting.group == Group::kCache || setting.group == Group::kScheduling ||
-         setting.key == "max_model_len";
-}
-
 std::span<const UnusedSetting> unused_in_bench() { return kUnused; }
 
 WorkloadShape shape_of(const BenchConfig& bench) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jobs/command_flag.h"
+#include "jobs/variant.h"
 #include "settings/config.h"
 #include "settings/setting.h"
 #include "workload/workload.h"
@@ -38,10 +39,6 @@ using BenchFlag = CommandFlag<BenchConfig>;
 std::span<const BenchFlag> bench_flags();
 
 std::span<const UnusedSetting> unused_in_bench();
-
-// Whether the configurations of a comparison may differ in a setting: they run over one loaded
-// model on one device.
-bool may_differ(const Setting& setting);
 
 // The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
 // those that have no effect on it or contradict each other. REQUIRES: the workload exists.

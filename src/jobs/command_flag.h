@@ -9,7 +9,6 @@
 #include "core/read_number.h"
 #include "core/refusal.h"
 #include "core/shortened.h"
-#include "settings/config.h"
 
 namespace pagedinfer {
 
@@ -48,12 +47,6 @@ double read_in_range(const CommandFlag<Options>& flag, std::string_view text,
 // A setting of `run` that a subcommand has no use for, and what to do instead.
 struct UnusedSetting {
   std::string_view key, instead;
-};
-
-// A configuration that is compared with others.
-struct Variant {
-  std::string flags = {};  // as the command line gives them
-  Config config = {};      // the common flags with these on top
 };
 
 }  // namespace pagedinfer

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "jobs/command_flag.h"
+#include "jobs/variant.h"
 #include "settings/config.h"
 #include "settings/setting.h"
 

@@ -25,7 +25,6 @@
 #include "io/open_file.h"
 #include "jobs/answer_comparison.h"
 #include "jobs/answer_file.h"
-#include "jobs/bench_config.h"
 #include "jobs/job.h"
 #include "jobs/run_clock.h"
 #include "jobs/validate.h"
@@ -57,7 +56,7 @@ bool is_equal(const Setting& setting, const Config& a, const Config& b) {
 // Whether one loaded model serves both.
 bool share_model(const Config& a, const Config& b) {
   return std::ranges::all_of(kSettings, [&](const Setting& setting) {
-    return may_differ(setting) || is_equal(setting, a, b);
+    return can_share_model(setting) || is_equal(setting, a, b);
   });
 }
 
