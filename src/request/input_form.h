@@ -19,8 +19,9 @@ struct InputForm {
 
 constexpr size_t kFormBytes = 256 << 10;  // always suffice for a verdict; more are ignored
 
-// Judges the first bytes of an input, or the whole input if `at_end`. A file of JSON lines with
-// invalid first lines counts as kLines.
-InputForm recognize_form(std::string_view first, bool at_end);
+// Judges an input by the end of its name and its first bytes, or all its bytes if `at_end`. A file
+// of JSON lines with invalid first lines counts as kLines. An object at the beginning counts more
+// than the name.
+InputForm recognize_form(std::string_view name, std::string_view first, bool at_end);
 
 }  // namespace pagedinfer

@@ -18,7 +18,7 @@ InputLines::InputLines(const std::string& path, const LineChoice& choice, int st
 
 void InputLines::recognize() {
   reader_.show([&](std::string_view first, bool at_end) {
-    const InputForm form = recognize_form(first, at_end);
+    const InputForm form = recognize_form(reader_.name(), first, at_end);
     if (form.verdict == InputForm::Verdict::kOther) {
       throw Error(fmt::format("{}: {}", reader_.name(), form.text));
     }
