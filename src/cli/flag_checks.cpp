@@ -2,19 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
 #include "cli/near_name.h"
 #include "core/error.h"
 #include "core/shortened.h"
+#include "settings/foreign_names.h"
 
 namespace pagedinfer {
+
+namespace {
+
+// The flag of this command for what other programs call `flag`; nullopt if there is none.
+std::optional<std::string> flag_for_foreign(std::string_view flag,
+                                            const std::vector<std::string>& known) {
+  const auto spelt = [](std::string_view text, char from, char to) {
+    std::string result(text.substr(std::min(text.find_first_not_of('-'), text.size())));
+    std::ranges::replace(result, from, to);
+    return result;
+  };
+  const std::string name = spelt(flag, '-', '_');
+  const auto* const found = std::ranges::find(kForeignNames, name, &ForeignName::name);
+  if (found == std::end(kForeignNames)) return std::nullopt;
+  std::string ours = "--" + spelt(found->ours, '_', '-');
+  if (std::ranges::find(known, ours) == known.end()) return std::nullopt;
+  return ours;
+}
+
+}  // namespace
 
 void check_leftovers(const std::vector<std::string>& leftovers,
                      const std::vector<std::string>& known, const std::string& help) {
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
+  if (const std::optional<std::string> ours = flag_for_foreign(name, known)) {
+    throw Error(fmt::format("{}: unknown; here it is {}. See {}", shortened(name), *ours, help));
+  }
   if (const std::optional<std::string> meant = near_name(name, known)) {
     throw Error(fmt::format("{}: unknown; did you mean {}? See {}", shortened(name), *meant, help));
   }

@@ -11,7 +11,9 @@ namespace pagedinfer {
 // The long names of a command's flags, with dashes.
 std::vector<std::string> flags_of(const CLI::App& command);
 
-// Refuses words that are no flags, the first one by name; `help` says where the known ones are.
+// Refuses words that are no flags, the first one by name, and names the flag that may be meant: the
+// flag for another program's name, else the flag of nearly the same letters. `help` says where the
+// known flags are.
 void check_leftovers(const std::vector<std::string>& leftovers,
                      const std::vector<std::string>& known, const std::string& help);
 

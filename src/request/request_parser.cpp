@@ -181,7 +181,7 @@ void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
   for (const auto [name, value] : object) {
     const int known = fields.find(name);
     const bool is_settings =
-        known >= 0 && kKeys[static_cast<size_t>(known)].kind == KeyKind::kUnsupportedSettings;
+        known >= 0 && kKeys[static_cast<size_t>(known)].kind == KeyKind::kSettingsObject;
     if (known >= 0 && (!is_settings || value.is_object() || value.is_null())) {
       fields.set(known, value);
     } else {
@@ -239,7 +239,7 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
 template <class IsRead>
 void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead& is_read) {
   for (int number = 0; number < kNumKeys; ++number) {
-    const auto [name, kind, instead] = kKeys[static_cast<size_t>(number)];
+    const auto& [name, kind, instead, neutral] = kKeys[static_cast<size_t>(number)];
     if (!fields.has(number) || is_read(kind)) continue;
     // A request's key is unread only on the outer level of a line of the OpenAI form.
     const bool misplaced = kind == KeyKind::kRequest && number != key("id");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 
 namespace pagedinfer {
@@ -10,62 +11,38 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-// Whether a value means the same as an absent key.
-bool asks_for_nothing(dom::element value, KeyKind kind) {
+bool asks_for_nothing(dom::element value, Neutral neutral) {
+  if (value.is_null()) return true;
+  if (neutral == Neutral::kNever) return false;
+  if (neutral == Neutral::kTrue) return value.is_bool() && bool(value);
   double number = 0;
   std::string_view text;
-  switch (value.type()) {
-    case dom::element_type::NULL_VALUE: return true;
-    case dom::element_type::BOOL:
-      return bool(value) == (kind == KeyKind::kUnsupportedButTrue) &&
-             kind != KeyKind::kUnsupportedEvenIfFalse;
-    case dom::element_type::ARRAY:
-      return dom::array(value).size() == 0 ||
-             (kind == KeyKind::kUnsupportedButText && dom::array(value).size() == 1 &&
-              dom::array(value).at(0).get(text) == simdjson::SUCCESS && text == "text");
-    case dom::element_type::OBJECT:
-      return dom::object(value).size() == 0 ||
-             (kind == KeyKind::kUnsupportedButText && dom::object(value).size() == 1 &&
-              value["type"].get(text) == simdjson::SUCCESS && text == "text");
-    case dom::element_type::STRING:
-      text = value;
-      return text.empty() || (kind == KeyKind::kUnsupportedButNone && text == "none") ||
-             (kind == KeyKind::kUnsupportedButLeft && text == "left");
-    default: break;
+  if (value.get(text) == simdjson::SUCCESS) return text.empty() || text == "none";
+  if (value.get(number) == simdjson::SUCCESS) {
+    return neutral == Neutral::kZero ? number <= 0 : neutral == Neutral::kOne && number == 1;
   }
-  if (value.get(number) != simdjson::SUCCESS) return false;
-  return (kind == KeyKind::kUnsupportedButOne && number == 1) ||
-         (kind == KeyKind::kUnsupportedButZero && number == 0) ||
-         (kind == KeyKind::kUnsupportedAboveZero && number <= 0);
-}
-
-// Whether the value cannot be valid for an unsupported key in any program: a string, list or object
-// where a number is expected. It is reported as invalid instead of unsupported.
-bool is_wrong_type(dom::element value, KeyKind kind) {
-  const bool is_number = kind == KeyKind::kUnsupportedButOne ||
-                         kind == KeyKind::kUnsupportedButZero ||
-                         kind == KeyKind::kUnsupportedAboveZero;
-  return is_number && (value.is_string() || value.is_array() || value.is_object());
+  if (value.is_array()) return dom::array(value).size() == 0;
+  if (value.is_object()) return dom::object(value).size() == 0;
+  return !bool(value);
 }
 
 }  // namespace
 
 void check_supported(RequestFields& fields) {
   for (int key = 0; key < kNumKeys; ++key) {
-    const auto [name, kind, instead] = kKeys[static_cast<size_t>(key)];
-    if (kind < KeyKind::kUnsupported || !fields.has(key)) continue;
-    if (asks_for_nothing(fields.at(key), kind)) continue;
-    if (is_wrong_type(fields.at(key), kind)) fields.refuse(key, "a number");
-    if (kind == KeyKind::kUnsupportedSettings) {
-      fields.refuse(
-          "unsupported",
-          fmt::format("{}{}: found {}; this version does not read it, put its keys into the {}",
-                      fields.where(), name, describe(fields.at(key)),
-                      fields.where().empty() ? "line" : "body"));
+    const KeyInfo& known = kKeys[static_cast<size_t>(key)];
+    const bool is_settings = known.kind == KeyKind::kSettingsObject;
+    if ((known.kind != KeyKind::kUnsupported && !is_settings) || !fields.has(key)) continue;
+    if (asks_for_nothing(fields.at(key), known.neutral)) continue;
+    std::string help;
+    if (is_settings) {
+      help = fmt::format(", put its keys into the {}", fields.where().empty() ? "line" : "body");
+    } else if (!known.instead.empty()) {
+      help = fmt::format(", use {}", known.instead);
     }
-    fields.refuse("unsupported", fmt::format("{}{}: found {}; this version does not support it{}{}",
-                                             fields.where(), name, describe(fields.at(key)),
-                                             instead.empty() ? "" : ", use ", instead));
+    fields.refuse("unsupported",
+                  fmt::format("{}{}: found {}; this version does not support it{}", fields.where(),
+                              known.name, describe(fields.at(key)), help));
   }
 }
 

@@ -90,6 +90,8 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run --input x --kv-memory lots", "--kv-memory: found lots, expected bytes"},
       {"run --input x --kv-memory -1GB", "--kv-memory: found -1GB, expected bytes"},
       {"run --input x --dtype bfloat61", "--dtype: found bfloat61, expected one of auto, float32"},
+      {"run --input x --max-new-tokens 5", "--max-new-tokens: unknown; here it is --max-tokens. "},
+      {"bench --max-num-seqs=8", "--max-num-seqs: unknown; here it is --max-batch-size. "},
       {"run --input x --max-token 5", "--max-token: unknown; did you mean --max-tokens? "},
       {"run --input x --temprature=1", "--temprature: unknown; did you mean --temperature? "},
       {"run --input x --no-such-flag", "--no-such-flag: unknown; see pagedinfer run --help"},

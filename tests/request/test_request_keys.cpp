@@ -92,7 +92,7 @@ TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
   CHECK(error(R"({"messages": [{"role": "user", "content": "x", "mood": 1}]})")
             .find("unknown_key: \"mood\"") == 0);
   CHECK(parse(strict, R"({"id": 5, "prompt": "x", "answer": 4})").request.head.id_json == "5");
-  for (const char* good : {R"({"id": 1, "prompt": "x", "max_tokens": 4, "xtc_threshold": 0.1})",
+  for (const char* good : {R"({"id": 1, "prompt": "x", "max_tokens": 4, "cache_salt": "a"})",
                            R"({"custom_id": "a", "url": "/v1/completions",
             "body": {"prompt": "x", "model": "m", "metadata": {"a": 1}, "user": "u"}})",
                            R"({"messages": [{"role": "user", "content": "x", "name": "n"}]})"}) {
@@ -105,52 +105,41 @@ TEST_CASE("a key of another program is refused with the name of the key to use")
     const char *fields, *said;
   };
   for (const Case& c : {Case{R"("n_predict": 5)", "use max_tokens"},
-                        {R"("max_new_tokens": 5)", "use max_tokens"},
+                        {R"("max_new_tokens": 1)", "use max_tokens"},
                         {R"("repeat_penalty": 1.1)", "use repetition_penalty"},
                         {R"("stop_sequences": ["a"])", "use stop"},
                         {R"("do_sample": false)", "use temperature"},
+                        {R"("temp": 0)", "use temperature"},
                         {R"("add_bos_token": false)", "use add_special_tokens"},
                         {R"("eos_token_id": 5)", "use stop_token_ids"},
-                        {R"("grammar": "root ::= x")", "does not support it"},
-                        {R"("json_schema": {"type": "object"})", "does not support it"},
-                        {R"("mirostat": 2)", "does not support it"},
-                        {R"("dry_multiplier": 0.8)", "does not support it"},
-                        {R"("xtc_probability": 0.5)", "does not support it"},
-                        {R"("top_n_sigma": 1.0)", "does not support it"},
-                        {R"("tfs_z": 0.9)", "does not support it"},
+                        {R"("grammar": "root ::= x")", "use guided_grammar"},
+                        {R"("json_schema": {"type": "object"})", "use guided_json"},
+                        {R"("num_beams": 4)", "use beam_width"},
+                        {R"("n_probs": 1)", "use logprobs"},
+                        {R"("function_call": "auto")", "does not support it"},
                         {R"("bad_words": ["x"])", "does not support it"},
-                        {R"("logits_processors": ["x"])", "does not support it"},
-                        {R"("spaces_between_special_tokens": false)", "does not support it"},
-                        {R"("truncation_side": "right")", "does not support it"},
-                        {R"("modalities": ["text", "audio"])", "does not support it"},
-                        {R"("num_beams": 4)", "does not support it"}}) {
+                        {R"("logits_processors": ["x"])", "does not support it"}}) {
     CAPTURE(c.fields);
     const ParsedLine line = parse_with(c.fields);
     CHECK(line.error.code == "unsupported");
     CHECK(line.error.message.find(c.said) != std::string::npos);
   }
-  for (const char* neutral : {R"("repeat_penalty": 1.0)",
-                              R"("mirostat": 0)",
-                              R"("top_n_sigma": -1)",
-                              R"("tfs_z": 1.0)",
-                              R"("dry_multiplier": 0.0)",
-                              R"("grammar": "")",
-                              R"("json_schema": {})",
-                              R"("n_probs": 0)",
-                              R"("spaces_between_special_tokens": true)",
-                              R"("truncation_side": "left")",
-                              R"("modalities": ["text"])",
-                              R"("num_beams": 1)",
-                              R"("do_sample": null)",
-                              R"("bad_words": [])",
-                              R"("repeat_last_n": 64)",
-                              R"("cache_prompt": true)",
-                              R"("min_length": 0)",
-                              R"("detokenize": true)",
-                              R"("add_bos_token": true)",
-                              R"("parallel_tool_calls": true)",
-                              R"("parallel_tool_calls": false)"}) {
+  for (const char* neutral :
+       {R"("repeat_penalty": 1.0)", R"("grammar": "")", R"("json_schema": {})", R"("n_probs": 0)",
+        R"("num_beams": 1)", R"("do_sample": null)", R"("bad_words": [])", R"("functions": null)",
+        R"("function_call": "none")", R"("cache_prompt": true)", R"("min_length": 0)",
+        R"("min_length": -1)", R"("detokenize": true)", R"("add_bos_token": true)",
+        R"("return_full_text": false)", R"("parallel_tool_calls": true)",
+        R"("parallel_tool_calls": false)"}) {
     CHECK_MESSAGE(!parse_with(neutral).failed(), neutral);
+  }
+}
+
+TEST_CASE("a name that no table has is an unknown key, and no flag of another program a key") {
+  RequestParser strict({}, "prompt", true);
+  for (const char* name : {"mirostat", "xtc_probability", "max_num_seqs", "output_file"}) {
+    const std::string line = fmt::format(R"({{"prompt": "x", "{}": 2}})", name);
+    CHECK(parse(strict, line).error.code == "unknown_key");
   }
 }
 
@@ -164,7 +153,7 @@ TEST_CASE("an object of settings is refused, and another value of its key is unk
     };
     const ParsedLine line = parse(strict, with(R"({"temperature": 0.5})"));
     CHECK(line.error.code == "unsupported");
-    const std::string said = "found an object; this version does not read it, put its keys into";
+    const std::string said = "found an object; this version does not support it, put its keys into";
     CHECK(line.error.message == fmt::format("{}: {} the line", name, said));
     const ParsedLine batch =
         parse(strict, fmt::format(R"({{"custom_id": "a", "url": "/v1/completions", "body": {}}})",
