@@ -5,6 +5,7 @@
 
 #include "cli/command_line.h"
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "core/stack_room.h"
 
 int main(int argc, char** argv) {
@@ -22,5 +23,5 @@ int main(int argc, char** argv) {
   } catch (...) {
     std::fprintf(stderr, "pagedinfer: the run ended unexpectedly\n");
   }
-  return 1;
+  return pagedinfer::exit_code::kFailed;
 }

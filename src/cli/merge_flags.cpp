@@ -23,9 +23,8 @@ void add_merge_flags(CLI::App& command, MergeConfig& config) {
   command.footer(
       "\nEvery index from 0 to the largest must be there once. The SHARD.run files are checked too:"
       "\nthe runs must differ in the shard only, no shard may be missing, and each output must be"
-      "\nwhat its run has written."
-      "\nExit codes: 0 all records are in the output, 1 something is wrong and nothing has changed,"
-      "\n130 interrupted.");
+      "\nwhat its run has written." +
+      exit_codes_help("merge"));
 }
 
 }  // namespace pagedinfer

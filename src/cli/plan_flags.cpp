@@ -1,6 +1,7 @@
 #include "cli/plan_flags.h"
 
 #include "cli/command_flags.h"
+#include "cli/flag_help.h"
 #include "cli/run_flags.h"
 
 namespace pagedinfer {
@@ -9,8 +10,8 @@ void add_plan_flags(CLI::App& command, PlanConfig& config) {
   add_own_flags(command, plan_flags(), config);
   add_flags(command, config.config, [](const Setting&) { return true; });
   command.footer(
-      "\nTakes the flags of run, so that one command line serves both; no file is written."
-      "\nExit codes: 0 the plan is printed, 1 such a run could not begin, 130 interrupted.");
+      "\nTakes the flags of run, so that one command line serves both; no file is written." +
+      exit_codes_help("plan"));
 }
 
 }  // namespace pagedinfer

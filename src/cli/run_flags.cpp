@@ -53,9 +53,9 @@ void add_flags(CLI::App& command, Config& config,
 void add_run_flags(CLI::App& command, Config& config) {
   add_flags(command, config, [](const Setting&) { return true; });
   command.footer(
-      "\nA line may override the sampling flags; they override the model's generation_config.json."
-      "\nExit codes: 0 all lines completed, 1 the run could not go on, 2 some lines ended in an"
-      "\nerror record, 130 interrupted.");
+      "\nA line may override the sampling flags; they override the model's "
+      "generation_config.json." +
+      exit_codes_help("run"));
 }
 
 }  // namespace pagedinfer

@@ -1,6 +1,7 @@
 #include "cli/verify_flags.h"
 
 #include "cli/command_flags.h"
+#include "cli/flag_help.h"
 #include "cli/run_flags.h"
 #include "cli/variant_flags.h"
 
@@ -13,9 +14,8 @@ void add_verify_flags(CLI::App& command, VerifyConfig& verify) {
   });
   command.footer(
       "\nThe file is run in both configurations, a first; the flags below are those of both. All"
-      "\ntokens must be equal, and errors must have the same code."
-      "\nExit codes: 0 all requests agree, 1 a run could not go on, 2 some requests differ,"
-      "\n130 interrupted.");
+      "\ntokens must be equal, and errors must have the same code." +
+      exit_codes_help("verify"));
 }
 
 void read_sides(VerifyConfig& verify) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/answer_form.h"
+#include "core/error_code.h"
 #include "core/shared_list.h"
 #include "core/tool_use.h"
 
@@ -151,9 +152,10 @@ struct Request {
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };
 
-// Why a line has no completion. `code` is stable and documented; `message` is a sentence.
+// Why a line has no completion.
 struct RequestError {
-  std::string code, message;
+  ErrorCode code = {};
+  std::string message = {};              // a sentence
   std::optional<std::string> text = {};  // of the completion, where it could not go on
 };
 

@@ -15,6 +15,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "io/bus_error.h"
 
 namespace pagedinfer {
@@ -32,7 +33,7 @@ void wake() {
 }
 
 void note(int) {
-  if (signal_happened != 0) _exit(kInterruptedCode);
+  if (signal_happened != 0) _exit(exit_code::kInterrupted);
   const int saved = errno;
   signal_happened = 1;
   wake();

@@ -2,8 +2,6 @@
 
 namespace pagedinfer {
 
-inline constexpr int kInterruptedCode = 130;  // the exit code
-
 // Thrown by throw_if_happened() where a job can end at once: before it has changed a file, or while
 // it only reads its input again.
 struct Interrupted {};

@@ -115,7 +115,7 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.head.turn);
   codec(answer.head.line);
   codec(answer.head.id_json);
-  codec(answer.error.code);
+  codec(answer.error.code);  // refers to the table of codes, which does not move
   codec.each(answer.prompts, codec);
   codec.each(answer.prompt_hashes, codec);
   codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });

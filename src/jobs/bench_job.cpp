@@ -12,6 +12,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "engine/loaded_model.h"
 #include "engine/model_path.h"
 #include "engine/system_memory.h"
@@ -182,7 +183,7 @@ void Bench::keep(const std::string& line) {
 int Bench::measure() {
   const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
   if (!config_.quiet) print_workload(result.summary);
-  if (result.exit_code == kInterruptedCode) return result.exit_code;
+  if (result.exit_code == exit_code::kInterrupted) return result.exit_code;
   std::string line;
   append_result_line(line, measured(), result);
   keep(line);
@@ -208,7 +209,7 @@ JobResult Bench::run_in_turn(size_t i, bool is_measured) {
     config.trace.clear();
   }
   JobResult result = run_over(config, *model_, model_->plans[i], interrupt_);
-  if (result.exit_code == kInterruptedCode) throw Interrupted();
+  if (result.exit_code == exit_code::kInterrupted) throw Interrupted();
   const Summary& summary = result.summary;
   const auto refuse_unless_none = [&](int64_t count, std::string_view what) {
     if (count == 0) return;
@@ -266,7 +267,7 @@ int Bench::compare() {
   append_comparison_line(line, measured(), comparison);
   keep(line);
   if (difference) throw Error(fmt::format("--compare: completions: {}", *difference));
-  return 0;
+  return exit_code::kDone;
 }
 
 int Bench::run() {
@@ -286,7 +287,7 @@ int Bench::run() {
     print_row("", fmt::format("is {}", bench_.emit == "-" ? "on standard output"
                                                           : fmt::format("in {}", bench_.emit)));
   }
-  return 0;
+  return exit_code::kDone;
 }
 
 }  // namespace
@@ -298,7 +299,7 @@ int run_bench(const BenchConfig& bench, const LoadAll& load) {
     return Bench(bench, load, interrupt).run();
   } catch (const Interrupted&) {
     if (!bench.config.quiet) std::fputs("interrupted: nothing was measured\n", stderr);
-    return kInterruptedCode;
+    return exit_code::kInterrupted;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "jobs/info_job.h"
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "jobs/info_text.h"
 #include "jobs/model_info.h"
 #include "jobs/print_output.h"
@@ -19,7 +20,7 @@ int run_info(const InfoConfig& config) {
   const ModelInfo info = describe_model(config.config);
   if (!config.render.empty()) return render_lines(config, info);
   print_output(config.json ? info_json(info) : info_text(info));
-  return info.supported() ? 0 : 1;
+  return info.supported() ? exit_code::kDone : exit_code::kFailed;
 }
 
 }  // namespace pagedinfer

@@ -10,7 +10,7 @@ namespace pagedinfer {
 void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
   ++num_lines_;
   if (const Completion* const failed = std::get_if<Completion>(&item)) {
-    ++failed_by_code_[failed->error.code];
+    ++failed_by_code_[std::string(failed->error.code.name())];
     return;
   }
   const Request& first = std::get<Request>(item);
@@ -19,7 +19,7 @@ void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
     if (!error) error = refusal(request);
   }
   if (error) {
-    ++failed_by_code_[error->code];
+    ++failed_by_code_[std::string(error->code.name())];
     return;
   }
   if (prompts_.count() == 0) sampling_ = first.sampling;

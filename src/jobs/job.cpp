@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "core/json.h"
 #include "engine/arrivals.h"
 #include "engine/engine.h"
@@ -45,8 +46,6 @@
 
 namespace pagedinfer {
 namespace {
-
-enum ExitCode { kAllCompleted = 0, kLeaked = 1, kSomeFailed = 2 };
 
 // The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
 // same time.
@@ -374,16 +373,16 @@ JobResult Job::report() {
 
 // Prints how many lines failed, with --quiet too.
 int Job::exit_code_of(const Summary& summary) const {
-  if (!complete_) return kInterruptedCode;
+  if (!complete_) return exit_code::kInterrupted;
   const int64_t num_failed = summary.failed + outlets_->records().num_failed();
   if (num_failed > 0 && watcher_.tells) {
     print(fmt::format("lines that ended in an error record: {}\n", num_failed));
   }
   if (num_leaked_ > 0) {
     print("the program lost count of its cache; the records are complete, please report it\n");
-    return kLeaked;
+    return exit_code::kFailed;
   }
-  return num_failed == 0 ? kAllCompleted : kSomeFailed;
+  return num_failed == 0 ? exit_code::kDone : exit_code::kSomeWrong;
 }
 
 void Job::print_result(const Summary& summary) const {
@@ -417,7 +416,7 @@ int run_job(const Config& config, const Load& load) {
     return Job(decided, interrupt).run(load).exit_code;
   } catch (const Interrupted&) {
     if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
-    return kInterruptedCode;
+    return exit_code::kInterrupted;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "io/interrupt.h"
 #include "io/open_file.h"
 #include "jobs/output_paths.h"
@@ -30,13 +31,13 @@ int run_merge(const MergeConfig& config) {
                            .open_pipe = reader.fd});
   } catch (const Interrupted&) {
     if (!config.quiet) std::fputs("interrupted: nothing has changed\n", stderr);
-    return kInterruptedCode;
+    return exit_code::kInterrupted;
   }
   if (!config.quiet) {
     fmt::print(stderr, "merged {} records of {} files, {} of them errors\n", report.num_records,
                config.shards.size(), report.num_failed);
   }
-  return 0;
+  return exit_code::kDone;
 }
 
 }  // namespace pagedinfer

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "engine/intake.h"
 #include "engine/loaded_model.h"
 #include "engine/run.h"
@@ -226,9 +227,9 @@ int run_plan_job(const PlanConfig& config) {
   Interrupt interrupt;
   try {
     PlanJob(config, interrupt).run();
-    return 0;
+    return exit_code::kDone;
   } catch (const Interrupted&) {
-    return kInterruptedCode;
+    return exit_code::kInterrupted;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/exit_codes.h"
 #include "core/json.h"
 #include "engine/intake_item.h"
 #include "jobs/print_output.h"
@@ -87,11 +88,12 @@ std::string shown(const RecordHead& head, const std::vector<ShownPrompt>& prompt
 }
 
 std::string shown(const RecordHead& head, const RequestError& error, const InfoConfig& config) {
-  if (!config.json) return fmt::format("line {}: {}: {}\n", head.line, error.code, error.message);
+  if (!config.json)
+    return fmt::format("line {}: {}: {}\n", head.line, error.code.name(), error.message);
   std::string out;
   JsonWriter json(out);
   write_json(json, head);
-  json.key("error").begin_object().field("code", error.code).field("message", error.message);
+  json.key("error").begin_object().field("code", error.code.name()).field("message", error.message);
   json.end_object().end_object();
   return out + "\n";
 }
@@ -126,7 +128,7 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
     const RecordHead head = request.head;
     print_output(shown(head, prompts_of(draft, std::move(request), model), config));
   }
-  return failed ? 2 : 0;
+  return failed ? exit_code::kSomeWrong : exit_code::kDone;
 }
 
 }  // namespace pagedinfer

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "core/hash.h"
 #include "core/shortened.h"
 #include "engine/engine.h"
@@ -37,8 +38,6 @@
 
 namespace pagedinfer {
 namespace {
-
-enum ExitCode { kAllAgree = 0, kLeaked = 1, kSomeDiffer = 2 };
 
 constexpr int kNumCandidates =
     4;                         // kept of each draw: the tolerance asks for the other run's choice
@@ -226,7 +225,7 @@ void Verify::run_side(Side& side, size_t plan) {
                          {.num_candidates = kNumCandidates,
                           .answered = [&](const Completion& answer) { side.answers.add(answer); },
                           .tells = false});
-  if (side.result.exit_code == kInterruptedCode) throw Interrupted();
+  if (side.result.exit_code == exit_code::kInterrupted) throw Interrupted();
   side.answers.finish();
   if (is_quiet()) return;
   const Summary& summary = side.result.summary;
@@ -375,8 +374,8 @@ int Verify::run() {
   recompute_rows(shares_model);
   report();
   const bool leaked = a_.result.summary.leaked_blocks + b_.result.summary.leaked_blocks > 0;
-  if (leaked) return kLeaked;
-  return counts_.differ > 0 ? kSomeDiffer : kAllAgree;
+  if (leaked) return exit_code::kFailed;
+  return counts_.differ > 0 ? exit_code::kSomeWrong : exit_code::kDone;
 }
 
 }  // namespace
@@ -388,7 +387,7 @@ int run_verify(const VerifyConfig& verify, const LoadAll& load) {
     return Verify(verify, load, interrupt).run();
   } catch (const Interrupted&) {
     if (!verify.config.quiet) std::fputs("interrupted: nothing was compared\n", stderr);
-    return kInterruptedCode;
+    return exit_code::kInterrupted;
   }
 }
 

@@ -49,7 +49,7 @@ void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chose
 
 // How a run answered a line whose outcome differs from `other`.
 std::string outcome_of(const Completion& answer, const Completion& other) {
-  if (answer.failed()) return answer.error.code;
+  if (answer.failed()) return std::string(answer.error.code.name());
   if (other.failed() || answer.prompts == other.prompts) {
     return fmt::format("{} completions", answer.choices.size());
   }

@@ -39,7 +39,7 @@ void write_tool_calls(JsonWriter& json, const std::vector<ToolCall>& calls) {
 }
 
 void write_error(JsonWriter& json, const RequestError& error) {
-  json.key("error").begin_object().field("code", error.code).field("message", error.message);
+  json.key("error").begin_object().field("code", error.code.name()).field("message", error.message);
   if (error.text) json.field("text", *error.text);
   json.end_object();
 }

@@ -65,7 +65,7 @@ void RequestFields::refuse(const RequestError& error) {
   if (!failed()) error_ = error;
 }
 
-void RequestFields::refuse(const char* code, std::string message) {
+void RequestFields::refuse(ErrorCode code, std::string message) {
   if (!failed()) error_ = {code, std::move(message)};
 }
 

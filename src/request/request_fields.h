@@ -58,7 +58,7 @@ class RequestFields {
   void refuse_value(std::string_view path, simdjson::dom::element value, std::string_view expected);
   void refuse_unsupported(std::string_view path, simdjson::dom::element value);
   void refuse(const RequestError& error);
-  void refuse(const char* code, std::string message);
+  void refuse(ErrorCode code, std::string message);
   bool failed() const { return !error_.code.empty(); }
   const RequestError& error() const { return error_; }
 

@@ -123,7 +123,7 @@ void append_request_line(std::string& out, const RunStamp& run, const RequestSta
       .field("cached_tokens", request.cached_tokens)
       .field("preemptions", request.preemptions);
   if (request.failed()) {
-    json.field("error", request.error_code);
+    json.field("error", request.error_code.name());
   } else {
     add_latencies(json, request);
   }

@@ -49,7 +49,7 @@ struct StepStats {
 // One request that has completed or failed.
 struct RequestStats {
   RecordHead head = {};
-  std::string error_code = {};  // "" = completed
+  ErrorCode error_code = {};  // empty: completed
   double admitted = 0, first_token = 0, finished = 0;
   std::vector<std::vector<double>> token_times = {};  // when each token was drawn, by sample
   int prompt_tokens = 0, completion_tokens = 0;

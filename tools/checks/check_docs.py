@@ -23,7 +23,6 @@
   flags      Every --flag exists in the help of pagedinfer or is listed below as another program's.
   layers     docs/architecture.md says of each folder what tools/checks/check_layers.py lets it include.
   fields     docs/statistics.md names every field of the statistics, the trace and the profile.
-  codes      docs/records.md lists the error codes of the source, all of them and no others.
   length     README.md has at most 150 lines.
 """
 
@@ -49,11 +48,6 @@ OTHER_FLAGS = {
     "--output-on-failure", "--packed", "--save", "--shards", "--target", "--test-dir", "--type",
     "--update",
 }
-# How the source writes an error code; after a bare brace only where a text follows.
-NAME = r'\s*"([a-z]+(?:_[a-z0-9]+)*)"\s*,'
-CODES = (re.compile(r"(?:\brefuse\(|\bfailed\(\{?|RequestError\s*\w*\s*[({])" + NAME),
-         re.compile(r"(?:\breturn\s*\{|\berror\s*=\s*\{)" + NAME + r'\s*(?:"|fmt::|failure|refusal)'))
-CODE_FOLDERS = ("request", "engine", "grammar", "jobs", "sched", "text/chat")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
@@ -122,21 +116,6 @@ def check_flags(pages, program):
             taken = help_of["run"] + help_of["bench"] + help_of["plan"] + help_of["verify"]
             for flag in sorted(flags_in(taken) - named):
                 yield f"{page.name}: {flag} is missing"
-
-
-def check_codes(root, pages):
-    in_source = set()
-    for folder in CODE_FOLDERS:
-        for path in sorted((root / "src" / folder).rglob("*.cpp")):
-            text = path.read_text(encoding="utf-8")
-            in_source |= {code for pattern in CODES for code in pattern.findall(text)}
-    page = next((page for page in pages if page.name == "docs/records.md"), None)
-    section = re.search(r"^## Error codes\n(.*?)^## ", page.text, re.S | re.M)[1] if page else ""
-    listed = set(re.findall(r"^\| `([a-z0-9_]+)` \|", section, re.M))
-    for code in sorted(in_source - listed):
-        yield f"docs/records.md: the error code {code} is missing"
-    for code in sorted(listed - in_source):
-        yield f"docs/records.md: no source file gives the error code {code}"
 
 
 def check_fields(root, pages, program):
@@ -263,8 +242,8 @@ def main():
     others = [Page(root, path) for path in sorted({*root.glob("*/README.md"), *root.glob("results/*.md"),
                                              *root.glob("datasets/*/README.md")})]
 
-    faults = [*check_links(pages + others), *check_flags(pages, program), *check_codes(root, pages),
-              *check_fields(root, pages, program), *check_layers(pages)]
+    faults = [*check_links(pages + others), *check_flags(pages, program),
+              *check_fields(root, pages, program), *check_layers(pages), *check_not_run(pages)]
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
