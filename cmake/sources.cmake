@@ -5,6 +5,7 @@
 set(pagedinfer_core_sources
   src/core/cpu_list.cpp
   src/core/stack_room.cpp
+  src/core/near_name.cpp
   src/settings/help.cpp
   src/settings/json_value.cpp
   src/settings/rules.cpp
@@ -25,6 +26,7 @@ set(pagedinfer_core_sources
   src/io/open_file.cpp
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
+  src/io/standard_files.cpp
   src/io/temporary_folder.cpp
   src/io/watched_file.cpp
   src/request/form_fields.cpp
@@ -317,18 +319,11 @@ set(pagedinfer_kernel_sources
 # The command line.
 set(pagedinfer_cli_sources
   src/main.cpp
-  src/cli/bench_flags.cpp
   src/cli/command_flags.cpp
   src/cli/command_line.cpp
   src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
-  src/cli/info_flags.cpp
-  src/cli/merge_flags.cpp
-  src/cli/plan_flags.cpp
-  src/cli/near_name.cpp
-  src/cli/run_flags.cpp
+  src/cli/setting_flags.cpp
   src/cli/split_words.cpp
-  src/cli/standard_files.cpp
   src/cli/variant_flags.cpp
-  src/cli/verify_flags.cpp
 )

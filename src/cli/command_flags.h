@@ -1,47 +1,49 @@
-// The flags of a subcommand that takes some of `run` and some of its own.
+// The flags of a subcommand: its own, and settings of `run`.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/flag_help.h"
-#include "jobs/command_flag.h"
+#include "cli/setting_flags.h"
+#include "jobs/command.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
 
-// Gives `command` its own flags; parsing fills `options`, which must stay.
+// Adds a flag or, if its name has no dashes, words without a flag. `value` is "" of a flag that
+// stands alone.
+CLI::Option* add_own_flag(CLI::App& app, std::string_view name, std::string_view value,
+                          const std::function<void(const std::string&)>& give);
+
+// Gives `app` the flags of `command` and what --help says at its end; parsing fills `options`,
+// which must stay.
 template <class Options>
-void add_own_flags(CLI::App& command, std::span<const CommandFlag<Options>> flags,
-                   Options& options) {
-  for (const CommandFlag<Options>& flag : flags) {
+void add_flags(CLI::App& app, const Command<Options>& command, Options& options) {
+  for (const CommandFlag<Options>& flag : command.own_flags()) {
     const auto give = [&flag, &options](const std::string& text) {
       flag.give(flag, text, options);
     };
-    CLI::Option* const option =
-        flag.value.empty() ? command.add_flag_callback(std::string(flag.flag), [give] { give(""); })
-                           : command.add_option_function<std::string>(std::string(flag.flag), give);
+    CLI::Option* const option = add_own_flag(app, flag.flag, flag.value, give);
     const std::string value = flag.unless_given.empty()
                                   ? std::string(flag.value)
                                   : fmt::format("{} [{}]", flag.value, flag.unless_given);
-    set_help(*option, std::string(flag.group), value, fmt::format("{} {}", flag.help, flag.when));
+    const std::string when = flag.when.empty() ? "" : fmt::format(" {}", flag.when);
+    set_help(*option, std::string(flag.group), value, fmt::format("{}{}", flag.help, when));
   }
-}
-
-// Whether the subcommand takes a setting as `run` does.
-template <class Options>
-bool takes_setting(const Setting& setting, std::span<const UnusedSetting> unused,
-                   std::span<const CommandFlag<Options>> own) {
-  return std::ranges::none_of(unused,
-                              [&](const UnusedSetting& one) { return one.key == setting.key; }) &&
-         std::ranges::none_of(
-             own, [&](const CommandFlag<Options>& flag) { return flag.flag == flag_of(setting); });
+  if (command.config != nullptr) {
+    add_setting_flags(app, command.config(options), [&](const Setting& setting) {
+      return command.takes_setting(setting, flag_of(setting));
+    });
+  }
+  app.footer(help_footer(command.name, command.footer));
 }
 
 // Refuses flags of `run` that the subcommand has no use for, and says what to do instead.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/standard_files.h"
+#include "io/standard_files.h"
 
 namespace pagedinfer {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/near_name.h"
 #include "core/error.h"
+#include "core/near_name.h"
 #include "core/shortened.h"
 #include "settings/foreign_names.h"
 

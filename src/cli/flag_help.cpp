@@ -26,13 +26,14 @@ void set_help(CLI::Option& option, const std::string& group, const std::string& 
   option.group(group)->option_text(value)->description(wrapped(help, kHelpWidth - kHelpColumn));
 }
 
-std::string exit_codes_help(std::string_view command) {
-  std::string text = "Exit codes:";
+std::string help_footer(std::string_view command, std::string_view text) {
+  std::string codes;
   for (const ExitCodeRow& row : kExitCodes) {
     if (row.command != command) continue;
-    text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", row.code, row.meaning);
+    codes += fmt::format("{} {} {}", codes.empty() ? "Exit codes:" : ",", row.code, row.meaning);
   }
-  return "\n" + wrapped(text + ".", kHelpWidth);
+  if (!codes.empty()) codes = "\n" + wrapped(codes + ".", kHelpWidth);
+  return "\n" + wrapped(text, kHelpWidth) + codes;
 }
 
 }  // namespace pagedinfer

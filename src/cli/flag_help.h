@@ -15,7 +15,7 @@ inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begi
 void set_help(CLI::Option& option, const std::string& group, const std::string& value,
               std::string_view help);
 
-// What --help says at its end of the exit codes of a subcommand.
-std::string exit_codes_help(std::string_view command);
+// What --help says at its end: `text`, and the exit codes of the subcommand.
+std::string help_footer(std::string_view command, std::string_view text);
 
 }  // namespace pagedinfer

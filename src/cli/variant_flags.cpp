@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/flag_checks.h"
-#include "cli/run_flags.h"
+#include "cli/setting_flags.h"
 #include "cli/split_words.h"
 #include "core/error.h"
 #include "core/shortened.h"
@@ -33,7 +33,7 @@ Config read_config(const std::vector<std::string>& words, const Config& common,
   Config config = common;
   CLI::App app;
   app.allow_extras();
-  add_flags(app, config, rules.may_differ);
+  add_setting_flags(app, config, rules.may_differ);
   std::vector<const char*> all = {"pagedinfer"};
   for (const std::string& word : words) all.push_back(word.c_str());
   check_values(app, std::span(all).subspan(1));

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/near_name.h"
 #include "core/read_number.h"
 #include "jobs/output_paths.h"
 #include "settings/values.h"
@@ -119,7 +120,7 @@ constexpr BenchFlag kFlags[] = {
      "cache and of scheduling, or --max-model-len, on top of the others.",
      "Give it to learn what a flag does, as in --compare \"--kv contiguous\" \"--kv paged\".",
      [](const BenchFlag& flag, std::string_view text, BenchConfig&) {
-       throw refused(flag, text, "texts with flags");  // the caller takes them out before
+       throw refused(flag, text, "texts with flags");  // they are in CommandLine::variants
      }},
     {kMeasurement, "--pairs", "N", "3", "Rounds of --compare, behind one that is not measured.",
      "Raise it to 7 or more where a difference is below 5 %.", give_count<&Bench::pairs, 1, 1000>},
@@ -190,6 +191,42 @@ void check_comparison(const BenchConfig& bench) {
 std::span<const BenchFlag> bench_flags() { return kFlags; }
 
 std::span<const UnusedSetting> unused_in_bench() { return kUnused; }
+
+void check_workload(const BenchConfig& bench) {
+  std::string names;
+  std::vector<std::string> known;
+  for (const WorkloadShape& shape : kWorkloads) {
+    known.emplace_back(shape.name);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+  }
+  if (bench.workload.empty()) {
+    throw Error(fmt::format("--workload: expected one of {}", names));
+  }
+  if (find_workload(bench.workload) != nullptr) return;
+  if (const std::optional<std::string> meant = near_name(bench.workload, known)) {
+    throw Error(fmt::format("--workload {}: unknown; did you mean {}? There are {}",
+                            shortened(bench.workload), *meant, names));
+  }
+  throw Error(
+      fmt::format("--workload: found {}, expected one of {}", shortened(bench.workload), names));
+}
+
+void read_command_line(const CommandLine& line, BenchConfig& bench) {
+  bench.command = line.text;
+  if (!line.variants) return;
+  if (line.variants->empty()) {
+    throw Error("--compare: found no configuration, expected two or more, each in quotes");
+  }
+  constexpr VariantRules kRules = {
+      .may_differ = can_share_model,
+      .why_not =
+          "configurations run over one loaded model and differ in flags of cache and "
+          "scheduling only; give it to all of them, before --compare",
+      .help = "pagedinfer bench --help"};
+  for (const std::string& text : *line.variants) {
+    bench.compare.push_back(line.read_variant("--compare", text, bench.config, kRules));
+  }
+}
 
 WorkloadShape shape_of(const BenchConfig& bench) {
   WorkloadShape shape = *find_workload(bench.workload);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jobs/command_flag.h"
+#include "jobs/command.h"
 #include "jobs/variant.h"
 #include "settings/config.h"
 #include "settings/setting.h"
@@ -39,6 +39,13 @@ using BenchFlag = CommandFlag<BenchConfig>;
 std::span<const BenchFlag> bench_flags();
 
 std::span<const UnusedSetting> unused_in_bench();
+
+// Refuses a workload that does not exist.
+void check_workload(const BenchConfig& bench);
+
+// Takes over the text of the command line and the configurations of --compare, when all other flags
+// are there. Throws Error.
+void read_command_line(const CommandLine& line, BenchConfig& bench);
 
 // The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
 // those that have no effect on it or contradict each other. REQUIRES: the workload exists.

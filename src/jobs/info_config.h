@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "jobs/command_flag.h"
+#include "jobs/command.h"
 #include "settings/config.h"
 #include "settings/setting.h"
 

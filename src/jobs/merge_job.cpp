@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/exit_codes.h"
@@ -12,6 +13,35 @@
 #include "output/merge.h"
 
 namespace pagedinfer {
+
+namespace {
+
+using MergeFlag = CommandFlag<MergeConfig>;
+constexpr std::string_view kMerge = "Merge";
+
+constexpr MergeFlag kFlags[] = {
+    {kMerge, "SHARD", "FILE...", "",
+     "Outputs of shards, in any order, each of a run that has ended.", "",
+     [](const MergeFlag&, std::string_view text, MergeConfig& merge) {
+       merge.shards.emplace_back(text);
+     }},
+    {kMerge, "-o,--output", "FILE|-", "",
+     "Where the records go; - is standard output. A file gets its name when it is complete.", "",
+     [](const MergeFlag&, std::string_view text, MergeConfig& merge) { merge.output = text; }},
+    {kMerge, "--overwrite", "", "", "Replace an output that exists.",
+     "Without it the merge is refused.",
+     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.overwrite = true; }},
+    {kMerge, "--trust", "", "",
+     "Merge shards without a SHARD.run, which cannot be checked for completeness.",
+     "Without it they are refused.",
+     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.trust = true; }},
+    {kMerge, "--quiet", "", "", "No closing line.", "For scripts; errors still show.",
+     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.quiet = true; }},
+};
+
+}  // namespace
+
+std::span<const CommandFlag<MergeConfig>> merge_flags() { return kFlags; }
 
 int run_merge(const MergeConfig& config) {
   if (config.shards.empty()) {

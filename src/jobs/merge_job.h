@@ -1,7 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "jobs/command.h"
 
 namespace pagedinfer {
 
@@ -13,6 +16,8 @@ struct MergeConfig {
   bool trust = false;  // accept shards without a .run file
   bool quiet = false;
 };
+
+std::span<const CommandFlag<MergeConfig>> merge_flags();
 
 // Merges the outputs of shards. Returns the exit code: 0, or 130 if it was interrupted. Throws
 // Error if a shard is incomplete, the shards are not of one run, or the output cannot be written.

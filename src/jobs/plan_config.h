@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "jobs/command_flag.h"
+#include "jobs/command.h"
 #include "settings/config.h"
 
 namespace pagedinfer {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "settings/config.h"
 #include "settings/setting.h"
@@ -18,5 +19,12 @@ inline bool can_share_model(const Setting& setting) {
   return setting.group == Group::kCache || setting.group == Group::kScheduling ||
          setting.key == "max_model_len";
 }
+
+// What configurations may differ in.
+struct VariantRules {
+  bool (*may_differ)(const Setting& setting);
+  std::string_view why_not;  // what a message says of another setting
+  std::string_view help;     // where the flags are listed: "pagedinfer bench --help"
+};
 
 }  // namespace pagedinfer

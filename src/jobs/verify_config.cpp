@@ -62,13 +62,9 @@ constexpr UnusedSetting kUnused[] = {
     {"profile", "use pagedinfer run, once for each configuration"},
 };
 
-}  // namespace
-
-std::span<const VerifyFlag> verify_flags() { return kFlags; }
-
-std::span<const UnusedSetting> unused_in_verify() { return kUnused; }
-
-bool may_differ_in_verify(const Setting& setting) {
+// Whether the two configurations may differ in a setting: not where it changes the requests or what
+// is done with their answers.
+bool may_differ(const Setting& setting) {
   constexpr std::array kOfRequests = {std::string_view("chat_template"),
                                       std::string_view("chat_date"),
                                       std::string_view("served_model_name")};
@@ -77,6 +73,23 @@ bool may_differ_in_verify(const Setting& setting) {
     return false;
   }
   return std::ranges::find(kOfRequests, setting.key) == kOfRequests.end();
+}
+
+}  // namespace
+
+std::span<const VerifyFlag> verify_flags() { return kFlags; }
+
+std::span<const UnusedSetting> unused_in_verify() { return kUnused; }
+
+void read_sides(const CommandLine& line, VerifyConfig& verify) {
+  constexpr VariantRules kRules = {
+      .may_differ = may_differ,
+      .why_not =
+          "both configurations answer the same requests, and their answers go nowhere else; "
+          "configurations differ in flags of model, device, cache and scheduling",
+      .help = "pagedinfer verify --help"};
+  verify.a = line.read_variant("--a", verify.a.flags, verify.config, kRules);
+  verify.b = line.read_variant("--b", verify.b.flags, verify.config, kRules);
 }
 
 }  // namespace pagedinfer

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "jobs/command_flag.h"
+#include "jobs/command.h"
 #include "jobs/variant.h"
 #include "settings/config.h"
 #include "settings/setting.h"
@@ -26,8 +26,7 @@ std::span<const VerifyFlag> verify_flags();
 
 std::span<const UnusedSetting> unused_in_verify();
 
-// Whether the two configurations may differ in a setting: not where it changes the requests or what
-// is done with their answers.
-bool may_differ_in_verify(const Setting& setting);
+// Reads the texts of the two configurations, when all other flags are there. Throws Error.
+void read_sides(const CommandLine& line, VerifyConfig& verify);
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-#include "cli/near_name.h"
+#include "core/near_name.h"
 
 #include <algorithm>
 #include <cstddef>

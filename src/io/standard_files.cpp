@@ -1,9 +1,12 @@
-#include "cli/standard_files.h"
+#include "io/standard_files.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "core/error.h"
 
 namespace pagedinfer {
 namespace {
@@ -17,7 +20,22 @@ bool open_if_closed(int fd) {
   return false;
 }
 
+void check_open(std::string_view flag, std::string_view path, std::string_view stream,
+                bool was_open) {
+  if (path != "-" || was_open) return;
+  throw Error(
+      fmt::format("{} -: standard {} is closed; expected an open one, or a file", flag, stream));
+}
+
 }  // namespace
+
+void StandardFiles::check_input(std::string_view flag, std::string_view path) const {
+  check_open(flag, path, "input", input);
+}
+
+void StandardFiles::check_output(std::string_view flag, std::string_view path) const {
+  check_open(flag, path, "output", output);
+}
 
 StandardFiles open_standard_files() {
   StandardFiles were_open;

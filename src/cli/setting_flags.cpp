@@ -1,4 +1,4 @@
-#include "cli/run_flags.h"
+#include "cli/setting_flags.h"
 
 #include <fmt/format.h>
 
@@ -43,19 +43,11 @@ void add_flag(CLI::App& command, const Setting& setting, Config& config) {
 
 }  // namespace
 
-void add_flags(CLI::App& command, Config& config,
-               const std::function<bool(const Setting&)>& takes) {
+void add_setting_flags(CLI::App& command, Config& config,
+                       const std::function<bool(const Setting&)>& takes) {
   for (const Setting& setting : kSettings) {
     if (setting.is_flag && takes(setting)) add_flag(command, setting, config);
   }
-}
-
-void add_run_flags(CLI::App& command, Config& config) {
-  add_flags(command, config, [](const Setting&) { return true; });
-  command.footer(
-      "\nA line may override the sampling flags; they override the model's "
-      "generation_config.json." +
-      exit_codes_help("run"));
 }
 
 }  // namespace pagedinfer

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <functional>
+
+#include "settings/config.h"
+#include "settings/setting.h"
+
+namespace CLI {
+class App;
+}
+
+namespace pagedinfer {
+
+// Gives `command` the flags of the settings that `takes` takes; parsing fills `config`, which must
+// stay.
+void add_setting_flags(CLI::App& command, Config& config,
+                       const std::function<bool(const Setting&)>& takes);
+
+}  // namespace pagedinfer
