@@ -236,7 +236,6 @@ set(pagedinfer_core_sources
   src/jobs/model_traits.cpp
   src/jobs/ordinary_tokens.cpp
   src/jobs/outlets.cpp
-  src/jobs/output_costs.cpp
   src/jobs/output_paths.cpp
   src/jobs/packing_choice.cpp
   src/jobs/plan_advice.cpp
@@ -250,9 +249,6 @@ set(pagedinfer_core_sources
   src/jobs/run_info.cpp
   src/jobs/run_input.cpp
   src/jobs/same_completions.cpp
-  src/jobs/step_costs.cpp
-  src/jobs/step_probe.cpp
-  src/jobs/step_tally.cpp
   src/jobs/validate.cpp
   src/jobs/verify_config.cpp
   src/jobs/verify_job.cpp

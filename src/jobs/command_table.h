@@ -60,7 +60,7 @@ inline constexpr std::tuple kCommands = {
             }},
     Command<PlanConfig>{
         .name = "plan",
-        .help = "Say what a run would take: memory, sequences at once, time.",
+        .help = "Say what a run would take: memory, sequences at once.",
         .footer = "Takes the flags of run, so that one command line serves both; no file is "
                   "written.",
         .flags = plan_flags,

@@ -22,8 +22,6 @@ void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
     ++failed_by_code_[std::string(error->code.name())];
     return;
   }
-  if (prompts_.count() == 0) sampling_ = first.sampling;
-  if (first.head.arrival) last_arrival_ = *first.head.arrival;
   add_request(first);
   for (const Request& request : first.more) add_request(request);
 }
@@ -34,25 +32,16 @@ void InputSurvey::add_request(const Request& request) {
   const int64_t bound = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len_);
   const int max_new = static_cast<int>(bound) - num_prompt;
   const int num_samples = std::max(request.num_samples, request.sampling.beams.width);
-  num_cut_ += max_new < request.sampling.max_tokens;
   prompts_.add(num_prompt);
   completions_.add(max_new);
   longest_ = std::max(longest_, static_cast<int>(bound));
   num_sequences_ += num_samples;
   prompt_tokens_ += num_prompt;
   max_new_tokens_ += int64_t{num_samples} * max_new;
-  expected_new_tokens_ +=
-      int64_t{num_samples} * std::min(max_new, expected_tokens_.value_or(max_new));
   sample_.add(request.prompt, {.num_prompt = num_prompt,
                                .max_new = max_new,
                                .num_samples = num_samples,
                                .shares = request.num_prompt_candidates() < 0});
-}
-
-int64_t InputSurvey::num_failed() const {
-  int64_t sum = 0;
-  for (const auto& [code, count] : failed_by_code_) sum += count;
-  return sum;
 }
 
 int64_t InputSurvey::num_found() const {

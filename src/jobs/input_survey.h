@@ -18,49 +18,35 @@ class InputSurvey {
   // Says why a request can never run; nullopt if it can.
   using Refusal = std::function<std::optional<RequestError>(const Request&)>;
 
-  // `expected_tokens`: of a completion that may be longer; none: it is as long as it may be.
-  InputSurvey(int max_model_len, RequestSample sample, std::optional<int> expected_tokens = {})
-      : max_model_len_(max_model_len),
-        expected_tokens_(expected_tokens),
-        sample_(std::move(sample)) {}
+  InputSurvey(int max_model_len, RequestSample sample)
+      : max_model_len_(max_model_len), sample_(std::move(sample)) {}
 
   // Adds what the next line gives.
   void add(const IntakeItem& item, const Refusal& refusal);
 
   int64_t num_lines() const { return num_lines_; }
-  int64_t num_failed() const;
   const std::map<std::string, int64_t>& failed_by_code() const { return failed_by_code_; }
   int64_t num_sequences() const { return num_sequences_; }  // of the lines that run
   int64_t num_requests() const { return prompts_.count(); }
   int64_t prompt_tokens() const { return prompt_tokens_; }
   int64_t max_new_tokens() const { return max_new_tokens_; }  // if each completion is the longest
-  int64_t expected_new_tokens() const { return expected_new_tokens_; }
-  const Histogram& prompts() const { return prompts_; }          // tokens
+  const Histogram& prompts() const { return prompts_; }       // tokens
   const Histogram& completions() const { return completions_; }  // tokens, at most
-  int longest() const { return longest_; }      // prompt and completion together, at most
-  int64_t num_cut() const { return num_cut_; }  // completions that end at the model's length
-  std::optional<double> last_arrival() const { return last_arrival_; }
+  int longest() const { return longest_; }  // prompt and completion together, at most
   const RequestSample& sample() const { return sample_; }
   // Tokens of prompts that a cache without bounds has when they come. Scaled where the sample is
   // not whole.
   int64_t num_found() const;
-  // How a request draws: the first one.
-  const SamplingParams& sampling() const { return sampling_; }
 
  private:
   void add_request(const Request& request);
 
   const int max_model_len_;
-  const std::optional<int> expected_tokens_;
   RequestSample sample_;
   int64_t num_lines_ = 0, num_sequences_ = 0, prompt_tokens_ = 0, max_new_tokens_ = 0;
-  int64_t expected_new_tokens_ = 0;
-  int64_t num_cut_ = 0;
   std::map<std::string, int64_t> failed_by_code_;
   Histogram prompts_, completions_;
   int longest_ = 0;
-  std::optional<double> last_arrival_;
-  SamplingParams sampling_;
 };
 
 }  // namespace pagedinfer

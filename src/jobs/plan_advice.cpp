@@ -19,7 +19,7 @@ class Adviser {
       : report_(report),
         survey_(report.survey),
         limits_(report.plan.limits),
-        running_(report.running.mean()) {}
+        running_(report.rehearsal.running.mean()) {}
 
   std::vector<Advice> advice();
 

@@ -13,13 +13,8 @@ constexpr std::string_view kPlan = "Plan";
 
 constexpr PlanFlag kFlags[] = {
     {kPlan, "--expected-tokens", "N", "",
-     "Tokens of a completion for the estimated duration; without it each is as long as it may be.",
+     "Tokens of a completion, for the sequences at once; without it each is as long as it may be.",
      "Give it where completions end by themselves.", give_expected_tokens},
-    {kPlan, "--no-calibration", "", "", "Load no weights and estimate no duration.",
-     "Give it to size a job in a moment.",
-     [](const PlanFlag&, std::string_view, PlanConfig& config) {
-       config.estimates_duration = false;
-     }},
     {kPlan, "--json", "", "", "Print one JSON object in place of the table.", "Give it in scripts.",
      [](const PlanFlag&, std::string_view, PlanConfig& config) { config.json = true; }},
 };

@@ -14,7 +14,6 @@ struct PlanConfig {
   Config config = {};  // of the run that is planned
   std::optional<int> expected_tokens = {};
   bool json = false;
-  bool estimates_duration = true;
 };
 
 using PlanFlag = CommandFlag<PlanConfig>;

@@ -80,7 +80,7 @@ std::string memory_rows(const PlanReport& r) {
 const char* about(const PlanReport& r) { return r.is_whole() ? "" : "about "; }
 
 std::string sequence_rows(const PlanReport& r) {
-  const RunningCounts& running = r.running;
+  const RunningCounts& running = r.rehearsal.running;
   std::string text = fmt::format("at once: {}mean {}, p50 {}, p90 {}, max {}", about(r),
                                  three_digits(running.mean()), running.percentile(50),
                                  running.percentile(90), running.max());
@@ -108,26 +108,6 @@ std::string prefix_rows(const PlanReport& r) {
     text += fmt::format("; at best {}", share(possible));
   }
   return row("prefixes", text);
-}
-
-std::string duration_rows(const PlanReport& r) {
-  if (!r.duration) return "";
-  const PlannedDuration& d = *r.duration;
-  std::string text = human_seconds(d.total());
-  text += d.expected_tokens
-              ? fmt::format(", with {} tokens a completion or as many as a line allows",
-                            grouped(*d.expected_tokens))
-              : ", an upper bound: with completions as long as lines allow";
-  std::string out = row("duration", fmt::format("about {}", text));
-  out +=
-      row("", fmt::format("load {}, steps {}, tokenize {}, schedule {}, output {}",
-                          human_seconds(d.load), human_seconds(d.steps), human_seconds(d.tokenize),
-                          human_seconds(d.schedule), human_seconds(d.output)));
-  if (const std::optional<double> last = r.survey.last_arrival(); last && *last > 0) {
-    out += row("", fmt::format("as if all lines were there; the last one arrives after {}",
-                               human_seconds(*last)));
-  }
-  return out;
 }
 
 // Breaks a sentence into rows.
@@ -196,7 +176,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
 }
 
 void append_sequences(JsonWriter& json, const PlanReport& r) {
-  const RunningCounts& running = r.running;
+  const RunningCounts& running = r.rehearsal.running;
   json.key("sequences_at_once")
       .begin_object()
       .field("mean", running.mean())
@@ -210,25 +190,6 @@ void append_sequences(JsonWriter& json, const PlanReport& r) {
       .field("found_tokens", r.num_found())
       .field("findable_tokens", r.survey.num_found())
       .field("is_sampled", !r.is_whole());
-}
-
-void append_duration(JsonWriter& json, const PlanReport& r) {
-  if (!r.duration) {
-    json.key("duration").value(nullptr);
-    return;
-  }
-  const PlannedDuration& d = *r.duration;
-  json.key("duration")
-      .begin_object()
-      .field("total_s", d.total())
-      .field("load_s", d.load)
-      .field("steps_s", d.steps)
-      .field("tokenize_s", d.tokenize)
-      .field("schedule_s", d.schedule)
-      .field("output_s", d.output)
-      .field("is_upper_bound", !d.expected_tokens);
-  if (d.expected_tokens) json.field("expected_tokens", *d.expected_tokens);
-  json.end_object();
 }
 
 }  // namespace
@@ -258,7 +219,7 @@ std::string plan_table(const PlanReport& r) {
   if (r.survey.num_requests() > 0) {
     out += sequence_rows(r);
     out += prefix_rows(r);
-    out += duration_rows(r);
+    out += row("time", "run --limit 200 prints the tokens a second that this machine computes");
   }
   const char* name = "advice";
   for (const Advice& advice : r.advice) {
@@ -281,7 +242,6 @@ std::string plan_json(const PlanReport& r) {
   append_input(json, r);
   append_memory(json, r);
   append_sequences(json, r);
-  append_duration(json, r);
   json.key("advice").begin_array();
   for (const Advice& advice : r.advice) {
     json.begin_object().field("flag", advice.flag).field("text", advice.text).end_object();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,18 +10,6 @@
 #include "jobs/rehearsal.h"
 
 namespace pagedinfer {
-
-// What the run is likely to take, in seconds.
-struct PlannedDuration {
-  double load = 0;
-  double steps = 0;     // on the device
-  double tokenize = 0;  // shared among the threads
-  double schedule = 0;
-  double output = 0;                        // text, records and statistics
-  std::optional<int> expected_tokens = {};  // none: completions are as long as they may be
-
-  double total() const { return load + steps + tokenize + schedule + output; }
-};
 
 // A setting that is far from the best one for the input.
 struct Advice {
@@ -41,8 +28,6 @@ struct PlanReport {
   int64_t int8_bytes_per_token = 0;  // of a cache in int8; 0: the device has none
   const InputSurvey& survey;
   const Rehearsal& rehearsal;
-  RunningCounts running = {};
-  std::optional<PlannedDuration> duration = {};
   std::vector<Advice> advice = {};
 
   int64_t num_positions() const { return plan.memory.num_positions(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "engine/run.h"
@@ -10,18 +11,6 @@
 
 namespace pagedinfer {
 namespace {
-
-// A step of a plan, as its cost depends on it.
-StepShape shape_of(const StepPlan& plan, const AttendedKeys& keys) {
-  StepShape shape;
-  for (size_t i = 0; i < plan.chunks.size(); ++i) {
-    const Chunk& chunk = plan.chunks[i];
-    const bool is_decode = static_cast<int>(i) < plan.num_decodes;
-    (is_decode ? shape.decodes : shape.prefill_tokens) += chunk.count;
-    (is_decode ? shape.decode_keys : shape.prefill_keys) += keys.of(chunk.start, chunk.count);
-  }
-  return shape;
-}
 
 class Rehearser {
  public:
@@ -92,17 +81,8 @@ bool Rehearser::submit_next() {
 }
 
 void Rehearser::count(const StepPlan& plan) {
-  const StepShape shape = shape_of(plan, run_.keys);
-  const int running = scheduler_.num_running();
   ++result_.num_steps;
-  result_.steps.add(shape, running);
-  if (scheduler_.num_waiting() > 0 || !scheduler_.input_ended()) {
-    result_.tail = {};
-  } else {
-    result_.tail.steps.add(shape, running);
-    result_.tail.prompt_tokens += shape.prefill_tokens;
-    result_.tail.new_tokens += std::ssize(plan.draws) - plan.num_scores;
-  }
+  result_.running.add(scheduler_.num_running());
   result_.num_preemptions += plan.num_preempted;
   result_.num_found += plan.num_found;
   const KvStats kv = pool_->stats();
@@ -112,7 +92,6 @@ void Rehearser::count(const StepPlan& plan) {
 
 void Rehearser::finish(const std::vector<Sequence>& sequences) {
   for (const Sequence& seq : sequences) {
-    result_.num_recomputed += seq.num_recomputed;
     const auto at = played_.find(seq.request);
     if (--at->second.num_left == 0) played_.erase(at);
   }
@@ -145,24 +124,34 @@ Rehearsal Rehearser::play() {
 
 }  // namespace
 
-Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run) {
-  return Rehearser(requests, run).play();
+void RunningCounts::add(int running) {
+  const auto index = static_cast<size_t>(running);
+  if (num_steps_.size() <= index) num_steps_.resize(index + 1);
+  ++num_steps_[index];
 }
 
-double scaled_seconds(const Rehearsal& r, const StepCosts& costs, int64_t prompt_tokens,
-                      int64_t new_tokens) {
-  const StepTally::Time all = r.steps.time(costs);
-  if (all.seconds == 0) return 0;
-  const double tail_seconds = r.tail.steps.time(costs).seconds;
-  // Of what is computed before the tail.
-  const auto ratio = [](int64_t whole, int64_t some, int64_t tail) {
-    if (some <= tail) return 1.0;
-    return static_cast<double>(whole - tail) / static_cast<double>(some - tail);
-  };
-  const double prefill = all.prefill_seconds / all.seconds;
-  const double scale = prefill * ratio(prompt_tokens, r.prompt_tokens, r.tail.prompt_tokens) +
-                       (1 - prefill) * ratio(new_tokens, r.new_tokens, r.tail.new_tokens);
-  return (all.seconds - tail_seconds) * scale + tail_seconds;
+double RunningCounts::mean() const {
+  int64_t steps = 0, sum = 0;
+  for (size_t i = 0; i < num_steps_.size(); ++i) {
+    steps += num_steps_[i];
+    sum += static_cast<int64_t>(i) * num_steps_[i];
+  }
+  return steps == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(steps);
+}
+
+int RunningCounts::percentile(double percent) const {
+  const auto steps = std::accumulate(num_steps_.begin(), num_steps_.end(), int64_t{0});
+  const double wanted = percent / 100 * static_cast<double>(steps);
+  int64_t sum = 0;
+  for (size_t i = 0; i < num_steps_.size(); ++i) {
+    sum += num_steps_[i];
+    if (sum > 0 && static_cast<double>(sum) >= wanted) return static_cast<int>(i);
+  }
+  return max();
+}
+
+Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run) {
+  return Rehearser(requests, run).play();
 }
 
 }  // namespace pagedinfer

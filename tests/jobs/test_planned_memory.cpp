@@ -1,8 +1,9 @@
 // The plan of a run beside what it allocates.
 #include <doctest/doctest.h>
 
+#include "core/batch.h"
 #include "core/error.h"
-#include "jobs/step_probe.h"
+#include "model/decoder.h"
 #include "tests/support/model_runs.h"
 #include "tests/support/tiny_model.h"
 
@@ -53,6 +54,34 @@ Config random_config(WorkloadRandom& random, const std::string& model) {
     default: break;
   }
   return config;
+}
+
+// Computes a step of sequences that each compute `count` tokens after `context` others. It writes
+// nothing to the cache, and reads only its first block.
+void compute_step(const EngineParts& on, int num_seqs, int context, int count) {
+  const int end = context + count, size = on.pool.block_size();
+  Batch batch = {.query_starts = {0}, .max_blocks = (end + size - 1) / size, .block_size = size};
+  const SamplingParams sampling;
+  std::vector<SampleRow> rows;
+  for (int s = 0; s < num_seqs; ++s) {
+    for (int p = context; p < end; ++p) batch.positions.push_back(p);
+    batch.query_starts.push_back(static_cast<int32_t>(batch.positions.size()));
+    batch.context_lens.push_back(end);
+    batch.logit_tokens.push_back(batch.query_starts.back() - 1);
+    rows.push_back({.params = &sampling,
+                    .key = static_cast<uint64_t>(s),
+                    .position = static_cast<uint32_t>(end),
+                    .logits_row = s});
+  }
+  batch.tokens.assign(batch.positions.size(), 0);
+  batch.slot_mapping.assign(batch.positions.size(), -1);
+  batch.block_table.assign(static_cast<size_t>(num_seqs) * static_cast<size_t>(batch.max_blocks),
+                           0);
+  const BatchView view = on.steps.stage(batch);
+  const Tensor logits = on.steps.run(
+      view, [&] { return forward(on.spec, on.weights, on.cache, view, on.steps, on.arithmetic); });
+  std::vector<DrawnToken> tokens(rows.size());
+  on.steps.collect(on.steps.sample(logits, rows), tokens);
 }
 
 }  // namespace
@@ -110,7 +139,7 @@ TEST_CASE("a cache takes no more than --kv-memory, and has as many blocks as fit
   CHECK(num_refused < 40);
 }
 
-TEST_CASE("measured steps take no more memory than planned, whatever their size") {
+TEST_CASE("the largest steps of a run take no more memory than planned") {
   WorkloadRandom random(191);
   for (int number = 0; number < 15; ++number) {
     CAPTURE(number);
@@ -118,17 +147,14 @@ TEST_CASE("measured steps take no more memory than planned, whatever their size"
     LoadedModel model = load_model({random_config(random, files.dir())}, no_clock);
     const RunPlan& plan = model.plans.front();
     const int64_t held = model.ops->held_bytes();
-    double now = 0;
-    StepProbe probe(model, plan, {}, random.pick(0, 100), [&] { return now += 1; });
-    const int longest = plan.limits.max_model_len - 1;
-    const int sequences = plan.limits.max_running;
-    const int chunk = std::min(longest, plan.limits.max_step_tokens);
-    for (const ProbedStep& step :
-         {ProbedStep{}, ProbedStep{.sequences = sequences, .context = longest},
-          ProbedStep{.sequences = plan.limits.max_step_tokens / chunk, .count = chunk},
-          ProbedStep{.count = chunk, .context = plan.limits.max_model_len - chunk}}) {
-      CHECK(probe(step) == 1);
-    }
+    Run run(model, plan);
+    const EngineParts parts = run.parts(no_clock);
+    const SchedulerLimits& limits = plan.limits;
+    const int longest = limits.max_model_len;
+    const int chunk = std::min(longest - 1, limits.max_step_tokens);
+    compute_step(parts, limits.max_running, longest - 1, 1);
+    compute_step(parts, limits.max_step_tokens / chunk, 0, chunk);
+    compute_step(parts, 1, longest - chunk, chunk);
     CHECK(model.ops->held_bytes() == held);
   }
 }

@@ -69,8 +69,6 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
   configs.push_back(configs[1]);
   configs.back().admission_reserve = 0;
   LoadedModel model = load_model(configs, no_clock);
-  const AttendedKeys keys(model.opened.spec);
-  const StepCosts costs({{1, 0.5}, {9, 1.0}}, {{1, 1.0}, {100, 2.0}}, 0, 0);
   Steps sum;
   for (int round = 0; round < 6; ++round) {
     const bool with_samples = round % 2 == 1;
@@ -80,8 +78,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
       for (const Request& request : requests) {
         survey.add(request, [](const Request&) { return std::nullopt; });
       }
-      const Rehearsal rehearsal =
-          rehearse(survey.sample().requests(), {.plan = plan, .keys = keys});
+      const Rehearsal rehearsal = rehearse(survey.sample().requests(), {.plan = plan});
       const Steps expected = steps_of(model, plan, requests);
       CHECK(rehearsal.num_requests == 60);
       sum.found += expected.found;
@@ -93,7 +90,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
       CHECK(rehearsal.num_steps == expected.count);
       CHECK(rehearsal.num_found == expected.found);
       CHECK(rehearsal.num_preemptions == expected.preempted);
-      CHECK(rehearsal.steps.time(costs).running.max() == expected.running);
+      CHECK(rehearsal.running.max() == expected.running);
       CHECK(rehearsal.max_positions == expected.leased);
       // With room for all of them what is found is what the survey has counted.
       if (plan.memory.num_blocks == 400) CHECK(rehearsal.num_found >= survey.num_found());
@@ -108,12 +105,9 @@ TEST_CASE("completions are rehearsed no longer than expected, and no more of the
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 50};
   const LoadedModel model = load_model({config}, no_clock);
   const RunPlan& plan = model.plans.front();
-  const AttendedKeys keys(model.opened.spec);
-  const StepCosts costs({{1, 1.0}}, {{1, 1.0}}, 0, 0);
   const std::vector<SampledRequest> requests(100, {.num_prompt = 10, .max_new = 30});
   const auto rehearsed = [&](std::optional<int> max_new, int64_t max_tokens) {
-    return rehearse(requests,
-                    {.plan = plan, .keys = keys, .max_new = max_new, .max_tokens = max_tokens});
+    return rehearse(requests, {.plan = plan, .max_new = max_new, .max_tokens = max_tokens});
   };
   CHECK(rehearsed({}, 1 << 20).new_tokens == 3000);
   CHECK(rehearsed(7, 1 << 20).new_tokens == 700);
@@ -121,17 +115,11 @@ TEST_CASE("completions are rehearsed no longer than expected, and no more of the
   const Rehearsal part = rehearsed({}, 900);
   CHECK(part.num_requests == 30);
   CHECK(part.new_tokens == 900);
-  // Steps of ten times as many requests take about ten times as long.
-  const Rehearsal all = rehearsed({}, 1 << 20);
-  const double seconds = all.steps.time(costs).seconds;
-  CHECK(scaled_seconds(all, costs, 1000, 3000) == doctest::Approx(seconds));
-  CHECK(scaled_seconds(part, costs, 1000, 3000) == doctest::Approx(seconds).epsilon(0.15));
 }
 
 TEST_CASE("with completions of the default length all that a sample may hold is rehearsed") {
   const RunPlan plan;
-  const AttendedKeys keys({});
-  const RehearsedRun run = {.plan = plan, .keys = keys};
+  const RehearsedRun run = {.plan = plan};
   CHECK(run.max_tokens >= RequestSample::Bounds().requests * SamplingParams().max_tokens);
 }
 
@@ -139,53 +127,24 @@ TEST_CASE("a rehearsal can be ended before each step") {
   const TinyModel files({.max_positions = 256});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 50};
   const LoadedModel model = load_model({config}, no_clock);
-  const AttendedKeys keys(model.opened.spec);
   const std::vector<SampledRequest> requests(1, {.num_prompt = 10, .max_new = 30});
   int num_steps = 0;
-  const RehearsedRun run = {.plan = model.plans.front(), .keys = keys, .before_step = [&] {
+  const RehearsedRun run = {.plan = model.plans.front(), .before_step = [&] {
                               if (++num_steps == 20) throw Error("interrupted");
                             }};
   CHECK_THROWS_AS(rehearse(requests, run), Error);
   CHECK(num_steps == 20);
 }
 
-TEST_CASE("steps that are added up take as long as one after the other") {
-  const StepCosts costs({{1, 0.5}, {9, 1.0}}, {{1, 1.0}, {100, 2.0}}, 0.25, 0.125);
-  std::mt19937 random(181);
-  StepTally tally;
-  double sum = 0, of_decodes = 0;
-  RunningCounts running;
-  for (int i = 0; i < 500; ++i) {
-    const StepShape decodes = {.decodes = static_cast<int>(random() % 4),
-                               .decode_keys = static_cast<double>(random() % 100)};
-    StepShape step = decodes;
-    step.prefill_tokens = static_cast<int>(random() % 3);
-    if (step.prefill_tokens == 0 && step.decodes == 0) step.prefill_tokens = 1;
-    step.prefill_keys = static_cast<double>(random() % 100);
-    const int num_running = static_cast<int>(random() % 3);
-    tally.add(step, num_running);
-    sum += costs.seconds(step);
-    running.add(num_running, costs.seconds(step));
-    if (step.decodes > 0) of_decodes += costs.seconds(decodes);
-  }
-  const StepTally::Time time = tally.time(costs);
-  CHECK(time.seconds == doctest::Approx(sum));
-  CHECK(time.prefill_seconds == doctest::Approx(sum - of_decodes));
-  CHECK(time.running.mean() == doctest::Approx(running.mean()));
-  CHECK(time.running.percentile(50) == running.percentile(50));
-  tally.clear();
-  CHECK(tally.time(costs).seconds == 0);
-}
-
-TEST_CASE("numbers of running sequences count by the time of their steps") {
+TEST_CASE("numbers of running sequences count by their steps") {
   RunningCounts counts;
-  counts.add(4, 3.0);
-  counts.add(8, 1.0);
-  CHECK(counts.mean() == doctest::Approx(5));
+  for (const int running : {4, 8, 4, 4}) counts.add(running);
+  CHECK(counts.mean() == 5);
   CHECK(counts.max() == 8);
   CHECK(counts.percentile(50) == 4);
   CHECK(counts.percentile(75) == 4);
   CHECK(counts.percentile(76) == 8);
+  CHECK(RunningCounts().mean() == 0);
   CHECK(RunningCounts().max() == 0);
 }
 
