@@ -120,7 +120,7 @@ void Adviser::advise_on_batch() {
 }
 
 void Adviser::advise_on_prefixes() {
-  const int64_t lost = survey_.num_found() - report_.num_found();
+  const int64_t lost = survey_.num_found() - report_.num_cached();
   if (10 * lost < survey_.prompt_tokens() || survey_.prompt_tokens() == 0) return;
   const std::string share =
       percent(static_cast<double>(lost) / static_cast<double>(survey_.prompt_tokens()));

@@ -101,10 +101,10 @@ std::string prefix_rows(const PlanReport& r) {
     return percent(static_cast<double>(tokens) /
                    static_cast<double>(std::max<int64_t>(r.survey.prompt_tokens(), 1)));
   };
-  const int64_t found = r.num_found(), possible = r.survey.num_found();
+  const int64_t cached = r.num_cached(), possible = r.survey.num_found();
   std::string text = fmt::format("{}{} tokens of prompts need not be computed, {}", about(r),
-                                 grouped(found), share(found));
-  if (possible > found + found / 100) {
+                                 grouped(cached), share(cached));
+  if (possible > cached + cached / 100) {
     text += fmt::format("; at best {}", share(possible));
   }
   return row("prefixes", text);
@@ -187,16 +187,16 @@ void append_sequences(JsonWriter& json, const PlanReport& r) {
   json.field("preemptions", r.rehearsal.num_preemptions)
       .field("kv_positions_leased_peak", r.rehearsal.max_positions)
       .field("contiguous_reservations", r.num_reservations())
-      .field("found_tokens", r.num_found())
+      .field("cached_tokens", r.num_cached())
       .field("findable_tokens", r.survey.num_found())
       .field("is_sampled", !r.is_whole());
 }
 
 }  // namespace
 
-int64_t PlanReport::num_found() const {
-  if (is_whole() || rehearsal.prompt_tokens == 0) return rehearsal.num_found;
-  return rounded(static_cast<double>(rehearsal.num_found) *
+int64_t PlanReport::num_cached() const {
+  if (is_whole() || rehearsal.prompt_tokens == 0) return rehearsal.num_cached;
+  return rounded(static_cast<double>(rehearsal.num_cached) *
                  static_cast<double>(survey.prompt_tokens()) /
                  static_cast<double>(rehearsal.prompt_tokens));
 }

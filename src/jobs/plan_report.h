@@ -33,8 +33,8 @@ struct PlanReport {
   int64_t num_positions() const { return plan.memory.num_positions(); }
   // Sequences that reservations of the longest sequence would hold.
   int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
-  // Tokens of prompts that need not be computed.
-  int64_t num_found() const;
+  // Tokens of prompts that need not be computed. Scaled where not all were rehearsed.
+  int64_t num_cached() const;
   bool is_whole() const { return survey.sample().is_whole() && rehearsed_all(); }
   bool rehearsed_all() const {
     return rehearsal.num_requests == static_cast<int64_t>(survey.sample().requests().size());

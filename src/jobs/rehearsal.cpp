@@ -84,7 +84,6 @@ void Rehearser::count(const StepPlan& plan) {
   ++result_.num_steps;
   result_.running.add(scheduler_.num_running());
   result_.num_preemptions += plan.num_preempted;
-  result_.num_found += plan.num_found;
   const KvStats kv = pool_->stats();
   result_.max_positions = std::max(result_.max_positions, kv.positions_leased);
   result_.num_evicted = kv.num_evicted;
@@ -92,6 +91,7 @@ void Rehearser::count(const StepPlan& plan) {
 
 void Rehearser::finish(const std::vector<Sequence>& sequences) {
   for (const Sequence& seq : sequences) {
+    result_.num_cached += seq.num_found;
     const auto at = played_.find(seq.request);
     if (--at->second.num_left == 0) played_.erase(at);
   }

@@ -28,7 +28,7 @@ struct Rehearsal {
   int64_t num_requests = 0;  // of those given, from the first on: those that were rehearsed
   int64_t prompt_tokens = 0, new_tokens = 0;  // of these requests
   int64_t num_steps = 0, num_preemptions = 0;
-  int64_t num_found = 0;  // tokens of prompts that were in the cache
+  int64_t num_cached = 0;  // tokens of prompts that were in the cache when they were first needed
   RunningCounts running = {};
   int64_t max_positions = 0;  // leased at once
   int64_t num_evicted = 0;    // blocks that could be found and made room for others

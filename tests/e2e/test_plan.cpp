@@ -104,7 +104,7 @@ TEST_CASE("a run takes what its plan tells") {
     CHECK(planned.integer("/memory/kv_bytes") == summary.integer("/config/kv_memory"));
     CHECK(planned.integer("/memory/weight_bytes") == summary.integer("/config/weight_bytes"));
     CHECK(planned.integer("/preemptions") == summary.integer("/preemptions"));
-    CHECK(planned.integer("/found_tokens") == summary.integer("/found_tokens"));
+    CHECK(planned.integer("/cached_tokens") == summary.integer("/cached_tokens"));
     CHECK(planned.integer("/sequences_at_once/max") == summary.integer("/running_peak"));
     CHECK(!planned.has("/is_sampled") == false);
   }
