@@ -65,8 +65,12 @@ int64_t blocks_asked_for(const MemoryDemand& d) {
   if (d.kv_memory) {
     const int64_t num_blocks = max_blocks(d, *d.kv_memory, kv_bytes_of);
     if (num_blocks > 0) return num_blocks;
-    throw Error(fmt::format("--kv-memory {}: one block of --block-size {} takes {} bytes",
-                            *d.kv_memory, d.block_size, kv_bytes_of(d, 1)));
+    const int64_t smallest = kv_bytes_of(d, 1), block = d.block_size * d.kv_bytes_per_token;
+    throw Error(
+        fmt::format("--kv-memory: found {} bytes, expected at least {}: one block of --block-size "
+                    "{} takes {}{}",
+                    *d.kv_memory, smallest, d.block_size, block,
+                    smallest > block ? ", and a cache is rounded up" : ""));
   }
   const int64_t longest = (int64_t{d.max_model_len} + d.block_size - 1) / d.block_size;
   int64_t fit = blocks_within(d, d.rules.usual_share);

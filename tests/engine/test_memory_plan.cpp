@@ -189,7 +189,16 @@ TEST_CASE("a plan that does not fit is refused") {
   d.kv_memory = 7 * kGiB;
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("--kv-memory"), Error);
   d.kv_memory = 16 * 1024 - 1;
-  CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("one block"), Error);
+  CHECK_THROWS_WITH_AS(plan_memory(d),
+                       "--kv-memory: found 16383 bytes, expected at least 16384: one block of "
+                       "--block-size 16 takes 16384",
+                       Error);
+  d.kv_bytes = [](int64_t positions) { return (positions + 255) / 256 * 256 * 1024; };
+  CHECK_THROWS_WITH_AS(plan_memory(d),
+                       "--kv-memory: found 16383 bytes, expected at least 262144: one block of "
+                       "--block-size 16 takes 16384, and a cache is rounded up",
+                       Error);
+  d.kv_bytes = {};
   d.kv_memory.reset();
   d.weight_bytes = 7 * kGiB;
   CHECK_THROWS_WITH_AS(plan_memory(d), doctest::Contains("not enough memory"), Error);
