@@ -10,6 +10,7 @@ namespace pagedinfer {
 // Out of the bounds are single lines of many megabytes and log probabilities that lines ask for.
 struct HostShare {
   int64_t tokenizer = 0;   // measured; taken before the plan is made
+  int64_t threads = 0;     // that compute
   int64_t forms = 0;       // compiled ones, where lines ask for a form of the answer
   int64_t read_ahead = 0;  // lines that are read and not yet given to the scheduler
   int64_t waiting = 0;     // requests of the scheduler that do not run
@@ -17,7 +18,7 @@ struct HostShare {
   int64_t per_token = 0;   // of the cache: a sequence's tokens, times and text, and block tables
 
   // What is still to be taken, but for per_token.
-  int64_t to_come() const { return forms + read_ahead + waiting + output; }
+  int64_t to_come() const { return threads + forms + read_ahead + waiting + output; }
 };
 
 HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t tokenizer_bytes,

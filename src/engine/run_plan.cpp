@@ -75,6 +75,7 @@ RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   plan.bounds = make_bounds(plan.limits, used.block_size, used.quantize, model.spec);
   plan.host =
       plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes, model.form_bytes);
+  plan.host.threads = model.ops.thread_bytes(plan.bounds);
   return plan;
 }
 

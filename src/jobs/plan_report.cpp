@@ -66,6 +66,7 @@ std::string memory_rows(const PlanReport& r) {
   add("logits", r.step.logits, fmt::format("of {} sequences", grouped(r.plan.bounds.sequences)));
   add("workspace", r.step.workspace, "");
   add("tokenizer", host.tokenizer, "");
+  add("threads", host.threads, "at most: of those that compute");
   add("forms", host.forms, "at most: of answers, compiled");
   add("read-ahead", host.read_ahead + host.waiting, "at most: lines and requests that wait");
   add("output", host.output, "at most: records to be written");
@@ -168,6 +169,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
       .field("logits_bytes", r.step.logits)
       .field("workspace_bytes", r.step.workspace)
       .field("tokenizer_bytes", host.tokenizer)
+      .field("threads_bytes", host.threads)
       .field("forms_bytes", host.forms)
       .field("read_ahead_bytes", host.read_ahead + host.waiting)
       .field("output_bytes", host.output)

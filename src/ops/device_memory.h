@@ -79,6 +79,9 @@ class DeviceMemory {
   virtual void reserve_steps(const StepBounds& bounds, int64_t bytes) = 0;
   // What a step takes beside its scratch(). For the memory plan.
   virtual int64_t workspace_bytes(const StepBounds&) const { return 0; }
+  // The host's memory that the threads which compute take beside these at most: their stacks and
+  // what each one computes with. For the memory plan.
+  virtual int64_t thread_bytes(const StepBounds&) const { return 0; }
 
   // Faults in the weights and all that is reserved for caches and steps, and waits until it is
   // done: then the first of several runs costs no more than the others.

@@ -70,9 +70,9 @@ TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no fil
        {"model        story-llama, bfloat16 on cpu", "; the cache in bfloat16\n",
         ": 52 lines, 50 sequences\n", "1 will end in an error record, invalid_json\n",
         "1 will end in an error record, invalid_value\n", "weights ", "KV cache ", "activations ",
-        "logits ", "workspace ", "tokenizer ", "read-ahead ", "output ", "15.8 MiB  672 blocks",
-        "contiguous reservations of", "tokens of prompts need not be computed",
-        "run --limit 200"}) {
+        "logits ", "workspace ", "tokenizer ", "threads ", "read-ahead ", "output ",
+        "15.8 MiB  672 blocks", "contiguous reservations of",
+        "tokens of prompts need not be computed", "run --limit 200"}) {
     CHECK_MESSAGE(ended.out.find(words) != std::string::npos, words);
   }
   std::istringstream lines(ended.out);
@@ -125,7 +125,7 @@ TEST_CASE("a run's memory without files stays within its plan") {
     int64_t bytes =
         planned.integer("/memory/weight_bytes") - planned.integer("/memory/weight_file_bytes");
     for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "forms",
-                             "read_ahead", "output", "bookkeeping"}) {
+                             "read_ahead", "output", "threads", "bookkeeping"}) {
       bytes += planned.integer(fmt::format("/memory/{}_bytes", part));
     }
     const Ended ended =

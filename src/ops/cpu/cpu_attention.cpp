@@ -37,7 +37,20 @@ struct CpuAttention::Call {
 };
 
 CpuAttention::CpuAttention(const Kernels& kernels, ThreadPool& pool)
-    : kernels_(kernels), pool_(pool), workers_(pool.num_threads()) {}
+    : kernels_(kernels),
+      pool_(pool),
+      workers_(std::make_unique_for_overwrite<Worker[]>(static_cast<size_t>(pool.num_threads()))) {}
+
+// The work of an item and head that several tasks share is more than that of a wanted task, so
+// there are fewer of them than wanted tasks.
+int64_t CpuAttention::max_bytes(const StepBounds& bounds) const {
+  const int64_t threads = pool_.num_threads();
+  const int64_t workers = threads * int64_t{sizeof(Worker)};
+  if (threads == 1) return workers;
+  const int64_t segments = (bounds.context + kSegmentKeys - 1) / kSegmentKeys;
+  const int64_t row = (2 + padded_head_dim(bounds.head_dim)) * int64_t{sizeof(float)};
+  return workers + kTasksPerThread * threads * segments * kFewRows * row;
+}
 
 void CpuAttention::run(Tensor q, const KvLayer& cache, const BatchView& batch,
                        const AttentionArgs& args, Tensor out) {
@@ -115,7 +128,9 @@ void CpuAttention::plan(const Call& call) {
                         static_cast<int>(item.first_segment + count * (part + 1) / parts)});
     }
   }
-  if (std::ssize(states_) < states) states_.resize(states);
+  if (std::ssize(states_) >= states) return;
+  states_ = {};  // released first
+  states_.resize(states);
 }
 
 AttentionState CpuAttention::shared_state(const Call& call, const Item& item, int kv_head,

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "ops/arithmetic.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/kv_layout.h"
 #include "ops/cpu/thread_pool.h"
+#include "ops/device_memory.h"
 
 namespace pagedinfer {
 
@@ -18,6 +20,9 @@ namespace pagedinfer {
 class CpuAttention {
  public:
   CpuAttention(const Kernels& kernels, ThreadPool& pool);
+
+  // Of the buffers, for steps within the bounds.
+  int64_t max_bytes(const StepBounds& bounds) const;
 
   void run(Tensor q, const KvLayer& cache, const BatchView& batch, const AttentionArgs& args,
            Tensor out);
@@ -51,7 +56,7 @@ class CpuAttention {
 
   const Kernels& kernels_;
   ThreadPool& pool_;
-  std::vector<Worker> workers_;
+  const std::unique_ptr<Worker[]> workers_;  // one for each thread
   std::vector<Item> items_;
   std::vector<int> shared_items_;
   std::vector<Task> tasks_;

@@ -213,6 +213,12 @@ int64_t CpuBackend::workspace_bytes(const StepBounds& bounds) const {
   return packed_input_bytes(bounds) + staged_bytes(bounds);
 }
 
+int64_t CpuBackend::thread_bytes(const StepBounds& bounds) const {
+  constexpr int64_t kStack = 128 << 10;  // what a thread touches of it, and of a heap of its own
+  return options_.num_threads * (kStack + Sampler::max_bytes(bounds.vocab)) +
+         attention_.max_bytes(bounds);
+}
+
 void CpuBackend::make_present() {
   const auto touch = [&](std::span<char> memory) {
     constexpr size_t kPiece = 4 << 20;

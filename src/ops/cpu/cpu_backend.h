@@ -34,6 +34,7 @@ class CpuBackend final : public Ops {
   int64_t kv_bytes(DType dtype, int kv_heads, int head_dim, int64_t num_positions) const override;
   int64_t kv_bytes_per_position(DType dtype, int kv_heads, int head_dim) const override;
   int64_t workspace_bytes(const StepBounds& bounds) const override;
+  int64_t thread_bytes(const StepBounds& bounds) const override;
   void reserve_steps(const StepBounds& bounds, int64_t bytes) override;
   void make_present() override;
   int64_t held_bytes() const override;

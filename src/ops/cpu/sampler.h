@@ -20,6 +20,10 @@ class Sampler {
  public:
   explicit Sampler(const Kernels& kernels) : kernels_(kernels) {}
 
+  // Of the buffers: four numbers for each token of the vocabulary, one of which may be in a list
+  // that is copied as it grows.
+  static int64_t max_bytes(int64_t vocab) { return 6 * int64_t{sizeof(float)} * vocab; }
+
   // Returns the drawn token; -1 if no logit is finite. REQUIRES: FlushDenormals.
   TokenId draw(std::span<const float> logits, const SampleRow& row);
 

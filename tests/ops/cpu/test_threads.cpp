@@ -1,13 +1,18 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 #include <xmmintrin.h>
 
 #include <atomic>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
+#include "core/batch.h"
 #include "core/cpu_list.h"
 #include "ops/cpu/arena.h"
+#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/thread_pool.h"
+#include "tests/support/sanitized.h"
 
 using namespace pagedinfer;
 
@@ -66,6 +71,69 @@ TEST_CASE("each worker of a pinned pool stays on its processor, and the caller i
     CHECK(allowed_cpus() == CpuList{{all.cpus[worker]}});
   });
   CHECK(allowed_cpus() == all);
+}
+
+namespace {
+
+// Of this process, without files.
+int64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  int64_t all = 0, resident = 0, of_files = 0;
+  in >> all >> resident >> of_files;
+  return (resident - of_files) * sysconf(_SC_PAGESIZE);
+}
+
+Tensor ones(Ops& ops, int64_t rows, int64_t cols) {
+  const Tensor tensor = ops.allocate(DType::kF32, rows, cols);
+  std::fill_n(tensor.row<float>(0), rows * cols, 1.0f);
+  return tensor;
+}
+
+}  // namespace
+
+TEST_CASE("threads that compute take no more memory than planned") {
+  if (is_skipped_when_sanitized("sanitizers take memory of their own")) return;
+  constexpr int kThreads = 16, kVocab = 100'000, kTokens = 2048, kRows = 64;
+  constexpr int kHeads = 8, kKvHeads = 2, kDim = 256;
+  const int64_t before = resident_bytes();
+  const std::unique_ptr<Ops> ops = make_cpu_ops(
+      {.isa = available_isas().back(), .num_threads = kThreads, .compute = DType::kF32});
+  Batch batch = {.query_starts = {0, kTokens},
+                 .context_lens = {kTokens},
+                 .block_table = {0},
+                 .logit_tokens = {kTokens - 1},
+                 .max_blocks = 1,
+                 .block_size = kTokens};
+  batch.tokens.resize(kTokens);
+  for (int i = 0; i < kTokens; ++i) batch.positions.push_back(i);
+  batch.slot_mapping = batch.positions;
+  const BatchView view = ops->stage(batch);
+  const KvLayer cache = ops->allocate_kv(DType::kF32, kKvHeads, kDim, kTokens);
+  const Tensor q = ones(*ops, kTokens, kHeads * kDim), out = ones(*ops, kTokens, kHeads * kDim);
+  const Tensor k = ones(*ops, kTokens, kKvHeads * kDim);
+  ops->write_kv(k, k, view.slot_mapping, cache);
+  ops->attention(q, cache, view,
+                 {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim, .scale = 1}, out);
+  const SamplingParams params = {.temperature = 1, .top_p = 0.9f, .frequency_penalty = 1};
+  const std::vector<TokenId> generated = {1, 2, 3};
+  std::vector<SampleRow> rows;
+  for (int i = 0; i < kRows; ++i) {
+    rows.push_back({.params = &params, .generated = generated, .logits_row = i});
+  }
+  std::vector<DrawnToken> drawn(kRows);
+  ops->collect(ops->sample(ones(*ops, kRows, kVocab), rows), drawn);
+
+  const StepBounds bounds = {.tokens = kTokens,
+                             .sequences = kRows,
+                             .vocab = kVocab,
+                             .context = kTokens,
+                             .heads = kHeads,
+                             .kv_heads = kKvHeads,
+                             .head_dim = kDim};
+  const int64_t taken = resident_bytes() - before - ops->held_bytes();
+  CAPTURE(taken);
+  CHECK(taken <= ops->thread_bytes(bounds));
+  CHECK(taken > ops->thread_bytes(bounds) / 8);
 }
 
 TEST_CASE("an arena gives disjoint aligned pieces and ends with one chunk") {
