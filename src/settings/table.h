@@ -198,7 +198,7 @@ inline constexpr auto kSettings = [] {
           {.value = "DIR|none", .absent = "~/.cache/pagedinfer"}),
       row(kDevice, "threads", field_of<&Config::threads>(), kKeepsRecords,
           "Threads that compute; results do not change.", "Lower it to leave cores to others.",
-          {.range = IntegerRange{1, 4096}, .absent = "all cores"}),
+          {.range = IntegerRange{1, 1024}, .absent = "all cores"}),
       row(kDevice, "cpu_list", field_of<&Config::cpu_list>(), kKeepsRecords,
           "Processors to run on, as in 0,2-5: as many threads that compute, each on one of them, "
           "and all others anywhere on them. Results do not change.",

@@ -248,6 +248,7 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
           {"--gpu-memory-utilization", "--device cpu"});
   refuses({"--device", "tpu"}, {"--device"});
   refuses({"--threads", "0"}, {"--threads"});
+  refuses({"--threads", "4096"}, {"--threads: found 4096, expected an integer from 1 to 1024"});
   refuses({"--cpu-isa", "neon"}, {"--cpu-isa", "avx2"});
   refuses({"--dtype", "int4"}, {"--dtype", "bfloat16"});
   refuses({"--weights", "random"}, {"--weights", "dummy"});

@@ -12,9 +12,13 @@ namespace pagedinfer {
 
 namespace {
 
-// Polls done() until it is true or 50 us have passed; returns its last value.
+bool has_task(uint64_t ticket) { return static_cast<uint32_t>(ticket) < ticket >> 32; }
+
+}  // namespace
+
 template <class Done>
-bool spin_until(const Done& done) {
+bool ThreadPool::spin_until(const Done& done) const {
+  if (!spins_) return done();
   constexpr auto kSpinTime = std::chrono::microseconds(50);
   const auto start = std::chrono::steady_clock::now();
   do {
@@ -26,11 +30,8 @@ bool spin_until(const Done& done) {
   return false;
 }
 
-bool has_task(uint64_t ticket) { return static_cast<uint32_t>(ticket) < ticket >> 32; }
-
-}  // namespace
-
-ThreadPool::ThreadPool(int num_threads, const CpuList& cpus) : cpus_(cpus) {
+ThreadPool::ThreadPool(int num_threads, const CpuList& cpus)
+    : cpus_(cpus), spins_(num_threads <= num_cores()) {
   CHECK(num_threads >= 1);
   CHECK(cpus.cpus.empty() || std::ssize(cpus.cpus) >= num_threads);
   workers_.reserve(num_threads - 1);

@@ -12,7 +12,8 @@ namespace pagedinfer {
 
 // Threads that run the tasks of one parallel_for() at a time; the calling thread is one of them.
 // Between two parallel_for() they spin for a moment, so that the next one starts at once, then
-// sleep.
+// sleep. Threads that are more than the processors sleep at once: while one spins, another one
+// that has work may wait for its processor.
 class ThreadPool {
  public:
   // Unless `cpus` is empty, worker i runs on cpus[i] only. Worker 0, the calling thread, does so
@@ -44,7 +45,12 @@ class ThreadPool {
   void work(int worker);           // takes tasks until none is left
   void wait_and_work(int worker);  // the body of a thread
 
+  // Polls done() until it is true or a moment has passed; returns its last value.
+  template <class Done>
+  bool spin_until(const Done& done) const;
+
   const CpuList cpus_;  // empty: threads are not pinned
+  const bool spins_;
 
   // Upper half: number of tasks of the running job. Lower half: the next task to take. The job, and
   // with it the two fields below, does not change before all tasks that were taken have ended.

@@ -3,6 +3,7 @@
 #include <xmmintrin.h>
 
 #include <atomic>
+#include <ctime>
 #include <fstream>
 #include <numeric>
 #include <vector>
@@ -71,6 +72,21 @@ TEST_CASE("each worker of a pinned pool stays on its processor, and the caller i
     CHECK(allowed_cpus() == CpuList{{all.cpus[worker]}});
   });
   CHECK(allowed_cpus() == all);
+}
+
+TEST_CASE("threads that have no processor for themselves sleep at once") {
+  if (is_skipped_when_sanitized("sanitizers take time of their own")) return;
+  const PinnedTo one(allowed_cpus().cpus.front());
+  constexpr int kThreads = 64, kRounds = 20;
+  ThreadPool pool(kThreads);
+  const std::clock_t begin = std::clock();
+  for (int round = 0; round < kRounds; ++round) {
+    pool.parallel_for(2, [](int, int) {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others wake up
+  }
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  constexpr double kSpinTime = 50e-6;
+  CHECK(seconds < 0.75 * kRounds * kThreads * kSpinTime);
 }
 
 namespace {
