@@ -14,6 +14,9 @@ constexpr int64_t kBlockBytes = 128;  // the allocator's and the index's entries
 // Two lists of ids, the time of each token, its text, and the index's copy of its id.
 constexpr int64_t kTokenBytes = 2 * sizeof(TokenId) + sizeof(double) + 12 + sizeof(TokenId);
 
+constexpr int64_t kListBytes = 16;   // the allocator's part of a list
+constexpr int64_t kLabelBytes = 72;  // of a token in a record, its bytes and log probability
+
 }  // namespace
 
 // A request that waits has its prompt twice: as it came, and as its sequence's tokens.
@@ -30,6 +33,26 @@ HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t
       .waiting = 2 * int64_t{sizeof(TokenId)} * waiting_tokens + limits.max_waiting * kItemBytes,
       .output = kOutputBytes,
       .per_token = kTokenBytes + (kBlockBytes + block_size - 1) / block_size};
+}
+
+// A list that grows may have twice the room that it needs.
+int64_t log_prob_bytes(int num_candidates) {
+  if (num_candidates < 0) return 0;
+  return 2 * int64_t{sizeof(TokenLogProbs)} + kListBytes +
+         num_candidates * int64_t{sizeof(TokenCandidate)};
+}
+
+int64_t answer_bytes(const Request& request, int max_new) {
+  const auto with_text = [](int num_candidates) {
+    const int64_t num_labels = num_candidates < 0 ? 0 : num_candidates + 1;
+    return log_prob_bytes(num_candidates) + 2 * num_labels * kLabelBytes;
+  };
+  const int64_t choices =
+      std::max({request.num_samples, request.num_returned, request.sampling.beams.width});
+  const int64_t each = kTokenBytes + with_text(request.sampling.num_log_probs);
+  const auto prompt = std::ssize(request.prompt);
+  const int64_t repeated = request.echo ? prompt : 0;
+  return choices * (max_new + repeated) * each + prompt * with_text(request.num_prompt_log_probs);
 }
 
 }  // namespace pagedinfer

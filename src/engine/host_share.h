@@ -2,12 +2,14 @@
 
 #include <cstdint>
 
+#include "core/request.h"
 #include "sched/scheduler.h"
 
 namespace pagedinfer {
 
 // Upper bounds, in bytes, of what a run takes of the host's memory beside weights, cache and steps.
-// Out of the bounds are single lines of many megabytes and log probabilities that lines ask for.
+// Out of the bounds are single lines of many megabytes and the answers that are kept until all of
+// their line have ended, for which see answer_bytes().
 struct HostShare {
   int64_t tokenizer = 0;   // measured; taken before the plan is made
   int64_t threads = 0;     // that compute
@@ -23,5 +25,13 @@ struct HostShare {
 
 HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t tokenizer_bytes,
                           int64_t form_bytes);
+
+// Upper bound of the bytes that the log probability of a token takes until its line has ended,
+// beside so many candidates; 0 where it is -1.
+int64_t log_prob_bytes(int num_candidates);
+
+// Upper bound of the bytes that the completions of a prompt take, of at most `max_new` tokens each,
+// when its line ends: in memory, and twice in text. It counts log probabilities above all.
+int64_t answer_bytes(const Request& request, int max_new);
 
 }  // namespace pagedinfer

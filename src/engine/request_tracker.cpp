@@ -409,7 +409,8 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
     completion.prompt_hashes.push_back(std::move(prompt.hashes));
   }
   for (const size_t sample : order_of_choices(prompt)) {
-    CompletionChoice choice = prompt.samples[sample].choice;
+    CompletionChoice& drawn = prompt.samples[sample].choice;
+    CompletionChoice choice = repeats ? drawn : std::move(drawn);
     // An id is a function of the request, so that every run writes the same one.
     uint64_t hash = hash_word(request.random_key, completion.choices.size());
     for (ToolCall& call : choice.tool_calls) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/host_share.h"
 #include "sched/sequence.h"
 
 namespace pagedinfer {
@@ -22,12 +23,13 @@ void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
     ++failed_by_code_[std::string(error->code.name())];
     return;
   }
-  add_request(first);
-  for (const Request& request : first.more) add_request(request);
+  int64_t bytes = add_request(first);
+  for (const Request& request : first.more) bytes += add_request(request);
+  max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
 }
 
 // What samples of one prompt and its beams share is left to the scheduler.
-void InputSurvey::add_request(const Request& request) {
+int64_t InputSurvey::add_request(const Request& request) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int64_t bound = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len_);
   const int max_new = static_cast<int>(bound) - num_prompt;
@@ -42,6 +44,9 @@ void InputSurvey::add_request(const Request& request) {
                                .max_new = max_new,
                                .num_samples = num_samples,
                                .shares = request.num_prompt_candidates() < 0});
+  max_log_probs_ =
+      std::max({max_log_probs_, request.num_candidates(), request.num_prompt_candidates()});
+  return answer_bytes(request, max_new);
 }
 
 int64_t InputSurvey::num_found() const {

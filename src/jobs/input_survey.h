@@ -32,21 +32,26 @@ class InputSurvey {
   int64_t max_new_tokens() const { return max_new_tokens_; }  // if each completion is the longest
   const Histogram& prompts() const { return prompts_; }       // tokens
   const Histogram& completions() const { return completions_; }  // tokens, at most
-  int longest() const { return longest_; }  // prompt and completion together, at most
+  // Of the line whose answers take most of it, by answer_bytes().
+  int64_t max_answer_bytes() const { return max_answer_bytes_; }
+  int max_log_probs() const { return max_log_probs_; }  // candidates of a token; -1: none are asked
+  int longest() const { return longest_; }              // prompt and completion together, at most
   const RequestSample& sample() const { return sample_; }
   // Tokens of prompts that a cache without bounds has when they come. Scaled where the sample is
   // not whole.
   int64_t num_found() const;
 
  private:
-  void add_request(const Request& request);
+  // Returns the answer_bytes().
+  int64_t add_request(const Request& request);
 
   const int max_model_len_;
   RequestSample sample_;
   int64_t num_lines_ = 0, num_sequences_ = 0, prompt_tokens_ = 0, max_new_tokens_ = 0;
   std::map<std::string, int64_t> failed_by_code_;
   Histogram prompts_, completions_;
-  int longest_ = 0;
+  int longest_ = 0, max_log_probs_ = -1;
+  int64_t max_answer_bytes_ = 0;
 };
 
 }  // namespace pagedinfer

@@ -70,10 +70,12 @@ std::string memory_rows(const PlanReport& r) {
   add("forms", host.forms, "at most: of answers, compiled");
   add("read-ahead", host.read_ahead + host.waiting, "at most: lines and requests that wait");
   add("output", host.output, "at most: records to be written");
+  add("answers", r.answer_bytes(), "at most: of the largest line, with log probabilities");
   const int64_t per_token = host.per_token * r.num_positions();
   add("bookkeeping", per_token, "at most: of the cache's tokens and blocks");
   add("total",
-      m.weight_bytes + m.kv_bytes + r.step.total() + host.tokenizer + host.to_come() + per_token,
+      m.weight_bytes + m.kv_bytes + r.step.total() + host.tokenizer + host.to_come() +
+          r.answer_bytes() + per_token,
       fmt::format("{} are available now", human_bytes(m.available_bytes)));
   return out;
 }
@@ -173,6 +175,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
       .field("forms_bytes", host.forms)
       .field("read_ahead_bytes", host.read_ahead + host.waiting)
       .field("output_bytes", host.output)
+      .field("answers_bytes", r.answer_bytes())
       .field("bookkeeping_bytes", host.per_token * r.num_positions())
       .end_object();
 }
@@ -201,6 +204,10 @@ int64_t PlanReport::num_cached() const {
   return rounded(static_cast<double>(rehearsal.num_cached) *
                  static_cast<double>(survey.prompt_tokens()) /
                  static_cast<double>(rehearsal.prompt_tokens));
+}
+
+int64_t PlanReport::answer_bytes() const {
+  return survey.max_answer_bytes() + num_positions() * log_prob_bytes(survey.max_log_probs());
 }
 
 std::string human_bytes(int64_t bytes) {

@@ -31,6 +31,8 @@ struct PlanReport {
   std::vector<Advice> advice = {};
 
   int64_t num_positions() const { return plan.memory.num_positions(); }
+  // Of the line whose answers take most, and of the log probabilities of the cache's tokens.
+  int64_t answer_bytes() const;
   // Sequences that reservations of the longest sequence would hold.
   int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
   // Tokens of prompts that need not be computed. Scaled where not all were rehearsed.

@@ -125,7 +125,7 @@ TEST_CASE("a run's memory without files stays within its plan") {
     int64_t bytes =
         planned.integer("/memory/weight_bytes") - planned.integer("/memory/weight_file_bytes");
     for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "forms",
-                             "read_ahead", "output", "threads", "bookkeeping"}) {
+                             "read_ahead", "output", "answers", "threads", "bookkeeping"}) {
       bytes += planned.integer(fmt::format("/memory/{}_bytes", part));
     }
     const Ended ended =
@@ -134,6 +134,33 @@ TEST_CASE("a run's memory without files stays within its plan") {
     CHECK(ended.peak_anonymous > int64_t{4} << 20);
     CHECK(ended.peak_anonymous < bytes + (int64_t{64} << 20));
   }
+}
+
+TEST_CASE("a plan counts the log probabilities that a line keeps until it ends") {
+  if (is_skipped_when_sanitized("sanitizers take memory of their own")) return;
+  const TempDir dir;
+  const auto line = [](const std::string& asks) {
+    return fmt::format(R"({{"prompt":"One day","n":64,"max_tokens":200,"temperature":1,)"
+                       R"("ignore_eos":true{}}})",
+                       asks);
+  };
+  write_file(dir / "plain", line(""));
+  write_file(dir / "asks", line(R"(,"logprobs":20)"));
+  const auto planned = [&](const std::string& file) {
+    const Json json = plan_of({"--input", dir / file, "--kv-memory", "8MiB"});
+    return json.integer("/memory/answers_bytes");
+  };
+  const auto taken = [&](const std::string& file) {
+    const Ended ended =
+        run({"--input", dir / file, "--output", dir / "out", "--overwrite", "--progress", "on"});
+    CHECK(ended.exit_code == 0);
+    return ended.peak_anonymous;
+  };
+  const int64_t plain = planned("plain"), asks = planned("asks");
+  CHECK(plain < 1 << 20);
+  const int64_t more = taken("asks") - taken("plain");
+  CHECK(more > 8 << 20);
+  CHECK(more <= asks - plain);
 }
 
 TEST_CASE("a plan that does not fit is refused before weights are read") {
