@@ -46,6 +46,7 @@ int64_t InputSurvey::add_request(const Request& request) {
                                .shares = request.num_prompt_candidates() < 0});
   max_log_probs_ =
       std::max({max_log_probs_, request.num_candidates(), request.num_prompt_candidates()});
+  asks_forms_ = asks_forms_ || !request.sampling.form.is_free();
   return answer_bytes(request, max_new);
 }
 

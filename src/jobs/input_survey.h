@@ -35,6 +35,7 @@ class InputSurvey {
   // Of the line whose answers take most of it, by answer_bytes().
   int64_t max_answer_bytes() const { return max_answer_bytes_; }
   int max_log_probs() const { return max_log_probs_; }  // candidates of a token; -1: none are asked
+  bool asks_forms() const { return asks_forms_; }       // of answers
   int longest() const { return longest_; }              // prompt and completion together, at most
   const RequestSample& sample() const { return sample_; }
   // Tokens of prompts that a cache without bounds has when they come. Scaled where the sample is
@@ -52,6 +53,7 @@ class InputSurvey {
   Histogram prompts_, completions_;
   int longest_ = 0, max_log_probs_ = -1;
   int64_t max_answer_bytes_ = 0;
+  bool asks_forms_ = false;
 };
 
 }  // namespace pagedinfer

@@ -34,8 +34,11 @@ class Adviser {
     return waits || 10 * report_.rehearsal.num_preemptions > report_.rehearsal.num_requests;
   }
   int64_t bytes_of_wanted() const;  // of a cache that holds these
+  // Of a cache that holds so many tokens, and what is kept in reserve.
+  int64_t with_reserve(double tokens) const;
   void advise_on_length();
   void advise_on_cache();
+  void advise_on_large_cache();
   void advise_on_type();
   void advise_on_batch();
   void advise_on_prefixes();
@@ -60,15 +63,30 @@ void Adviser::advise_on_length() {
                   grouped(report_.num_reservations())));
 }
 
-// What is kept in reserve comes on top.
 int64_t Adviser::bytes_of_wanted() const {
   const double each = is_contiguous() ? limits_.max_model_len : mean_length();
-  const double tokens =
-      each * static_cast<double>(wanted()) / std::max(1 - limits_.admission_reserve, 0.1);
-  return static_cast<int64_t>(tokens * static_cast<double>(report_.plan.memory.kv_bytes_per_token));
+  return with_reserve(each * static_cast<double>(wanted()));
+}
+
+int64_t Adviser::with_reserve(double tokens) const {
+  const double all = tokens / std::max(1 - limits_.admission_reserve, 0.1);
+  return static_cast<int64_t>(all * static_cast<double>(report_.plan.memory.kv_bytes_per_token));
+}
+
+// A reservation is needed whole.
+void Adviser::advise_on_large_cache() {
+  if (is_contiguous()) return;
+  const MemoryPlan& memory = report_.plan.memory;
+  const int64_t needed = with_reserve(static_cast<double>(report_.num_touched()));
+  if (kFar * static_cast<double>(needed) > static_cast<double>(memory.kv_bytes)) return;
+  if (static_cast<double>(memory.kv_bytes - needed) < kWorthSaving) return;
+  constexpr int64_t kMiB = 1 << 20;
+  say("--kv-memory", fmt::format("{}MiB are enough for this input; the cache has {}",
+                                 needed / kMiB + 1, human_bytes(memory.kv_bytes)));
 }
 
 void Adviser::advise_on_cache() {
+  advise_on_large_cache();
   const int64_t bytes = bytes_of_wanted();
   if (!is_short_of_memory() || bytes <= report_.plan.memory.kv_bytes) return;
   say("--kv-memory",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/json.h"
@@ -73,9 +74,7 @@ std::string memory_rows(const PlanReport& r) {
   add("answers", r.answer_bytes(), "at most: of the largest line, with log probabilities");
   const int64_t per_token = host.per_token * r.num_positions();
   add("bookkeeping", per_token, "at most: of the cache's tokens and blocks");
-  add("total",
-      m.weight_bytes + m.kv_bytes + r.step.total() + host.tokenizer + host.to_come() +
-          r.answer_bytes() + per_token,
+  add("total", r.total_bytes(),
       fmt::format("{} are available now", human_bytes(m.available_bytes)));
   return out;
 }
@@ -176,6 +175,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
       .field("read_ahead_bytes", host.read_ahead + host.waiting)
       .field("output_bytes", host.output)
       .field("answers_bytes", r.answer_bytes())
+      .field("touched_bytes", r.touched_bytes())
       .field("bookkeeping_bytes", host.per_token * r.num_positions())
       .end_object();
 }
@@ -206,8 +206,25 @@ int64_t PlanReport::num_cached() const {
                  static_cast<double>(rehearsal.prompt_tokens));
 }
 
+// The last block of a sequence need not be full.
+int64_t PlanReport::num_touched() const {
+  return std::min(num_positions(), survey.prompt_tokens() + survey.max_new_tokens() +
+                                       survey.num_sequences() * plan.memory.block_size);
+}
+
+int64_t PlanReport::total_bytes() const {
+  return plan.memory.weight_bytes + plan.memory.kv_bytes + step.total() + plan.host.tokenizer +
+         plan.host.to_come() + answer_bytes() + plan.host.per_token * num_positions();
+}
+
+int64_t PlanReport::touched_bytes() const {
+  const int64_t forms = survey.asks_forms() ? 0 : plan.host.forms;
+  const int64_t each = plan.memory.kv_bytes_per_token + plan.host.per_token;
+  return total_bytes() - forms - (num_positions() - num_touched()) * each;
+}
+
 int64_t PlanReport::answer_bytes() const {
-  return survey.max_answer_bytes() + num_positions() * log_prob_bytes(survey.max_log_probs());
+  return survey.max_answer_bytes() + num_touched() * log_prob_bytes(survey.max_log_probs());
 }
 
 std::string human_bytes(int64_t bytes) {
@@ -223,6 +240,10 @@ std::string plan_table(const PlanReport& r) {
   std::string out = row(
       "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
                            is_int8(r) ? "weights in int8, " : "", name_of(r.plan.kv_type)));
+  if (r.survey.num_requests() > 0) {
+    out += row("touches", fmt::format("this input touches at most {} of memory",
+                                      human_bytes(r.touched_bytes())));
+  }
   out += input_rows(r);
   out += memory_rows(r);
   if (r.survey.num_requests() > 0) {

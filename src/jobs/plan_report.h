@@ -31,6 +31,11 @@ struct PlanReport {
   std::vector<Advice> advice = {};
 
   int64_t num_positions() const { return plan.memory.num_positions(); }
+  int64_t total_bytes() const;
+  // The same without positions of the cache that no token of the input needs, and without forms
+  // where no line asks for one.
+  int64_t touched_bytes() const;
+  int64_t num_touched() const;  // positions of the cache, at most
   // Of the line whose answers take most, and of the log probabilities of the cache's tokens.
   int64_t answer_bytes() const;
   // Sequences that reservations of the longest sequence would hold.

@@ -67,8 +67,9 @@ TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no fil
   CHECK(ended.exit_code == 0);
   CHECK(ended.err == "");
   for (const char* words :
-       {"model        story-llama, bfloat16 on cpu", "; the cache in bfloat16\n",
-        ": 52 lines, 50 sequences\n", "1 will end in an error record, invalid_json\n",
+       {"model        story-llama, bfloat16 on cpu", "touches      this input touches at most ",
+        "; the cache in bfloat16\n", ": 52 lines, 50 sequences\n",
+        "1 will end in an error record, invalid_json\n",
         "1 will end in an error record, invalid_value\n", "weights ", "KV cache ", "activations ",
         "logits ", "workspace ", "tokenizer ", "threads ", "read-ahead ", "output ",
         "15.8 MiB  672 blocks", "contiguous reservations of",
@@ -163,6 +164,23 @@ TEST_CASE("a plan counts the log probabilities that a line keeps until it ends")
   CHECK(more <= asks - plain);
 }
 
+TEST_CASE("a run with the cache that a plan calls enough takes no other steps") {
+  const TempDir dir;
+  const std::string file = dir / "in.jsonl";
+  write_file(file, mixed_lines(300));
+  const Json json = plan_of({"--input", file});
+  const std::string advice = json.text("/advice/0/text");
+  const std::string enough = advice.substr(0, advice.find(' '));
+  CAPTURE(advice);
+  REQUIRE(enough.ends_with("MiB"));
+  const Json less = plan_of({"--input", file, "--kv-memory", enough});
+  CHECK(less.integer("/memory/kv_bytes") < json.integer("/memory/kv_bytes") / 2);
+  CHECK(less.integer("/preemptions") == 0);
+  CHECK(less.integer("/cached_tokens") == json.integer("/cached_tokens"));
+  CHECK(less["/sequences_at_once"] == json["/sequences_at_once"]);
+  CHECK(less.integer("/memory/touched_bytes") <= json.integer("/memory/touched_bytes"));
+}
+
 TEST_CASE("a plan that does not fit is refused before weights are read") {
   const TempDir dir;
   const std::string file = dir / "in.jsonl";
@@ -211,7 +229,8 @@ TEST_CASE("a plan names the flag that is far from the best one") {
     return advised;
   };
   using Names = std::set<std::string>;
-  CHECK(flags_advised({}) == Names{});
+  CHECK(flags_advised({}) == Names{"--kv-memory"});  // less of it
+  CHECK(flags_advised({"--kv-memory", "64MiB"}) == Names{});
   CHECK(flags_advised({"--kv", "contiguous", "--max-batch-size", "200"}) ==
         Names{"--max-model-len", "--prefix-cache"});
   CHECK(flags_advised({"--num-blocks", "50", "--prefix-cache", "off"}) ==
@@ -220,14 +239,16 @@ TEST_CASE("a plan names the flag that is far from the best one") {
         Names{"--kv-memory", "--prefix-cache"});
   CHECK(flags_advised({"--num-blocks", "50", "--prefix-cache", "off", "--dtype", "float32"}) ==
         Names{"--kv-memory", "--prefix-cache"});
-  CHECK(flags_advised({"--max-batch-size", "10"}) == Names{"--max-batch-size"});
-  CHECK(flags_advised({"--limit", "100"}) == Names{});
+  CHECK(flags_advised({"--max-batch-size", "10", "--kv-memory", "64MiB"}) ==
+        Names{"--max-batch-size"});
+  CHECK(flags_advised({"--limit", "100"}) == Names{"--kv-memory"});
   const Words large = {
       "--model", "llama-3.2-1b-instruct", "--weights", "dummy", "--num-blocks", "1000", "--limit",
       "100"};
   CHECK(flags_advised(large) == Names{"--max-batch-size"});
-  CHECK(flags_advised({"--prefix-cache", "off"}) == Names{"--prefix-cache"});
-  CHECK(flags_advised({"--prefill-chunk-size", "8"}) == Names{"--prefill-chunk-size"});
+  CHECK(flags_advised({"--prefix-cache", "off"}) == Names{"--kv-memory", "--prefix-cache"});
+  CHECK(flags_advised({"--prefill-chunk-size", "8"}) ==
+        Names{"--kv-memory", "--prefill-chunk-size"});
   CHECK(flags_advised({"--max-model-len", "60"}).contains("--max-model-len"));
   CHECK(flags_advised({"--num-blocks", "4"}).contains("--kv-memory"));
 }
