@@ -11,9 +11,9 @@
 #include <fstream>
 #include <string>
 
+#include "commands/run/job.h"
 #include "core/error.h"
 #include "fake_ops.h"
-#include "jobs/job.h"
 #include "settings/values.h"
 
 namespace pagedinfer {

@@ -10,7 +10,7 @@
 
 #include "bench_support.h"
 #include "core/error.h"
-#include "engine/intake.h"
+#include "intake/intake.h"
 #include "text/files/make_tokenizer.h"
 
 namespace pagedinfer {

@@ -81,32 +81,32 @@ set(pagedinfer_core_sources
   src/text/files/tokenizer_json.cpp
   src/text/files/tokenizer_kind.cpp
   src/text/files/tokenizer_steps.cpp
-  src/text/jinja/characters.cpp
-  src/text/jinja/evaluator.cpp
-  src/text/jinja/filters.cpp
-  src/text/jinja/from_json.cpp
-  src/text/jinja/globals.cpp
-  src/text/jinja/lexer.cpp
-  src/text/jinja/loop_object.cpp
-  src/text/jinja/marked_text.cpp
-  src/text/jinja/methods.cpp
-  src/text/jinja/names.cpp
-  src/text/jinja/number_filters.cpp
-  src/text/jinja/numbers.cpp
-  src/text/jinja/order_filters.cpp
-  src/text/jinja/parser.cpp
-  src/text/jinja/python_format.cpp
-  src/text/jinja/python_text.cpp
-  src/text/jinja/runtime.cpp
-  src/text/jinja/sequence_filters.cpp
-  src/text/jinja/string_methods.cpp
-  src/text/jinja/template.cpp
-  src/text/jinja/tests.cpp
-  src/text/jinja/text_filters.cpp
-  src/text/jinja/text_builder.cpp
-  src/text/jinja/text_operations.cpp
-  src/text/jinja/text_search.cpp
-  src/text/jinja/value.cpp
+  src/jinja/characters.cpp
+  src/jinja/evaluator.cpp
+  src/jinja/filters.cpp
+  src/jinja/from_json.cpp
+  src/jinja/globals.cpp
+  src/jinja/lexer.cpp
+  src/jinja/loop_object.cpp
+  src/jinja/marked_text.cpp
+  src/jinja/methods.cpp
+  src/jinja/names.cpp
+  src/jinja/number_filters.cpp
+  src/jinja/numbers.cpp
+  src/jinja/order_filters.cpp
+  src/jinja/parser.cpp
+  src/jinja/python_format.cpp
+  src/jinja/python_text.cpp
+  src/jinja/runtime.cpp
+  src/jinja/sequence_filters.cpp
+  src/jinja/string_methods.cpp
+  src/jinja/template.cpp
+  src/jinja/tests.cpp
+  src/jinja/text_filters.cpp
+  src/jinja/text_builder.cpp
+  src/jinja/text_operations.cpp
+  src/jinja/text_search.cpp
+  src/jinja/value.cpp
   src/text/stop_strings.cpp
   src/text/tokenizer.cpp
   src/text/unicode/unicode_classes.cpp
@@ -198,61 +198,61 @@ set(pagedinfer_core_sources
   src/stats/table.cpp
   src/workload/trace.cpp
   src/workload/workload.cpp
-  src/engine/arrivals.cpp
-  src/engine/backends.cpp
-  src/engine/chat_prompt.cpp
-  src/engine/default_form.cpp
+  src/intake/arrivals.cpp
+  src/load/backends.cpp
+  src/intake/chat_prompt.cpp
+  src/load/default_form.cpp
   src/engine/engine.cpp
   src/engine/beam_forms.cpp
-  src/engine/form_progress.cpp
-  src/engine/form_vocabulary.cpp
-  src/engine/home_folder.cpp
-  src/engine/host_share.cpp
-  src/engine/intake.cpp
-  src/engine/intake_item.cpp
-  src/engine/loaded_model.cpp
-  src/engine/memory_plan.cpp
-  src/engine/model_path.cpp
+  src/grammar/form_progress.cpp
+  src/load/form_vocabulary.cpp
+  src/load/home_folder.cpp
+  src/load/host_share.cpp
+  src/intake/intake.cpp
+  src/intake/intake_item.cpp
+  src/load/loaded_model.cpp
+  src/load/memory_plan.cpp
+  src/load/model_path.cpp
   src/engine/request_tracker.cpp
-  src/engine/run.cpp
-  src/engine/run_plan.cpp
-  src/engine/sampling_defaults.cpp
-  src/engine/system_memory.cpp
+  src/load/run.cpp
+  src/load/run_plan.cpp
+  src/load/sampling_defaults.cpp
+  src/load/system_memory.cpp
   src/engine/token_bans.cpp
-  src/engine/token_labels.cpp
-  src/jobs/answer_comparison.cpp
-  src/jobs/answer_file.cpp
-  src/jobs/bench_config.cpp
-  src/jobs/bench_job.cpp
-  src/jobs/bench_results.cpp
-  src/jobs/info_config.cpp
-  src/jobs/info_job.cpp
-  src/jobs/info_text.cpp
-  src/jobs/input_survey.cpp
-  src/jobs/job.cpp
-  src/jobs/machine.cpp
-  src/jobs/merge_job.cpp
-  src/jobs/model_info.cpp
-  src/jobs/model_traits.cpp
-  src/jobs/ordinary_tokens.cpp
-  src/jobs/outlets.cpp
-  src/jobs/output_paths.cpp
-  src/jobs/packing_choice.cpp
-  src/jobs/plan_advice.cpp
-  src/jobs/plan_config.cpp
-  src/jobs/plan_job.cpp
-  src/jobs/plan_report.cpp
-  src/jobs/rehearsal.cpp
-  src/jobs/render_job.cpp
-  src/jobs/request_sample.cpp
-  src/jobs/run_fingerprint.cpp
-  src/jobs/run_info.cpp
-  src/jobs/run_input.cpp
-  src/jobs/same_completions.cpp
-  src/jobs/validate.cpp
-  src/jobs/verify_config.cpp
-  src/jobs/verify_job.cpp
-  src/jobs/verify_report.cpp
+  src/intake/token_labels.cpp
+  src/commands/verify/answer_comparison.cpp
+  src/commands/verify/answer_file.cpp
+  src/commands/bench/bench_config.cpp
+  src/commands/bench/bench_job.cpp
+  src/commands/bench/bench_results.cpp
+  src/commands/info/info_config.cpp
+  src/commands/info/info_job.cpp
+  src/commands/info/info_text.cpp
+  src/commands/plan/input_survey.cpp
+  src/commands/run/job.cpp
+  src/commands/bench/machine.cpp
+  src/commands/merge/merge_job.cpp
+  src/commands/info/model_info.cpp
+  src/commands/info/model_traits.cpp
+  src/commands/bench/ordinary_tokens.cpp
+  src/commands/run/outlets.cpp
+  src/commands/output_paths.cpp
+  src/commands/run/packing_choice.cpp
+  src/commands/plan/plan_advice.cpp
+  src/commands/plan/plan_config.cpp
+  src/commands/plan/plan_job.cpp
+  src/commands/plan/plan_report.cpp
+  src/commands/plan/rehearsal.cpp
+  src/commands/info/render_job.cpp
+  src/commands/plan/request_sample.cpp
+  src/commands/run/run_fingerprint.cpp
+  src/commands/run/run_info.cpp
+  src/commands/run/run_input.cpp
+  src/commands/bench/same_completions.cpp
+  src/commands/run/validate.cpp
+  src/commands/verify/verify_config.cpp
+  src/commands/verify/verify_job.cpp
+  src/commands/verify/verify_report.cpp
   src/ops/cuda/convert.cpp
   src/ops/cuda/cuda_info.cpp
   src/ops/cuda/drawn_arrays.cpp

@@ -5,8 +5,8 @@
 
 #include "core/utf8.h"
 #include "fuzz.h"
-#include "text/jinja/from_json.h"
-#include "text/jinja/template.h"
+#include "jinja/from_json.h"
+#include "jinja/template.h"
 
 using namespace pagedinfer;
 

@@ -12,7 +12,7 @@
 
 #include "cli/flag_help.h"
 #include "cli/setting_flags.h"
-#include "jobs/command.h"
+#include "commands/command.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 

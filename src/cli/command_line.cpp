@@ -14,9 +14,9 @@
 #include "cli/flag_checks.h"
 #include "cli/flag_help.h"
 #include "cli/variant_flags.h"
+#include "commands/command_table.h"
 #include "core/error.h"
 #include "core/shortened.h"
-#include "jobs/command_table.h"
 
 namespace pagedinfer {
 namespace {

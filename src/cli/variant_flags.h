@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "jobs/variant.h"
+#include "commands/variant.h"
 #include "settings/setting.h"
 
 namespace pagedinfer {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/request.h"
-#include "engine/form_progress.h"
+#include "grammar/form_progress.h"
 #include "sched/beam_search.h"
 
 namespace pagedinfer {

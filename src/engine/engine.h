@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "core/request.h"
-#include "engine/form_progress.h"
 #include "engine/pull.h"
 #include "engine/request_tracker.h"
 #include "grammar/form_compiler.h"
+#include "grammar/form_progress.h"
 #include "kv/kv_pool.h"
 #include "model/decoder.h"
 #include "sched/scheduler.h"

@@ -9,9 +9,9 @@
 
 #include "core/request.h"
 #include "engine/beam_forms.h"
-#include "engine/form_progress.h"
 #include "engine/pull.h"
 #include "grammar/form_compiler.h"
+#include "grammar/form_progress.h"
 #include "model/spec.h"
 #include "sched/scheduler.h"
 #include "stats/run_stats.h"

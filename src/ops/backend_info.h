@@ -1,5 +1,5 @@
 // What the engine knows about a kind of device. A backend is a folder beside this file, which
-// defines one BackendInfo, and a row in engine/backends.cpp.
+// defines one BackendInfo, and a row in load/backends.cpp.
 #pragma once
 
 #include <memory>

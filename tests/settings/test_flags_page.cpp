@@ -6,10 +6,10 @@
 #include <regex>
 #include <string>
 
-#include "jobs/bench_config.h"
-#include "jobs/info_config.h"
-#include "jobs/plan_config.h"
-#include "jobs/verify_config.h"
+#include "commands/bench/bench_config.h"
+#include "commands/info/info_config.h"
+#include "commands/plan/plan_config.h"
+#include "commands/verify/verify_config.h"
 #include "settings/help.h"
 #include "settings/table.h"
 #include "settings/values.h"

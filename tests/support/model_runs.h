@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/run.h"
+#include "load/run.h"
 #include "tests/support/workload.h"
 
 namespace pagedinfer {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/jinja/template.h"
+#include "jinja/template.h"
 
 namespace pagedinfer {
 

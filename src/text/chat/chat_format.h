@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "jinja/template.h"
 #include "text/chat/template_sources.h"
-#include "text/jinja/template.h"
 
 namespace pagedinfer {
 

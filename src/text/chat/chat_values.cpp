@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "text/jinja/from_json.h"
+#include "jinja/from_json.h"
 
 namespace pagedinfer {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/chat.h"
-#include "text/jinja/value.h"
+#include "jinja/value.h"
 
 namespace pagedinfer {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "jinja/characters.h"
+#include "jinja/from_json.h"
+#include "jinja/value.h"
 #include "text/chat/chat_values.h"
-#include "text/jinja/characters.h"
-#include "text/jinja/from_json.h"
-#include "text/jinja/value.h"
 
 namespace pagedinfer {
 

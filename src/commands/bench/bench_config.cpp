@@ -1,0 +1,260 @@
+#include "commands/bench/bench_config.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "commands/output_paths.h"
+#include "core/error.h"
+#include "core/near_name.h"
+#include "core/read_number.h"
+#include "settings/values.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kMaxRequests = 10'000'000;
+constexpr int kMaxTokens = 10'000'000;
+
+template <auto kMember, int64_t kMin, int64_t kMax>
+void give_count(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  config.*kMember = static_cast<int>(read_in_range(flag, text, IntegerRange{kMin, kMax}));
+}
+
+template <auto kMember, bool kMayBeZero = false>
+void give_rate(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  config.*kMember = read_in_range(flag, text, NumberRange{kMayBeZero ? 0 : 1e-6, 1e6});
+}
+
+template <auto kMember>
+void give_lengths(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  const size_t dash = text.find('-');
+  const auto min = read_number<int>(text.substr(0, dash));
+  const auto max = dash == std::string_view::npos ? min : read_number<int>(text.substr(dash + 1));
+  if (!min || !max || *min < 1 || *max < *min || *max > kMaxTokens) {
+    throw refused(
+        flag, text,
+        fmt::format("A-B, numbers of tokens from 1 to {} and A not above B, or one number",
+                    kMaxTokens));
+  }
+  config.*kMember = LengthRange{*min, *max};
+}
+
+template <auto kMember>
+void give_path(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  if (text.empty()) throw refused(flag, text, "a file");
+  config.*kMember = text;
+}
+
+template <auto kMember>
+void give_output(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  check_output_name(flag.flag, text);
+  give_path<kMember>(flag, text, config);
+}
+
+void give_workload(const BenchFlag&, std::string_view text, BenchConfig& config) {
+  config.workload = text;
+}
+
+void give_seed(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
+  const auto seed = read_number<uint64_t>(text);
+  if (!seed) throw refused(flag, text, "an integer of 64 bits, at least 0");
+  config.seed = *seed;
+  give("seed", text, config.config);
+}
+
+using Bench = BenchConfig;
+constexpr std::string_view kWorkload = "Workload", kMeasurement = "Measurement";
+
+constexpr BenchFlag kFlags[] = {
+    {kWorkload, "--workload", "NAME", "",
+     "What to run: baseline, continuous_batching, paged_attention, chunked_prefill, "
+     "prefix_caching, trace or random.",
+     "The only flag you need.", give_workload},
+    {kWorkload, "--seed", "N", "0",
+     "Of lengths, tokens and arrivals, and of draws; the same one gives the same workload.",
+     "Change it for another workload of the same kind.", give_seed},
+    {kWorkload, "--requests", "N", "the workload's", "How many requests.",
+     "Raise it to 200 or more where a p99 counts.", give_count<&Bench::requests, 1, kMaxRequests>},
+    {kWorkload, "--prompt-tokens", "A-B", "the workload's",
+     "Tokens of a prompt, from A to B, each number as likely; beside those of its head.",
+     "Give it to measure with prompts like yours.", give_lengths<&Bench::prompt>},
+    {kWorkload, "--output-tokens", "A-B", "the workload's",
+     "Tokens of a completion, from A to B, each number as likely.",
+     "Give it to measure with completions like yours.", give_lengths<&Bench::output>},
+    {kWorkload, "--rate", "R", "the workload's",
+     "Requests per second: they arrive at random (a Poisson process), or as a trace tells, faster "
+     "or slower; 0: all at once.",
+     "Give it to measure latencies at that rate.", give_rate<&Bench::rate, true>},
+    {kWorkload, "--load", "S", "",
+     "The rate as a share of capacity: of the requests per second of the same workload all at "
+     "once, which is measured first.",
+     "Give it, as in 0.7, to measure latencies on any machine.", give_rate<&Bench::load>},
+    {kWorkload, "--heads", "N", "the workload's",
+     "Prompts begin with one of N texts; 0: they have nothing in common.",
+     "Raise it to measure a prefix cache that has no room for all.",
+     give_count<&Bench::heads, 0, 1'000'000>},
+    {kWorkload, "--head-tokens", "N", "512", "Tokens of each head.",
+     "Give it for heads like yours.", give_count<&Bench::head_tokens, 1, kMaxTokens>},
+    {kWorkload, "--long-every", "N", "the workload's",
+     "One of N requests, at a random place among them, has a long prompt; 0: none has.",
+     "Lower it for more long prompts.", give_count<&Bench::long_every, 0, kMaxRequests>},
+    {kWorkload, "--long-tokens", "A-B", "2048", "Tokens of a long prompt.",
+     "Raise it to measure how long a prompt may hold up the others.",
+     give_lengths<&Bench::long_prompt>},
+    {kWorkload, "--trace-csv", "FILE", "",
+     "The rows of a trace: TIMESTAMP,ContextTokens,GeneratedTokens, as in the Azure LLM inference "
+     "traces.",
+     "Give it with the workload trace.", give_path<&Bench::trace_csv>},
+    {kWorkload, "--time-scale", "F", "1", "Times of a trace are multiplied by F.",
+     "Lower it to replay a trace in less time.", give_rate<&Bench::time_scale>},
+    {kMeasurement, "--emit", "FILE", "",
+     "Write the workload there, for pagedinfer run. Nothing is run unless --results or --compare "
+     "is given too.",
+     "Give it to run a workload under another program.", give_output<&Bench::emit>},
+    {kMeasurement, "--results", "FILE", "",
+     "Append a line with commit, machine, command, settings and summary.",
+     "Give it to keep what was measured.", give_output<&Bench::results>},
+    {kMeasurement, "--compare", "\"FLAGS\" \"FLAGS\" ...", "",
+     "Run configurations in turn and compare them with the first. Each is a text with flags of the "
+     "cache and of scheduling, or --max-model-len, on top of the others.",
+     "Give it to learn what a flag does, as in --compare \"--kv contiguous\" \"--kv paged\".",
+     [](const BenchFlag& flag, std::string_view text, BenchConfig&) {
+       throw refused(flag, text, "texts with flags");  // they are in CommandLine::variants
+     }},
+    {kMeasurement, "--pairs", "N", "3", "Rounds of --compare, behind one that is not measured.",
+     "Raise it to 7 or more where a difference is below 5 %.", give_count<&Bench::pairs, 1, 1000>},
+};
+
+constexpr std::string_view kIds = "the lines of a workload are token ids; leave it out";
+constexpr std::string_view kJob = "a workload is run as a whole; leave it out";
+constexpr std::string_view kForms = "a workload is answered freely; pagedinfer run keeps forms";
+constexpr std::string_view kLengths = "each line says how long it gets; use --output-tokens";
+
+constexpr UnusedSetting kUnused[] = {
+    {"input", "bench makes the prompts; --emit FILE keeps them for pagedinfer run"},
+    {"prompt_field", kIds},
+    {"strict", kIds},
+    {"chat", kIds},
+    {"system", kIds},
+    {"escape_special", kIds},
+    {"limit", "use --requests"},
+    {"shard", kJob},
+    {"resume", kJob},
+    {"retry_errors", kJob},
+    {"json_schema", kForms},
+    {"regex", kForms},
+    {"choices", kForms},
+    {"grammar", kForms},
+    {"json_whitespace", kForms},
+    {"max_tokens", kLengths},
+    {"min_tokens", kLengths},
+    {"ignore_eos", kLengths},
+    {"stop", kLengths},
+    {"stop_token_ids", kLengths},
+};
+
+void check_trace(const BenchConfig& bench) {
+  if (bench.trace_csv.empty()) {
+    throw Error("--workload trace: expected the file of the trace, --trace-csv FILE");
+  }
+  const bool shapes = bench.prompt || bench.output || bench.long_prompt || bench.heads ||
+                      bench.head_tokens || bench.long_every;
+  if (shapes) {
+    throw Error(
+        "--workload trace: the trace says how long prompts and outputs are; leave --prompt-tokens, "
+        "--output-tokens, --heads, --head-tokens, --long-every and --long-tokens out");
+  }
+  if (bench.time_scale && (bench.rate || bench.load)) {
+    throw Error(fmt::format("--time-scale and {} both set how fast requests arrive: give one",
+                            bench.rate ? "--rate" : "--load"));
+  }
+}
+
+void check_comparison(const BenchConfig& bench) {
+  if (bench.compare.empty()) {
+    if (bench.pairs) throw Error("--pairs: there is nothing to pair without --compare");
+    return;
+  }
+  if (bench.compare.size() == 1) {
+    throw Error("--compare: found one configuration, expected two or more, each in quotes");
+  }
+  for (const Variant& variant : bench.compare) {
+    if (variant.config.output.empty() && !variant.config.profile) continue;
+    throw Error(fmt::format("{}: --compare runs several times; leave it out",
+                            variant.config.profile ? "--profile" : "--output"));
+  }
+}
+
+}  // namespace
+
+std::span<const BenchFlag> bench_flags() { return kFlags; }
+
+std::span<const UnusedSetting> unused_in_bench() { return kUnused; }
+
+void check_workload(const BenchConfig& bench) {
+  std::string names;
+  std::vector<std::string> known;
+  for (const WorkloadShape& shape : kWorkloads) {
+    known.emplace_back(shape.name);
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+  }
+  if (bench.workload.empty()) {
+    throw Error(fmt::format("--workload: expected one of {}", names));
+  }
+  if (find_workload(bench.workload) != nullptr) return;
+  if (const std::optional<std::string> meant = near_name(bench.workload, known)) {
+    throw Error(fmt::format("--workload {}: unknown; did you mean {}? There are {}",
+                            shortened(bench.workload), *meant, names));
+  }
+  throw Error(
+      fmt::format("--workload: found {}, expected one of {}", shortened(bench.workload), names));
+}
+
+void read_command_line(const CommandLine& line, BenchConfig& bench) {
+  bench.command = line.text;
+  if (!line.variants) return;
+  if (line.variants->empty()) {
+    throw Error("--compare: found no configuration, expected two or more, each in quotes");
+  }
+  constexpr VariantRules kRules = {
+      .may_differ = can_share_model,
+      .why_not =
+          "configurations run over one loaded model and differ in flags of cache and "
+          "scheduling only; give it to all of them, before --compare",
+      .help = "pagedinfer bench --help"};
+  for (const std::string& text : *line.variants) {
+    bench.compare.push_back(line.read_variant("--compare", text, bench.config, kRules));
+  }
+}
+
+WorkloadShape shape_of(const BenchConfig& bench) {
+  WorkloadShape shape = *find_workload(bench.workload);
+  if (bench.rate && bench.load) {
+    throw Error("--rate and --load both set how fast requests arrive: give one");
+  }
+  check_comparison(bench);
+  if (shape.from_trace) {
+    check_trace(bench);
+  } else if (!bench.trace_csv.empty() || bench.time_scale) {
+    throw Error(fmt::format("{}: --workload {} reads no trace; use --workload trace",
+                            bench.time_scale ? "--time-scale" : "--trace-csv", shape.name));
+  }
+  shape.requests = bench.requests.value_or(shape.requests);
+  shape.prompt = bench.prompt.value_or(shape.prompt);
+  shape.output = bench.output.value_or(shape.output);
+  shape.rate = bench.rate.value_or(shape.rate);
+  shape.heads = bench.heads.value_or(shape.heads);
+  shape.head_tokens = bench.head_tokens.value_or(shape.head_tokens);
+  shape.long_every = bench.long_every.value_or(shape.long_every);
+  shape.long_prompt = bench.long_prompt.value_or(shape.long_prompt);
+  if (bench.head_tokens && shape.heads == 0) {
+    throw Error("--head-tokens: prompts have no heads without --heads N");
+  }
+  if (bench.long_prompt && shape.long_every == 0) {
+    throw Error("--long-tokens: there are no long prompts without --long-every N");
+  }
+  return shape;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,54 @@
+// What `bench` can be asked to do beside what `run` can.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command.h"
+#include "commands/variant.h"
+#include "settings/config.h"
+#include "settings/setting.h"
+#include "workload/workload.h"
+
+namespace pagedinfer {
+
+// The command line of `bench`. An optional that is empty has the default of the workload's row.
+struct BenchConfig {
+  std::string workload = {};
+  uint64_t seed = 0;
+  std::optional<int> requests = {};
+  std::optional<LengthRange> prompt = {}, output = {}, long_prompt = {};
+  std::optional<int> heads = {}, head_tokens = {}, long_every = {};
+  std::optional<double> rate = {};        // requests per second
+  std::optional<double> load = {};        // share of the capacity
+  std::optional<double> time_scale = {};  // of a trace
+  std::string trace_csv = {};
+  std::string emit = {}, results = {};  // files; "" = none
+  std::optional<int> pairs = {};
+
+  Config config = {};                 // what all runs have in common
+  std::vector<Variant> compare = {};  // none: one run of `config`
+  std::string command = {};           // the command line, for the results
+};
+
+using BenchFlag = CommandFlag<BenchConfig>;
+std::span<const BenchFlag> bench_flags();
+
+std::span<const UnusedSetting> unused_in_bench();
+
+// Refuses a workload that does not exist.
+void check_workload(const BenchConfig& bench);
+
+// Takes over the text of the command line and the configurations of --compare, when all other flags
+// are there. Throws Error.
+void read_command_line(const CommandLine& line, BenchConfig& bench);
+
+// The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
+// those that have no effect on it or contradict each other. REQUIRES: the workload exists.
+WorkloadShape shape_of(const BenchConfig& bench);
+
+}  // namespace pagedinfer

@@ -1,0 +1,125 @@
+#include "commands/bench/bench_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "commands/bench/machine.h"
+#include "core/build_commit.h"
+#include "core/json.h"
+#include "stats/lines.h"
+
+namespace pagedinfer {
+namespace {
+
+void add_lengths(JsonWriter& json, std::string_view key, const LengthRange& lengths) {
+  json.key(key).begin_array().value(lengths.min).value(lengths.max).end_array();
+}
+
+double six_digits(double number) { return std::round(number * 1e6) / 1e6; }
+
+void add_machine(JsonWriter& json, const RunInfo& info) {
+  const Processor processor = this_processor();
+  json.key("machine").begin_object();
+  json.field("processor", processor.name)
+      .field("family", processor.family)
+      .field("model", processor.model);
+  const auto threads = std::ranges::find(info.config, "threads", &ConfigEntry::name);
+  if (threads != info.config.end()) json.field("threads", std::get<int64_t>(threads->value));
+  json.field("device", info.device).end_object();
+}
+
+void add_workload(JsonWriter& json, const MeasuredWorkload& measured) {
+  const BenchWorkload& workload = measured.workload;
+  const WorkloadShape& shape = workload.shape;
+  json.key("workload").begin_object();
+  json.field("name", shape.name).field("seed", workload.seed).field("requests", shape.requests);
+  if (shape.from_trace) {
+    json.field("trace_csv", measured.bench.trace_csv)
+        .field("time_scale", measured.bench.time_scale.value_or(1));
+  } else {
+    add_lengths(json, "prompt_tokens", shape.prompt);
+    add_lengths(json, "output_tokens", shape.output);
+  }
+  if (shape.heads > 0) json.field("heads", shape.heads).field("head_tokens", shape.head_tokens);
+  if (shape.long_every > 0) {
+    json.field("long_every", shape.long_every);
+    add_lengths(json, "long_tokens", shape.long_prompt);
+  }
+  json.field("rate", six_digits(measured.rate));
+  if (measured.bench.load) {
+    json.field("load", *measured.bench.load).field("capacity", six_digits(measured.capacity));
+  }
+  json.field("clipped", workload.num_clipped).end_object();
+}
+
+// Files that were made for the bench and are gone are left out.
+void add_used_config(JsonWriter& json, const Config& given, std::vector<ConfigEntry> config) {
+  std::erase_if(config, [&](const ConfigEntry& entry) {
+    return entry.name == "input" || (entry.name == "output" && given.output.empty()) ||
+           (entry.name == "stats" && given.stats.empty());
+  });
+  json.key("config");
+  add_config(json, config);
+}
+
+void add_summary(JsonWriter& json, const RunInfo& info, const Summary& summary) {
+  json.key("summary").begin_object();
+  json.field("notes", info.notes);
+  add_measurements(json, info, summary);
+  json.end_object();
+}
+
+void add_ratio(JsonWriter& json, const RatioToFirst& ratio) {
+  const auto add = [&](std::optional<double> number) {
+    number ? json.value(six_digits(*number)) : json.value(nullptr);
+  };
+  json.begin_object().field("of", ratio.of).field("to", 0).field("figure", ratio.figure->key);
+  json.field("median", six_digits(ratio.ratio.median)).key("mean_95").begin_array();
+  add(ratio.ratio.low);
+  add(ratio.ratio.mean);
+  add(ratio.ratio.high);
+  json.end_array().end_object();
+}
+
+void begin_line(JsonWriter& json, const MeasuredWorkload& measured, const RunInfo& info) {
+  json.begin_object().field("commit", build_commit());
+  add_machine(json, info);
+  json.field("command", measured.bench.command).field("version", info.version);
+  add_workload(json, measured);
+}
+
+}  // namespace
+
+void append_result_line(std::string& out, const MeasuredWorkload& measured,
+                        const JobResult& result) {
+  JsonWriter json(out);
+  begin_line(json, measured, result.info);
+  add_used_config(json, measured.bench.config, result.info.config);
+  add_summary(json, result.info, result.summary);
+  json.end_object();
+  out += '\n';
+}
+
+void append_comparison_line(std::string& out, const MeasuredWorkload& measured,
+                            const Comparison& comparison) {
+  JsonWriter json(out);
+  begin_line(json, measured, comparison.infos.front());
+  json.field("pairs", comparison.runs.front().runs.size());
+  json.key("configurations").begin_array();
+  for (size_t i = 0; i < comparison.runs.size(); ++i) {
+    const ComparedRuns& runs = comparison.runs[i];
+    json.begin_object().field("flags", runs.flags);
+    add_used_config(json, measured.bench.config, comparison.infos[i].config);
+    add_summary(json, comparison.infos[i], runs.runs[median_run(runs)]);
+    json.end_object();
+  }
+  json.end_array().key("ratios").begin_array();
+  for (const RatioToFirst& ratio : ratios_to_first(comparison.runs)) add_ratio(json, ratio);
+  json.end_array().key("same_completions");
+  comparison.same_completions ? json.value(*comparison.same_completions) : json.value(nullptr);
+  json.end_object();
+  out += '\n';
+}
+
+}  // namespace pagedinfer

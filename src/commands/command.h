@@ -1,0 +1,103 @@
+// A subcommand: its name, the flags that it takes, and what runs it.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/variant.h"
+#include "core/error.h"
+#include "core/range.h"
+#include "core/read_number.h"
+#include "core/refusal.h"
+#include "core/shortened.h"
+#include "io/standard_files.h"
+#include "settings/setting.h"
+
+namespace pagedinfer {
+
+// A flag of one subcommand alone, whose command line is an `Options`. A name without dashes is that
+// of words that stand without a flag; there may be several.
+template <class Options>
+struct CommandFlag {
+  std::string_view group, flag;
+  std::string_view value;         // as --help shows it; "": it stands alone
+  std::string_view unless_given;  // the default
+  std::string_view help, when;    // sentences, as those of a Setting
+  // Takes what stands behind the flag. Throws Error if that is not allowed.
+  void (*give)(const CommandFlag& flag, std::string_view text, Options& options);
+};
+
+template <class Options>
+Error refused(const CommandFlag<Options>& flag, std::string_view text, std::string_view expected) {
+  return Error(refusal(flag.flag, shortened(text), expected));
+}
+
+// The number that stands behind the flag. Throws Error if `range` does not contain it.
+template <class Options>
+int64_t read_in_range(const CommandFlag<Options>& flag, std::string_view text,
+                      const IntegerRange& range) {
+  const auto number = read_number<int64_t>(text);
+  if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
+  return *number;
+}
+template <class Options>
+double read_in_range(const CommandFlag<Options>& flag, std::string_view text,
+                     const NumberRange& range) {
+  const auto number = read_number<double>(text);
+  if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
+  return *number;
+}
+
+// A setting of `run` that a subcommand has no use for, and what to do instead.
+struct UnusedSetting {
+  std::string_view key, instead;
+};
+
+// What a subcommand is told besides its flags.
+struct CommandLine {
+  std::string text = {};  // as a shell would take it
+  StandardFiles standard = {};
+  // The texts after Command::variants_flag; nullopt: it was not given.
+  std::optional<std::vector<std::string>> variants = {};
+  // The configuration of such a text, with `common` below. `flag` is the one that the text was
+  // given with. Throws Error, naming both, for a text that is not of flags that may differ.
+  std::function<Variant(std::string_view flag, const std::string& text, const Config& common,
+                        const VariantRules& rules)>
+      read_variant = {};
+};
+
+template <class Options>
+struct Command {
+  std::string_view name, help;
+  std::string_view footer = {};                                // of --help, before the exit codes
+  std::span<const CommandFlag<Options>> (*flags)() = nullptr;  // its own; null: none
+  // The settings of `run` that it takes: where they go (null: it takes none), which it takes, and
+  // what it says of some that it does not take.
+  Config& (*config)(Options&) = nullptr;
+  bool (*takes)(const Setting&) = [](const Setting&) { return true; };
+  std::span<const UnusedSetting> (*unused)() = nullptr;
+  std::string_view variants_flag = {};  // of its flags the one that takes several texts
+  // Returns the exit code. Throws Error.
+  int (*run)(Options&, const CommandLine&) = nullptr;
+
+  std::span<const CommandFlag<Options>> own_flags() const {
+    return flags != nullptr ? flags() : std::span<const CommandFlag<Options>>();
+  }
+  std::span<const UnusedSetting> unused_settings() const {
+    return unused != nullptr ? unused() : std::span<const UnusedSetting>();
+  }
+  // A flag of its own with the same name goes before a setting.
+  bool takes_setting(const Setting& setting, std::string_view flag) const {
+    return config != nullptr && takes(setting) &&
+           std::ranges::find(unused_settings(), setting.key, &UnusedSetting::key) ==
+               unused_settings().end() &&
+           std::ranges::find(own_flags(), flag, &CommandFlag<Options>::flag) == own_flags().end();
+  }
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,102 @@
+// Every subcommand, once.
+#pragma once
+
+#include <tuple>
+
+#include "commands/bench/bench_config.h"
+#include "commands/bench/bench_job.h"
+#include "commands/command.h"
+#include "commands/info/info_config.h"
+#include "commands/info/info_job.h"
+#include "commands/merge/merge_job.h"
+#include "commands/output_paths.h"
+#include "commands/plan/plan_config.h"
+#include "commands/plan/plan_job.h"
+#include "commands/run/job.h"
+#include "commands/verify/verify_config.h"
+#include "commands/verify/verify_job.h"
+
+namespace pagedinfer {
+
+inline constexpr std::tuple kCommands = {
+    Command<Config>{.name = "run",
+                    .help = "Complete a file of prompts, one record for each line.",
+                    .footer = "A line may override the sampling flags; they override the model's "
+                              "generation_config.json.",
+                    .config = [](Config& config) -> Config& { return config; },
+                    .run =
+                        [](Config& config, const CommandLine& line) {
+                          line.standard.check_input("--input", config.input);
+                          line.standard.check_output("--output", resolve_paths(config).output);
+                          return run_job(config);
+                        }},
+    Command<MergeConfig>{
+        .name = "merge",
+        .help = "Put the outputs of shards together, in the order of the input.",
+        .footer = "Every index from 0 to the largest must be there once. The SHARD.run files are "
+                  "checked too: the runs must differ in the shard only, no shard may be missing, "
+                  "and each output must be what its run has written.",
+        .flags = merge_flags,
+        .run =
+            [](MergeConfig& merge, const CommandLine& line) {
+              line.standard.check_output("--output", merge.output);
+              return run_merge(merge);
+            }},
+    Command<BenchConfig>{
+        .name = "bench",
+        .help = "Make a workload and measure how it is run.",
+        .footer = "Without --output completions are not kept, and without --stats statistics are "
+                  "not. The exit codes are those of run.",
+        .flags = bench_flags,
+        .config = [](BenchConfig& bench) -> Config& { return bench.config; },
+        .unused = unused_in_bench,
+        .variants_flag = "--compare",
+        .run =
+            [](BenchConfig& bench, const CommandLine& line) {
+              check_workload(bench);
+              line.standard.check_output("--output", bench.config.output);
+              read_command_line(line, bench);
+              return run_bench(bench);
+            }},
+    Command<PlanConfig>{
+        .name = "plan",
+        .help = "Say what a run would take: memory, sequences at once.",
+        .footer = "Takes the flags of run, so that one command line serves both; no file is "
+                  "written.",
+        .flags = plan_flags,
+        .config = [](PlanConfig& plan) -> Config& { return plan.config; },
+        .run =
+            [](PlanConfig& plan, const CommandLine& line) {
+              line.standard.check_input("--input", plan.config.input);
+              return run_plan_job(plan);
+            }},
+    Command<InfoConfig>{
+        .name = "info",
+        .help = "Say what a model is and what of it is supported.",
+        .footer = "No weights are loaded: of the checkpoint only the headers are read.",
+        .flags = info_flags,
+        .config = [](InfoConfig& info) -> Config& { return info.config; },
+        .takes = is_of_info,
+        .run =
+            [](InfoConfig& info, const CommandLine& line) {
+              line.standard.check_input("--render", info.render);
+              line.standard.check_output("--output", "-");
+              return run_info(info);
+            }},
+    Command<VerifyConfig>{
+        .name = "verify",
+        .help = "Compare two configurations over a file of prompts.",
+        .footer = "The file is run in both configurations, a first; the flags below are those of "
+                  "both. All tokens must be equal, and errors must have the same code.",
+        .flags = verify_flags,
+        .config = [](VerifyConfig& verify) -> Config& { return verify.config; },
+        .unused = unused_in_verify,
+        .run =
+            [](VerifyConfig& verify, const CommandLine& line) {
+              line.standard.check_output("--output", verify.output);
+              read_sides(line, verify);
+              return run_verify(verify);
+            }},
+};
+
+}  // namespace pagedinfer

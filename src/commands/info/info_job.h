@@ -1,0 +1,12 @@
+#pragma once
+
+#include "commands/info/info_config.h"
+
+namespace pagedinfer {
+
+// Describes the model, or prints prompts, on standard output. Returns the exit code: 0; 1 if `run`
+// would refuse the model; 2 if a line of the file would get an error record. Throws Error if there
+// is no such directory, or the output cannot be written.
+int run_info(const InfoConfig& config);
+
+}  // namespace pagedinfer

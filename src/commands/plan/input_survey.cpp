@@ -1,0 +1,64 @@
+#include "commands/plan/input_survey.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "load/host_share.h"
+#include "sched/sequence.h"
+
+namespace pagedinfer {
+
+void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
+  ++num_lines_;
+  if (const Completion* const failed = std::get_if<Completion>(&item)) {
+    ++failed_by_code_[std::string(failed->error.code.name())];
+    return;
+  }
+  const Request& first = std::get<Request>(item);
+  std::optional<RequestError> error = refusal(first);
+  for (const Request& request : first.more) {
+    if (!error) error = refusal(request);
+  }
+  if (error) {
+    ++failed_by_code_[std::string(error->code.name())];
+    return;
+  }
+  int64_t bytes = add_request(first);
+  for (const Request& request : first.more) bytes += add_request(request);
+  max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
+}
+
+// What samples of one prompt and its beams share is left to the scheduler.
+int64_t InputSurvey::add_request(const Request& request) {
+  const auto num_prompt = static_cast<int>(request.prompt.size());
+  const int64_t bound = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len_);
+  const int max_new = static_cast<int>(bound) - num_prompt;
+  const int num_samples = std::max(request.num_samples, request.sampling.beams.width);
+  prompts_.add(num_prompt);
+  completions_.add(max_new);
+  longest_ = std::max(longest_, static_cast<int>(bound));
+  num_sequences_ += num_samples;
+  prompt_tokens_ += num_prompt;
+  max_new_tokens_ += int64_t{num_samples} * max_new;
+  sample_.add(request.prompt, {.num_prompt = num_prompt,
+                               .max_new = max_new,
+                               .num_samples = num_samples,
+                               .shares = request.num_prompt_candidates() < 0});
+  max_log_probs_ =
+      std::max({max_log_probs_, request.num_candidates(), request.num_prompt_candidates()});
+  asks_forms_ = asks_forms_ || !request.sampling.form.is_free();
+  return answer_bytes(request, max_new);
+}
+
+int64_t InputSurvey::num_found() const {
+  int64_t num_found = 0, num_tokens = 0;
+  for (const SampledRequest& request : sample_.requests()) {
+    num_found += request.num_found();
+    num_tokens += request.num_prompt;
+  }
+  if (sample_.is_whole() || num_tokens == 0) return num_found;
+  return std::llround(static_cast<double>(num_found) * static_cast<double>(prompt_tokens_) /
+                      static_cast<double>(num_tokens));
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,60 @@
+// What `plan` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "commands/plan/input_survey.h"
+#include "commands/plan/rehearsal.h"
+#include "load/run_plan.h"
+
+namespace pagedinfer {
+
+// A setting that is far from the best one for the input.
+struct Advice {
+  std::string flag, text;
+};
+
+struct PlanReport {
+  std::string input = {}, model = {}, device = {};
+  DType dtype = DType::kBF16;
+  Quantization quantize = Quantization::kNone;
+  const RunPlan& plan;
+  int max_positions = 0;   // of the model
+  int64_t file_bytes = 0;  // of the weights, those that are mapped or made up in memory
+  bool is_dummy = false;
+  StepBytes step = {};
+  int64_t int8_bytes_per_token = 0;  // of a cache in int8; 0: the device has none
+  const InputSurvey& survey;
+  const Rehearsal& rehearsal;
+  std::vector<Advice> advice = {};
+
+  int64_t num_positions() const { return plan.memory.num_positions(); }
+  int64_t total_bytes() const;
+  // The same without positions of the cache that no token of the input needs, and without forms
+  // where no line asks for one.
+  int64_t touched_bytes() const;
+  int64_t num_touched() const;  // positions of the cache, at most
+  // Of the line whose answers take most, and of the log probabilities of the cache's tokens.
+  int64_t answer_bytes() const;
+  // Sequences that reservations of the longest sequence would hold.
+  int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
+  // Tokens of prompts that need not be computed. Scaled where not all were rehearsed.
+  int64_t num_cached() const;
+  bool is_whole() const { return survey.sample().is_whole() && rehearsed_all(); }
+  bool rehearsed_all() const {
+    return rehearsal.num_requests == static_cast<int64_t>(survey.sample().requests().size());
+  }
+};
+
+// "1.95 MiB"
+std::string human_bytes(int64_t bytes);
+
+// Lines of at most 100 columns, each with a newline.
+std::string plan_table(const PlanReport& report);
+
+// One JSON object on a line.
+std::string plan_json(const PlanReport& report);
+
+}  // namespace pagedinfer

@@ -1,0 +1,429 @@
+#include "commands/run/job.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/output_paths.h"
+#include "commands/run/outlets.h"
+#include "commands/run/packing_choice.h"
+#include "commands/run/run_clock.h"
+#include "commands/run/run_fingerprint.h"
+#include "commands/run/run_info.h"
+#include "commands/run/run_input.h"
+#include "commands/run/validate.h"
+#include "core/error.h"
+#include "core/exit_codes.h"
+#include "core/json.h"
+#include "engine/engine.h"
+#include "engine/profiler.h"
+#include "intake/arrivals.h"
+#include "intake/intake.h"
+#include "intake/token_labels.h"
+#include "io/interrupt.h"
+#include "load/loaded_model.h"
+#include "load/run.h"
+#include "load/system_memory.h"
+#include "output/record.h"
+#include "request/input_lines.h"
+#include "request/request_parser.h"
+#include "stats/progress.h"
+#include "stats/report.h"
+#include "stats/run_stamp.h"
+#include "stats/table.h"
+
+namespace pagedinfer {
+namespace {
+
+// The stamp of a run that begins now. Its random part distinguishes it from runs that begin at the
+// same time.
+RunStamp stamp_from_now() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  std::random_device random;
+  return make_run_stamp(std::chrono::duration<double>(since_1970).count(),
+                        uint64_t{random()} << 32 | random());
+}
+
+// What the thread that asks has computed.
+double thread_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void print_note(const std::string& note) { print(fmt::format("note: {}\n", note)); }
+
+// Of standard error; 0 where it has none.
+size_t columns_of_terminal() {
+  winsize size = {};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string text_of(const LineHint& hint) {
+  std::string key;
+  append_json_string(key, hint.hint.key);
+  return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
+}
+
+// What is said of all unknown keys; "" if there is none.
+std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
+  std::string list;
+  for (const auto& [key, count] : keys) {
+    list += list.empty() ? "" : ", ";
+    append_json_string(list, key);  // whatever it holds, a terminal can show it
+    list += fmt::format(" ({})", count);
+  }
+  if (list.empty()) return "";
+  return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
+}
+
+// The error that ended the reading of the input early, or one that says that the input was changed
+// after it was read; null if there is neither.
+std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
+                                  const Config& config, const Interrupt& interrupt) {
+  try {
+    intake.rethrow_failure();
+    if (interrupt.happened() || !lines.has_changed()) return nullptr;
+    InputAgain input(config, interrupt);
+    verify_input(input.name(), intake.mark(), [&] { return input.next(); });
+  } catch (const Error&) {
+    return std::current_exception();
+  } catch (const Interrupted&) {
+  }
+  return nullptr;
+}
+
+// One run, from file in to file out.
+class Job {
+ public:
+  Job(const Config& config, Interrupt& interrupt, const JobWatcher& watcher = {})
+      : config_(config),
+        interrupt_(interrupt),
+        watcher_(watcher),
+        lines_(config.input, choice_of(config), interrupt.fd()),
+        progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
+                  columns_of_terminal) {}
+
+  // Either of the two, once.
+  JobResult run(const Load& load) {
+    own_model_.emplace(load(config_, clock_));
+    return run(*own_model_, own_model_->plans.front());
+  }
+  JobResult run(LoadedModel& model, const RunPlan& plan) {
+    open(model, plan);
+    compute();
+    return report();
+  }
+
+ private:
+  void open(LoadedModel& model, const RunPlan& plan);
+  void open_intake();
+  void compute();
+  JobResult report();
+  int exit_code_of(const Summary& summary) const;
+
+  // The ports of the engine.
+  Pull next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const;
+  void before_wait();
+  void wait_for_arrival(double seconds);
+  void done(const Completion& completion, const RequestStats& stats);
+  void stepped(const StepStats& stats);
+  void leaked(int num_blocks);
+
+  bool shows_progress(double now);
+  void show_progress(double now);
+  void print_hints();
+  void print_resume_hint(std::string_view what_happened) const;
+  void print_result(const Summary& summary) const;
+  std::string note_keys();
+  Summary summarize() const;
+  std::optional<Profile> profile() const {
+    return profiler_ ? std::optional(profiler_->profile()) : std::nullopt;
+  }
+
+  const Config& config_;
+  Interrupt& interrupt_;
+  const JobWatcher watcher_;
+  const bool tells_ = watcher_.tells && !config_.quiet;
+  const std::function<double()> clock_ = clock_from_now();
+  RunStamp stamp_ = stamp_from_now();
+  const Paths paths_ = resolve_paths(config_);
+  InputLines lines_;
+  Progress progress_;
+  ProgressState state_ = {};
+  size_t num_hints_ = 0;  // that were printed
+
+  // There after open(), in this order.
+  std::optional<LoadedModel> own_model_ = {};  // else the caller has it
+  LoadedModel* model_ = nullptr;
+  const RunPlan* plan_ = nullptr;
+  std::optional<Run> run_ = {};
+  double loaded_ = 0;  // when it was
+  std::optional<Outlets> outlets_ = {};
+  std::optional<Intake> intake_ = {};
+  std::optional<Profiler> profiler_ = {};
+  RunInfo info_ = {};
+
+  const TokenLabels token_label_ = [this](TokenId token) {
+    return token_label(model_->tokenizer.get(), token);
+  };
+
+  // Set by compute().
+  bool complete_ = false;
+  int64_t num_leaked_ = 0;         // blocks
+  std::exception_ptr fault_ = {};  // of the input
+};
+
+void Job::open(LoadedModel& model, const RunPlan& plan) {
+  model_ = &model;
+  plan_ = &plan;
+  run_.emplace(model, plan);
+  if (model.backend->info.warms_up) run_->warm_up();
+  interrupt_.throw_if_happened();
+  if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
+  loaded_ = clock_();
+  // Only now: a run that fails before leaves all files as they are.
+  outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
+                   std::move(stamp_), interrupt_);
+  lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
+  open_intake();
+  if (model_->peaks) {
+    profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);
+  }
+  info_ = describe_run(config_, *model_, plan);
+  if (!tells_) return;
+  for (const std::string& note : info_.notes) print_note(note);
+}
+
+void Job::open_intake() {
+  const SchedulerLimits& limits = plan_->limits;
+  const RecordOutput& records = outlets_->records();
+  intake_.emplace(
+      IntakeParts{.lines = lines_,
+                  .tokenizer = model_->tokenizer.get(),
+                  .chat = model_->chat,
+                  .defaults = model_->defaults,
+                  .prompt_field = config_.prompt_field,
+                  .strict = config_.strict,
+                  .clock = clock_,
+                  .thread_clock = thread_seconds,
+                  .end_lines = [this] { interrupt_.raise(); },
+                  .is_done = [&records](int64_t index) { return records.is_done(index); },
+                  .num_done = records.num_done()},
+      IntakeLimits{.prompt = model_->prompt_limits(limits.max_model_len),
+                   .max_items = int64_t{limits.max_waiting} + kReadAhead,
+                   .num_workers = num_tokenizers(model_->options.num_threads)});
+}
+
+void Job::compute() {
+  const EngineParts parts = run_->parts(clock_);
+  ArrivalGate arrivals(
+      {.pull = [this](bool wait, IntakeItem& item) { return intake_->pull(wait, item); },
+       .clock = clock_,
+       .sleep = [this](double seconds) { wait_for_arrival(seconds); },
+       .before_wait = [this] { before_wait(); },
+       .skips_to_first = outlets_->records().num_done() > 0});
+  Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
+  try {
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return next(arrivals, wait, item); },
+                .done = [this](const Completion& completion,
+                               const RequestStats& stats) { done(completion, stats); },
+                .stepped = [this](const StepStats& stats) { stepped(stats); },
+                .leaked = [this](int num_blocks) { leaked(num_blocks); },
+                .interrupted = [this] { return interrupt_.happened(); }});
+    fault_ = fault_of_input(*intake_, lines_, config_, interrupt_);
+    complete_ = !interrupt_.happened();
+    outlets_->close_records(complete_ && !fault_, intake_->mark());
+  } catch (...) {
+    progress_.clear();
+    note_keys();
+    outlets_->rescue(intake_->mark(), info_, summarize(), profile());
+    if (tells_) print_resume_hint("failed");
+    throw;
+  }
+}
+
+Pull Job::next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const {
+  const Pull pull = arrivals.next(wait, item);
+  if (pull != Pull::kItem) return pull;
+  if (auto* const request = std::get_if<Request>(&item)) {
+    request->num_kept_candidates = watcher_.num_candidates;
+    for (Request& other : request->more) other.num_kept_candidates = watcher_.num_candidates;
+  }
+  return pull;
+}
+
+// What is finished reaches the system.
+void Job::before_wait() {
+  outlets_->flush_all(intake_->mark());
+  if (profiler_) profiler_->idle();
+}
+
+// The progress counts the seconds down.
+void Job::wait_for_arrival(double seconds) {
+  constexpr double kBeat = 1;  // seconds
+  const double arrival = clock_() + seconds;
+  for (double now = clock_(); now < arrival && !interrupt_.happened(); now = clock_()) {
+    if (shows_progress(now)) {
+      state_.running = 0, state_.waiting = 0, state_.kv_use = 0;
+      state_.next_arrival = arrival - now;
+      show_progress(now);
+    }
+    interrupt_.sleep(std::min(arrival - now, kBeat));
+  }
+}
+
+void Job::done(const Completion& completion, const RequestStats& stats) {
+  model_->check_files();  // before the record is written: none is of a file that has changed
+  outlets_->answer(completion, stats,
+                   {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
+                    .timing = config_.record_timing,
+                    .model_name = model_->name,
+                    .token_label = token_label_});
+  watcher_.answered(completion);
+  ++state_.done;
+  state_.output_tokens += stats.completion_tokens;
+}
+
+void Job::stepped(const StepStats& stats) {
+  outlets_->step(stats, intake_->mark());
+  print_hints();
+  if (!shows_progress(stats.end)) return;
+  state_.running = stats.running;
+  state_.waiting = stats.waiting;
+  state_.kv_use =
+      static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
+  state_.next_arrival.reset();
+  show_progress(stats.end);
+}
+
+void Job::leaked(int num_blocks) {
+  num_leaked_ += num_blocks;
+  progress_.clear();
+  print_note(
+      fmt::format("{} blocks of the cache belonged to no sequence and were freed", num_blocks));
+}
+
+bool Job::shows_progress(double now) {
+  return !config_.quiet && config_.progress != Config::Progress::kOff && progress_.due(now);
+}
+
+void Job::show_progress(double now) {
+  state_.elapsed = now - loaded_;
+  if (const std::optional<LineCount> count = intake_->num_lines()) {
+    state_.total = count->count;
+    state_.total_is_estimate = count->is_estimate;
+  }
+  state_.out_of_order = outlets_->records().num_waiting();
+  progress_.show(now, state_);
+}
+
+void Job::print_hints() {
+  if (!tells_) return;
+  const std::vector<LineHint> hints = intake_->hints(num_hints_);
+  if (!hints.empty()) progress_.clear();
+  for (const LineHint& hint : hints) print_note(text_of(hint));
+  num_hints_ += hints.size();
+}
+
+// Puts what is to be said of unknown keys into the summary, and returns what is said of all
+// together.
+std::string Job::note_keys() {
+  for (const LineHint& hint : intake_->hints()) info_.notes.push_back(text_of(hint));
+  const std::string all = text_of(intake_->unknown_keys(), config_.strict);
+  if (!all.empty()) info_.notes.push_back(all);
+  return all;
+}
+
+Summary Job::summarize() const {
+  Summary summary = outlets_->report().summary({.load = loaded_,
+                                                .tokenize = intake_->tokenize_seconds(),
+                                                .output = outlets_->seconds(),
+                                                .total = clock_()});
+  summary.resumed = outlets_->records().num_done();
+  summary.leaked_blocks = num_leaked_;
+  return summary;
+}
+
+JobResult Job::report() {
+  progress_.clear();
+  print_hints();
+  const std::string about_keys = note_keys();
+  if (tells_ && complete_ && !about_keys.empty()) print_note(about_keys);
+  const Summary summary = summarize();
+  outlets_->close_stats(info_, summary, profile());
+  if (tells_) print_result(summary);
+  if (fault_) std::rethrow_exception(fault_);
+  return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
+}
+
+// Prints how many lines failed, with --quiet too.
+int Job::exit_code_of(const Summary& summary) const {
+  if (!complete_) return exit_code::kInterrupted;
+  const int64_t num_failed = summary.failed + outlets_->records().num_failed();
+  if (num_failed > 0 && watcher_.tells) {
+    print(fmt::format("lines that ended in an error record: {}\n", num_failed));
+  }
+  if (num_leaked_ > 0) {
+    print("the program lost count of its cache; the records are complete, please report it\n");
+    return exit_code::kFailed;
+  }
+  return num_failed == 0 ? exit_code::kDone : exit_code::kSomeWrong;
+}
+
+void Job::print_result(const Summary& summary) const {
+  if (summary.completed + summary.failed > 0) {
+    print(summary_table(summary));
+    if (profiler_) print(profile_table(profiler_->profile()));
+  } else if (summary.resumed > 0) {
+    print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
+  } else if (complete_) {
+    print(fmt::format("{}: no line to answer\n", config_.input));
+  }
+  if (!complete_) print_resume_hint("interrupted");
+  if (complete_ && intake_->failed()) print_resume_hint("failed");
+}
+
+// For a run of its own only: the outputs of others belong to who compares or measures them.
+void Job::print_resume_hint(std::string_view what_happened) const {
+  if (!own_model_ || !outlets_->records().can_be_resumed()) return;
+  print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
+                    what_happened, paths_.output));
+}
+
+}  // namespace
+
+int run_job(const Config& config, const Load& load) {
+  limit_heaps();
+  validate(config);
+  Interrupt interrupt;
+  try {
+    const Config decided = with_packing_decided(config);
+    return Job(decided, interrupt).run(load).exit_code;
+  } catch (const Interrupted&) {
+    if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
+    return exit_code::kInterrupted;
+  }
+}
+
+JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
+                   Interrupt& interrupt, const JobWatcher& watcher) {
+  interrupt.lower();
+  return Job(config, interrupt, watcher).run(model, plan);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "commands/output_paths.h"
+#include "core/request.h"
+#include "io/interrupt.h"
+#include "output/fingerprint.h"
+#include "output/output_file.h"
+#include "output/record.h"
+#include "output/record_output.h"
+#include "settings/config.h"
+#include "stats/lines.h"
+#include "stats/report.h"
+#include "stats/run_stamp.h"
+
+namespace pagedinfer {
+
+// A file of measurements, whose failure does not end the run: after the first write error it prints
+// a note and is not written to any more.
+class MeasurementFile {
+ public:
+  // `path` "" = no file; `open_pipe` as in OutputFile. Throws Error if it cannot be opened.
+  MeasurementFile(const std::string& path, std::function<void(const std::string&)> say,
+                  int open_pipe = -1);
+
+  // Whether lines are written; if not, the caller need not make them.
+  bool is_open() const { return file_.has_value(); }
+  void append(std::string_view line);
+  void flush();
+
+ private:
+  void attempt(const std::function<void(OutputFile&)>& action);
+
+  std::optional<OutputFile> file_;
+  std::function<void(const std::string&)> say_;
+};
+
+// Writes records and measurements, line by line.
+class Outlets {
+ public:
+  // Opens the files, or goes on with them; their names stand in `paths`. `run` is told in every
+  // line of the statistics. Throws Error when that
+  // cannot be, and Interrupted when a signal comes before anything has changed.
+  Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
+          const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
+
+  void answer(const Completion& completion, const RequestStats& stats,
+              const RecordOptions& options);
+  // Hands all that is finished to the system. To be called before the run waits for input.
+  void flush_all(const RunMark& mark);
+  void step(const StepStats& stats, const RunMark& mark);
+  // For a run that cannot go on: writes what can be written. Does not report the error.
+  void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
+              const std::optional<Profile>& profile);
+  void close_records(bool complete, const RunMark& mark);
+  void close_stats(const RunInfo& info, const Summary& summary,
+                   const std::optional<Profile>& profile);
+
+  const RecordOutput& records() const { return records_; }
+  const Report& report() const { return report_; }
+  double seconds() const { return seconds_; }  // spent here
+
+ private:
+  void flush(const RunMark& mark);  // the records
+
+  std::function<double()> clock_;
+  const RunStamp run_;
+  RecordOutput records_;
+  MeasurementFile stats_, trace_;
+  Report report_;
+  std::string line_;
+  double seconds_ = 0;
+};
+
+}  // namespace pagedinfer

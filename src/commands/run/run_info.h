@@ -1,0 +1,17 @@
+#pragma once
+
+#include "load/loaded_model.h"
+#include "settings/config.h"
+#include "stats/lines.h"
+
+namespace pagedinfer {
+
+// Every setting as the run uses it: what was derived from the model and the machine stands in its
+// field.
+Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan);
+
+// Describes the run for the summary line: version, input, model, device, and every setting with the
+// value that was used.
+RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan);
+
+}  // namespace pagedinfer

@@ -1,0 +1,234 @@
+#include "commands/verify/answer_comparison.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace pagedinfer {
+namespace {
+
+// The draw of a token; null if there is none, or it was not kept.
+const DrawnToken* draw_of(const CompletionChoice& choice, size_t i) {
+  return i < choice.draws.size() ? &choice.draws[i] : nullptr;
+}
+
+std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
+  if (token == draw.token) return draw.log_probability;
+  const auto found = std::ranges::find(draw.candidates, token, &TokenCandidate::token);
+  if (found == draw.candidates.end()) return std::nullopt;
+  return found->log_probability;
+}
+
+// Differences of log probabilities of a row are those of its logits.
+TokenChosen chosen(const CompletionChoice& own, const CompletionChoice& other, size_t i) {
+  TokenChosen result;
+  if (i >= own.tokens.size()) return result;
+  result.token = own.tokens[i];
+  const DrawnToken* const draw = draw_of(own, i);
+  if (draw == nullptr) return result;
+  if (draw->candidates.size() >= 2) {
+    result.margin = draw->candidates[0].log_probability - draw->candidates[1].log_probability;
+  }
+  if (i >= other.tokens.size()) return result;
+  const auto here = log_probability_of(own.tokens[i], *draw);
+  const auto there = log_probability_of(other.tokens[i], *draw);
+  if (here && there) result.lead = *here - *there;
+  return result;
+}
+
+bool is_within(const TokenChosen& chosen, double tolerance) {
+  return chosen.lead && std::abs(static_cast<double>(*chosen.lead)) <= tolerance;
+}
+
+// The first token in which they differ; the number of tokens where one is the other's beginning.
+size_t first_difference(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+bool same_bits(std::optional<float> a, std::optional<float> b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return std::bit_cast<uint32_t>(*a) == std::bit_cast<uint32_t>(*b);
+}
+
+std::optional<float> log_probability_of(TokenId token, const TokenLogProbs& entry) {
+  const auto found = std::ranges::find(entry.candidates, token, &TokenCandidate::token);
+  if (found == entry.candidates.end()) return std::nullopt;
+  return found->log_probability;
+}
+
+std::optional<float> last_of(const TokenLogProbs& entry) {
+  if (entry.candidates.empty()) return std::nullopt;
+  return entry.candidates.back().log_probability;
+}
+
+// How two entries for one token differ.
+class EntryComparison {
+ public:
+  EntryComparison(const TokenLogProbs& a, const TokenLogProbs& b) {
+    add(a.token, a.log_probability, b.log_probability);
+    keep_distance(a.log_probability, b.log_probability);
+    for (const TokenCandidate& candidate : a.candidates) {
+      const std::optional<float> there = log_probability_of(candidate.token, b);
+      add(candidate.token, candidate.log_probability, there);
+      keep_distance(candidate.log_probability, there ? there : last_of(b));
+    }
+    for (const TokenCandidate& candidate : b.candidates) {
+      if (log_probability_of(candidate.token, a)) continue;
+      add(candidate.token, std::nullopt, candidate.log_probability);
+      keep_distance(last_of(a), candidate.log_probability);
+    }
+  }
+
+  struct Value {
+    TokenId token;
+    std::optional<float> a, b;
+  };
+  std::optional<Value> first = {};    // that differs
+  std::optional<float> largest = {};  // difference
+  double distance = 0;                // of the logits, at least; infinity: nothing is known of it
+
+ private:
+  void add(TokenId token, std::optional<float> a, std::optional<float> b) {
+    if (same_bits(a, b)) return;
+    if (!first) first = {token, a, b};
+    if (a && b) largest = std::max(largest.value_or(0), std::abs(*a - *b));
+  }
+
+  void keep_distance(std::optional<float> a, std::optional<float> b) {
+    if (!a && !b) return;
+    const double between = a && b ? std::abs(double{*a} - double{*b}) : INFINITY;
+    distance = std::max(distance, between);
+  }
+};
+
+class Comparison {
+ public:
+  Comparison(const Completion& a, const Completion& b, std::optional<double> tolerance)
+      : a_(a), b_(b), tolerance_(tolerance) {}
+
+  void compare_tokens(size_t choice) {
+    const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
+    const size_t first = first_difference(a.tokens, b.tokens);
+    const size_t longest = std::max(a.tokens.size(), b.tokens.size());
+    if (first == longest) {
+      result.tokens += std::ssize(a.tokens);
+      return;
+    }
+    TokenDifference difference = {
+        .place = place(choice, first), .a = chosen(a, b, first), .b = chosen(b, a, first)};
+    difference.is_tolerated =
+        tolerance_ && is_within(difference.a, *tolerance_) && is_within(difference.b, *tolerance_);
+    result.tokens += static_cast<int64_t>(first) + 1;
+    if (difference.is_tolerated) {
+      result.tokens_behind += static_cast<int64_t>(longest - first) - 1;
+    }
+    result.differences.push_back(difference);
+  }
+
+  void compare_log_probs() {
+    for (size_t i = 0; i < std::min(a_.prompt_log_probs.size(), b_.prompt_log_probs.size()); ++i) {
+      compare_lists(a_.prompt_log_probs[i], b_.prompt_log_probs[i],
+                    {.is_of_prompt = true, .number = static_cast<int>(i)});
+    }
+    for (size_t i = 0; i < a_.choices.size(); ++i) {
+      if (!a_.choices[i].log_probs || !b_.choices[i].log_probs) continue;
+      compare_lists(*a_.choices[i].log_probs, *b_.choices[i].log_probs,
+                    {.number = static_cast<int>(i)});
+    }
+  }
+
+  void compare_rows_of_prompts() {
+    for (size_t i = 0; i < std::min(a_.prompt_hashes.size(), b_.prompt_hashes.size()); ++i) {
+      const std::vector<uint64_t>&a = a_.prompt_hashes[i], &b = b_.prompt_hashes[i];
+      for (size_t token = 1; token < std::min(a.size(), b.size()); ++token) {
+        compare_row(a[token], b[token],
+                    {.choice = -1,
+                     .prompt = static_cast<int>(i),
+                     .token = -1,
+                     .position = static_cast<int>(token)});
+      }
+    }
+  }
+
+  // Rows of logits follow from the same tokens up to the first token that differs.
+  void compare_rows(size_t choice) {
+    const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
+    const size_t num_rows =
+        std::min({first_difference(a.tokens, b.tokens) + 1, a.draws.size(), b.draws.size()});
+    for (size_t i = 0; i < num_rows; ++i) {
+      compare_row(a.draws[i].logits_hash, b.draws[i].logits_hash, place(choice, i));
+    }
+  }
+
+  AnswerComparison result;
+
+ private:
+  void compare_lists(const std::vector<TokenLogProbs>& a, const std::vector<TokenLogProbs>& b,
+                     LogProbDifference difference) {
+    double distance = 0;
+    for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i].token == b[i].token; ++i) {
+      result.log_probs += a[i].log_probability || b[i].log_probability;
+      const EntryComparison entry(a[i], b[i]);
+      if (!entry.first) continue;
+      if (difference.num_entries++ == 0) {
+        difference.entry = static_cast<int>(i);
+        difference.token = entry.first->token;
+        difference.a = entry.first->a;
+        difference.b = entry.first->b;
+      }
+      difference.largest = std::max(difference.largest, entry.largest);
+      distance = std::max(distance, entry.distance);
+    }
+    if (difference.num_entries == 0) return;
+    difference.is_tolerated = tolerance_ && distance <= *tolerance_;
+    result.log_probs_differ += difference.num_entries;
+    result.log_prob_differences.push_back(difference);
+  }
+
+  void compare_row(uint64_t a, uint64_t b, const TokenPlace& place) {
+    ++result.rows;
+    if (a == b) return;
+    ++result.rows_differ;
+    if (!result.first_row) result.first_row = place;
+  }
+
+  // A line's prompts have as many choices each.
+  TokenPlace place(size_t choice, size_t token) const {
+    const size_t per_prompt = std::max<size_t>(1, a_.choices.size() / a_.prompts.size());
+    const size_t prompt = choice / per_prompt;
+    return {.choice = static_cast<int>(choice),
+            .prompt = static_cast<int>(prompt),
+            .token = static_cast<int>(token),
+            .position = static_cast<int>(a_.prompts[prompt].size() + token)};
+  }
+
+  const Completion &a_, &b_;
+  const std::optional<double> tolerance_;
+};
+
+}  // namespace
+
+bool AnswerComparison::agrees() const {
+  return same_outcome && std::ranges::all_of(differences, &TokenDifference::is_tolerated) &&
+         std::ranges::all_of(log_prob_differences, &LogProbDifference::is_tolerated);
+}
+
+AnswerComparison compare_answers(const Completion& a, const Completion& b,
+                                 std::optional<double> tolerance, bool has_hashes) {
+  Comparison comparison(a, b, tolerance);
+  AnswerComparison& result = comparison.result;
+  // One line gives as many choices in both runs, unless it is an error in one, and the same tokens
+  // of prompts, unless the runs have two tokenizers.
+  result.same_outcome = a.error.code == b.error.code && a.prompts == b.prompts &&
+                        a.choices.size() == b.choices.size();
+  if (!result.same_outcome) return result;
+  if (has_hashes) comparison.compare_rows_of_prompts();
+  for (size_t choice = 0; choice < a.choices.size(); ++choice) {
+    comparison.compare_tokens(choice);
+    if (has_hashes) comparison.compare_rows(choice);
+  }
+  comparison.compare_log_probs();
+  return result;
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,95 @@
+#include "commands/verify/verify_config.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "commands/output_paths.h"
+
+namespace pagedinfer {
+namespace {
+
+void give_tolerance(const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
+  verify.tolerance = read_in_range(flag, text, NumberRange{0, 1e6});
+}
+
+constexpr std::string_view kComparison = "Comparison";
+
+constexpr VerifyFlag kFlags[] = {
+    {kComparison, "--a", "\"FLAGS\"", "--kv contiguous",
+     "The first configuration: a text with flags of model, device, cache and scheduling, on top of "
+     "the others.",
+     "Give it to compare with another one than contiguous.",
+     [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.a.flags = text; }},
+    {kComparison, "--b", "\"FLAGS\"", "--kv paged",
+     "The second configuration, in the same way; \"\" adds nothing to the others.",
+     "Give it to check another one than paged.",
+     [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.b.flags = text; }},
+    {kComparison, "--tolerance", "X", "",
+     "A request agrees also if the logits of the two tokens in which the runs first differ are no "
+     "further apart than X in either run; tokens behind them are not compared. Log probabilities "
+     "agree if they are no further apart. Takes 0 to 1000000.",
+     "Give it, as in 0.05, for two types of computation or of the cache, which round in other "
+     "places.",
+     give_tolerance},
+    {kComparison, "--logits", "", "",
+     "Compare the bits of all rows of logits too, and compute the first ones that differ once "
+     "more, "
+     "alone, to tell by how much. On a CPU only.",
+     "Give it to find a difference before it shows in a token.",
+     [](const VerifyFlag&, std::string_view, VerifyConfig& verify) { verify.logits = true; }},
+    {kComparison, "--output", "FILE|-", "",
+     "A line of JSON for each difference, and a last one with all numbers; - is standard output.",
+     "Give it to have more than the first differences.",
+     [](const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
+       if (text.empty()) throw refused(flag, text, "a file, or -");
+       check_output_name(flag.flag, text);
+       verify.output = text;
+     }},
+};
+
+constexpr std::string_view kWhole = "both configurations run the whole file; leave it out";
+constexpr std::string_view kNoRecords = "no records are written; leave it out";
+
+constexpr UnusedSetting kUnused[] = {
+    {"order", "differences are told in the order of the input; leave it out"},
+    {"resume", kWhole},
+    {"retry_errors", kWhole},
+    {"sync_every", kNoRecords},
+    {"token_ids", kNoRecords},
+    {"record_timing", kNoRecords},
+    {"served_model_name", kNoRecords},
+    {"profile", "use pagedinfer run, once for each configuration"},
+};
+
+// Whether the two configurations may differ in a setting: not where it changes the requests or what
+// is done with their answers.
+bool may_differ(const Setting& setting) {
+  constexpr std::array kOfRequests = {std::string_view("chat_template"),
+                                      std::string_view("chat_date"),
+                                      std::string_view("served_model_name")};
+  if (setting.group == Group::kJob || setting.group == Group::kForm ||
+      setting.group == Group::kSampling) {
+    return false;
+  }
+  return std::ranges::find(kOfRequests, setting.key) == kOfRequests.end();
+}
+
+}  // namespace
+
+std::span<const VerifyFlag> verify_flags() { return kFlags; }
+
+std::span<const UnusedSetting> unused_in_verify() { return kUnused; }
+
+void read_sides(const CommandLine& line, VerifyConfig& verify) {
+  constexpr VariantRules kRules = {
+      .may_differ = may_differ,
+      .why_not =
+          "both configurations answer the same requests, and their answers go nowhere else; "
+          "configurations differ in flags of model, device, cache and scheduling",
+      .help = "pagedinfer verify --help"};
+  verify.a = line.read_variant("--a", verify.a.flags, verify.config, kRules);
+  verify.b = line.read_variant("--b", verify.b.flags, verify.config, kRules);
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,278 @@
+#include "intake/intake.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/start_thread.h"
+
+namespace pagedinfer {
+namespace {
+
+constexpr int kBatchLines = 32;
+constexpr int64_t kBatchCost = 32 << 10;  // maximum of a batch of several lines
+constexpr int64_t kTemplateCost = 64;     // tokens that a chat template adds to a line
+
+}  // namespace
+
+Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
+    : parts_(std::move(parts)),
+      limits_(limits),
+      batch_lines_(static_cast<int>(std::clamp<int64_t>(limits.max_items / 4, 1, kBatchLines))),
+      line_cost_(kTemplateCost + std::ssize(parts_.chat.system.value_or(""))) {
+  if (parts_.tokenizer != nullptr) {
+    limits_.prompt.max_prompt_bytes =
+        max_prompt_bytes(*parts_.tokenizer, limits_.prompt.max_model_len);
+  }
+  try {
+    for (int i = 0; i < limits_.num_workers; ++i) {
+      RequestParser& parser = *parsers_.emplace_back(
+          std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field, parts_.strict));
+      threads_.push_back(start_thread("tokenizes", [this, &parser] { work(parser); }));
+    }
+    threads_.push_back(start_thread("reads the input", [this] { read_all(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+Intake::~Intake() {
+  parts_.end_lines();
+  stop();
+}
+
+void Intake::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  work_.notify_all();
+  room_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Intake::read_all() {
+  RunMark mark;
+  std::unique_ptr<LineBatch> batch;
+  std::exception_ptr failure;
+  const auto attempt = [&](const auto& part) {
+    try {
+      part();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  attempt([&] { read_on(batch, mark); });
+  attempt([&] { hand_over(batch, mark); });  // the lines before a failure were complete
+  const std::lock_guard lock(mutex_);
+  mark_ = mark;
+  read_failure_ = failure;
+  read_ended_ = true;
+  ready_.notify_all();
+}
+
+void Intake::read_on(std::unique_ptr<LineBatch>& batch, RunMark& mark) {
+  int64_t max_cost = 0;  // of the batch
+  LineArrivals arrivals;
+  for (;;) {
+    std::optional<InputLine> line = parts_.lines.next_ready();
+    if (!line) {
+      hand_over(batch, mark);  // does not wait for lines that may come later
+      line = parts_.lines.next();
+    }
+    if (!line) return;
+    const double read = parts_.clock();
+    mark.add(line->text);
+    LineArrival arrival = arrivals.add(line->text, line->number);  // of lines not taken too
+    if (!line->taken || parts_.is_done(line->index)) continue;
+    const int64_t cost = std::ssize(line->text) + line_cost_;
+    if (batch && (std::ssize(batch->lines) == batch_lines_ || batch->cost + cost > max_cost)) {
+      hand_over(batch, mark);
+    }
+    if (!batch) {
+      const std::optional<int64_t> room = wait_for_room(cost);
+      if (!room) return;
+      max_cost = std::min(*room, kBatchCost);
+      batch = std::make_unique<LineBatch>();
+    }
+    batch->add(*line, read, std::move(arrival), cost);
+  }
+}
+
+// Waits until a batch whose first line costs `cost` fits into the window. Returns the maximum cost
+// of the batch; nullopt when the intake is stopped.
+std::optional<int64_t> Intake::wait_for_room(int64_t cost) {
+  std::unique_lock lock(mutex_);
+  wanted_room_ = cost;
+  room_.wait(lock, [&] { return stopped_ || has_room(cost); });
+  wanted_room_.reset();
+  if (stopped_) return std::nullopt;
+  return limits_.max_tokens - tokens_ahead_;
+}
+
+// Passes the batch, if there is one, to the workers. `mark` covers it.
+void Intake::hand_over(std::unique_ptr<LineBatch>& batch, const RunMark& mark) {
+  if (batch) batch->pad();
+  const std::optional<double> estimate = parts_.lines.estimate();
+  const std::lock_guard lock(mutex_);
+  mark_ = mark;
+  estimate_ = estimate;
+  if (!batch) return;
+  const int64_t num_lines = std::ssize(batch->lines), cost = batch->cost;
+  batches_.push_back(std::move(batch));
+  num_read_ += num_lines;
+  num_ahead_ += num_lines;
+  tokens_ahead_ += cost;
+  wake();
+}
+
+void Intake::work(RequestParser& parser) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stopped_ || may_work(); });
+    if (stopped_) return;
+    LineBatch& batch = *batches_[num_taken_++];
+    ++num_active_;
+    wake();
+    lock.unlock();
+    convert(batch, parser);
+    lock.lock();
+    --num_active_;
+    batch.done = true;
+    num_ready_ += std::ssize(batch.items);
+    tokens_ahead_ += batch.cost_when_done - batch.cost;
+    tokenize_seconds_ += batch.seconds;
+    drop_spent();
+    wake();
+    ready_.notify_all();
+  }
+}
+
+void Intake::convert(LineBatch& batch, RequestParser& parser) const {
+  const double begin = parts_.thread_clock();
+  try {
+    batch.items.reserve(batch.lines.size());
+    for (const LineBatch::Line& line : batch.lines) {
+      if (stopped_) break;
+      ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
+      parsed.request.head.turn = line.turn;
+      parsed.request.head.arrived = line.read;
+      parsed.request.head.arrival = line.arrival.time;
+      if (!parsed.failed() && !line.arrival.fault.empty()) {
+        parsed.error = {"invalid_value", line.arrival.fault};
+      }
+      note_unread_settings(parsed, parts_.chat, parts_.strict, batch.unknown_keys);
+      for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
+      batch.items.push_back(
+          make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));
+      batch.cost_when_done += memory_in_tokens(batch.items.back());
+    }
+  } catch (...) {
+    batch.failure = std::current_exception();
+  }
+  RequestParser::add(batch.unknown_keys, parser.take_unknown_keys());
+  batch.text = std::string();
+  batch.seconds = parts_.thread_clock() - begin;
+}
+
+Pull Intake::pull(bool wait, IntakeItem& item) {
+  std::unique_lock lock(mutex_);
+  if (wait) ready_.wait(lock, [&] { return has_item() || has_ended(); });
+  if (!has_item()) return has_ended() ? Pull::kEnded : Pull::kLater;
+  LineBatch& batch = *batches_.front();
+  item = std::move(batch.items[batch.next++]);
+  --num_ready_;
+  --num_ahead_;
+  tokens_ahead_ -= memory_in_tokens(item);
+  drop_spent();
+  wake();
+  return Pull::kItem;
+}
+
+// The more items are ready, the fewer workers may run. While the requests ahead need more compiled
+// forms than are to be kept, only what the puller waits for is worked on.
+bool Intake::may_work() const {
+  const FormCompiler* const forms = limits_.prompt.forms;
+  if (forms != nullptr && forms->is_full() && num_ready_ + num_active_ > 0) return false;
+  const int64_t half = std::max<int64_t>(1, limits_.max_items / 2);
+  const int64_t missing = std::max<int64_t>(0, half - num_ready_);
+  const int64_t max_active = 1 + (limits_.num_workers - 1) * missing / half;
+  return num_taken_ < batches_.size() && num_active_ < max_active;
+}
+
+bool Intake::has_room(int64_t cost) const {
+  if (num_ahead_ == 0) return true;
+  return num_ahead_ + batch_lines_ <= limits_.max_items &&
+         tokens_ahead_ + cost <= limits_.max_tokens;
+}
+
+bool Intake::has_item() const {
+  return !failure_ && num_taken_ > 0 && batches_.front()->done && !batches_.front()->spent();
+}
+
+bool Intake::has_ended() const {
+  return (failure_ || (read_ended_ && batches_.empty())) && num_active_ == 0;
+}
+
+void Intake::drop_spent() {
+  while (!failure_ && num_taken_ > 0 && batches_.front()->spent()) {
+    LineBatch& batch = *batches_.front();
+    RequestParser::add(unknown_keys_, batch.unknown_keys);
+    for (LineHint& hint : batch.hints) add_hint(hints_, std::move(hint));
+    failure_ = batch.failure;
+    batches_.pop_front();
+    --num_taken_;
+  }
+  if (!failure_ || stopped_) return;
+  stopped_ = true;
+  work_.notify_all();
+  room_.notify_all();
+}
+
+// Wakes a worker and the reader if they may continue.
+void Intake::wake() {
+  if (may_work()) work_.notify_one();
+  if (wanted_room_ && has_room(*wanted_room_)) room_.notify_one();
+}
+
+void Intake::rethrow_failure() const {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  if (read_failure_) std::rethrow_exception(read_failure_);
+}
+
+bool Intake::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ || read_failure_;
+}
+
+RunMark Intake::mark() const {
+  const std::lock_guard lock(mutex_);
+  return mark_;
+}
+
+double Intake::tokenize_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return tokenize_seconds_;
+}
+
+std::optional<LineCount> Intake::num_lines() const {
+  const std::lock_guard lock(mutex_);
+  if (read_ended_) return LineCount{.count = num_read_};
+  if (!estimate_) return std::nullopt;
+  const int64_t count = std::llround(*estimate_) - parts_.num_done;
+  return LineCount{.count = std::max(count, num_read_), .is_estimate = true};
+}
+
+RequestParser::UnknownKeys Intake::unknown_keys() const {
+  const std::lock_guard lock(mutex_);
+  return unknown_keys_;
+}
+
+std::vector<LineHint> Intake::hints(size_t num_known) const {
+  const std::lock_guard lock(mutex_);
+  return {hints_.begin() + static_cast<std::ptrdiff_t>(num_known), hints_.end()};
+}
+
+}  // namespace pagedinfer

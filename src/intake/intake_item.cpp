@@ -1,0 +1,391 @@
+#include "intake/intake_item.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/random_key.h"
+#include "core/refusal.h"
+#include "engine/token_bans.h"
+#include "intake/token_labels.h"
+#include "ops/step_protocol.h"
+#include "text/stop_strings.h"
+
+namespace pagedinfer {
+namespace {
+
+RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
+  if (draft.prompt || draft.has_messages) {
+    if (draft.prompt && draft.prompt->empty()) {
+      return {"empty_prompt", "the prompt is an empty string"};
+    }
+    if (!can_tokenize) {
+      return {"no_tokenizer",
+              fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "
+                          "{}",
+                          draft.prompt ? "prompt" : "messages")};
+    }
+  } else if (draft.prompt_token_ids.empty()) {
+    return {"empty_prompt", "the prompt is an empty list"};
+  }
+  if (!can_tokenize && !draft.sampling.stop.empty()) {
+    return {
+        "no_tokenizer",
+        "the model directory has no tokenizer: without text there are no stop strings, expected "
+        "stop_token_ids"};
+  }
+  return {};
+}
+
+// Refuses what only a chat template has a use for.
+RequestError fault_without_messages(const Chat& chat) {
+  const auto found = [](std::string_view key) {
+    return RequestError{"unsupported", fmt::format("{}: found it, but there are no messages", key)};
+  };
+  if (!chat.tools.empty() && chat.tools != "[]") return found("tools");
+  if (!chat.documents.empty() && chat.documents != "[]") return found("documents");
+  if (!chat.template_arguments.empty()) return found("chat_template_kwargs");
+  if (!chat.continued_field.empty()) return found("continue_final_message");
+  return {};
+}
+
+RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
+  if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
+    return {"prompt_too_long",
+            fmt::format("the prompt has {} tokens: expected fewer than max-model-len = {}",
+                        prompt.size(), limits.max_model_len)};
+  }
+  for (TokenId token : prompt) {
+    if (token >= 0 && token < limits.vocab) continue;
+    return {"unknown_token_id", refusal_of_token("the prompt", token, limits.vocab)};
+  }
+  return {};
+}
+
+// Checks the token ids among the sampling parameters.
+RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits) {
+  const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
+  for (const TokenBias& bias : sampling.logit_bias) {
+    if (!unknown(bias.token)) continue;
+    return {"unknown_token_id", refusal_of_token("logit_bias", bias.token, limits.vocab)};
+  }
+  for (TokenId token : sampling.allowed_token_ids) {
+    if (!unknown(token)) continue;
+    return {"unknown_token_id", refusal_of_token("allowed_token_ids", token, limits.vocab)};
+  }
+  for (TokenId token : sampling.stop_token_ids) {
+    if (!unknown(token)) continue;
+    return {"unknown_token_id", refusal_of_token("stop_token_ids", token, limits.vocab)};
+  }
+  return {};
+}
+
+// The prompt tokens that the line's truncate_prompt_tokens keeps; nullopt = all.
+std::optional<int> longest_prompt(const RequestDraft& draft, const PromptLimits& limits) {
+  const std::optional<int> max_prompt = draft.truncate_prompt_tokens;
+  return max_prompt == -1 ? limits.max_model_len - 1 : max_prompt;
+}
+
+// Erases tokens behind the first `begin` until at most `max_prompt` are left.
+void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) {
+  const int64_t surplus = std::ssize(tokens) - max_prompt;
+  if (surplus <= 0) return;
+  tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
+}
+
+// Truncates `all`, the tokens of a text that encode() encodes, but keeps those that the tokenizer
+// puts around it, as the reference does.
+template <class Encode>
+void truncate(std::vector<TokenId>& all, const Encode& encode, AddBos add_bos, int max_prompt) {
+  if (std::ssize(all) > max_prompt && add_bos == AddBos::kYes) {
+    const std::vector<TokenId> inner = encode(AddBos::kNo);
+    const int64_t around = std::ssize(all) - std::ssize(inner);
+    if (around < max_prompt) {
+      keep_last(all, std::ranges::search(all, inner).begin() - all.begin(), max_prompt);
+    }
+  }
+  keep_last(all, 0, max_prompt);
+}
+
+// Converts a minimum length that includes the prompt to one of the completion alone.
+LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
+  const int64_t min_new = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
+  return {.tokens = static_cast<int>(min_new)};
+}
+
+// Refuses a request whose first token can be none. Later tokens have no more bans. What has a form
+// may be complete with no token at all.
+RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
+                             const PromptLimits& limits) {
+  const std::span<const TokenId> allowed = sampling.allowed_token_ids;
+  if (limits.spec == nullptr || sampling.max_tokens == 0) return {};
+  if (allowed.empty() && !sampling.form.is_free()) return {};
+  const int64_t max_new = std::min<int64_t>(sampling.max_tokens, limits.max_model_len - num_prompt);
+  const bool ends_by_force = limits.spec->forced_end && !sampling.ignore_eos && max_new == 1;
+  std::vector<TokenId> banned = banned_tokens(*limits.spec, sampling, 0);
+  if (ends_by_force || (allowed.empty() && std::ssize(banned) < limits.vocab)) return {};
+  std::ranges::sort(banned);
+  const auto is_banned = [&](TokenId token) { return std::ranges::binary_search(banned, token); };
+  const bool may_begin = allowed.empty()
+                             ? !std::ranges::all_of(std::views::iota(0, limits.vocab), is_banned)
+                             : !std::ranges::all_of(allowed, is_banned);
+  if (may_begin) return {};
+  return {"invalid_value",
+          fmt::format("{}: found no token that a completion can begin with, expected one that "
+                      "neither generation_config.json bans (suppress_tokens, "
+                      "begin_suppress_tokens, bad_words_ids) nor ends it before its least length "
+                      "(min_tokens)",
+                      allowed.empty() ? "stop_token_ids" : "allowed_token_ids")};
+}
+
+// Compiles the form of the answer, so that it is there when the first token is drawn.
+RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
+                           const PromptLimits& limits,
+                           std::shared_ptr<const CompiledForm>& compiled) {
+  const AnswerForm& form = sampling.form;
+  if (form.is_free()) return {};
+  if (!limits.no_forms.empty()) {
+    return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
+  }
+  if (limits.forms == nullptr) return {};
+  const auto outcome = limits.forms->compile(form);
+  const auto* const error = std::get_if<RequestError>(&outcome);
+  if (error == nullptr) {
+    compiled = std::make_shared<const CompiledForm>(std::get<CompiledForm>(outcome));
+    return {};
+  }
+  if (form.kind == FormKind::kCall) return {error->code, error->message};  // names the tool
+  const std::string where = tools.choice == ToolChoice::kNamed
+                                ? fmt::format("tools[{}].function.parameters", tools.named)
+                                : "the form of the answer";
+  return {error->code, fmt::format("{}: {}", where, error->message)};
+}
+
+// Refuses a beam search that needs more candidates than a row of logits gives.
+RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& limits) {
+  if (limits.spec == nullptr || sampling.beams.width == 1) return {};
+  const int needed = num_beam_candidates(*limits.spec, sampling);
+  if (needed <= kMaxCandidates) return {};
+  const int num_special = needed - sampling.beams.width;
+  return {"invalid_value",
+          fmt::format("beam_width: found {}, and {} tokens that are banned or may end the "
+                      "completion, expected at most {} together",
+                      sampling.beams.width, num_special, kMaxCandidates)};
+}
+
+// Adds the request's prompt as text: `given`, unless there is none.
+void add_text(const std::string* given, const Tokenizer* tokenizer, Request& request) {
+  if (tokenizer == nullptr) return;
+  if (given != nullptr) {
+    request.prompt_text = *given;
+    request.prompt_offsets = token_offsets(*tokenizer, request.prompt, *given);
+    return;
+  }
+  TextStream text(*tokenizer, {}, {.show_special = !request.sampling.skip_special});
+  for (const TokenId token : request.prompt) text.push(token);
+  request.prompt_text = text.finish();
+  request.prompt_offsets = text.offsets();
+}
+
+// Whether the tokens are the same whatever the random numbers are.
+bool is_certain(const SamplingParams& sampling) {
+  return sampling.temperature < FLT_MIN || sampling.top_k == 1 || sampling.max_tokens == 0;
+}
+
+}  // namespace
+
+int64_t memory_in_tokens(const IntakeItem& item) {
+  const auto tokens_in = [](size_t bytes) {
+    return static_cast<int64_t>((bytes + sizeof(TokenId) - 1) / sizeof(TokenId));
+  };
+  const auto of_list = [&](const auto& list) { return tokens_in(list.size() * sizeof(list[0])); };
+  const auto of_prompt = [&](const Request& request) {
+    return of_list(request.prompt) + of_list(request.prompt_text) + of_list(request.prompt_offsets);
+  };
+  const Request* const first = std::get_if<Request>(&item);
+  if (first == nullptr) return of_list(std::get<Completion>(item).head.id_json);
+  const SamplingParams& sampling = first->sampling;
+  int64_t sum = of_list(first->head.id_json) + of_prompt(*first) + of_list(sampling.logit_bias) +
+                of_list(sampling.allowed_token_ids) + of_list(sampling.stop) +
+                of_list(sampling.stop_token_ids);
+  for (const std::string& stop : sampling.stop) sum += of_list(stop);
+  for (const std::string& text : sampling.form.texts) sum += of_list(text);
+  for (const std::string& name : first->tools.names) sum += of_list(name);
+  for (const Request& request : first->more) sum += of_prompt(request);
+  return sum;
+}
+
+int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
+  size_t longest = 1;
+  for (TokenId token = 0; token < tokenizer.vocab_size(); ++token) {
+    longest = std::max(longest, tokenizer.token_bytes(token).size());
+  }
+  return 4 * static_cast<int64_t>(longest) * max_model_len;
+}
+
+namespace {
+
+// The request of one prompt; `number` counts those of the line, from 0.
+IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenizer,
+                    const ChatSettings& chat, const PromptLimits& limits) {
+  const auto failed = [&](RequestError error, size_t num_prompt) {
+    return Completion{.head = std::move(draft.head),
+                      .num_prompt_tokens = static_cast<int>(num_prompt),
+                      .error = std::move(error)};
+  };
+  if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
+    return failed(std::move(fault), 0);
+  }
+  const bool converses = is_chat(draft, chat);
+  AddBos add_bos = AddBos::kYes;
+  std::vector<TextRange> ranges;  // of the prompt, that people wrote
+  WrittenParts written;
+  if (converses && draft.echo) {
+    return failed({"unsupported", "echo: found true; a conversation has no text to repeat"}, 0);
+  }
+  if (converses) {
+    RenderedChat made = make_chat_prompt(draft, chat);
+    if (!made.error.code.empty()) return failed(std::move(made.error), 0);
+    draft.prompt = std::move(made.text);
+    ranges = std::move(made.written);
+    written.also = made.template_text;
+    add_bos = draft.add_special_tokens.value_or(false) ? AddBos::kYes : AddBos::kNo;
+  } else if (RequestError fault = fault_without_messages(draft.chat); !fault.code.empty()) {
+    return failed(std::move(fault), 0);
+  } else if (draft.prompt) {
+    ranges = {{0, draft.prompt->size()}};
+  }
+  if (draft.escape_special.value_or(chat.escape_special)) written.ranges = ranges;
+  if (!converses && !draft.add_special_tokens.value_or(true)) add_bos = AddBos::kNo;
+  const std::optional<int> max_prompt = longest_prompt(draft, limits);
+  if (draft.prompt && !max_prompt &&
+      static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
+    return failed({"prompt_too_long",
+                   fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
+                               "{} tokens",
+                               draft.prompt->size(), limits.max_model_len)},
+                  0);
+  }
+  std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
+  size_t num_tokens = 0;  // before it is truncated
+  try {
+    const auto encode = [&](AddBos around) {
+      return tokenizer->encode_apart(*draft.prompt, around, written);
+    };
+    if (draft.prompt) prompt = encode(add_bos);
+    num_tokens = prompt.size();
+    if (draft.prompt && max_prompt) truncate(prompt, encode, add_bos, *max_prompt);
+  } catch (const EncodeError& error) {
+    return failed({"tokenization_failed", error.what()}, 0);
+  }
+  if (max_prompt) keep_last(prompt, 0, *max_prompt);
+  RequestError fault = fault_of(prompt, limits);
+  if (fault.code.empty() && number == 0) fault = fault_of(draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  // The tokenizer may know more tokens than the model, which never draws them.
+  for (const TokenId end : chat.ends_of_turn) {
+    if (!converses || end >= limits.vocab || draft.sampling.ignore_eos) continue;
+    draft.sampling.stop_token_ids.push_back(end);
+  }
+  fault = fault_of_beams(draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
+  std::shared_ptr<const CompiledForm> compiled;
+  if (number == 0) fault = fault_of_form(draft.sampling, draft.tools, limits, compiled);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
+  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
+  std::optional<TokenId> form_behind;
+  const bool may_think = draft.chat.add_generation_prompt && template_thinks(written.also);
+  if (converses && chat.thoughts && !draft.sampling.form.is_free() &&
+      begins_with_thoughts(*chat.thoughts, *tokenizer, prompt, may_think)) {
+    form_behind = chat.thoughts->end;
+  }
+  // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
+  const std::string& id = draft.head.id_json;
+  std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
+  if (number > 0) origin += fmt::format(" prompt {}", number);
+  const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
+  const bool is_as_given = draft.prompt && prompt.size() == num_tokens;
+  const int num_returned = draft.sampling.n;
+  const int num_drawn = draft.sampling.best_of.value_or(num_returned);
+  const int num_samples = is_certain(draft.sampling) ? 1 : num_drawn;
+  Request request = {.head = std::move(draft.head),
+                     .prompt = std::move(prompt),
+                     .sampling = std::move(draft.sampling),
+                     .random_key = key,
+                     .num_samples = num_samples,
+                     .num_returned = num_returned,
+                     .num_prompt_log_probs = draft.num_prompt_log_probs,
+                     .echo = draft.echo,
+                     .tools = converses ? std::move(draft.tools) : ToolUse{},
+                     .form_behind = form_behind,
+                     .compiled_form = std::move(compiled)};
+  if (request.echo || request.num_prompt_log_probs >= 0) {
+    add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
+  }
+  return request;
+}
+
+// The requests of several prompts: the first one, which has the others.
+IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits) {
+  std::vector<PromptDraft> prompts = std::move(draft.more);
+  PromptDraft first = {std::move(draft.prompt), std::move(draft.prompt_token_ids)};
+  prompts.insert(prompts.begin(), std::move(first));
+  draft.more.clear();
+  Request all;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    draft.prompt = std::move(prompts[i].text);
+    draft.prompt_token_ids = std::move(prompts[i].token_ids);
+    IntakeItem item = make_one(draft, i, tokenizer, chat, limits);
+    if (Completion* const failure = std::get_if<Completion>(&item)) {
+      failure->error.message = fmt::format("prompt[{}]: {}", i, failure->error.message);
+      return item;
+    }
+    Request& request = std::get<Request>(item);
+    if (i == 0) {
+      all = std::move(request);
+    } else {
+      request.head = {};
+      request.compiled_form = all.compiled_form;
+      all.more.push_back(std::move(request));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits) {
+  if (line.failed()) {
+    return Completion{.head = std::move(line.request.head), .error = std::move(line.error)};
+  }
+  if (line.request.more.empty()) {
+    return make_one(std::move(line.request), 0, tokenizer, chat, limits);
+  }
+  return make_several(std::move(line.request), tokenizer, chat, limits);
+}
+
+void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
+                          RequestParser::UnknownKeys& keys) {
+  if (line.failed()) return;
+  const ChatFormat* const format = is_chat(line.request, chat) ? &chat.format : nullptr;
+  for (const std::string_view name : unread_settings(format, line.request.chat)) {
+    RequestParser::add(keys, {{std::string(name), 1}});
+    if (!strict || line.failed()) continue;
+    line.error = {"unknown_key", format == nullptr
+                                     ? fmt::format("{}: found it, but there are no messages", name)
+                                     : fmt::format("{}: the chat template does not read it", name)};
+  }
+}
+
+}  // namespace pagedinfer

@@ -1,0 +1,44 @@
+// Turns a parsed line into a Request or an error Completion.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/request.h"
+#include "engine/pull.h"
+#include "grammar/form_compiler.h"
+#include "intake/chat_prompt.h"
+#include "model/spec.h"
+#include "request/request_parser.h"
+#include "text/tokenizer.h"
+
+namespace pagedinfer {
+
+// The memory of an item's prompts, texts and lists, as tokens of a prompt. Lists that its requests
+// share count once.
+int64_t memory_in_tokens(const IntakeItem& item);
+
+struct PromptLimits {
+  int vocab = 0;                                // token ids are below it
+  int max_model_len = 0;                        // a prompt must be shorter
+  int64_t max_prompt_bytes = int64_t{1} << 40;  // longer prompts are refused before tokenizing
+  const ModelSpec* spec = nullptr;              // if set: a request must not ban all its tokens
+  FormCompiler* forms = nullptr;                // null: forms of answers are not looked at
+  std::string no_forms = {};                    // if set: why no answer is kept in a form
+};
+
+// An upper bound of the bytes of a text with fewer than max_model_len tokens: as if each were the
+// longest token, times four because a tokenizer's normalizer may shorten the text.
+int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
+
+// Tokenizes the line's prompt and checks it against the limits. `tokenizer` may be null: then a
+// prompt must be token ids. May be called from several threads at once.
+IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
+                        const PromptLimits& limits);
+
+// Counts in `keys`, as if they were unknown, what the line asks of its chat template and nothing
+// reads. With `strict` the line fails then.
+void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
+                          RequestParser::UnknownKeys& keys);
+
+}  // namespace pagedinfer

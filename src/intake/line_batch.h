@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intake/intake_item.h"
+#include "io/line_reader.h"
+#include "request/input_lines.h"
+#include "request/line_arrivals.h"
+#include "request/request_parser.h"
+
+namespace pagedinfer {
+
+struct LineHint {
+  int64_t line = 0;  // of the input file, from 1
+  KeyHint hint = {};
+};
+
+// Adds a hint unless there is one for its key, or a hundred in all.
+inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
+  constexpr size_t kMaxHints = 100;
+  const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
+  if (hints.size() < kMaxHints && std::ranges::none_of(hints, same)) {
+    hints.push_back(std::move(more));
+  }
+}
+
+// A batch of lines and, once it is done, their items.
+struct LineBatch {
+  struct Line {
+    size_t begin, size;  // in `text`
+    int64_t index, turn, number;
+    double read;  // when it was, in seconds on the run's clock
+    LineArrival arrival;
+  };
+
+  std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
+  std::vector<Line> lines = {};
+  int64_t cost = 0;  // in the window, as IntakeLimits counts, until the batch is done
+
+  bool done = false;
+  std::vector<IntakeItem> items = {};
+  size_t next = 0;                  // the first item that was not pulled
+  int64_t cost_when_done = 0;       // of all items
+  std::exception_ptr failure = {};  // thrown for the line behind the last item
+  RequestParser::UnknownKeys unknown_keys = {};
+  std::vector<LineHint> hints = {};
+  double seconds = 0;
+
+  void add(const InputLine& line, double read, LineArrival arrival, int64_t line_cost) {
+    lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number, read,
+                     std::move(arrival)});
+    text += line.text;
+    cost += line_cost;
+  }
+  // Appends the padding that the parser needs. To be called after the last add().
+  void pad() { text.append(static_cast<size_t>(kLinePadding), ' '); }
+  std::string_view text_of(const Line& line) const {
+    return std::string_view(text).substr(line.begin, line.size);
+  }
+  bool spent() const { return done && next == items.size(); }
+};
+
+}  // namespace pagedinfer

@@ -1,0 +1,125 @@
+#include "load/model_path.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/shortened.h"
+#include "io/file_names.h"
+#include "io/model_folder.h"
+
+namespace pagedinfer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// ORGANIZATION/NAME, as a hub calls a model.
+bool is_hub_name(const std::string& name) {
+  const size_t slash = name.find('/');
+  return slash != name.npos && slash == name.rfind('/') && slash > 0 && slash + 1 < name.size() &&
+         name.find_first_of(".~") > slash;
+}
+
+// How to download a hub's model.
+std::string way_to_get(const std::string& name) {
+  return fmt::format(
+      "models are not downloaded; get it with the hub's own client (hf download {} --local-dir "
+      "DIR) "
+      "and give --model DIR",
+      shortened(name));
+}
+
+// A path whose first folder exists may be mistyped, or be the name of a hub's model.
+Error not_in_folder(const std::string& name, const std::string& parent) {
+  const std::string found =
+      fmt::format("--model {}: no such directory; {} holds nothing of that name", shortened(name),
+                  shortened(parent));
+  if (name.find("/models--") != name.npos) return Error(found);  // a folder of a hub cache
+  return Error(fmt::format("{}. If a hub's model is meant: {}", found, way_to_get(name)));
+}
+
+Error no_folder(const std::string& name, const std::error_code& error) {
+  const std::string shown = shortened(name);
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
+    return Error(fmt::format("--model {}: cannot open: {}", shown, error.message()));
+  }
+  if (is_hub_name(name)) {
+    const std::string parent = name.substr(0, name.find('/'));
+    std::error_code ignored;
+    if (fs::is_directory(parent, ignored)) return not_in_folder(name, parent);
+    return Error(fmt::format("--model {}: no such folder, and {}", shown, way_to_get(name)));
+  }
+  return Error(fmt::format("--model {}: no such folder", shown));
+}
+
+Error no_model_file(const std::string& name) {
+  if (name.ends_with(".gguf")) {
+    return Error(fmt::format(
+        "--model {}: GGUF is not read; expected the folder with config.json and safetensors that "
+        "it was made of",
+        shortened(name)));
+  }
+  return Error(
+      fmt::format("--model {}: is a file; expected the folder with config.json and safetensors",
+                  shortened(name)));
+}
+
+// A folder without config.json.
+std::string model_in(const std::string& dir) {
+  if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) return snapshot;
+  const std::string instead = other_model_files(dir);
+  if (instead.empty()) return dir;  // opening its files will say what is missing
+  throw Error(fmt::format("--model {}: has no config.json{}", dir, instead));
+}
+
+}  // namespace
+
+std::string find_model(const std::string& name, const std::string& program_path) {
+  if (name_exists((fs::path(name) / "config.json").string())) return name;
+  std::error_code error, ignored;
+  const fs::file_status status = fs::status(name, error);
+  const bool is_directory = fs::is_directory(status);
+  std::string looked;
+  if (name.find('/') == std::string::npos) {
+    const fs::path bin = fs::path(program_path).parent_path();
+    for (const char* folder : {"../datasets", "../../datasets", "../datasets/configs",
+                               "../../datasets/configs", "../share/pagedinfer"}) {
+      const fs::path candidate = (bin / folder / name).lexically_normal();
+      if (fs::is_regular_file(candidate / "config.json", ignored)) return candidate.string();
+      looked += fmt::format("\n  {}", shortened(candidate.string()));
+    }
+  }
+  if (is_directory) return model_in(name);
+  if (fs::exists(status)) throw no_model_file(name);
+  if (looked.empty()) throw no_folder(name, error);
+  throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}",
+                          shortened(name), looked));
+}
+
+std::string name_of_model(const std::string& dir) {
+  std::error_code ignored;
+  fs::path path = fs::canonical(dir, ignored);
+  if (path.empty()) path = fs::path(dir).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // it ended in a slash
+  constexpr std::string_view kCached = "models--", kBetween = "--";
+  const std::string folder = path.parent_path().parent_path().filename().string();
+  if (path.parent_path().filename() != "snapshots" || !folder.starts_with(kCached)) {
+    const std::string name = path.filename().string();
+    return name.empty() ? "model" : name;
+  }
+  const std::string_view cached = std::string_view(folder).substr(kCached.size());
+  const size_t end_of_org = cached.find(kBetween);
+  if (end_of_org == std::string_view::npos) return std::string(cached);
+  return fmt::format("{}/{}", cached.substr(0, end_of_org),
+                     cached.substr(end_of_org + kBetween.size()));
+}
+
+std::string program_path() {
+  std::error_code ignored;  // without a path no bundled model is found, as find_model() reports
+  return fs::read_symlink("/proc/self/exe", ignored).string();
+}
+
+}  // namespace pagedinfer

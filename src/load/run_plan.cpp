@@ -1,0 +1,144 @@
+#include "load/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.h"
+#include "model/decoder.h"
+#include "settings/rules.h"
+
+namespace pagedinfer {
+namespace {
+
+int choose_max_model_len(std::optional<int> asked, const ModelSpec& spec) {
+  if (!asked) return spec.max_positions;
+  const int most = std::max(spec.max_positions, spec.max_stretched_positions);
+  if (*asked <= most) return *asked;
+  throw Error(fmt::format(
+      "--max-model-len {}: the model allows at most {} ({})", *asked, most,
+      most == spec.max_positions ? "max_position_embeddings" : "as far as its rope is scaled"));
+}
+
+DType choose_kv_type(std::optional<DType> asked, const PlannedModel& model) {
+  if (!asked || *asked == model.kv_type) return model.kv_type;
+  if (std::ranges::count(model.backend.cache_types, *asked) > 0) return *asked;
+  std::string others;
+  for (const DType type : model.backend.cache_types) {
+    others += fmt::format(", or {}", name_of(type));
+  }
+  throw Error(
+      fmt::format("--kv-dtype {}: the cache of {} has the type of computation, {}{}; leave it out",
+                  name_of(*asked), model.backend.device, name_of(model.kv_type), others));
+}
+
+// REQUIRES: `used` is the result of resolve(), so max_step_tokens has a value.
+SchedulerLimits make_limits(const Config& used, int max_model_len) {
+  return {.batching = used.batching == Config::Batching::kStatic ? Batching::kStatic
+                                                                 : Batching::kContinuous,
+          .chunked_prefill = used.chunked_prefill,
+          .prefill_chunk_size = used.prefill_chunk_size,
+          .max_prefill_chunks = used.max_prefill_chunks.value_or(std::numeric_limits<int>::max()),
+          .max_step_tokens = *used.max_step_tokens,
+          .max_running = used.max_batch_size,
+          .max_waiting = used.max_batch_size,
+          .max_model_len = max_model_len,
+          .admission_reserve = used.admission_reserve,
+          .prefix_cache = used.prefix_cache};
+}
+
+// A prompt may have more samples than run at once: they all draw their first token in one step. And
+// a search may have more beams: it runs alone, a token of each in a step.
+StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantization quantize,
+                       const ModelSpec& spec) {
+  return {.tokens = std::max(limits.max_step_tokens, kMaxSamples),
+          .sequences = std::max(limits.max_running, kMaxSamples),
+          .widest_input = std::max({spec.hidden, spec.intermediate, spec.heads * spec.head_dim}),
+          .int8_products = quantize == Quantization::kInt8,
+          .vocab = spec.vocab,
+          .context = limits.max_model_len,
+          .block_size = block_size,
+          .heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .windows = windows_of(spec)};
+}
+
+// All but the memory.
+RunPlan plan_steps(const Config& config, const PlannedModel& model) {
+  const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
+  const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;
+  RunPlan plan = {.limits = make_limits(used, max_model_len),
+                  .kv = used.kv,
+                  .kv_type = choose_kv_type(config.kv_dtype, model)};
+  plan.bounds = make_bounds(plan.limits, used.block_size, used.quantize, model.spec);
+  plan.host =
+      plan_host_share(plan.limits, used.block_size, model.tokenizer_bytes, model.form_bytes);
+  plan.host.threads = model.ops.thread_bytes(plan.bounds);
+  return plan;
+}
+
+MemoryPlan make_memory_plan(const Config& config, const RunPlan& plan, const PlannedModel& model,
+                            int64_t activation_bytes, int64_t available_bytes) {
+  const ModelSpec& spec = model.spec;
+  const int64_t per_layer =
+      model.ops.kv_bytes_per_position(plan.kv_type, spec.kv_heads, spec.head_dim);
+  const bool is_of_host = !model.ops.capacity();
+  return plan_memory(
+      {.rules = model.backend.memory,
+       .available_bytes = available_bytes,
+       .weight_bytes = model.weight_bytes,
+       .activation_bytes = activation_bytes,
+       .kv_bytes_per_token = per_layer * static_cast<int64_t>(spec.layers.size()),
+       .kv_bytes = [&](int64_t num) { return kv_bytes_of(model, plan.kv_type, num); },
+       .beside_bytes = is_of_host ? plan.host.to_come() : 0,
+       .beside_bytes_per_token = is_of_host ? plan.host.per_token : 0,
+       .block_size = plan.bounds.block_size,
+       .max_sequences = plan.bounds.sequences,
+       .max_model_len = plan.limits.max_model_len,
+       .num_blocks = config.num_blocks,
+       .kv_memory = config.kv_memory});
+}
+
+}  // namespace
+
+int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positions) {
+  const ModelSpec& spec = model.spec;
+  return model.ops.kv_bytes(kv_type, spec.kv_heads, spec.head_dim, num_positions) *
+         static_cast<int64_t>(spec.layers.size());
+}
+
+StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds) {
+  const DType type = model.ops.activation_type();
+  const int64_t scratch = scratch_bytes(model.spec, type, bounds.tokens, bounds.sequences);
+  const int64_t activations = scratch_bytes(model.spec, type, bounds.tokens, 0);
+  return {.activations = activations,
+          .logits = scratch - activations,
+          .workspace = model.ops.workspace_bytes(bounds)};
+}
+
+StepBounds bounds_of_all(const std::vector<RunPlan>& plans) {
+  StepBounds all = plans.front().bounds;
+  for (const RunPlan& plan : plans) {
+    all.tokens = std::max(all.tokens, plan.bounds.tokens);
+    all.sequences = std::max(all.sequences, plan.bounds.sequences);
+    all.context = std::max(all.context, plan.bounds.context);
+    all.block_size = std::min(all.block_size, plan.bounds.block_size);
+  }
+  return all;
+}
+
+std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const PlannedModel& model,
+                               const std::function<int64_t(const Config&)>& available_bytes) {
+  std::vector<RunPlan> plans;
+  for (const Config& config : configs) plans.push_back(plan_steps(config, model));
+  const int64_t activation_bytes = step_bytes(model, bounds_of_all(plans)).total();
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].memory = make_memory_plan(configs[i], plans[i], model, activation_bytes,
+                                       available_bytes(configs[i]));
+  }
+  return plans;
+}
+
+}  // namespace pagedinfer

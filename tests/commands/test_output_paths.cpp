@@ -1,0 +1,48 @@
+#include <doctest/doctest.h>
+
+#include "commands/output_paths.h"
+
+namespace pagedinfer {
+namespace {
+
+Paths paths_of(const std::string& input, const std::string& output, const std::string& stats) {
+  Config config;
+  config.input = input, config.output = output, config.stats = stats;
+  return resolve_paths(config);
+}
+
+TEST_CASE("flags: output names stand beside the input") {
+  CHECK(paths_of("dir/a.jsonl", "", "").output == "dir/a.completions.jsonl");
+  CHECK(paths_of("dir/a.jsonl", "", "").stats == "dir/a.stats.jsonl");
+  CHECK(paths_of("a.txt", "", "").output == "a.txt.completions.jsonl");
+  CHECK(paths_of("a.jsonl.gz", "", "").output == "a.completions.jsonl");
+  CHECK(paths_of("a.txt.gz", "", "").output == "a.txt.completions.jsonl");
+  CHECK(paths_of("a.jsonl.b", "", "").stats == "a.jsonl.b.stats.jsonl");
+  CHECK(paths_of("a.jsonl", "x", "").stats == "a.stats.jsonl");
+  CHECK(paths_of("a.jsonl", "x", "").output == "x");
+  CHECK(paths_of("a.jsonl", "", "y").stats == "y");
+}
+
+TEST_CASE("flags: outputs of a shard carry its name") {
+  Config config;
+  config.input = "dir/a.jsonl.gz";
+  config.shard = Shard{.index = 2, .count = 10};
+  CHECK(resolve_paths(config).output == "dir/a.2-of-10.completions.jsonl");
+  CHECK(resolve_paths(config).stats == "dir/a.2-of-10.stats.jsonl");
+  config.output = "x";
+  CHECK(resolve_paths(config).output == "x");
+  config.input = config.output = "-";
+  CHECK(resolve_paths(config).stats == "");
+}
+
+TEST_CASE("flags: in a pipe statistics are written only where --stats says") {
+  CHECK(paths_of("-", "", "").output == "-");
+  CHECK(paths_of("-", "", "").stats == "");
+  CHECK(paths_of("-", "x", "").output == "x");
+  CHECK(paths_of("-", "x", "").stats == "");
+  CHECK(paths_of("a.jsonl", "-", "").stats == "");
+  CHECK(paths_of("a.jsonl", "-", "y").stats == "y");
+}
+
+}  // namespace
+}  // namespace pagedinfer
