@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Fails if a source file includes a folder that its own folder may not know about."""
+"""Fails if a source file includes a folder, or declares a type of a folder, that its own folder may not
+know about."""
 import pathlib
 import re
 import sys
 
+COMMANDS = {f"commands/{name}" for name in ("run", "plan", "verify", "bench", "info", "merge")}
 # A folder of src may include itself and these.
 MAY_INCLUDE = {
     "core": set(),
@@ -16,8 +18,8 @@ MAY_INCLUDE = {
     "text/unicode": {"core"},
     "text/bpe": {"core", "text", "text/unicode"},
     "text/files": {"core", "io", "text", "text/bpe", "text/unicode"},
-    "text/chat": {"core", "io", "text", "text/files", "text/jinja"},
-    "text/jinja": {"core", "text/unicode"},
+    "text/chat": {"core", "io", "jinja", "text", "text/files"},
+    "jinja": {"core", "text/unicode"},
     "ops": {"core"},
     "ops/cpu": {"core", "ops"},
     "ops/cuda": {"core", "ops", "kernels"},
@@ -27,12 +29,25 @@ MAY_INCLUDE = {
     "sched": {"core", "kv"},
     "stats": {"core"},
     "workload": {"core"},
-    "engine": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
-               "ops/cpu", "ops/cuda", "grammar", "kv", "model", "sched", "stats"},
-    "jobs": {"core", "settings", "io", "request", "output", "text", "text/chat", "text/files", "ops",
-             "model", "sched", "stats", "workload", "engine"},
-    "cli": {"core", "settings", "jobs"},
-    "": {"core", "cli"},  # src/main.cpp
+    "engine": {"core", "grammar", "kv", "model", "ops", "sched", "stats", "text", "text/chat"},
+    "intake": {"core", "engine", "grammar", "io", "model", "ops", "output", "request", "settings", "text",
+               "text/chat"},
+    "load": {"core", "engine", "grammar", "intake", "io", "kv", "model", "ops", "ops/cpu", "ops/cuda",
+             "sched", "settings", "text", "text/files"},
+    "commands": {"core", "io", "settings", *COMMANDS},
+    "commands/run": {"commands", "core", "engine", "intake", "io", "load", "model", "output", "request",
+                     "settings", "stats", "text/chat"},
+    "commands/plan": {"commands", "commands/run", "core", "engine", "intake", "io", "load", "model",
+                      "output", "request", "sched", "settings", "stats", "text"},
+    "commands/verify": {"commands", "commands/run", "core", "engine", "intake", "io", "load", "ops",
+                        "output", "settings", "stats"},
+    "commands/bench": {"commands", "commands/run", "core", "io", "load", "model", "output", "settings",
+                       "stats", "text", "text/files", "workload"},
+    "commands/info": {"commands", "core", "intake", "load", "model", "request", "settings", "text",
+                      "text/files"},
+    "commands/merge": {"commands", "core", "io", "output"},
+    "cli": {"core", "io", "settings", "commands"},
+    "": {"core", "cli", "io"},  # src/main.cpp
 }
 ROOMS = set(MAY_INCLUDE) - {""}
 
@@ -41,14 +56,17 @@ TESTS_MAY_INCLUDE = {
     "e2e": ROOMS,
     "emulated_cuda": ROOMS | {"kernels"},
     "emulated_cuda/kernels": {"kernels"},
-    "jobs": {"ops/cuda"},
+    "commands/run": {"commands/bench", "ops", "ops/cuda"},
+    "commands/verify": {"ops"},
     "kernels": {"core", "kernels", "ops", "ops/cpu", "ops/cuda", "tests/emulated_cuda"},
+    "intake": {"text/files"},
+    "load": {"text/files"},
     "model": {"text/files"},
     "model/quantized": {"model", "ops/cpu"},
     "ops": {"model", "ops/cpu"},
     "ops/cuda": {"kv", "model"},
     "request": {"text/files"},
-    "settings": {"io", "jobs", "model", "request"},
+    "settings": {"commands", "io", "load", "model", "request"} | COMMANDS,
     "support": ROOMS | {"kernels"},
     "text": {"text/files"},
 }
@@ -59,6 +77,8 @@ OTHERS_MAY_INCLUDE = {
 }
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'\s*#include "(?:(.+)/)?[^/"]+"')
+DEFINITION = re.compile(r"^(?:class|struct|enum class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.M)
+DECLARATION = re.compile(r"(?:class|struct|enum class) (\w+)(?: : \w+)?;")
 LIBRARY_HEADER = re.compile(r"\s*#include <(xgrammar|dlpack)/")
 CUDA_HEADER = re.compile(r"\s*#include <cu(da|blas)")
 MAY_USE_CUDA = ("kernels", "src/ops/cuda", "tests/emulated_cuda")
@@ -77,7 +97,17 @@ def allowed(folder: str) -> set:
     return OTHERS_MAY_INCLUDE.get(base)
 
 
+def defined_in(root: pathlib.Path) -> dict:
+    """The folders of src that define each type."""
+    folders = {}
+    for path in (p for p in (root / "src").rglob("*") if p.suffix in SUFFIXES):
+        for match in DEFINITION.finditer(path.read_text()):
+            folders.setdefault(match[1], set()).add(path.parent.relative_to(root / "src").as_posix())
+    return folders
+
+
 def problems(root: pathlib.Path):
+    types = defined_in(root)
     for base in ("src", "tests", "bench", "fuzz", "kernels"):
         for path in sorted(p for p in (root / base).rglob("*") if p.suffix in SUFFIXES):
             folder = path.parent.relative_to(root).as_posix()
@@ -89,6 +119,9 @@ def problems(root: pathlib.Path):
                 match = INCLUDE.match(line)
                 if match and (match[1] or folder) not in may:
                     yield f"{path}:{number}: {folder}/ may not include {match[1] or 'its own'}/"
+                declared = DECLARATION.match(line)
+                if declared and not types.get(declared[1], may) & may:
+                    yield f"{path}:{number}: {folder}/ may not know {declared[1]} by name"
                 if CUDA_HEADER.match(line) and not folder.startswith(MAY_USE_CUDA):
                     yield f"{path}:{number}: {folder}/ may not include CUDA's headers"
                 if LIBRARY_HEADER.match(line) and folder != "src/grammar":
