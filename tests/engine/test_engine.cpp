@@ -39,7 +39,7 @@ void count(const EngineRun& run, const std::vector<Line>& lines, Counters& count
     counters.of["preemptions"] += run.requests.at(index).preemptions;
     counters.of["preemptions in a form"] += is_guided(index) * run.requests.at(index).preemptions;
     if (answer.failed()) {
-      ++counters.of[answer.error.code];
+      ++counters.of[std::string(answer.error.code.name())];
     } else {
       counters.of["several samples"] += run.requests.at(index).token_times.size() > 1;
       for (const CompletionChoice& choice : answer.choices) {

@@ -42,7 +42,7 @@ ParsedLine line_with(std::string prompt) {
 
 std::string code_of(const IntakeItem& item) {
   const Completion* answer = std::get_if<Completion>(&item);
-  return answer == nullptr ? "" : answer->error.code;
+  return std::string(answer == nullptr ? "" : answer->error.code.name());
 }
 
 struct Pipe {

@@ -66,7 +66,7 @@ std::string describe(const IntakeItem& item) {
   };
   if (const auto* answer = std::get_if<Completion>(&item)) {
     return fmt::format("{} {} {}: {}", head(answer->head), answer->num_prompt_tokens,
-                       answer->error.code, answer->error.message);
+                       answer->error.code.name(), answer->error.message);
   }
   const auto& request = std::get<Request>(item);
   return fmt::format("{} {} {} {} {}", head(request.head), request.sampling.max_tokens,

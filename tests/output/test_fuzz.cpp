@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
@@ -222,8 +223,8 @@ TEST_CASE("parse results do not depend on the CPU's instruction set") {
     auto& own = results.emplace_back();
     for (int run = 0; run < 20000; ++run) {
       const ParsedLine line = parse(parser, random_line(random));
-      own.push_back(line.error.code + ": " + line.error.message + " " +
-                    line.request.prompt.value_or("-"));
+      own.push_back(fmt::format("{}: {} {}", line.error.code.name(), line.error.message,
+                                line.request.prompt.value_or("-")));
     }
   }
   simdjson::get_active_implementation() = best;

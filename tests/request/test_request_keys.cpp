@@ -78,7 +78,7 @@ TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
   RequestParser strict({}, "prompt", true);
   const auto error = [&](const std::string& line) {
     const ParsedLine parsed = parse(strict, line);
-    return parsed.error.code + ": " + parsed.error.message;
+    return fmt::format("{}: {}", parsed.error.code.name(), parsed.error.message);
   };
   CHECK(error(R"({"prompt": "x", "max_token": 4})") ==
         "unknown_key: \"max_token\": unknown key; did you mean max_tokens?");

@@ -171,16 +171,16 @@ Completion answer_alone(Rig& rig, const Request& request, const RandomForm& form
   return answer;
 }
 
-// Why the request can never run; "" if it can.
-std::string error_of(const Request& request, int max_model_len, int64_t positions_total) {
+// Why the request can never run; empty if it can.
+ErrorCode error_of(const Request& request, int max_model_len, int64_t positions_total) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   if (num_prompt == 0) return "empty_prompt";
   if (num_prompt >= max_model_len) return "prompt_too_long";
   const int longest = std::min(num_prompt + request.sampling.max_tokens, max_model_len);
-  return longest - 1 > positions_total ? "exceeds_cache" : "";
+  return longest - 1 > positions_total ? ErrorCode("exceeds_cache") : ErrorCode();
 }
 
-Completion error_answer(const RecordHead& head, int num_prompt_tokens, const char* code) {
+Completion error_answer(const RecordHead& head, int num_prompt_tokens, ErrorCode code) {
   return {.head = head, .num_prompt_tokens = num_prompt_tokens, .error = {code, ""}};
 }
 
@@ -412,7 +412,7 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
       continue;
     }
     const auto& request = std::get<Request>(line.item);
-    std::string error = error_of(request, limits.max_model_len, positions_total);
+    ErrorCode error = error_of(request, limits.max_model_len, positions_total);
     auto num_prompt = static_cast<int>(request.prompt.size());
     for (const Request& other : request.more) {
       num_prompt += static_cast<int>(other.prompt.size());
@@ -420,7 +420,7 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
     }
     run.answers[request.head.index] =
         error.empty() ? answer_alone(rig, request, line.form, limits.max_model_len)
-                      : error_answer(request.head, num_prompt, error.c_str());
+                      : error_answer(request.head, num_prompt, error);
   }
   run.logit_rows = rig.logit_rows();
   return run;
@@ -429,7 +429,7 @@ EngineRun expected_run(Rig& rig, const SchedulerLimits& limits, int64_t position
 namespace {
 
 std::string text_of(const Completion& answer) {
-  std::string text = answer.error.code;
+  std::string text(answer.error.code.name());
   for (const CompletionChoice& choice : answer.choices) text += choice.text + "|";
   return text;
 }
