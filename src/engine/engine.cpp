@@ -226,7 +226,6 @@ void Engine::queue_draws(Step& step, Tensor logits) {
 void Engine::describe(Step& step) const {
   const StepPlan& plan = step.plan;
   StepStats& stats = step.stats;
-  const KvStats kv = parts_.pool.stats();
   stats.num_tokens = plan.num_tokens;
   stats.num_decodes = plan.num_decode_tokens;
   stats.num_prefill_tokens = plan.num_tokens - plan.num_decode_tokens;
@@ -235,17 +234,9 @@ void Engine::describe(Step& step) const {
   stats.waiting = scheduler_.num_waiting();
   stats.admitted = plan.num_admitted;
   stats.preempted = plan.num_preempted;
-  stats.positions_total = kv.positions_total;
-  stats.positions_leased = kv.positions_leased;
-  stats.positions_reusable = kv.positions_reusable;
-  stats.positions_saved = kv.positions_saved;
-  stats.blocks_evicted = kv.num_evicted;
   stats.tokens_found = plan.num_found;
-  stats.blocks_used = kv.positions_leased / parts_.pool.block_size();
-  const CacheUse use = scheduler_.cache_use();
-  stats.tokens_held = use.tokens_held;
-  stats.tokens_served = use.tokens_served;
-  stats.positions_contiguous = use.positions_contiguous;
+  stats.pool = parts_.pool.stats();
+  stats.cache = scheduler_.cache_use();
 }
 
 void Engine::make_rows(const StepPlan& plan) {

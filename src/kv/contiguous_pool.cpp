@@ -78,7 +78,8 @@ KvLease ContiguousPool::sources() const {
 KvStats ContiguousPool::stats() const {
   const BlockStats s = reservations_.stats();
   return {.positions_total = int64_t{s.total} * max_model_len_,
-          .positions_leased = int64_t{s.used} * max_model_len_};
+          .positions_leased = int64_t{s.used} * max_model_len_,
+          .num_leased = s.used};
 }
 
 int ContiguousPool::num_leaked(std::span<const KvLease* const> active) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/cache_use.h"
 #include "core/request.h"
 #include "kv/block_allocator.h"
 
@@ -36,17 +37,6 @@ struct KvLease {
 struct PublishedBlock {
   BlockId block;
   int64_t serial;
-};
-
-struct KvStats {
-  int64_t positions_total = 0;     // = leased + reusable + free
-  int64_t positions_leased = 0;    // of blocks that leases, or copies yet to be made, hold
-  int64_t positions_reusable = 0;  // of blocks without a lease that can still be found
-  int64_t positions_saved = 0;     // that leases would hold more if none were shared
-  int64_t num_evicted = 0;         // blocks that could be found and made room for others, so far
-  double utilization() const {
-    return positions_total == 0 ? 0.0 : static_cast<double>(positions_leased) / positions_total;
-  }
 };
 
 class KvPool {

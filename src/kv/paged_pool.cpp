@@ -227,6 +227,7 @@ KvStats PagedPool::stats() const {
           .positions_leased = int64_t{s.used - idle} * block_size_,
           .positions_reusable = int64_t{idle} * block_size_,
           .positions_saved = (num_listed_ - num_leased_) * block_size_,
+          .num_leased = s.used - idle,
           .num_evicted = num_evicted_};
 }
 

@@ -610,8 +610,7 @@ std::vector<const KvLease*> Scheduler::leases() const {
 
 CacheUse Scheduler::cache_use() const {
   const KvStats stats = pool_.stats();
-  CacheUse use = {.positions_leased = stats.positions_leased,
-                  .positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
+  CacheUse use = {.positions_contiguous = int64_t{num_running()} * limits_.max_model_len};
   for (const auto& [age, seq] : running_) use.tokens_served += seq.num_held();
   use.tokens_held = use.tokens_served;
   if (stats.positions_saved == 0) return use;

@@ -11,6 +11,7 @@
 #include <map>
 #include <span>
 
+#include "core/cache_use.h"
 #include "sched/beam_group.h"
 #include "sched/step_plan.h"
 
@@ -32,14 +33,6 @@ struct SchedulerLimits {
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
   bool prefix_cache = false;       // requests share what they have in common; samples always do
-};
-
-// How the cache is used, when the planned step has filled its positions.
-struct CacheUse {
-  int64_t tokens_held = 0;           // positions that hold a token; shared ones count once
-  int64_t tokens_served = 0;         // the same, shared ones once for each sequence
-  int64_t positions_leased = 0;      // held or promised
-  int64_t positions_contiguous = 0;  // what reservations of max_model_len would take
 };
 
 class Scheduler {
@@ -130,6 +123,7 @@ class Scheduler {
   const ByAge& waiting() const { return waiting_; }
   int num_running() const { return static_cast<int>(running_.size()); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
+  // When the planned step has filled its positions.
   CacheUse cache_use() const;
 
  private:

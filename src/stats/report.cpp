@@ -59,22 +59,23 @@ void Report::add(const StepStats& step) {
   t.peak_running = std::max(t.peak_running, step.running);
   running_ += step.running;
 
-  const auto leased = static_cast<double>(step.positions_leased);
-  const auto total = static_cast<double>(step.positions_total);
+  const auto leased = static_cast<double>(step.pool.positions_leased);
+  const auto total = static_cast<double>(step.pool.positions_total);
   t.kv_use_peak = std::max(t.kv_use_peak, ratio(leased, total));
-  t.positions_total = std::max(t.positions_total, step.positions_total);
-  t.positions_leased_peak = std::max(t.positions_leased_peak, step.positions_leased);
-  t.positions_contiguous_peak = std::max(t.positions_contiguous_peak, step.positions_contiguous);
-  t.tokens_held_peak = std::max(t.tokens_held_peak, step.tokens_held);
-  t.tokens_served_peak = std::max(t.tokens_served_peak, step.tokens_served);
-  t.positions_saved_peak = std::max(t.positions_saved_peak, step.positions_saved);
+  t.positions_total = std::max(t.positions_total, step.pool.positions_total);
+  t.positions_leased_peak = std::max(t.positions_leased_peak, step.pool.positions_leased);
+  t.positions_contiguous_peak =
+      std::max(t.positions_contiguous_peak, step.cache.positions_contiguous);
+  t.tokens_held_peak = std::max(t.tokens_held_peak, step.cache.tokens_held);
+  t.tokens_served_peak = std::max(t.tokens_served_peak, step.cache.tokens_served);
+  t.positions_saved_peak = std::max(t.positions_saved_peak, step.pool.positions_saved);
   t.found_tokens += step.tokens_found;
   t.kv_copies += step.num_copies;
-  t.evicted_blocks = std::max(t.evicted_blocks, step.blocks_evicted);
+  t.evicted_blocks = std::max(t.evicted_blocks, step.pool.num_evicted);
   positions_total_ += total;
   positions_leased_ += leased;
-  tokens_held_ += static_cast<double>(step.tokens_held);
-  contiguous_ += static_cast<double>(step.positions_contiguous);
+  tokens_held_ += static_cast<double>(step.cache.tokens_held);
+  contiguous_ += static_cast<double>(step.cache.positions_contiguous);
 
   t.host += step.times.plan + step.times.commit;
   t.device += step.times.stage + step.times.forward + step.times.sample;

@@ -64,7 +64,7 @@ struct Summary {
   Spread tpot = {};                        // over completed requests with at least two tokens
 
   int64_t steps = 0, step_tokens = 0, prefill_tokens = 0, decode_tokens = 0;
-  int peak_running = 0;
+  int64_t peak_running = 0;
   double mean_running = 0;  // per step
 
   // A mean ratio is the sum of the numerators over the sum of the denominators of all steps.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cache_use.h"
 #include "core/request.h"
 
 namespace pagedinfer {
@@ -25,25 +26,19 @@ struct StepStats {
   double begin = 0, end = 0;  // before scheduling, and when finished requests are handed out
   StepTimes times = {};
 
-  int num_tokens = 0;          // computed by the step, prefill and decode together
-  int num_prefill_tokens = 0;  // of them, tokens of prompts or recomputed after a preemption
-  int num_decodes = 0;         // of them, last tokens of running sequences
-  int num_sampled = 0;         // tokens drawn
-  int num_surplus = 0;         // of them, for sequences that had ended in the step before
-  int running = 0, waiting = 0, admitted = 0, preempted = 0;  // sequences, when it was scheduled
-  int failures = 0;                                           // failed attempts at the step
+  int64_t num_tokens = 0;          // computed by the step, prefill and decode together
+  int64_t num_prefill_tokens = 0;  // of them, tokens of prompts or recomputed after a preemption
+  int64_t num_decodes = 0;         // of them, last tokens of running sequences
+  int64_t num_sampled = 0;         // tokens drawn
+  int64_t num_surplus = 0;         // of them, for sequences that had ended in the step before
+  int64_t running = 0, waiting = 0, admitted = 0,
+          preempted = 0;     // sequences, when it was scheduled
+  int64_t tokens_found = 0;  // not computed because they were in the cache
+  int64_t num_copies = 0;    // of blocks, or of reservations, for sequences that shared them
+  int failures = 0;          // failed attempts at the step
 
-  int tokens_found = 0;  // not computed because they were in the cache
-  int num_copies = 0;    // of blocks, or of reservations, for sequences that shared them
-
-  // tokens_held <= positions_leased; leased, reusable and free ones are positions_total.
-  int64_t positions_total = 0, positions_leased = 0, positions_reusable = 0;
-  int64_t tokens_held = 0;      // positions that hold a token; shared ones count once
-  int64_t tokens_served = 0;    // the same, shared ones once for each sequence
-  int64_t positions_saved = 0;  // that sequences would hold more if none were shared
-  int64_t blocks_used = 0;
-  int64_t blocks_evicted = 0;        // so far in the run
-  int64_t positions_contiguous = 0;  // that max-length reservations of the sequences would take
+  KvStats pool = {};
+  CacheUse cache = {};  // tokens_held <= pool.positions_leased
 };
 
 // One request that has completed or failed.

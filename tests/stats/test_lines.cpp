@@ -104,8 +104,8 @@ TEST_CASE("stats: a step's line has the numbers of the step") {
   step.num_tokens = 20, step.num_prefill_tokens = 16, step.num_decodes = 4, step.num_sampled = 5;
   step.num_surplus = 3;
   step.running = 6, step.waiting = 7, step.admitted = 2, step.preempted = 1;
-  step.blocks_used = 31, step.positions_leased = 496, step.tokens_held = 450;
-  step.positions_contiguous = 6144;
+  step.pool.num_leased = 31, step.pool.positions_leased = 496, step.cache.tokens_held = 450;
+  step.cache.positions_contiguous = 6144;
   step.times = {.plan = 1e-3, .stage = 2e-3, .forward = 3e-3, .sample = 4e-3, .commit = 5e-3};
   std::string out;
   append_step_line(out, kRun, step);

@@ -47,14 +47,15 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   StepStats step = step_at(2, 5);
   step.num_tokens = 31, step.num_prefill_tokens = 30, step.num_decodes = 1;
   step.running = 2, step.preempted = 1;
-  step.positions_total = 100, step.positions_leased = 40;
-  step.tokens_held = 30, step.positions_contiguous = 128;
+  step.pool.positions_total = 100, step.pool.positions_leased = 40;
+  step.cache.tokens_held = 30, step.cache.positions_contiguous = 128;
   step.times = {.plan = 1, .stage = 2, .forward = 4, .sample = 8, .commit = 16};
   report.add(step);
   step.begin = 5, step.end = 11;
   step.num_tokens = 1, step.num_prefill_tokens = 0;
   step.running = 1, step.preempted = 0;
-  step.positions_leased = 10, step.tokens_held = 10, step.positions_contiguous = 64;
+  step.pool.positions_leased = 10, step.cache.tokens_held = 10,
+  step.cache.positions_contiguous = 64;
   report.add(step);
 
   const RunTimes times = {.load = 0.5, .tokenize = 0.25, .output = 0.125, .total = 12};

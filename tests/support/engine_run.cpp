@@ -293,10 +293,10 @@ void check_step(const StepStats& step) {
   REQUIRE(step.num_surplus <= step.num_decodes);
   REQUIRE(step.num_decodes <= step.num_sampled);
   // A step that draws in a form is described when the one before is committed.
-  REQUIRE(step.tokens_served + step.num_surplus >= step.num_tokens);
-  REQUIRE(step.tokens_held <= step.positions_leased);
-  REQUIRE(step.positions_leased <= step.positions_total);
-  REQUIRE(step.positions_contiguous >= step.tokens_held);
+  REQUIRE(step.cache.tokens_served + step.num_surplus >= step.num_tokens);
+  REQUIRE(step.cache.tokens_held <= step.pool.positions_leased);
+  REQUIRE(step.pool.positions_leased <= step.pool.positions_total);
+  REQUIRE(step.cache.positions_contiguous >= step.cache.tokens_held);
 }
 
 std::vector<std::string> vocabulary(const Tokenizer& tokenizer, int size) {

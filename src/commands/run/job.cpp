@@ -305,8 +305,7 @@ void Job::stepped(const StepStats& stats) {
   if (!shows_progress(stats.end)) return;
   state_.running = stats.running;
   state_.waiting = stats.waiting;
-  state_.kv_use =
-      static_cast<double>(stats.positions_leased) / static_cast<double>(stats.positions_total);
+  state_.kv_use = stats.pool.utilization();
   state_.next_arrival.reset();
   show_progress(stats.end);
 }

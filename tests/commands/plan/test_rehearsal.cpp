@@ -56,7 +56,7 @@ Steps steps_of(LoadedModel& model, const RunPlan& plan, const std::vector<Reques
         steps.found += stats.tokens_found;
         steps.preempted += stats.preempted;
         steps.running = std::max<int64_t>(steps.running, stats.running);
-        steps.leased = std::max(steps.leased, stats.positions_leased);
+        steps.leased = std::max(steps.leased, stats.pool.positions_leased);
       });
   return steps;
 }
