@@ -195,6 +195,7 @@ set(pagedinfer_core_sources
   src/stats/progress.cpp
   src/stats/report.cpp
   src/stats/run_stamp.cpp
+  src/stats/statistics.cpp
   src/stats/table.cpp
   src/workload/trace.cpp
   src/workload/workload.cpp

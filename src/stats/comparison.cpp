@@ -10,43 +10,42 @@
 namespace pagedinfer {
 namespace {
 
-using Unit = Figure::Unit;
+// A number of one run.
+struct Figure {
+  std::string name, label;
+  Unit unit;
+  double value;
 
-constexpr Figure kFigures[] = {
-    {"duration", "duration", [](const Summary& s) { return s.duration; }, Unit::kSeconds, true},
-    {"request_throughput", "requests/s", [](const Summary& s) { return s.request_throughput; },
-     Unit::kPerSecond, true},
-    {"output_throughput", "tokens/s out", [](const Summary& s) { return s.output_throughput; },
-     Unit::kPerSecond, true},
-    {"p50_ttft_ms", "TTFT p50", [](const Summary& s) { return s.ttft.p50; }, Unit::kSeconds, true},
-    {"p99_ttft_ms", "TTFT p99", [](const Summary& s) { return s.ttft.p99; }, Unit::kSeconds, true},
-    {"p50_itl_ms", "ITL p50", [](const Summary& s) { return s.itl.p50; }, Unit::kSeconds, true},
-    {"p99_itl_ms", "ITL p99", [](const Summary& s) { return s.itl.p99; }, Unit::kSeconds, true},
-    {"p99_e2el_ms", "E2EL p99", [](const Summary& s) { return s.e2e.p99; }, Unit::kSeconds, true},
-    {"running_mean", "running mean", [](const Summary& s) { return s.mean_running; },
-     Unit::kPerSecond, false},
-    {"running_peak", "running peak",
-     [](const Summary& s) { return static_cast<double>(s.peak_running); }, Unit::kCount, false},
-    {"preemptions", "preemptions",
-     [](const Summary& s) { return static_cast<double>(s.preemptions); }, Unit::kCount, false},
-    {"kv_use_peak", "cache peak", [](const Summary& s) { return s.kv_use_peak; }, Unit::kShare,
-     false},
+  bool has_ratio() const {
+    return unit == Unit::kSeconds || unit == Unit::kMilliseconds || unit == Unit::kPerSecond;
+  }
 };
 
-std::vector<double> values_of(const ComparedRuns& runs, const Figure& figure) {
-  std::vector<double> values;
-  for (const Summary& summary : runs.runs) values.push_back(figure.get(summary));
-  return values;
+// In the order of the table, and of every run the same ones.
+std::vector<Figure> figures_of(const Summary& summary) {
+  std::vector<Figure> figures;
+  for (const Statistic<Summary>& row : summary_statistics()) {
+    const std::string label(row.shown.compared_as);
+    if (label.empty()) continue;
+    const Measure measure = row.get(summary);
+    if (const auto* const spread = std::get_if<Spread>(&measure)) {
+      const auto add = [&](const char* part, double value) {
+        figures.push_back({fmt::format("{}_{}_ms", part, row.name),
+                           fmt::format("{} {}", label, part), row.unit, value});
+      };
+      add("p50", spread->p50);
+      add("p99", spread->p99);
+    } else {
+      figures.push_back({std::string(row.name), label, row.unit, number_of(measure)});
+    }
+  }
+  return figures;
 }
 
-std::string text_of(const Figure& figure, double value) {
-  switch (figure.unit) {
-    case Unit::kSeconds: return human_seconds(value);
-    case Unit::kPerSecond: return three_digits(value);
-    case Unit::kCount: return grouped(static_cast<int64_t>(value + 0.5));
-    case Unit::kShare: return percent(value);
-  }
-  return "";
+std::vector<double> values_of(const ComparedRuns& runs, size_t figure) {
+  std::vector<double> values;
+  for (const Summary& summary : runs.runs) values.push_back(figures_of(summary)[figure].value);
+  return values;
 }
 
 std::string row(std::string_view name, const std::vector<std::string>& cells) {
@@ -60,12 +59,10 @@ std::string ratio_row(const RatioToFirst& of) {
   std::vector<std::string> cells = {fmt::format("{:.3f}", ratio.median),
                                     fmt::format("{:.3f}", ratio.mean)};
   if (ratio.low) cells.push_back(fmt::format("  {:.3f} to {:.3f}", *ratio.low, *ratio.high));
-  return row(of.figure->label, cells);
+  return row(of.label, cells);
 }
 
 }  // namespace
-
-std::span<const Figure> figures() { return kFigures; }
 
 size_t median_run(const ComparedRuns& runs) {
   std::vector<size_t> order(runs.runs.size());
@@ -75,12 +72,13 @@ size_t median_run(const ComparedRuns& runs) {
 }
 
 std::vector<RatioToFirst> ratios_to_first(const std::vector<ComparedRuns>& all) {
+  const std::vector<Figure> figures = figures_of(all.front().runs.front());
   std::vector<RatioToFirst> ratios;
   for (size_t i = 1; i < all.size(); ++i) {
-    for (const Figure& figure : kFigures) {
-      if (!figure.has_ratio) continue;
+    for (size_t figure = 0; figure < figures.size(); ++figure) {
+      if (!figures[figure].has_ratio()) continue;
       const auto ratio = paired_ratio(values_of(all[i], figure), values_of(all.front(), figure));
-      if (ratio) ratios.push_back({i, &figure, *ratio});
+      if (ratio) ratios.push_back({i, figures[figure].name, figures[figure].label, *ratio});
     }
   }
   return ratios;
@@ -94,12 +92,13 @@ std::string comparison_table(const std::vector<ComparedRuns>& all) {
     out += row(numbers.back(), {}).insert(13, all[i].flags.empty() ? "no flags" : all[i].flags);
   }
   out += row(fmt::format("medians of {}", all.front().runs.size()), numbers);
-  for (const Figure& figure : kFigures) {
+  const std::vector<Figure> figures = figures_of(all.front().runs.front());
+  for (size_t figure = 0; figure < figures.size(); ++figure) {
     std::vector<std::string> cells;
     for (const ComparedRuns& runs : all) {
-      cells.push_back(text_of(figure, median_of(values_of(runs, figure))));
+      cells.push_back(shown(figures[figure].unit, median_of(values_of(runs, figure))));
     }
-    out += row(figure.label, cells);
+    out += row(figures[figure].label, cells);
   }
   size_t of = 0;
   for (const RatioToFirst& ratio : ratios_to_first(all)) {

@@ -1,26 +1,13 @@
 // What several configurations have measured in turn, side by side.
 #pragma once
 
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "stats/paired_ratio.h"
 #include "stats/report.h"
 
 namespace pagedinfer {
-
-// A number of a summary that configurations are compared by.
-struct Figure {
-  std::string_view key;    // as the summary line calls it
-  std::string_view label;  // as the table calls it
-  double (*get)(const Summary& summary);
-  enum class Unit : uint8_t { kSeconds, kPerSecond, kCount, kShare } unit;
-  bool has_ratio;
-};
-std::span<const Figure> figures();
 
 struct ComparedRuns {
   std::string flags = {};
@@ -32,10 +19,11 @@ struct ComparedRuns {
 // The run of the median duration; of an even number the faster one of the two in the middle.
 size_t median_run(const ComparedRuns& runs);
 
-// Of each configuration but the first, and each figure that has one: its ratio to the first.
+// Of each configuration but the first, and each number that has one: its ratio to the first.
 struct RatioToFirst {
-  size_t of = 0;  // the configuration, from 0
-  const Figure* figure = nullptr;
+  size_t of = 0;            // the configuration, from 0
+  std::string figure = {};  // as JSON calls it
+  std::string label = {};   // as the table calls it
   PairedRatio ratio = {};
 };
 std::vector<RatioToFirst> ratios_to_first(const std::vector<ComparedRuns>& all);

@@ -48,4 +48,14 @@ double Histogram::percentile(double percent) const {
   return std::clamp(kFirst * std::pow(kWidth, bucket + 0.5), min_, max_);
 }
 
+Spread spread_of(const Histogram& histogram) {
+  return {.count = histogram.count(),
+          .mean = histogram.mean(),
+          .deviation = histogram.deviation(),
+          .p50 = histogram.percentile(50),
+          .p90 = histogram.percentile(90),
+          .p99 = histogram.percentile(99),
+          .max = histogram.max()};
+}
+
 }  // namespace pagedinfer

@@ -34,6 +34,13 @@ class Histogram {
   double squares_ = 0;  // sum of squared distances from the mean
 };
 
+// The distribution of a time, in seconds. REQUIRES of readers: count > 0.
+struct Spread {
+  int64_t count = 0;
+  double mean = 0, deviation = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
+};
+Spread spread_of(const Histogram& histogram);
+
 // The rank, from 1, of a nearest-rank percentile among `count` sorted values.
 // REQUIRES: count > 0.
 int64_t nearest_rank(double percent, int64_t count);

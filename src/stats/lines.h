@@ -32,7 +32,6 @@ struct RunInfo {
   std::string device = {};
   std::vector<ConfigEntry> config = {};  // every setting with the value that was used
   std::vector<std::string> notes = {};   // one sentence for each default that was not used
-  int64_t kv_bytes_per_position = 0;
 };
 
 // {"kind":"request",...}; a failed request has its code under "error" and no times.
@@ -47,7 +46,7 @@ void append_profile_line(std::string& out, const RunStamp& run, double now, cons
 // The parts of the summary line: its settings as an object, and its measurements as fields of the
 // object that `json` is in.
 void add_config(JsonWriter& json, const std::vector<ConfigEntry>& config);
-void add_measurements(JsonWriter& json, const RunInfo& info, const Summary& summary);
+void add_measurements(JsonWriter& json, const Summary& summary);
 
 // {"kind":"summary",...}
 void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,

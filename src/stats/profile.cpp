@@ -76,6 +76,8 @@ Profile ProfileReport::profile() const {
   std::ranges::stable_sort(profile.ops, std::greater(), &OpProfile::seconds);
   profile.gaps.spread = spread_of(gaps_);
   profile.decode_gaps.spread = spread_of(decode_gaps_);
+  const double seconds = profile.seconds();
+  for (OpProfile& op : profile.ops) op.share = ratio(op.seconds, seconds);
   return profile;
 }
 

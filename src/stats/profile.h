@@ -19,6 +19,7 @@ struct OpProfile {
   OpWork work = {};
   double seconds = 0;
   double bound = 0;  // seconds that the device's peaks allow at best, summed over the calls
+  double share = 0;  // of the seconds of all operations and gaps
 };
 
 // The time between steps in which no operation ran.

@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
-namespace pagedinfer {
+#include "stats/statistics.h"
 
-Spread spread_of(const Histogram& histogram) {
-  return {.count = histogram.count(),
-          .mean = histogram.mean(),
-          .deviation = histogram.deviation(),
-          .p50 = histogram.percentile(50),
-          .p90 = histogram.percentile(90),
-          .p99 = histogram.percentile(99),
-          .max = histogram.max()};
-}
+namespace pagedinfer {
 
 double queue_time(const RequestStats& request) { return request.admitted - request.head.arrived; }
 
@@ -49,36 +41,9 @@ void Report::span(double begin, double end) {
 }
 
 void Report::add(const StepStats& step) {
-  Summary& t = totals_;
   span(step.begin, step.end);
-  ++t.steps;
-  t.step_tokens += step.num_tokens;
-  t.prefill_tokens += step.num_prefill_tokens;
-  t.decode_tokens += step.num_decodes;
-  t.preemptions += step.preempted;
-  t.peak_running = std::max(t.peak_running, step.running);
-  running_ += step.running;
-
-  const auto leased = static_cast<double>(step.pool.positions_leased);
-  const auto total = static_cast<double>(step.pool.positions_total);
-  t.kv_use_peak = std::max(t.kv_use_peak, ratio(leased, total));
-  t.positions_total = std::max(t.positions_total, step.pool.positions_total);
-  t.positions_leased_peak = std::max(t.positions_leased_peak, step.pool.positions_leased);
-  t.positions_contiguous_peak =
-      std::max(t.positions_contiguous_peak, step.cache.positions_contiguous);
-  t.tokens_held_peak = std::max(t.tokens_held_peak, step.cache.tokens_held);
-  t.tokens_served_peak = std::max(t.tokens_served_peak, step.cache.tokens_served);
-  t.positions_saved_peak = std::max(t.positions_saved_peak, step.pool.positions_saved);
-  t.found_tokens += step.tokens_found;
-  t.kv_copies += step.num_copies;
-  t.evicted_blocks = std::max(t.evicted_blocks, step.pool.num_evicted);
-  positions_total_ += total;
-  positions_leased_ += leased;
-  tokens_held_ += static_cast<double>(step.cache.tokens_held);
-  contiguous_ += static_cast<double>(step.cache.positions_contiguous);
-
-  t.host += step.times.plan + step.times.commit;
-  t.device += step.times.stage + step.times.forward + step.times.sample;
+  ++totals_.steps;
+  for (const StepStatistic& row : step_statistics()) row.add(step, totals_.sum, totals_.peak);
 }
 
 void Report::add(const RequestStats& request) {
@@ -106,24 +71,12 @@ void Report::add(const RequestStats& request) {
 Summary Report::summary(const RunTimes& times) const {
   Summary s = totals_;
   s.duration = end_ - begin_;
-  s.request_throughput = ratio(static_cast<double>(s.completed), s.duration);
-  s.input_throughput = ratio(static_cast<double>(s.input_tokens), s.duration);
-  s.output_throughput = ratio(static_cast<double>(s.output_tokens), s.duration);
-  s.total_throughput = s.input_throughput + s.output_throughput;
   s.queue = spread_of(queue_);
   s.ttft = spread_of(ttft_);
   s.tpot = spread_of(tpot_);
   s.itl = spread_of(itl_);
   s.e2e = spread_of(e2e_);
-  s.mean_running = ratio(static_cast<double>(running_), static_cast<double>(s.steps));
-  s.kv_use_mean = ratio(positions_leased_, positions_total_);
-  s.slot_utilization = ratio(tokens_held_, positions_leased_);
-  s.internal_fragmentation = positions_leased_ > 0 ? 1 - s.slot_utilization : 0;
-  s.contiguous_ratio = ratio(contiguous_, positions_leased_);
-  s.load = times.load;
-  s.tokenize = times.tokenize;
-  s.output = times.output;
-  s.total = times.total;
+  s.times = times;
   return s;
 }
 

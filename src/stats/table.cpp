@@ -1,15 +1,15 @@
 #include "stats/table.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <initializer_list>
-#include <utility>
+#include <vector>
 
 namespace pagedinfer {
 namespace {
 
-std::string row(const std::string& name, const std::string& text) {
+std::string line(std::string_view name, const std::string& text) {
   return fmt::format("{:<13}{}\n", name, text);
 }
 
@@ -17,62 +17,6 @@ std::string columns(const std::string& name, std::initializer_list<std::string> 
   std::string out = fmt::format("{:<13}", name);
   for (const std::string& cell : cells) out += fmt::format("{:>10}", cell);
   return out + "\n";
-}
-
-std::string requests_row(const Summary& s) {
-  std::string text = fmt::format("{} completed", grouped(s.completed));
-  if (s.failed > 0) text += fmt::format(", {} failed", grouped(s.failed));
-  if (s.resumed > 0) text += fmt::format(", {} resumed", grouped(s.resumed));
-  std::string out = row("requests", text);
-  for (const auto& [code, count] : s.failed_by_code) {
-    out += row("", fmt::format("{} {}", grouped(count), code));
-  }
-  return out;
-}
-
-std::string completed_rows(const Summary& s) {
-  std::string out = row(
-      "tokens", fmt::format("{} in, {} out", grouped(s.input_tokens), grouped(s.output_tokens)));
-  out += row("throughput", fmt::format("{} requests/s", three_digits(s.request_throughput)));
-  out += row("", fmt::format("{} tokens/s in, {} out, {} total", three_digits(s.input_throughput),
-                             three_digits(s.output_throughput), three_digits(s.total_throughput)));
-  out += spread_heading();
-  const std::pair<const char*, const Spread&> spreads[] = {
-      {"TTFT", s.ttft}, {"TPOT", s.tpot}, {"ITL", s.itl}, {"E2EL", s.e2e}};
-  for (const auto& [name, spread] : spreads) {
-    if (spread.count > 0) out += spread_row(name, spread);
-  }
-  return out;
-}
-
-std::string steps_rows(const Summary& s) {
-  std::string out = row("KV cache", fmt::format("peak {}, mean {}; {} of leased slots hold tokens",
-                                                percent(s.kv_use_peak), percent(s.kv_use_mean),
-                                                percent(s.slot_utilization)));
-  if (const std::string times = three_digits(s.contiguous_ratio); times != three_digits(1)) {
-    out += row("", fmt::format("contiguous would reserve {} times as much", times));
-  }
-  out += row("preemptions", grouped(s.preemptions));
-  if (s.recomputed_tokens > 0) {
-    out += row("again", fmt::format("{} tokens were computed again", grouped(s.recomputed_tokens)));
-  }
-  if (s.found_tokens > 0) {
-    std::string found = fmt::format("{} tokens", grouped(s.found_tokens));
-    if (s.cached_tokens > 0) {
-      found += fmt::format(", {} of the prompts'", percent(static_cast<double>(s.cached_tokens) /
-                                                           static_cast<double>(s.input_tokens)));
-    }
-    if (s.evicted_blocks > 0) {
-      found += fmt::format("; {} blocks evicted", grouped(s.evicted_blocks));
-    }
-    out += row("cache hits", found);
-  }
-  if (s.leaked_blocks > 0) {
-    out += row("leaked", fmt::format("{} blocks, which were freed", grouped(s.leaked_blocks)));
-  }
-  const double per_step = static_cast<double>(s.step_tokens) / static_cast<double>(s.steps);
-  return out + row("steps", fmt::format("{} of {} tokens on average; at most {} running",
-                                        grouped(s.steps), three_digits(per_step), s.peak_running));
 }
 
 }  // namespace
@@ -116,14 +60,54 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string summary_table(const Summary& s) {
-  std::string out = requests_row(s);
-  if (s.completed > 0) out += completed_rows(s);
-  if (s.steps > 0) out += steps_rows(s);
-  out += columns("", {"total", "load", "tokenize", "device", "host", "output"});
-  out += columns("time", {human_seconds(s.total), human_seconds(s.load), human_seconds(s.tokenize),
-                          human_seconds(s.device), human_seconds(s.host), human_seconds(s.output)});
-  return out;
+std::string shown(Unit unit, double number) {
+  switch (unit) {
+    case Unit::kCount:
+    case Unit::kBytes: return grouped(std::llround(number));
+    case Unit::kSeconds:
+    case Unit::kMilliseconds: return human_seconds(number);
+    case Unit::kShare: return percent(number);
+    default: return three_digits(number);
+  }
+}
+
+double number_of(const Measure& measure) {
+  if (const auto* const count = std::get_if<int64_t>(&measure)) return static_cast<double>(*count);
+  const auto* const number = std::get_if<double>(&measure);
+  return number != nullptr ? *number : 0;
+}
+
+std::string summary_table(const Summary& summary) {
+  std::vector<std::string> lines;
+  std::string_view row;  // of the last one
+  bool has_heading = false;
+  for (const Statistic<Summary>& statistic : summary_statistics()) {
+    const Shown& place = statistic.shown;
+    const Measure measure = statistic.get(summary);
+    if (const auto* const spread = std::get_if<Spread>(&measure)) {
+      if (place.row.empty() || spread->count == 0) continue;
+      if (!has_heading) lines.push_back(spread_heading());
+      has_heading = true;
+      lines.push_back(spread_row(std::string(place.row), *spread));
+    } else if (const auto* const counts = std::get_if<Counts>(&measure)) {
+      for (const auto& [code, count] : *counts) {
+        lines.push_back(line(place.row, fmt::format("{} {}", grouped(count), code)));
+      }
+    } else if (const double number = number_of(measure);
+               !place.words.empty() && (number != 0 || lines.empty())) {
+      const std::string text =
+          fmt::format(fmt::runtime(place.words), shown(statistic.unit, number));
+      if (!lines.empty() && row == place.row) {
+        lines.back().insert(lines.back().size() - 1, ", " + text);
+      } else {
+        lines.push_back(line(place.row, text));
+      }
+    } else {
+      continue;
+    }
+    row = place.row;
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
 }
 
 }  // namespace pagedinfer

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "stats/report.h"
+#include "stats/statistics.h"
 
 namespace pagedinfer {
 
@@ -15,6 +15,10 @@ std::string summary_table(const Summary& summary);
 // The heading "mean p50 p90 p99 max" and a row below it.
 std::string spread_heading();
 std::string spread_row(const std::string& name, const Spread& spread);
+
+// A number for people; for `measure` without one, 0.
+std::string shown(Unit unit, double number);
+double number_of(const Measure& measure);
 
 // 0.1234 is "12.3 %".
 std::string percent(double ratio);

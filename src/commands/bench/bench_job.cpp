@@ -150,7 +150,7 @@ void Bench::measure_capacity() {
   write(file, 0);
   const JobResult result = run_over(config, *model_, model_->plans.front(), interrupt_);
   interrupt_.throw_if_happened();
-  capacity_ = result.summary.request_throughput;
+  capacity_ = result.summary.per_second(result.summary.completed);
   if (capacity_ <= 0) throw Error("--load: no request completed, so there is no capacity");
 }
 

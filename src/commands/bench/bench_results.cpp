@@ -66,7 +66,7 @@ void add_used_config(JsonWriter& json, const Config& given, std::vector<ConfigEn
 void add_summary(JsonWriter& json, const RunInfo& info, const Summary& summary) {
   json.key("summary").begin_object();
   json.field("notes", info.notes);
-  add_measurements(json, info, summary);
+  add_measurements(json, summary);
   json.end_object();
 }
 
@@ -74,7 +74,7 @@ void add_ratio(JsonWriter& json, const RatioToFirst& ratio) {
   const auto add = [&](std::optional<double> number) {
     number ? json.value(six_digits(*number)) : json.value(nullptr);
   };
-  json.begin_object().field("of", ratio.of).field("to", 0).field("figure", ratio.figure->key);
+  json.begin_object().field("of", ratio.of).field("to", 0).field("figure", ratio.figure);
   json.field("median", six_digits(ratio.ratio.median)).key("mean_95").begin_array();
   add(ratio.ratio.low);
   add(ratio.ratio.mean);

@@ -355,6 +355,7 @@ Summary Job::summarize() const {
                                                 .total = clock_()});
   summary.resumed = outlets_->records().num_done();
   summary.leaked_blocks = num_leaked_;
+  summary.kv_bytes_per_position = plan_->memory.kv_bytes_per_token;
   return summary;
 }
 

@@ -71,8 +71,7 @@ RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPl
   RunInfo info = {.version = PAGEDINFER_VERSION,
                   .input = config.input,
                   .model = model.dir,
-                  .device = model.ops->description(),
-                  .kv_bytes_per_position = plan.memory.kv_bytes_per_token};
+                  .device = model.ops->description()};
   const auto set = [&](std::string_view name, ConfigEntry::Value value) {
     info.config.push_back({std::string(name), std::move(value)});
   };

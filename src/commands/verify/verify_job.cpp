@@ -231,8 +231,8 @@ void Verify::run_side(Side& side, size_t plan) {
   const Summary& summary = side.result.summary;
   fmt::print(stderr, "{:<13}{}\n{:<13}{} requests in {}; {} preemptions, {} tokens found\n",
              side.flag.substr(2), side.flags, "", grouped(summary.completed + summary.failed),
-             human_seconds(summary.duration), grouped(summary.preemptions),
-             grouped(summary.found_tokens));
+             human_seconds(summary.duration), grouped(summary.sum.preempted),
+             grouped(summary.sum.tokens_found));
 }
 
 void Verify::print_notes() const {
