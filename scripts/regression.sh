@@ -38,7 +38,7 @@ run() {  # run NAME FLAGS...
   local name=$1 code=0
   shift
   "$program" run --quiet --input "$prompts" --output "$work/$name.jsonl" \
-    --stats "$work/$name.stats" ${model[@]+"${model[@]}"} "$@" || code=$?
+    ${model[@]+"${model[@]}"} "$@" || code=$?
   [ "$code" -eq 2 ] || { echo "$name: exit code $code, expected 2"; exit 1; }
 }
 
@@ -69,9 +69,8 @@ verify() {  # verify NAME A B: the tokens, and all logits they are drawn from, a
 
 tight() {  # tight COMMAND NAME ...: one of the two above, in which sequences must lose their cache
   "$@"
-  local summary preemptions
-  summary=$(tail -n 1 "$work/$2.stats")
-  preemptions=$(sed -n 's/.*"preemptions":\([0-9]*\).*/\1/p' <<< "$summary")
+  local preemptions
+  preemptions=$(sed -n 's/.*"preemptions": *\([0-9]*\).*/\1/p' "$work/$2.summary.json")
   if [ "${preemptions:-0}" -eq 0 ]; then
     echo "$2: preempted no sequence of $(wc -l < "$prompts") lines, so it does not test preemption"
     exit 1

@@ -2,11 +2,10 @@
 """Makes tables, plots and one HTML page of what was measured.
 
     scripts/report.py results/paging.jsonl --out report
-    scripts/report.py questions.stats.jsonl steps.jsonl --out report
+    scripts/report.py questions.stats.jsonl questions.summary.json steps.jsonl --out report
 
-The files hold lines of `pagedinfer bench --results`, or lines that a run wrote: its statistics, its
---trace, its profile; report.py tells them apart by what is in them, and puts a trace and statistics of
-one run together. FILE.gz is read too. Tables are printed, as Markdown. With --out, DIR gets them as
+The files hold lines of `pagedinfer bench --results`, or what a run wrote: its statistics, its summary,
+its --trace; report.py tells them apart by what is in them, and puts those of one run together. FILE.gz is read too. Tables are printed, as Markdown. With --out, DIR gets them as
 tables.md, each plot as PNG and SVG, and report.html with all of it, which needs neither network nor
 scripts. The same lines give the same bytes.
 

@@ -42,7 +42,7 @@ def ratio_with_interval(middle, low, high):
 
 FIGURES = {
     "output_throughput": Figure("output throughput", "tokens/s"),
-    "total_throughput": Figure("throughput of all tokens", "tokens/s"),
+    "total_token_throughput": Figure("throughput of all tokens", "tokens/s"),
     "input_throughput": Figure("prompt throughput", "tokens/s"),
     "request_throughput": Figure("request throughput", "requests/s"),
     "duration": Figure("duration", "s", more_is_better=False),

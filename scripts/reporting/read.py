@@ -1,4 +1,4 @@
-"""Reads lines of `pagedinfer bench --results`, of statistics, traces and profiles, and tells them apart.
+"""Reads lines of `pagedinfer bench --results`, of statistics, traces and summaries, and tells them apart.
 
 Knows the lines' fields, nothing of tables or plots.
 """
@@ -11,7 +11,6 @@ import zlib
 
 from reporting.shapes import COMPLETED, SHAPES, BadLine, check
 
-OF_A_RUN = ("request", "step", "profile", "summary")  # the kinds of lines that name theirs
 WORDS = {int: "a number", float: "a number", str: "a text", list: "a list", bool: "true or false", type(None): "null"}
 
 
@@ -28,7 +27,7 @@ class Result:
 
 @dataclasses.dataclass
 class Run:
-    """The lines of one run, from its statistics and its trace."""
+    """The lines of one run, from its statistics, its trace and its summary."""
     source: str
     requests: list = dataclasses.field(default_factory=list)
     steps: list = dataclasses.field(default_factory=list)
@@ -47,16 +46,15 @@ class Lines:
 def kind_of(line):
     if not isinstance(line, dict):
         raise BadLine(f"found {WORDS[type(line)]}, expected an object")
-    if line.get("kind") in OF_A_RUN:
-        return line["kind"]
-    if "kind" in line:
-        raise BadLine(f"found the kind {json.dumps(line['kind'])[:40]}, expected request, step, profile or summary")
+    if "run_id" in line:  # a profile of its own is of an earlier version
+        return next((kind for key, kind in (("ops", "profile"), ("config", "summary"), ("begin_s", "step"))
+                     if key in line), "request")
     if "configurations" in line:
         return "comparison"
     if "summary" in line:
         return "result"
     raise BadLine(f"found the keys {', '.join(list(line)[:6]) or 'none'}, expected a line of bench --results, "
-                  "or of the statistics or the trace of a run")
+                  "or of the statistics, the trace or the summary of a run")
 
 
 def check_ratios(line):
@@ -72,7 +70,7 @@ def check_ratios(line):
 def name_of(path):
     """The file's name without what all such files end in."""
     name = os.fsencode(path.name).decode("utf-8", "replace")
-    for ending in (".gz", ".jsonl", ".json", ".stats", ".trace"):
+    for ending in (".gz", ".jsonl", ".json", ".stats", ".trace", ".summary"):
         name = name.removesuffix(ending)
     return name
 
@@ -113,8 +111,10 @@ def add(lines, path, text):
         run = lines.runs.setdefault(line["run_id"], Run(name_of(path)))
         if kind in ("request", "step"):
             (run.requests if kind == "request" else run.steps).append(line)
+        elif kind == "profile":
+            run.profile = line
         else:
-            setattr(run, kind, line)
+            run.summary, run.profile = line, line.get("profile") or run.profile
 
 
 def read(paths):

@@ -67,6 +67,11 @@ SUMMARY = {
         *FIGURES, "cached_tokens", "total_input_tokens", "prefill_tokens", "decode_tokens", "kv_positions_total")},
     "output_throughput": NUMBER_OR_NULL,
 }
+PROFILE = {
+    "peak_gb_per_s": NUMBER, "peak_tflop_per_s": NUMBER,
+    "ops": [{"op": TEXT, "decode_only": FLAG, "time_s": NUMBER, "share": NUMBER, "of_bound": NUMBER,
+             "gb_per_s": Maybe(NUMBER), "tflop_per_s": Maybe(NUMBER)}],
+}
 WORKLOAD = {"name": Maybe(TEXT), **{name: Maybe(NUMBER) for name in ("rate", "load", "heads")}}
 MEASURED = {"commit": TEXT, "command": COMMAND, "run": Maybe(TEXT), "workload": Maybe(WORKLOAD)}
 
@@ -81,12 +86,8 @@ SHAPES = {
             "begin_s", "end_s", "prefill_tokens", "decode_tokens", "running", "waiting", "positions_leased",
             "positions_reusable", "tokens_held")},
     },
-    "profile": {
-        "run_id": TEXT, "peak_gb_per_s": NUMBER, "peak_tflop_per_s": NUMBER,
-        "ops": [{"op": TEXT, "decode_only": FLAG, "time_s": NUMBER, "share": NUMBER, "of_bound": NUMBER,
-                 "gb_per_s": Maybe(NUMBER), "tflop_per_s": Maybe(NUMBER)}],
-    },
-    "summary": {"run_id": TEXT, "config": CONFIG, "device": Maybe(TEXT), **SUMMARY},
+    "profile": {"run_id": TEXT, **PROFILE},
+    "summary": {"run_id": TEXT, "config": CONFIG, "device": Maybe(TEXT), "profile": Maybe(PROFILE), **SUMMARY},
     "result": {**MEASURED, "config": CONFIG, "summary": SUMMARY},
     "comparison": {
         **MEASURED, "workload": WORKLOAD, "pairs": Maybe(NUMBER), "same_completions": Maybe(FLAG),

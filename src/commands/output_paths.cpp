@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+#include <string_view>
+
 #include "core/error.h"
 #include "core/shortened.h"
 #include "io/file_names.h"
@@ -9,24 +12,33 @@
 namespace pagedinfer {
 namespace {
 
-std::string without_ending(std::string_view path) {
-  for (const std::string_view ending : {".gz", ".jsonl"}) {
+// The path without those of the endings that it has, one after the other.
+std::string without(std::initializer_list<std::string_view> endings, std::string_view path) {
+  for (const std::string_view ending : endings) {
     if (path.ends_with(ending)) path.remove_suffix(ending.size());
   }
   return std::string(path);
 }
 
+std::string default_output(const Config& config) {
+  if (config.input == "-") return "-";
+  const std::string name = without({".gz", ".jsonl"}, config.input);
+  if (!config.shard) return name + ".completions.jsonl";
+  return fmt::format("{}.{}-of-{}.completions.jsonl", name, config.shard->index,
+                     config.shard->count);
+}
+
 }  // namespace
 
 Paths resolve_paths(const Config& config) {
-  Paths paths = {.output = config.output, .stats = config.stats};
-  std::string name = without_ending(config.input);
-  if (config.shard) name += fmt::format(".{}-of-{}", config.shard->index, config.shard->count);
-  if (paths.output.empty()) {
-    paths.output = config.input == "-" ? "-" : name + ".completions.jsonl";
+  Paths paths = {.output = config.output.empty() ? default_output(config) : config.output,
+                 .stats = config.stats,
+                 .summary = ""};
+  if (paths.stats.empty() && !is_stream(paths.output)) {
+    paths.stats = without({".jsonl", ".completions"}, paths.output) + ".stats.jsonl";
   }
-  if (paths.stats.empty() && config.input != "-" && !is_standard_output(paths.output)) {
-    paths.stats = name + ".stats.jsonl";
+  if (!paths.stats.empty() && !is_stream(paths.stats)) {
+    paths.summary = without({".jsonl", ".stats"}, paths.stats) + ".summary.json";
   }
   return paths;
 }

@@ -8,14 +8,15 @@
 namespace pagedinfer {
 
 struct Paths {
-  std::string output;  // a file, or - for standard output
-  std::string stats;   // "" = none
+  std::string output;   // a file, or - for standard output
+  std::string stats;    // "" = none
+  std::string summary;  // "" = none
 };
 
-// For the input NAME.jsonl or NAME.jsonl.gz (or a NAME without these endings)
-// NAME.completions.jsonl and NAME.stats.jsonl; of shard I/N NAME.I-of-N.completions.jsonl and so
-// on. From standard input to standard output; with either of them, statistics are written only
-// where --stats says.
+// The output of NAME.jsonl or NAME.jsonl.gz (or a NAME without these endings) is
+// NAME.completions.jsonl, of shard I/N NAME.I-of-N.completions.jsonl; of standard input it is
+// standard output. Beside NAME.completions.jsonl, or NAME.jsonl, stands NAME.stats.jsonl, and
+// beside that NAME.summary.json. Beside a stream stands nothing.
 Paths resolve_paths(const Config& config);
 
 // Throws Error, naming `flag`, if the name says that the file is compressed: what is written never

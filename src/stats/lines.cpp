@@ -14,14 +14,6 @@ namespace {
 // Rounded to a microsecond: clocks are not more precise.
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 
-// Writes what every line begins with. `at` is in seconds on the run's clock.
-void begin_line(JsonWriter& json, std::string_view kind, const RunStamp& run, double at) {
-  json.begin_object()
-      .field("kind", kind)
-      .field("run_id", run.id)
-      .field("time", time_of_day(run.began + at));
-}
-
 // Under the names of vLLM's benchmark_serving; `max` is our addition.
 void add_spread(JsonWriter& json, std::string_view name, const Spread& spread) {
   constexpr std::pair<std::string_view, double Spread::*> kParts[] = {
@@ -76,28 +68,17 @@ void add_fields(JsonWriter& json, const auto& rows, const Of& of) {
   }
 }
 
-}  // namespace
-
-void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request) {
+// An object of one line. `at` is in seconds on the run's clock; `add` adds the fields.
+void append_line(std::string& out, const RunStamp& run, double at, const auto& add) {
   JsonWriter json(out);
-  begin_line(json, "request", run, request.finished);
-  add_fields(json, request_statistics(), request);
+  json.begin_object().field("run_id", run.id).field("time", time_of_day(run.began + at));
+  add(json);
   json.end_object();
   out += '\n';
 }
 
-void append_step_line(std::string& out, const RunStamp& run, const StepStats& step) {
-  JsonWriter json(out);
-  begin_line(json, "step", run, step.end);
-  add_fields(json, step_statistics(), step);
-  json.end_object();
-  out += '\n';
-}
-
-void append_profile_line(std::string& out, const RunStamp& run, double now,
-                         const Profile& profile) {
-  JsonWriter json(out);
-  begin_line(json, "profile", run, now);
+void add_profile(JsonWriter& json, const Profile& profile) {
+  json.begin_object();
   add_fields(json, profile_statistics(), profile);
   json.key("ops").begin_array();
   for (const OpProfile& op : profile.ops) {
@@ -106,7 +87,18 @@ void append_profile_line(std::string& out, const RunStamp& run, double now,
     json.end_object();
   }
   json.end_array().end_object();
-  out += '\n';
+}
+
+}  // namespace
+
+void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request) {
+  append_line(out, run, request.finished,
+              [&](JsonWriter& json) { add_fields(json, request_statistics(), request); });
+}
+
+void append_step_line(std::string& out, const RunStamp& run, const StepStats& step) {
+  append_line(out, run, step.end,
+              [&](JsonWriter& json) { add_fields(json, step_statistics(), step); });
 }
 
 void add_config(JsonWriter& json, const std::vector<ConfigEntry>& config) {
@@ -122,20 +114,18 @@ void add_measurements(JsonWriter& json, const Summary& summary) {
   add_fields(json, summary_statistics(), summary);
 }
 
-void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
-                         const Summary& summary) {
-  JsonWriter json(out);
-  begin_line(json, "summary", run, summary.times.total);
-  json.field("version", info.version)
-      .field("input", info.input)
-      .field("model", info.model)
-      .field("device", info.device);
-  json.key("config");
-  add_config(json, info.config);
-  json.field("notes", info.notes);
-  add_measurements(json, summary);
-  json.end_object();
-  out += '\n';
+void append_summary(std::string& out, const RunStamp& run, const RunInfo& info,
+                    const Summary& summary, const std::optional<Profile>& profile) {
+  append_line(out, run, summary.times.total, [&](JsonWriter& json) {
+    json.field("version", info.version)
+        .field("input", info.input)
+        .field("model", info.model)
+        .field("device", info.device);
+    add_config(json.key("config"), info.config);
+    json.field("notes", info.notes);
+    add_measurements(json, summary);
+    if (profile) add_profile(json.key("profile"), *profile);
+  });
 }
 
 }  // namespace pagedinfer

@@ -1,10 +1,11 @@
-// The lines of the statistics file and of the trace: one JSON object each, with a newline. Each
-// begins with its kind, the run's id and the time of day of the event. Times are in milliseconds
-// unless a key ends in _s; a value that was not measured is null.
+// What a run writes into its statistics, its trace and its summary: objects of JSON, each on a
+// line. Each begins with the run's id and the time of day of the event. The numbers are those of
+// stats/statistics.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,7 +25,7 @@ struct ConfigEntry {
   Value value;
 };
 
-// What the summary line says of the run besides measurements.
+// What the summary says of the run besides measurements.
 struct RunInfo {
   std::string version = {};
   std::string input = {};  // the file of prompts
@@ -34,22 +35,16 @@ struct RunInfo {
   std::vector<std::string> notes = {};   // one sentence for each default that was not used
 };
 
-// {"kind":"request",...}; a failed request has its code under "error" and no times.
+// A request, and a step: all lines have the same keys, whose values are neither lists nor objects.
 void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request);
-
-// {"kind":"step",...}
 void append_step_line(std::string& out, const RunStamp& run, const StepStats& step);
 
-// {"kind":"profile",...}; `now` is in seconds on the run's clock.
-void append_profile_line(std::string& out, const RunStamp& run, double now, const Profile& profile);
-
-// The parts of the summary line: its settings as an object, and its measurements as fields of the
+// The parts of the summary: its settings as an object, and its measurements as fields of the
 // object that `json` is in.
 void add_config(JsonWriter& json, const std::vector<ConfigEntry>& config);
 void add_measurements(JsonWriter& json, const Summary& summary);
 
-// {"kind":"summary",...}
-void append_summary_line(std::string& out, const RunStamp& run, const RunInfo& info,
-                         const Summary& summary);
+void append_summary(std::string& out, const RunStamp& run, const RunInfo& info,
+                    const Summary& summary, const std::optional<Profile>& profile);
 
 }  // namespace pagedinfer

@@ -23,20 +23,14 @@ struct StepTimes {
 // One step. Steps begin and end in the same order; where they overlap, a step ends after the next
 // one began.
 struct StepStats {
-  double begin = 0, end = 0;  // before scheduling, and when finished requests are handed out
+  double begin = 0, end = 0;
   StepTimes times = {};
-
-  int64_t num_tokens = 0;          // computed by the step, prefill and decode together
-  int64_t num_prefill_tokens = 0;  // of them, tokens of prompts or recomputed after a preemption
-  int64_t num_decodes = 0;         // of them, last tokens of running sequences
-  int64_t num_sampled = 0;         // tokens drawn
-  int64_t num_surplus = 0;         // of them, for sequences that had ended in the step before
-  int64_t running = 0, waiting = 0, admitted = 0,
-          preempted = 0;     // sequences, when it was scheduled
-  int64_t tokens_found = 0;  // not computed because they were in the cache
-  int64_t num_copies = 0;    // of blocks, or of reservations, for sequences that shared them
-  int failures = 0;          // failed attempts at the step
-
+  // The rows in stats/statistics.cpp say what each number is.
+  int64_t num_tokens = 0, num_prefill_tokens = 0, num_decodes = 0;
+  int64_t num_sampled = 0, num_surplus = 0;
+  int64_t running = 0, waiting = 0, admitted = 0, preempted = 0;
+  int64_t tokens_found = 0, num_copies = 0;
+  int failures = 0;  // failed attempts at the step
   KvStats pool = {};
   CacheUse cache = {};  // tokens_held <= pool.positions_leased
 };

@@ -209,8 +209,8 @@ constexpr Statistic<Summary> kOfRun[] = {
     row<Summary>("output_throughput", kPerSecond, "completion tokens per second of `duration`",
                  {"", "{} out", "tokens/s out"},
                  [](const auto& s) { return s.per_second(s.output_tokens); }),
-    row<Summary>("total_throughput", kPerSecond, "both kinds of tokens per second of `duration`",
-                 {"", "{} total"},
+    row<Summary>("total_token_throughput", kPerSecond,
+                 "both kinds of tokens per second of `duration`", {"", "{} total"},
                  [](const auto& s) { return s.per_second(s.input_tokens + s.output_tokens); }),
     row<&Summary::queue>("queue", kMilliseconds, "`queue_ms` of completed requests"),
     row<&Summary::ttft>("ttft", kMilliseconds, "`ttft_ms` of completed requests",
@@ -268,8 +268,8 @@ constexpr Statistic<Summary> kOfRun[] = {
         {"again", "{} tokens were computed again"}),
     sum<&StepStats::tokens_found>(
         "found_tokens",
-        "tokens that were needed and not computed, because they were in the cache: those of a "
-        "prompt's other samples and those after a preemption too",
+        "tokens that were needed and not computed, because they were found in the cache, after a "
+        "preemption too; a sample that forks from its prompt looks for none",
         {"cache hits", "{} tokens"}),
     row<&Summary::cached_tokens>("cached_tokens", kCount,
                                  "prompt tokens of completed requests that were in the cache when "

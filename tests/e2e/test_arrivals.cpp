@@ -95,10 +95,10 @@ TEST_CASE("a line is not seen before it arrives, and counts from then") {
 )");
   const Words flags = {"--input", dir / "in", "--output", dir / "out", "--trace", dir / "trace"};
   CHECK(run(flags + Words{"--stats", dir / "stats"}).exit_code == 0);
-  const std::vector<Json> requests = of_kind(json_file(dir / "stats"), "request");
+  const std::vector<Json> requests = json_file(dir / "stats");
   REQUIRE(requests.size() == 3);
   double first_begin = 0, last_begin = 0;
-  for (const Json& step : of_kind(json_file(dir / "trace"), "step")) {
+  for (const Json& step : json_file(dir / "trace")) {
     last_begin = step.number("/begin_s");
     if (first_begin == 0) first_begin = last_begin;
   }

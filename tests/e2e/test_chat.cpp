@@ -257,7 +257,7 @@ TEST_CASE("a model's own template is used, and told in the summary") {
   const Words flags = {"--input", dir / "in.jsonl", "--model", dir / "model", "--overwrite"};
   const auto setting = [&](const Words& more) {
     CHECK(run(flags + more).exit_code == 0);
-    const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
+    const Json summary = summary_beside(dir / "in.stats.jsonl");
     CHECK(summary.text("/config/chat_date") == "2024-07-26");
     CHECK(summary["/config/chat"] == (more.empty() ? "false" : "true"));
     CHECK(summary["/config/system"] == (more.empty() ? "null" : R"("Be kind.")"));
@@ -304,7 +304,7 @@ TEST_CASE("the summary names the tokens that end a completion") {
   const TempDir dir;
   write_file(dir / "in.jsonl", messages_line(kUser));
   CHECK(run({"--input", dir / "in.jsonl", "--model", "story-qwen3"}).exit_code == 0);
-  const Json summary = std::move(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back());
+  const Json summary = summary_beside(dir / "in.stats.jsonl");
   CHECK(summary["/config/end_tokens"] == "[2,0]");
   CHECK(summary["/config/ends_of_turn"] == "[2]");
 }

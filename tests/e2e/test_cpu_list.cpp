@@ -18,8 +18,7 @@ Counted counted(const std::string& lines, const Words& flags) {
   const TempDir dir;
   const Answers answers = answer(lines, Words{"--stats", dir / "stats.jsonl"} + flags);
   CHECK(answers.exit_code == 0);
-  return {answers.out,
-          of_kind(json_file(dir / "stats.jsonl"), "summary").back().integer("/config/threads")};
+  return {answers.out, summary_beside(dir / "stats.jsonl").integer("/config/threads")};
 }
 
 CpuList last_cpu() { return {{allowed_cpus().cpus.back()}}; }

@@ -44,7 +44,7 @@ TEST_CASE("a reader that goes away ends the run with one sentence") {
     CHECK(!ended.timed_out);
     CHECK(ended.exit_code == 1);  // the run could not go on; not a signal, not a crash
     CHECK(ended.err == "pagedinfer: standard output: the reader has closed it\n");
-    CHECK(json_file(dir / "stats").back().text("/kind") == "summary");
+    CHECK(summary_beside(dir / "stats").integer("/completed") > 0);
   }
 }
 

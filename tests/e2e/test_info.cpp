@@ -62,8 +62,7 @@ TEST_CASE(
     const Ended done = run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model",
                             phi.dir(), "--max-model-len", length, "--overwrite"});
     CHECK(done.exit_code == 0);
-    const auto summaries = of_kind(json_file(dir / "in.stats.jsonl"), "summary");
-    CHECK(summaries.back().text("/config/rope") == rope);
+    CHECK(summary_beside(dir / "out.stats.jsonl").text("/config/rope") == rope);
   }
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("the summary tells the cache's type and its bytes") {
                                   "--kv-memory", "3MiB", "--stats", dir / "stats.jsonl"} +
                             flags);
     REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
-    return std::move(of_kind(json_file(dir / "stats.jsonl"), "summary").back());
+    return summary_beside(dir / "stats.jsonl");
   };
   const Json usual = summary({}), eight = summary({"--kv-dtype", "int8"});
   CHECK(usual.text("/config/kv_dtype") == "bfloat16");

@@ -18,7 +18,7 @@ Json summary_of(const Words& flags) {
   const Ended ended =
       run(Words{"--input", dir / "in.jsonl", "--quiet", "--stats", dir / "stats.jsonl"} + flags);
   REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
-  return std::move(of_kind(json_file(dir / "stats.jsonl"), "summary").back());
+  return summary_beside(dir / "stats.jsonl");
 }
 
 }  // namespace

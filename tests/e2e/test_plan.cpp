@@ -51,12 +51,6 @@ std::string mixed_lines(int count) {
   return lines;
 }
 
-Json summary_of(const std::string& stats) {
-  std::vector<Json> lines = of_kind(json_file(stats), "summary");
-  REQUIRE(lines.size() == 1);
-  return std::move(lines.front());
-}
-
 }  // namespace
 
 TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no file") {
@@ -95,7 +89,7 @@ TEST_CASE("a run takes what its plan tells") {
     const Ended ended = run(
         all + Words{"--output", dir / "out", "--overwrite", "--stats", dir / "stats", "--quiet"});
     CHECK(ended.exit_code == 2);
-    const Json summary = summary_of(dir / "stats");
+    const Json summary = summary_beside(dir / "stats");
     std::filesystem::remove(dir / "stats");
     CHECK(planned["/input/failed_by_code"] == summary["/failed_by_code"]);
     CHECK(planned.integer("/input/prompt_tokens") == summary.integer("/total_input_tokens"));

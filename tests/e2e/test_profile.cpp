@@ -28,13 +28,10 @@ TEST_CASE("a profile's operations and gaps make up the steps") {
       answer(uneven_lines(24) + prompt + "\n",
              {"--device", "cpu", "--profile", "--stats", dir / "stats", "--trace", dir / "trace"});
   REQUIRE(found.exit_code == 0);
-  const std::vector<Json> lines = json_file(dir / "stats");
-  const std::vector<Json> profiles = of_kind(json_file(dir / "stats"), "profile");
-  REQUIRE(profiles.size() == 1);
-  CHECK(lines.back().text("/kind") == "summary");
-  const Json& profile = profiles[0];
+  const Json summary = summary_beside(dir / "stats");
+  const Json profile(summary["/profile"]);
   const std::vector<Json> steps = json_file(dir / "trace");
-  CHECK(profile.integer("/steps") == lines.back().integer("/steps"));
+  CHECK(profile.integer("/steps") == summary.integer("/steps"));
   CHECK(profile.integer("/decode_steps") > 0);
   CHECK(profile.integer("/decode_steps") < profile.integer("/steps"));
   CHECK(profile.number("/peak_gb_per_s") > 0);

@@ -19,7 +19,7 @@ TEST_CASE("the summary and the plan tell of weights in int8, which take half the
                                   dir / "stats.jsonl"} +
                             flags);
     REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
-    return std::move(of_kind(json_file(dir / "stats.jsonl"), "summary").back());
+    return summary_beside(dir / "stats.jsonl");
   };
   const Json usual = summary({}), eight = summary({"--quantize", "int8"});
   CHECK(usual.text("/config/quantize") == "none");

@@ -45,7 +45,7 @@ TEST_CASE("an input alone gives completions and statistics beside it") {
   CHECK(ended.err.find("TTFT") != std::string::npos);
   CHECK(names_in(dir.path()) == std::set<std::string>{"three.completions.jsonl",
                                                       "three.completions.jsonl.run", "three.jsonl",
-                                                      "three.stats.jsonl"});
+                                                      "three.stats.jsonl", "three.summary.json"});
 
   const std::vector<Json> records = json_file(dir / "three.completions.jsonl");
   REQUIRE(records.size() == 3);
@@ -86,9 +86,10 @@ TEST_CASE("files, pipes and both orders give the same records") {
   CHECK(run({"--input", dir / "in.jsonl", "--output", "-"}).out == expected);
   REQUIRE(run({"--input", "-", "--output", dir / "piped.jsonl"}, lines).exit_code == 0);
   CHECK(read_file(dir / "piped.jsonl") == expected);
-  CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "in.stats.jsonl", "out.jsonl",
-                                                      "out.jsonl.run", "piped.jsonl",
-                                                      "piped.jsonl.run"});
+  CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "out.jsonl", "out.jsonl.run",
+                                                      "out.stats.jsonl", "out.summary.json",
+                                                      "piped.jsonl", "piped.jsonl.run",
+                                                      "piped.stats.jsonl", "piped.summary.json"});
 
   Answers finished = answer(lines, {"--order", "completion"});
   CHECK(finished.exit_code == 0);
@@ -211,7 +212,7 @@ TEST_CASE("dtype auto is the type of the file") {
   const Words ids = {"--token-ids"};
   const Answers as_file = answer(lines, ids + Words{"--stats", dir / "stats"});
   CHECK(as_file.out == answer(lines, ids + Words{"--dtype", "bfloat16"}).out);
-  const Json summary = std::move(of_kind(json_file(dir / "stats"), "summary").at(0));
+  const Json summary = summary_beside(dir / "stats");
   CHECK(summary.text("/config/dtype") == "bfloat16");
 }
 

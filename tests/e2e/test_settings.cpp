@@ -23,7 +23,7 @@ std::string settings(const TempDir& dir, const Words& flags) {
                                 dir / "stats.jsonl", "--overwrite", "--quiet"} +
                           flags);
   REQUIRE_MESSAGE(ended.exit_code == 0, ended.err);
-  return of_kind(json_file(dir / "stats.jsonl"), "summary").back()["/config"];
+  return summary_beside(dir / "stats.jsonl")["/config"];
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ TEST_CASE("sizes and types may be written as other tools write them") {
   const auto setting = [&](const Words& flags, const std::string& name) {
     const std::string stats = dir / ("stats" + flags[1]);
     answer("{\"prompt\": \"Nora\", \"max_tokens\": 1}\n", Words{"--stats", stats} + flags);
-    return of_kind(json_file(stats), "summary").at(0)["/config/" + name];
+    return summary_beside(stats)["/config/" + name];
   };
   const std::pair<const char*, const char*> sizes[] = {{"1.5MB", "1500000"},
                                                        {"3M", "3000000"},

@@ -80,6 +80,7 @@ TEST_CASE("three shards, one of them killed and resumed, merge to the single run
     }
   }
   CHECK(std::filesystem::exists(dir / "in.0-of-3.stats.jsonl"));
+  CHECK(std::filesystem::exists(dir / "in.0-of-3.summary.json"));
 }
 
 TEST_CASE("a shard is resumed as the shard that it is") {

@@ -38,11 +38,8 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
   const TempDir dir;
   const Answers found = answer(lines(), {"--stats", dir / "stats.jsonl"});
   CHECK(found.exit_code == 2);
-  const std::vector<Json> requests = of_kind(json_file(dir / "stats.jsonl"), "request");
-  const std::vector<Json> summaries = of_kind(json_file(dir / "stats.jsonl"), "summary");
+  const std::vector<Json> requests = json_file(dir / "stats.jsonl");
   REQUIRE(requests.size() == found.records.size());
-  REQUIRE(summaries.size() == 1);
-  CHECK(json_file(dir / "stats.jsonl").back().text("/kind") == "summary");
 
   std::map<int64_t, const Json*> by_index;
   for (const Json& request : requests) by_index[request.integer("/index")] = &request;
@@ -69,7 +66,7 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
     CHECK(request.number("/e2e_ms") >= request.number("/ttft_ms"));
   }
 
-  const Json& summary = summaries[0];
+  const Json summary = summary_beside(dir / "stats.jsonl");
   CHECK(summary.integer("/completed") == 8);
   CHECK(summary.integer("/failed") == 2);
   CHECK(summary.integer("/failed_by_code/invalid_json") == 1);
@@ -82,7 +79,7 @@ TEST_CASE("statistics have a line for each record and a summary that adds up") {
   CHECK(summary.text("/model") == bundled_model());
   CHECK(summary.text("/device").starts_with("cpu"));
   for (const char* name : {"request_throughput", "input_throughput", "output_throughput",
-                           "total_throughput", "duration", "kv_use_peak", "kv_use_mean",
+                           "total_token_throughput", "duration", "kv_use_peak", "kv_use_mean",
                            "kv_slot_utilization", "steps", "time_total_s", "time_load_s"}) {
     CAPTURE(name);
     CHECK(summary.number(std::string("/") + name) > 0);
@@ -105,8 +102,7 @@ TEST_CASE("in the summary a list is a list, and null what was not given") {
   const TempDir dir;
   const auto config = [&](const std::string& name, const Words& flags) {
     answer("{\"prompt\": \"Nora\", \"max_tokens\": 1}\n", Words{"--stats", dir / name} + flags);
-    std::vector<Json> summaries = of_kind(json_file(dir / name), "summary");
-    return std::move(summaries.at(0));
+    return summary_beside(dir / name);
   };
   const Json none = config("none", {});
   const Json given = config("given", {"--stop", "a,\"b", "--stop", "c", "--stop-token-ids", "5,6",
@@ -125,9 +121,7 @@ TEST_CASE("the summary holds the configuration, given and derived") {
   const TempDir dir;
   answer(lines(), {"--stats", dir / "stats", "--batching", "static", "--max-batch-size", "3",
                    "--max-model-len", "100", "--seed", "18446744073709551615", "--threads", "2"});
-  const std::vector<Json> summaries = of_kind(json_file(dir / "stats"), "summary");
-  REQUIRE(summaries.size() == 1);
-  const Json& summary = summaries[0];
+  const Json summary = summary_beside(dir / "stats");
   CHECK(summary.text("/config/batching") == "static");
   CHECK(summary.text("/config/kv") == "contiguous");
   CHECK(summary["/config/chunked_prefill"] == "false");
@@ -152,20 +146,13 @@ TEST_CASE("what the prefix cache saves is told, of each request and in all") {
     two += R"({"prompt":")" + prompt + " " + end + R"(","max_tokens":4})" + "\n";
   }
   const auto told = [&](const char* on) {
-    std::filesystem::remove(dir / "stats");
     const Answers found = answer(two, {"--stats", dir / "stats", "--prefix-cache", on});
     CHECK((found.err.find("cache hits") != std::string::npos) == (on == std::string("on")));
-    int64_t in_requests = 0, in_summary = -1;
-    for (const Json& line : json_file(dir / "stats")) {
-      if (line.text("/kind") == "summary") {
-        in_summary = line.integer("/cached_tokens");
-        CHECK(line.integer("/found_tokens") == in_summary);
-        CHECK(line.integer("/evicted_blocks") == 0);
-      } else {
-        in_requests += line.integer("/cached_tokens");
-      }
-    }
-    CHECK(in_requests == in_summary);
+    const Json summary = summary_beside(dir / "stats");
+    const int64_t in_summary = summary.integer("/cached_tokens");
+    CHECK(summary.integer("/found_tokens") == in_summary);
+    CHECK(summary.integer("/evicted_blocks") == 0);
+    CHECK(sum(json_file(dir / "stats"), "/cached_tokens") == in_summary);
     return in_summary;
   };
   CHECK(told("on") >= 16);
@@ -179,7 +166,7 @@ TEST_CASE("every line of a run's statistics names the run, and no other run has 
   for (int i = 0; i < 2; ++i) {
     const std::string stats = dir / ("stats" + std::to_string(i)), trace = dir / "trace";
     answer(lines(), {"--stats", stats, "--trace", trace, "--profile"});
-    for (const std::string& path : {stats, trace}) {
+    for (const std::string& path : {stats, trace, stats + ".summary.json"}) {
       std::string last;
       for (const Json& line : json_file(path)) {
         ids.insert(line.text("/run_id"));
@@ -193,18 +180,70 @@ TEST_CASE("every line of a run's statistics names the run, and no other run has 
   }
 }
 
-TEST_CASE("statistics are appended, run after run") {
+TEST_CASE("a new output begins new statistics, and a resumed one goes on with them") {
+  const TempDir dir;
+  const std::string stats = dir / "in.stats.jsonl", trace = dir / "trace";
+  const auto run_it = [&](int count, const char* how) {
+    write_file(dir / "in.jsonl", uneven_lines(count));
+    CHECK(run({"--input", dir / "in.jsonl", "--trace", trace, how}).exit_code == 0);
+    return std::pair(json_file(stats).size(), summary_beside(stats));
+  };
+  const size_t num_steps = [&] {
+    CHECK(run_it(5, "--overwrite").first == 5);
+    return json_file(trace).size();
+  }();
+  CHECK(run_it(5, "--overwrite").first == 5);
+  CHECK(json_file(trace).size() == num_steps);
+  const auto [num_lines, summary] = run_it(8, "--resume");
+  CHECK(num_lines == 8);
+  CHECK(json_file(trace).size() > num_steps);
+  CHECK(summary.integer("/completed") == 3);
+  CHECK(summary.integer("/resumed") == 5);
+  // A line that a crash cut off does not swallow the next one.
+  write_file(stats, read_file(stats) + "{\"run_id");
+  write_file(dir / "in.jsonl", uneven_lines(9));
+  CHECK(run({"--input", dir / "in.jsonl", "--resume"}).exit_code == 0);
+  const std::string text = read_file(stats);
+  CHECK(text.find("{\"run_id\n{\"run_id\"") != std::string::npos);
+}
+
+TEST_CASE("lines of statistics are rows of one table: the same keys, and no lists or objects") {
+  const TempDir dir;
+  answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace"});
+  for (const char* name : {"stats", "trace"}) {
+    std::set<std::string> keys;
+    for (const Json& line : json_file(dir / name)) {
+      // All that stands before a colon; ids of these lines have none.
+      const std::regex key(R"re("(\w+)":)re");
+      std::string found;
+      const std::string text(line.line());
+      for (std::sregex_iterator at(text.begin(), text.end(), key), end; at != end; ++at) {
+        found += (*at)[1].str() + " ";
+      }
+      keys.insert(found);
+      CHECK(text.find_first_of("{[", 1) == std::string::npos);
+    }
+    CHECK(keys.size() == 1);
+  }
+}
+
+TEST_CASE("where statistics cannot stand beside the output a note says so") {
   const TempDir dir;
   write_file(dir / "in.jsonl", lines());
-  for (int i = 1; i <= 2; ++i) {
-    CHECK(run({"--input", dir / "in.jsonl", "--overwrite"}).exit_code == 2);
-    CHECK(json_file(dir / "in.stats.jsonl").size() == static_cast<size_t>(i) * 11);
+  for (const char* name : {"out.stats.jsonl", "out.summary.json"}) {
+    CAPTURE(name);
+    std::filesystem::create_directory(dir / name);
+    const Ended ended =
+        run({"--input", dir / "in.jsonl", "--output", dir / "out.jsonl", "--quiet"});
+    CHECK(ended.exit_code == 2);
+    CHECK(ended.err == "note: " + dir / name +
+                           ": cannot open for writing: Is a directory; the run goes on without "
+                           "these measurements\nlines that ended in an error record: 2\n");
+    CHECK(json_file(dir / "out.jsonl").size() == 10);
+    for (const char* made : {"out.jsonl", "out.jsonl.run", "out.stats.jsonl", "out.summary.json"}) {
+      std::filesystem::remove(dir / made);
+    }
   }
-  // A line that a crash cut off does not swallow the next one.
-  write_file(dir / "in.stats.jsonl", "{\"kind\":\"requ");
-  CHECK(run({"--input", dir / "in.jsonl", "--overwrite"}).exit_code == 2);
-  const std::string stats = read_file(dir / "in.stats.jsonl");
-  CHECK(json_lines(stats.substr(stats.find('\n') + 1)).size() == 11);
 }
 
 TEST_CASE("a trace has a line for each step, and they add up to the summary") {
@@ -212,8 +251,8 @@ TEST_CASE("a trace has a line for each step, and they add up to the summary") {
   const Answers found = answer(lines(), {"--stats", dir / "stats", "--trace", dir / "trace",
                                          "--max-batch-size", "3", "--prefill-chunk-size", "2"});
   const std::vector<Json> steps = json_file(dir / "trace");
-  const Json summary = std::move(of_kind(json_file(dir / "stats"), "summary").at(0));
-  CHECK(steps.size() == of_kind(json_file(dir / "trace"), "step").size());
+  const Json summary = summary_beside(dir / "stats");
+  CHECK(steps.size() == json_file(dir / "trace").size());
   CHECK(static_cast<int64_t>(steps.size()) == summary.integer("/steps"));
   CHECK(sum(steps, "/tokens") == summary.integer("/step_tokens"));
   CHECK(sum(steps, "/prefill_tokens") == summary.integer("/prefill_tokens"));

@@ -103,7 +103,7 @@ TEST_CASE("emulated: a step on a device has the tokens that suit one") {
       "{\"prompt\": \"Nora\", \"max_tokens\": 2}\n",
       {"--device", "cuda", "--gpu-cache", "none", "--num-blocks", "50", "--stats", dir / "stats"});
   CHECK(found.exit_code == 0);
-  CHECK(json_file(dir / "stats").back().integer("/config/max_step_tokens") == 8192);
+  CHECK(summary_beside(dir / "stats").integer("/config/max_step_tokens") == 8192);
 }
 
 TEST_CASE("emulated: with --deterministic settings do not change a byte") {
@@ -140,7 +140,7 @@ TEST_CASE("emulated: the summary and the state of a run hold the choice of algor
                                       "50", "--gpu-cache", dir / "cache"} +
                                     more);
     CHECK(found.exit_code == 2);
-    return std::move(json_file(dir / name).back());
+    return summary_beside(dir / name);
   };
   const auto fixed = run("fixed", {"--deterministic"});
   const std::string gpu(fixed.text("/config/gpu"));

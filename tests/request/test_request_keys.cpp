@@ -296,18 +296,17 @@ TEST_CASE("a key that is nearly right is named at its first line, and unknown on
   CHECK(ended.err.find(hint) == ended.err.rfind(hint));
   CHECK(ended.err.find("note: " + list + "\n") != std::string::npos);
   CHECK(run_it({"--quiet"}).err == "");
-  for (const Json& summary : of_kind(json_file(dir / "in.stats.jsonl"), "summary")) {
-    CHECK(summary.text("/notes/0") == hint);
-    CHECK(summary.text("/notes/1") == list);
-    CHECK(summary["/config/strict"] == "false");
-  }
+  const Json summary = summary_beside(dir / "in.stats.jsonl");
+  CHECK(summary.text("/notes/0") == hint);
+  CHECK(summary.text("/notes/1") == list);
+  CHECK(summary["/config/strict"] == "false");
   const Ended strict = run_it({"--strict"});
   CHECK(strict.exit_code == 2);
   const auto records = json_file(dir / "in.completions.jsonl");
   CHECK(records[0].has("/text"));
   CHECK(records[1].text("/error/code") == "unknown_key");
   CHECK(records[2].text("/error/code") == "unknown_key");
-  CHECK(of_kind(json_file(dir / "in.stats.jsonl"), "summary").back()["/config/strict"] == "true");
+  CHECK(summary_beside(dir / "in.stats.jsonl")["/config/strict"] == "true");
   const Ended lenient = run({"--input", dir / "in.jsonl", "--resume"});
   CHECK(lenient.exit_code == 1);
   CHECK(lenient.err.find("strict = on, found off") != std::string::npos);

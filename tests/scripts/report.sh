@@ -57,12 +57,12 @@ cells("Operations, whole prompts", "attention")
 END
 
   # A bad line is named, with what was found and what was expected; the others are reported.
-  { head -1 "$sample/run_stats.jsonl"; echo '{"kind":"requst"}'; echo 'x'; echo '[1]'; echo '{"a":1}'
-    echo '{"kind":"step","run_id":"r","begin_s":"0"}'; echo '{"kind":"request","run_id":"r","error":"too_long"}'
+  { head -1 "$sample/run_stats.jsonl"; echo '{}'; echo 'x'; echo '[1]'; echo '{"a":1}'
+    echo '{"run_id":"r","begin_s":"0"}'; echo '{"run_id":"r","error":"too_long"}'
     grep -m1 '"pairs"' "$sample/bench_results.jsonl" | sed 's/"of":1/"of":2/'
   } > "$dir/bad.jsonl"
   ends_with 2 "$python" "$report" "$dir/bad.jsonl" "$dir/absent.jsonl" > "$dir/text" 2> "$dir/notes"
-  has "$dir/notes" "bad.jsonl:2: found the kind \"requst\", expected request, step, profile or summary"
+  has "$dir/notes" "bad.jsonl:2: found the keys none, expected a line of bench --results"
   has "$dir/notes" "bad.jsonl:3: found 'x', expected JSON"
   has "$dir/notes" "bad.jsonl:4: found a list, expected an object"
   has "$dir/notes" "bad.jsonl:5: found the keys a, expected a line of bench --results"

@@ -36,12 +36,12 @@ def comparison(of=None, to=None, **more):
 
 
 def request(number=0, **more):
-    return {"kind": "request", "run_id": "r", "time": f"2026-01-01T00:00:{number:02}.500Z", "id": number,
+    return {"run_id": "r", "time": f"2026-01-01T00:00:{number:02}.500Z", "id": number,
             "ttft_ms": 10.0 + number, "itl_p50_ms": 1.0, "itl_p99_ms": 2.0, "e2e_ms": 500.0, **more}
 
 
 def step(begin, end, decodes=1, **more):
-    return {"kind": "step", "run_id": "r", "begin_s": begin, "end_s": end, "prefill_tokens": 0,
+    return {"run_id": "r", "begin_s": begin, "end_s": end, "prefill_tokens": 0,
             "decode_tokens": decodes, "running": 2, "waiting": 1, "positions_leased": 32, "positions_reusable": 16,
             "tokens_held": 20, **more}
 
@@ -52,11 +52,11 @@ def operation(name, share, **more):
 
 
 def profile(*operations):
-    return {"kind": "profile", "run_id": "r", "peak_gb_per_s": 80.0, "peak_tflop_per_s": 2.0, "ops": list(operations)}
+    return {"peak_gb_per_s": 80.0, "peak_tflop_per_s": 2.0, "ops": list(operations)}
 
 
 def summary(**more):
-    return {"kind": "summary", "run_id": "r", "device": "cpu", "config": CONFIG, **SUMMARY, "kv_positions_total": 64,
+    return {"run_id": "r", "device": "cpu", "config": CONFIG, **SUMMARY, "kv_positions_total": 64,
             **more}
 
 

@@ -61,7 +61,7 @@ def series_without_a_colour_are_counted():
     plot, = plots_of(*varied, *alone).values()
     assert "2 more series are left out." in plot.caption, plot.caption
     operations = [operation(f"op {number}", 0.05) for number in range(13)]
-    assert "and 3 more." in plots_of(profile(*operations))["share-of-bound-made"].caption
+    assert "and 3 more." in plots_of(summary(profile=profile(*operations)))["share-of-bound-made"].caption
 
 
 def failed_requests_are_marked():
@@ -72,7 +72,7 @@ def failed_requests_are_marked():
         assert "some requests failed" in plot.caption
         hollow = [line for line in plot.drawn.axes[0].lines if line.get_markersize() < 3]
         assert hollow and all(list(line.get_xdata()) == [4] for line in hollow)
-    failed = {"kind": "request", "run_id": "r", "error": "too_long"}
+    failed = {"run_id": "r", "error": "too_long"}
     for name, plot in plots_of(request(1), request(2), failed, step(0, 1), step(1, 2)).items():
         words = "Some requests failed." if name == "itl-over-time" else "1 of its requests failed"
         assert words in plot.caption, (name, plot.caption)
@@ -99,7 +99,7 @@ def names_are_drawn_as_they_are():
              for rate in (1, 2)]
     batches = [result(f"--max-batch-size {size} --input '{NAME}{other}'", run=NAME,
                       config={"model": NAME, "max_batch_size": size}) for size in (1, 2) for other in (1, 2)]
-    of_a_run = [request(1), request(2), step(0, 1), step(1, 2), summary(), profile(operation(NAME, 0.5))]
+    of_a_run = [request(1), request(2), step(0, 1), step(1, 2), summary(profile=profile(operation(NAME, 0.5)))]
     drawn = plots_of(*lines, *batches, comparison(run=NAME, config={"model": NAME}), *of_a_run, name=f"x{NAME[:-1]}")
     texts = saved(drawn)
     assert len(texts) == 7 and all("a$b_{$" in text for text in texts if "ratio" not in text), list(drawn)
@@ -115,7 +115,7 @@ def plots_of_one_name_are_files_of_their_own():
 def what_a_line_may_say_can_be_drawn():
     measured = [result("--rate 1", workload={"rate": 1}, config={"max_batch_size": 1}),
                 result("--rate 2", workload={"rate": 2}), comparison()]
-    of_a_run = [request(1), request(2, arrival_s=0.5), step(0, 1), step(1, 2), profile(operation("norm", 0.5)), summary()]
+    of_a_run = [request(1), request(2, arrival_s=0.5), step(0, 1), step(1, 2), summary(profile=profile(operation("norm", 0.5)))]
     for lines in (measured, of_a_run):
         for place, line in enumerate(lines):
             changed = ([*lines[:place], other, *lines[place + 1:]] for other in broken(line))

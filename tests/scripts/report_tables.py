@@ -42,7 +42,7 @@ def failed_requests_are_shown():
     assert "Figures are of requests that completed." in table.note
     of_comparison = tables_of(comparison(of={"failed": 2}))[-1]
     assert of_comparison.rows[0][0] == "a, tiny, some requests failed: --kv paged over --kv contiguous", of_comparison.rows
-    failed = {"kind": "request", "run_id": "r", "error": "too_long"}
+    failed = {"run_id": "r", "error": "too_long"}
     for lines in ((request(), failed), (request(), failed, summary(failed=1))):
         table, = tables_of(*lines)
         assert cells(table)["made"]["failed requests"] == "1" and "Figures are of" in table.note, table.markdown()
@@ -67,7 +67,7 @@ def predictions_are_by_batch_size():
 
 
 def the_table_of_operations_is_exactly_this():
-    table, = tables_of(profile(operation("matmul", 0.9), operation("norm", 0.05), operation("add", 0.009)))
+    table, = tables_of({"run_id": "r", **profile(operation("matmul", 0.9), operation("norm", 0.05), operation("add", 0.009))})
     assert table.markdown() == """### Operations, made
 
 | operation |        steps | time [ms] | share of time [%] | GB/s | TFLOP/s | of bound [%] |
@@ -104,7 +104,7 @@ def ids_in_the_page_are_those_of_one_plot():
 
 def a_broken_line_is_named_and_the_others_are_reported():
     measured = [result(run="prefill"), result("--max-batch-size 8", "decode"), comparison()]
-    of_a_run = [request(1, arrival_s=0.5), step(0, 1), profile(operation("norm", 0.5)), summary()]
+    of_a_run = [request(1, arrival_s=0.5), step(0, 1), summary(profile=profile(operation("norm", 0.5)))]
     for lines in (measured, of_a_run, [request(1)]):
         for place, line in enumerate(lines):
             for other in broken(line):
@@ -116,11 +116,11 @@ def a_broken_line_is_named_and_the_others_are_reported():
                 assert all(fault.partition(".jsonl:")[2].startswith(f"{place + 1}: found ") for fault in found.faults)
     faults = lines_of(
         result(summary={"p99_ttft_ms": "fast"}), result(command="--kv 'paged"), result(run=7), '{"kind":[]}',
-        {**summary(), "config": None}, profile({**operation("norm", 0.5), "share": None}), '{"a":"\\ud800"}', "[" * 100000).faults
+        {**summary(), "config": None}, summary(profile=profile({**operation("norm", 0.5), "share": None})), '{"a":"\\ud800"}', "[" * 100000).faults
     wanted = ("found \"fast\" as summary.p99_ttft_ms, expected a number",
               "found \"pagedinfer bench --kv 'paged\" as command, expected a command",
-              "found 7 as run, expected a text", "found the kind [], expected request, step, profile or summary",
-              "found null as config, expected an object", "found null as ops[0].share, expected a number",
+              "found 7 as run, expected a text", "found the keys kind, expected a line of bench --results",
+              "found null as config, expected an object", "found null as profile.ops[0].share, expected a number",
               "found what is not Unicode, expected UTF-8", "found '[[[[")
     assert len(faults) == len(wanted), faults
     for number, (fault, words) in enumerate(zip(faults, wanted), 1):

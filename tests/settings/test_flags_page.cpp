@@ -29,7 +29,7 @@ This page lists the flags of `pagedinfer run`, and then those of `pagedinfer ben
   before the default. "model's" in a default is what that file says.
 - Flags that contradict each other are refused before anything is loaded. A default that does not fit what
   was given is switched off, and a note says so.
-- The summary in the statistics file tells every setting as it was used, see [statistics](statistics.md).
+- The summary of a run tells every setting as it was used, see [statistics](statistics.md).
 - A run is [resumed](jobs.md) with the values that it began with of all settings marked with \*.
 )";
 

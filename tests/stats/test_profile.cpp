@@ -146,12 +146,14 @@ TEST_CASE("profile: what was timed of decode steps stands for those that were re
   CHECK(table.find("the other 2, 4.00 s each") != std::string::npos);
 }
 
-TEST_CASE("profile: its line of the statistics has every number") {
-  std::string out;
-  append_profile_line(out, {}, 0, small_profile());
-  REQUIRE(out.find('\n') == out.size() - 1);
-  const Json line(out);
-  CHECK(line.text("/kind") == "profile");
+TEST_CASE("profile: the summary has every number of it") {
+  const auto written = [](const std::optional<Profile>& profile) {
+    std::string out;
+    append_summary(out, {}, {}, {}, profile);
+    REQUIRE(out.find('\n') == out.size() - 1);
+    return Json(out);
+  };
+  const Json line(written(small_profile())["/profile"]);
   CHECK(line.number("/peak_gb_per_s") == 1);
   CHECK(line.number("/peak_tflop_per_s") == 0.002);
   CHECK(line.integer("/steps") == 5);
@@ -176,9 +178,8 @@ TEST_CASE("profile: its line of the statistics has every number") {
   CHECK(line.number("/ops/2/bound_s") == 2);
   CHECK(line.number("/ops/2/of_bound") == 0.4);
 
-  out.clear();
-  append_profile_line(out, {}, 0, {});
-  CHECK(Json(out)["/ops"] == "[]");
+  CHECK(written(Profile())["/profile/ops"] == "[]");
+  CHECK_FALSE(written({}).has("/profile"));
 }
 
 TEST_CASE("profile: labels tell apart what is timed apart") {

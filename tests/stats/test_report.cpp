@@ -95,7 +95,7 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
                                                      {"request_throughput", 0.2},
                                                      {"input_throughput", 3},
                                                      {"output_throughput", 0.4},
-                                                     {"total_throughput", 3.4},
+                                                     {"total_token_throughput", 3.4},
                                                      {"steps", 2},
                                                      {"step_tokens", 32},
                                                      {"step_tokens_mean", 16},

@@ -73,6 +73,15 @@ std::vector<Json> json_file(const std::string& path) {
   return json_lines(read_file(path));
 }
 
+Json summary_beside(std::string stats) {
+  for (const std::string_view ending : {".jsonl", ".stats"}) {
+    if (stats.ends_with(ending)) stats.resize(stats.size() - ending.size());
+  }
+  std::vector<Json> lines = json_file(stats + ".summary.json");
+  REQUIRE(lines.size() == 1);
+  return std::move(lines.front());
+}
+
 std::vector<Json> of_kind(std::vector<Json> lines, std::string_view kind) {
   std::erase_if(lines, [&](const Json& line) { return line.text("/kind") != kind; });
   return lines;

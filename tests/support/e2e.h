@@ -44,6 +44,8 @@ std::vector<Json> json_lines(const std::string& text);
 std::vector<Json> json_file(const std::string& path);
 
 // The lines of a statistics file whose "kind" is this.
+// The file beside the statistics NAME.stats.jsonl, NAME.jsonl or NAME.
+Json summary_beside(std::string stats);
 std::vector<Json> of_kind(std::vector<Json> lines, std::string_view kind);
 
 // The command line `pagedinfer WORDS`.

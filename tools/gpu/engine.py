@@ -81,8 +81,6 @@ def gaps(program: str, work: pathlib.Path, batches=(1, 64, 256) if not SMALL els
                       dummy(LLAMA, 64 if not SMALL else 8, 1024, "--max-batch-size", str(batch),
                             "--profile"))
         profile = summary["profile"]
-        if profile is None:
-            raise RuntimeError("the statistics have no line of --profile")
         report_measure(f"host gap per decode step, batch {batch}",
                        profile["median_decode_gap_ms"], "ms", at_most=0.05, profile=profile)
 

@@ -49,15 +49,13 @@ def model_of(name: str) -> str:
 
 
 def run(program: str, prompts: pathlib.Path, output: pathlib.Path, flags: list[str]) -> dict:
-    """Runs `program run`; its summary, to which `wall_s` and `steps_of` (the lines of the trace) and
-    the line of --profile are added."""
+    """Runs `program run`; its summary, to which `wall_s` and `steps_of` (the lines of the trace) are
+    added."""
     if seconds_left() < 20:
         raise OutOfTime
-    stats, trace = output.with_suffix(".stats"), output.with_suffix(".trace")
-    for old in (stats, trace):
-        old.unlink(missing_ok=True)
+    trace = output.with_suffix(".trace")
     command = [program, "run", "--overwrite", "--quiet", "--input", str(prompts), "--output",
-               str(output), "--stats", str(stats), "--trace", str(trace), "--gpu-cache",
+               str(output), "--trace", str(trace), "--gpu-cache",
                str(output.parent / "gpu-cache"), *flags]
     begin = time.monotonic()
     try:
@@ -68,12 +66,10 @@ def run(program: str, prompts: pathlib.Path, output: pathlib.Path, flags: list[s
     if ended.returncode != 0:
         print(" ".join(command), ended.stderr, sep="\n", flush=True)
         raise RuntimeError(f"code {ended.returncode}: {ended.stderr.strip()[-300:]}")
-    lines = [json.loads(line) for line in stats.read_text().splitlines()]
-    summary = [s for s in lines if s["kind"] == "summary"][-1]
+    summary = json.loads(pathlib.Path(f"{output}.summary.json").read_text())
     if summary["failed"] > 0:
         raise RuntimeError(f"{summary['failed']} requests failed: {summary['failed_by_code']}")
     summary["wall_s"] = wall
-    summary["profile"] = next((s for s in lines if s["kind"] == "profile"), None)
     summary["steps_of"] = [json.loads(line) for line in trace.read_text().splitlines()]
     return summary
 

@@ -123,17 +123,16 @@ class Program:
         self.about = "pagedinfer " + runs.output_of("git", "rev-parse", "--short", "HEAD")
 
     def complete(self, prompts, tokens, *more):
-        """As a worker answers, with the line of --profile if `more` asks for it."""
+        """As a worker answers, with the profile if `more` asks for it."""
         with tempfile.TemporaryDirectory() as name:
             files = pathlib.Path(name)
             runs.write_lines(files / "prompts", [{"prompt_token_ids": ids, "max_tokens": tokens} for ids in prompts])
-            _, _, steps = runs.run_traced(self.program, files / "prompts", name, *self.flags, *more)
+            summary, _, steps = runs.run_traced(self.program, files / "prompts", name, *self.flags, *more)
             records = runs.read_lines(files / "run.jsonl")
-            profile = runs.statistics_of(name, "profile")
         last = max(i for i, step in enumerate(steps) if step["prefill_tokens"] > 0)
         return {"first_s": steps[last]["end_s"] - steps[0]["begin_s"],
                 "steps_s": [step["end_s"] - step["begin_s"] for step in steps[last + 1:]],
-                "tokens": [found["token_ids"] for found in records], "profile": profile}
+                "tokens": [found["token_ids"] for found in records], "profile": summary.get("profile")}
 
     def of_bound(self, prompts, tokens):
         ops = [op for op in self.complete(prompts, tokens, "--profile")["profile"]["ops"]

@@ -29,7 +29,7 @@ def measure(args):
         ordered = sorted(found[size], key=lambda summary: summary["output_throughput"])
         middle = ordered[len(ordered) // 2]
         ratio = middle["output_throughput"] / base
-        print(f"{size:5}   {middle['output_throughput']:12.0f}   {middle['total_throughput']:17.0f}   "
+        print(f"{size:5}   {middle['output_throughput']:12.0f}   {middle['total_token_throughput']:17.0f}   "
               f"{middle['request_throughput']:10.1f}   {middle['median_itl_ms']:6.2f} ms   {ratio:.2f}")
         runs.save(args, {"max_batch_size": size, "ratio_to_batch_1": round(ratio, 3),
                          "output_throughput_all": [round(s["output_throughput"], 1) for s in ordered],

@@ -73,32 +73,19 @@ def write_lines(path, lines):
 def run(program, prompts, folder, *flags, accepted=(0,)):
     """Runs once, to end with one of the accepted exit codes; returns the summary and the peak
     resident memory in KiB. The records are in folder/run.jsonl then."""
-    stats = statistics_file(folder)
-    stats.unlink(missing_ok=True)
     command = [program, "run", "--quiet", "--overwrite", "--input", str(prompts),
-               "--output", str(pathlib.Path(folder) / "run.jsonl"), "--stats", str(stats), *flags]
+               "--output", str(pathlib.Path(folder) / "run.jsonl"), *flags]
     process = subprocess.Popen(command, cwd=ROOT)
     _, status, usage = os.wait4(process.pid, 0)
     if os.waitstatus_to_exitcode(status) not in accepted:
         raise SystemExit(f"{shlex.join(map(str, command))}: exit code {os.waitstatus_to_exitcode(status)}")
-    return statistics_of(folder, "summary"), usage.ru_maxrss
-
-
-def statistics_file(folder):
-    return pathlib.Path(folder) / "run.stats.jsonl"
-
-
-def statistics_of(folder, kind):
-    """The last line of that kind in the statistics of the run in `folder`, or None."""
-    with open(statistics_file(folder), encoding="utf-8") as lines:
-        found = [line for line in lines if f'"kind":"{kind}"' in line]
-    return json.loads(found[-1]) if found else None
+    summary = json.loads((pathlib.Path(folder) / "run.summary.json").read_text(encoding="utf-8"))
+    return summary, usage.ru_maxrss
 
 
 def run_traced(program, prompts, folder, *flags):
     """As run(), and the lines of --trace too: summary, peak, steps."""
     trace = pathlib.Path(folder) / "trace.jsonl"
-    trace.unlink(missing_ok=True)
     return *run(program, prompts, folder, *flags, "--trace", str(trace)), read_lines(trace)
 
 

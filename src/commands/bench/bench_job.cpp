@@ -88,7 +88,6 @@ Config Bench::run_of(const Config& config, const std::string& input) const {
     run.output = folder_.file("completions.jsonl");
     run.overwrite = true;
   }
-  if (run.stats.empty()) run.stats = folder_.file("stats.jsonl");
   if (shape_.max_batch_size > 0 && !run.max_batch_size.is_given) {
     run.max_batch_size.value = shape_.max_batch_size;
   }
@@ -143,7 +142,7 @@ void Bench::measure_capacity() {
   Config config = config_;
   config.input = folder_.file("at_once.jsonl");
   config.output = folder_.file("at_once.completions.jsonl");
-  config.stats = folder_.file("at_once.stats.jsonl");
+  config.stats.clear();
   config.trace.clear();
   config.overwrite = config.quiet = true;
   OutputFile file(config.input, OutputFile::Existing::kReplace);

@@ -12,12 +12,15 @@
 namespace pagedinfer {
 namespace {
 
-void say(const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); }
-
-MeasurementFile measurements(const std::string& path, const Interrupt& interrupt) {
+// A new output begins a new file; `is_named`: by a flag.
+MeasurementFile measurements(const std::string& path, bool is_named, const RecordOutput& records,
+                             const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(path, interrupt.fd());
   interrupt.throw_if_happened();
-  return MeasurementFile(path, say, reader.fd);
+  const bool goes_on = records.num_done() > 0;
+  return MeasurementFile(path,
+                         goes_on ? OutputFile::Existing::kAppend : OutputFile::Existing::kReplace,
+                         is_named, reader.fd);
 }
 
 RecordOutput record_output(const Config& config, const Paths& paths, Fingerprint fingerprint,
@@ -43,37 +46,38 @@ RecordOutput record_output(const Config& config, const Paths& paths, Fingerprint
 
 }  // namespace
 
-MeasurementFile::MeasurementFile(const std::string& path,
-                                 std::function<void(const std::string&)> say, int open_pipe)
-    : say_(std::move(say)) {
-  if (!path.empty()) file_.emplace(path, OutputFile::Existing::kAppend, FileCalls{}, open_pipe);
+MeasurementFile::MeasurementFile(const std::string& path, OutputFile::Existing existing,
+                                 bool must_open, int open_pipe) {
+  const auto open = [&] { file_.emplace(path, existing, FileCalls{}, open_pipe); };
+  if (path.empty()) return;
+  must_open ? open() : attempt(open);
 }
 
-void MeasurementFile::attempt(const std::function<void(OutputFile&)>& action) {
-  if (!file_) return;
+void MeasurementFile::attempt(const std::function<void()>& action) {
   try {
-    action(*file_);
+    action();
   } catch (const Error& error) {
     file_.reset();
-    say_(fmt::format("note: {}; the run goes on without these measurements", error.what()));
+    fmt::print(stderr, "note: {}; the run goes on without these measurements\n", error.what());
   }
 }
 
 void MeasurementFile::append(std::string_view line) {
-  attempt([&](OutputFile& file) { file.append(line); });
+  if (file_) attempt([&] { file_->append(line); });
 }
 
 void MeasurementFile::flush() {
-  attempt([](OutputFile& file) { file.flush(); });
+  if (file_) attempt([&] { file_->flush(); });
 }
 
 Outlets::Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
                  const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt)
     : clock_(clock),
       run_(std::move(run)),
+      summary_(paths.summary),
       records_(record_output(config, paths, std::move(fingerprint), clock, interrupt)),
-      stats_(measurements(paths.stats, interrupt)),
-      trace_(measurements(config.trace, interrupt)) {}
+      stats_(measurements(paths.stats, !config.stats.empty(), records_, interrupt)),
+      trace_(measurements(config.trace, true, records_, interrupt)) {}
 
 void Outlets::answer(const Completion& completion, const RequestStats& stats,
                      const RecordOptions& options) {
@@ -134,12 +138,14 @@ void Outlets::close_records(bool complete, const RunMark& mark) {
 
 void Outlets::close_stats(const RunInfo& info, const Summary& summary,
                           const std::optional<Profile>& profile) {
-  line_.clear();
-  if (profile) append_profile_line(line_, run_, summary.total, *profile);
-  append_summary_line(line_, run_, info, summary);
-  stats_.append(line_);
   stats_.flush();
   trace_.flush();
+  if (summary_.empty()) return;
+  line_.clear();
+  append_summary(line_, run_, info, summary, profile);
+  MeasurementFile file(summary_, OutputFile::Existing::kReplace, false);
+  file.append(line_);
+  file.flush();
 }
 
 }  // namespace pagedinfer

@@ -23,8 +23,9 @@ namespace pagedinfer {
 // a note and is not written to any more.
 class MeasurementFile {
  public:
-  // `path` "" = no file; `open_pipe` as in OutputFile. Throws Error if it cannot be opened.
-  MeasurementFile(const std::string& path, std::function<void(const std::string&)> say,
+  // `path` "" = no file; `open_pipe` as in OutputFile. A file that cannot be opened is one that
+  // cannot be written; if it `must_open`, throws Error.
+  MeasurementFile(const std::string& path, OutputFile::Existing existing, bool must_open,
                   int open_pipe = -1);
 
   // Whether lines are written; if not, the caller need not make them.
@@ -33,18 +34,17 @@ class MeasurementFile {
   void flush();
 
  private:
-  void attempt(const std::function<void(OutputFile&)>& action);
+  void attempt(const std::function<void()>& action);
 
-  std::optional<OutputFile> file_;
-  std::function<void(const std::string&)> say_;
+  std::optional<OutputFile> file_ = {};
 };
 
 // Writes records and measurements, line by line.
 class Outlets {
  public:
-  // Opens the files, or goes on with them; their names stand in `paths`. `run` is told in every
-  // line of the statistics. Throws Error when that
-  // cannot be, and Interrupted when a signal comes before anything has changed.
+  // Opens the files, and goes on with them if the run goes on with an earlier one. `run` is told in
+  // every line of the statistics. Throws Error when the output or a file that a flag names cannot
+  // be opened, and Interrupted when a signal comes before anything has changed.
   Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
           const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
 
@@ -69,6 +69,7 @@ class Outlets {
 
   std::function<double()> clock_;
   const RunStamp run_;
+  const std::string summary_;  // the file's name, or ""
   RecordOutput records_;
   MeasurementFile stats_, trace_;
   Report report_;

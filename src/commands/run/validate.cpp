@@ -61,6 +61,9 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   }
   if (config.input != "-") roles.push_back({"--input", config.input});
   if (!paths.stats.empty()) roles.push_back({"--stats", paths.stats});
+  if (!paths.summary.empty()) {
+    roles.push_back({"--stats", paths.summary, "makes beside its file"});
+  }
   if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
@@ -124,7 +127,7 @@ void check_files(const Config& config) {
   check_output_name("--stats", paths.stats);
   check_output_name("--trace", config.trace);
   check_resume(config, paths);
-  if (config.profile && config.quiet && paths.stats.empty()) {
+  if (config.profile && config.quiet && paths.summary.empty()) {
     throw Error("--profile: with --quiet and no --stats it would not be shown; leave --quiet out");
   }
   check_roles(config, paths);

@@ -167,7 +167,6 @@ Verify::Side Verify::side_of(std::string_view flag, const Variant& variant) cons
   Side side = {.flag = flag, .flags = variant.flags, .config = variant.config};
   Config& config = side.config;
   config.output = "/dev/null";
-  if (config.stats.empty()) config.stats = "/dev/null";
   config.order = Config::Order::kCompletion;
   return side;
 }

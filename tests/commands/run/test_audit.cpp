@@ -234,7 +234,7 @@ TEST_CASE("a run that leaks has all its records, says so in the summary, and end
   CHECK(read_file(dir / "leaks") == read_file(dir / "sound"));
   CHECK(!std::filesystem::exists(dir / "leaks.part"));
   const auto num_leaked = [&](const std::string& stats) {
-    return of_kind(json_file(stats), "summary").at(0).integer("/leaked_blocks");
+    return summary_beside(stats).integer("/leaked_blocks");
   };
   CHECK(num_leaked(dir / "leaks.stats") == 2);
   CHECK(num_leaked(dir / "sound.stats") == 0);

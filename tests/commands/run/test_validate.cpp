@@ -170,6 +170,7 @@ TEST_CASE("flags: no file has two roles") {
   CHECK(refused("--output", with_input([&](Config& c) { c.output = link; })));
   CHECK(refused("--stats", with_input([&](Config& c) { c.stats = dir / "x/../a.jsonl"; })));
   CHECK(refused("--trace", with_input([&](Config& c) { c.trace = dir / "a.stats.jsonl"; })));
+  CHECK(refused("--trace", with_input([&](Config& c) { c.trace = dir / "a.summary.json"; })));
   CHECK(refused("--stats", with_input([&](Config& c) { c.output = c.stats = dir / "new"; })));
   CHECK(refused("--stats", with_input([&](Config& c) { c.output = c.stats = std::string("-"); })));
   CHECK(refusal(with_input([](Config& c) { c.output = c.stats = std::string("/dev/null"); })) ==
