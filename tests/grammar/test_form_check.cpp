@@ -19,7 +19,8 @@ std::string refusal_of(std::string_view schema) {
   RewrittenSchema out;
   const auto error = rewrite_schema(schema, out);
   if (!error) return "";
-  return fmt::format("{} {}", error->code, error->message.substr(0, error->message.find(": ")));
+  return fmt::format("{} {}", error->code.name(),
+                     error->message.substr(0, error->message.find(": ")));
 }
 
 std::string refusal_of(FormKind kind, const std::string& text) {

@@ -18,7 +18,7 @@ namespace {
 std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
   const auto outcome = compiler.compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
-  return error != nullptr ? error->code : "";
+  return std::string(error != nullptr ? error->code.name() : "");
 }
 
 }  // namespace

@@ -91,7 +91,10 @@ int main() {
     out.clear();
     JsonWriter json(out);
     if (const auto* const error = std::get_if<RequestError>(&outcome)) {
-      json.begin_object().field("code", error->code).field("message", error->message).end_object();
+      json.begin_object()
+          .field("code", error->code.name())
+          .field("message", error->message)
+          .end_object();
     } else {
       json.begin_array();
       std::mt19937_64 random(static_cast<uint64_t>(int64_t(fields["seed"])));

@@ -21,7 +21,7 @@ ParsedLine parse(const std::string& text) {
   return parse(parser, text);
 }
 
-std::string code_of(const std::string& text) { return parse(text).error.code; }
+std::string code_of(const std::string& text) { return std::string(parse(text).error.code.name()); }
 
 std::string batch(const std::string& body) {
   return R"({"custom_id":"c","method":"POST","url":"/v1/completions","body":)" + body + "}";

@@ -48,7 +48,7 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   second.prompt_tokens = 20;
   second.recomputed_tokens = 5;
   RequestStats refused;
-  refused.error_code = "bad_json";
+  refused.error_code = "invalid_json";
   refused.prompt_tokens = 1000;
   report.add(first);
   report.add(second);
@@ -72,7 +72,7 @@ TEST_CASE("stats: a small run gives the numbers worked out by hand") {
   const Summary s = report.summary(times);
   CHECK(s.completed == 2);
   CHECK(s.failed == 1);
-  CHECK(s.failed_by_code.at("bad_json") == 1);
+  CHECK(s.failed_by_code.at("invalid_json") == 1);
   CHECK(s.input_tokens == 30);
   CHECK(s.output_tokens == 4);
   CHECK(s.recomputed_tokens == 5);

@@ -42,7 +42,7 @@ Completion near_tie(TokenId second, float lead) {
                                draw(8, {{8, -0.25f}, {9, -0.75f}})})});
 }
 
-Completion error(const char* code) { return {.error = {code, "why"}}; }
+Completion error(ErrorCode code) { return {.error = {code, "why"}}; }
 
 AnswerComparison compare(const Completion& a, const Completion& b,
                          std::optional<double> tolerance = {}) {

@@ -35,7 +35,7 @@ std::string rendered(const TempDir& dir, const std::string& tools = "") {
   const RenderedChat chat = render_chat(
       read_chat_format(dir.path(), "", kDay),
       {.messages = R"([{"role":"user","content":"Hi"}])", .tools = tools}, std::nullopt);
-  return chat.error.code.empty() ? chat.text : chat.error.code;
+  return chat.error.code.empty() ? chat.text : std::string(chat.error.code.name());
 }
 
 }  // namespace
