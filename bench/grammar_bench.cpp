@@ -149,7 +149,7 @@ void measure(FormCompiler& compiler, const std::string& name, const AnswerForm& 
   const double mean = 1e6 * sum / static_cast<double>(count);
   const double p99 = 1e6 * measured.masks[count * 99 / 100], max = 1e6 * measured.masks.back();
   const double accept = 1e6 * measured.accept / static_cast<double>(count);
-  const size_t kib = compiled->num_bytes() / 1024;
+  const int64_t kib = compiled->num_bytes() / 1024;
   fmt::print(
       fmt::runtime(as_json ? R"({{"form":"{}","compile_ms":{:.1f},"kib":{},"mask_us":{:.1f},)"
                              R"("mask_p99_us":{:.1f},"mask_max_us":{:.1f},"accept_us":{:.1f},)"

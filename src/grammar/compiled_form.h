@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace pagedinfer {
@@ -11,8 +11,8 @@ class CompiledForm {
   struct Impl;
   explicit CompiledForm(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
-  int num_words() const;     // of a mask: a bit for each token
-  size_t num_bytes() const;  // of memory, about
+  int num_words() const;      // of a mask: a bit for each token
+  int64_t num_bytes() const;  // of memory
   bool is_shared() const { return impl_.use_count() > 1; }
   const Impl& impl() const { return *impl_; }
 

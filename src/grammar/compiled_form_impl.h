@@ -3,6 +3,8 @@
 
 #include <xgrammar/xgrammar.h>
 
+#include <cstdint>
+
 #include "grammar/compiled_form.h"
 
 namespace pagedinfer {
@@ -10,6 +12,7 @@ namespace pagedinfer {
 struct CompiledForm::Impl {
   xgrammar::CompiledGrammar grammar;
   int num_tokens;
+  int64_t num_bytes;
 };
 
 }  // namespace pagedinfer

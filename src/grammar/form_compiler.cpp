@@ -6,6 +6,7 @@
 #include <exception>
 #include <list>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -22,12 +23,6 @@
 namespace pagedinfer {
 
 namespace {
-
-// Steps of the library's parser. With a vocabulary of 128,000 tokens a string of up to 128
-// characters takes some 100 million.
-constexpr int64_t kMaxCompileWork = 2'000'000'000;
-
-using Outcome = std::variant<CompiledForm, RequestError>;
 
 struct HashOfForm {
   size_t operator()(const AnswerForm& form) const {
@@ -74,30 +69,66 @@ RequestError error_of(const CheckedForm& form, bool whitespace, const std::strin
   return {"unsupported_schema", fault.empty() ? message : fault};
 }
 
-size_t num_bytes_of(const AnswerForm& form, const Outcome& outcome) {
+RequestError error_of(CompileMeter::End end, const CompileLimits& limits, FormKind kind) {
+  const std::string limit = end == CompileMeter::End::kBytes
+                                ? fmt::format("{} MiB", limits.max_bytes >> 20)
+                                : fmt::format("{} steps", limits.max_steps);
+  return {"invalid_form",
+          fmt::format("{} takes more than {}",
+                      kind == FormKind::kCall ? "tools: to compile them" : "to compile it", limit)};
+}
+
+// Without an error the grammar is there.
+RequestError compile_checked(const CheckedForm& form, bool whitespace,
+                             const xgrammar::TokenizerInfo& vocabulary,
+                             std::optional<xgrammar::CompiledGrammar>& grammar) {
+  std::string problem;
+  {
+    const LibraryMessages messages;
+    try {
+      grammar.emplace(compile_grammar(grammar_of(form, whitespace), vocabulary));
+      problem = messages.first_warning();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  }
+  return problem.empty() ? RequestError() : error_of(form, whitespace, problem);
+}
+
+size_t num_bytes_of(const AnswerForm& form, const FormOutcome& outcome) {
   size_t bytes = 1024;
   for (const std::string& text : form.texts) bytes += text.size();
   const auto* const compiled = std::get_if<CompiledForm>(&outcome);
-  return compiled != nullptr ? bytes + compiled->num_bytes() : bytes;
+  return compiled != nullptr ? bytes + static_cast<size_t>(compiled->num_bytes()) : bytes;
+}
+
+// The library makes some lists when it first needs them. They must not be counted as the form's.
+void make_lists_of_library() {
+  const xgrammar::TokenizerInfo tokens(std::vector<std::string>{"a"}, xgrammar::VocabType::RAW,
+                                       std::nullopt, std::vector<int32_t>());
+  const std::string schema = R"({"type":"object","properties":{"a":{"type":"string",)"
+                             R"("maxLength":2},"b":{"enum":["\u00e9",1]}}})";
+  static_cast<void>(compile_grammar(grammar_of_schema(schema, false), tokens));
 }
 
 }  // namespace
 
 int CompiledForm::num_words() const { return num_mask_words(impl_->num_tokens); }
 
-size_t CompiledForm::num_bytes() const { return impl_->grammar.MemorySizeBytes(); }
+int64_t CompiledForm::num_bytes() const { return impl_->num_bytes; }
 
 std::string grammar_problem() { return ""; }
 
 struct FormCompiler::Impl {
   struct Entry {
     AnswerForm form = {};
-    std::optional<Outcome> outcome = {};  // none while a thread compiles it
+    std::optional<FormOutcome> outcome = {};  // none while a thread compiles it
     size_t num_bytes = 0;
   };
   using Entries = std::list<Entry>;  // the latest used first
 
-  Outcome compile(const AnswerForm& form);
   void trim();
   const xgrammar::TokenizerInfo& vocabulary();
 
@@ -138,7 +169,7 @@ bool FormCompiler::is_full() const {
   return impl_->num_bytes > impl_->max_bytes;
 }
 
-std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm& form) {
+FormOutcome FormCompiler::compile(const AnswerForm& form) {
   Impl& impl = *impl_;
   std::unique_lock lock(impl.mutex);
   for (;;) {
@@ -154,7 +185,9 @@ std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm&
   const auto entry = impl.entries.begin();
   impl.by_form.emplace(form, entry);
   lock.unlock();
-  Outcome outcome = impl.compile(form);
+  const std::atomic<bool> goes_on = false;
+  const CompileLimits limits = limits_of_compiling(impl.vocabulary().GetVocabSize());
+  FormOutcome outcome = attempt(form, limits, goes_on).outcome;
   lock.lock();
   ++impl.num_compiled;
   entry->outcome = outcome;
@@ -178,38 +211,43 @@ void FormCompiler::Impl::trim() {
   }
 }
 
+FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const CompileLimits& limits,
+                                            const std::atomic<bool>& stopped) {
+  CheckedForm checked;
+  if (std::optional<RequestError> error = check_form(form, checked)) return {*std::move(error)};
+  const xgrammar::TokenizerInfo& known = impl_->vocabulary();
+  std::optional<xgrammar::CompiledGrammar> grammar;
+  std::exception_ptr failure;
+  RequestError error;
+  CompileMeter::End end = {};
+  int64_t num_bytes = 0;
+  {
+    const CompileMeter meter(limits, stopped);
+    try {
+      error = compile_checked(checked, form.whitespace, known, grammar);
+    } catch (...) {
+      grammar.reset();
+      failure = std::current_exception();
+    }
+    end = meter.end();
+    num_bytes = meter.num_bytes();
+  }
+  if (end != CompileMeter::End::kNone) return {error_of(end, limits, form.kind), true};
+  if (failure) std::rethrow_exception(failure);
+  if (!error.code.empty()) return {std::move(error)};
+  return {CompiledForm(std::make_shared<const CompiledForm::Impl>(
+      CompiledForm::Impl{*std::move(grammar), known.GetVocabSize(), num_bytes}))};
+}
+
 const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {
   const std::lock_guard lock(vocabulary_mutex);
   if (!tokens) {
+    make_lists_of_library();
     // The tokens that end a completion are the request's business: the library knows none.
     tokens.emplace(make_vocabulary(), xgrammar::VocabType::RAW, std::nullopt,
                    std::vector<int32_t>());
   }
   return *tokens;
-}
-
-Outcome FormCompiler::Impl::compile(const AnswerForm& form) {
-  CheckedForm checked;
-  if (std::optional<RequestError> error = check_form(form, checked)) return *std::move(error);
-  std::string problem;
-  {
-    const LibraryMessages messages;
-    try {
-      int64_t work = kMaxCompileWork;
-      const WorkLimit limit(work, "to compile it takes too many steps");
-      const xgrammar::TokenizerInfo& known = vocabulary();
-      const xgrammar::CompiledGrammar grammar =
-          compile_grammar(grammar_of(checked, form.whitespace), known);
-      problem = messages.first_warning();
-      if (problem.empty()) {
-        return CompiledForm(std::make_shared<const CompiledForm::Impl>(
-            CompiledForm::Impl{grammar, known.GetVocabSize()}));
-      }
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
-  }
-  return error_of(checked, form.whitespace, problem);
 }
 
 }  // namespace pagedinfer

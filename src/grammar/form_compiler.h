@@ -1,6 +1,7 @@
 // Forms to what masks are made of.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,20 @@ namespace pagedinfer {
 // Why no form can be kept by this build; "" if it can.
 std::string grammar_problem();
 
+// The compiled form, or why there is none.
+using FormOutcome = std::variant<CompiledForm, RequestError>;
+
+// What compiling one form may take: steps, of which some 50 million take a second, and bytes of
+// memory at once.
+struct CompileLimits {
+  int64_t max_steps;
+  int64_t max_bytes;
+};
+// Beyond them a form is refused. Masks grow with the vocabulary.
+inline CompileLimits limits_of_compiling(int num_tokens) {
+  return {.max_steps = 600'000'000, .max_bytes = (int64_t{64} << 20) + int64_t{512} * num_tokens};
+}
+
 // Forms that are kept, those that requests need not counted.
 constexpr size_t kMaxFormBytes = size_t{128} << 20;
 
@@ -31,9 +46,18 @@ class FormCompiler {
   FormCompiler(Vocabulary vocabulary, size_t max_bytes);
   ~FormCompiler();
 
-  // The compiled form, or why there is none. A form that another thread compiles at the moment is
+  // A function of the form and the vocabulary. A form that another thread compiles at the moment is
   // waited for. REQUIRES: the form is not free.
-  std::variant<CompiledForm, RequestError> compile(const AnswerForm& form);
+  FormOutcome compile(const AnswerForm& form);
+
+  // The same within other limits. `gave_up`: the outcome is an error because it takes more than
+  // them, or because `stopped` became true.
+  struct Attempt {
+    FormOutcome outcome;
+    bool gave_up = false;
+  };
+  Attempt attempt(const AnswerForm& form, const CompileLimits& limits,
+                  const std::atomic<bool>& stopped);
 
   // Forms that were compiled, not found.
   int64_t num_compiled() const;

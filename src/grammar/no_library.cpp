@@ -15,16 +15,21 @@ std::string grammar_problem() {
 
 FormCompiler::FormCompiler(Vocabulary, size_t) {}
 FormCompiler::~FormCompiler() = default;
-std::variant<CompiledForm, RequestError> FormCompiler::compile(const AnswerForm&) {
+FormOutcome FormCompiler::compile(const AnswerForm&) {
   return RequestError{"unsupported", grammar_problem()};
 }
+FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const CompileLimits&,
+                                            const std::atomic<bool>&) {
+  return {compile(form)};
+}
+
 int64_t FormCompiler::num_compiled() const { return 0; }
 size_t FormCompiler::num_bytes() const { return 0; }
 bool FormCompiler::is_full() const { return false; }
 
 // There is no compiled form to call these with.
 int CompiledForm::num_words() const { return 0; }
-size_t CompiledForm::num_bytes() const { return 0; }
+int64_t CompiledForm::num_bytes() const { return 0; }
 TokenMatcher::TokenMatcher(const CompiledForm&) {}
 TokenMatcher::TokenMatcher(std::unique_ptr<Impl>) {}
 TokenMatcher::~TokenMatcher() = default;

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -147,4 +149,72 @@ TEST_CASE("schemas that differ below the name of an annotation stay apart") {
           R"({"x":{"a":{"title":1}},"y":{"a":{"title":2}}})");
   accepts(R"({"enum": [[{"default": 1}]]})", R"({"enum": [[{"default": 2}]]})",
           R"({"x":[{"default":1}],"y":[{"default":2}]})");
+}
+
+// Functions of which each has so many strings of lengths of their own.
+AnswerForm call(int num_functions, int num_strings) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < num_functions; ++i) {
+    std::string properties;
+    for (int k = 0; k < num_strings; ++k) {
+      properties += fmt::format(R"({}"p{}":{{"type":"string","maxLength":{}}})", k > 0 ? "," : "",
+                                k, 60 + i + k);
+    }
+    texts.push_back(fmt::format("f{}", i));
+    texts.push_back(fmt::format(R"({{"type":"object","properties":{{{}}}}})", properties));
+  }
+  return {.kind = FormKind::kCall, .texts = texts};
+}
+
+TEST_CASE("a form that takes too many steps or too much memory is refused at once") {
+  if (is_skipped_without_grammar()) return;
+  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  const std::atomic<bool> goes_on = false;
+  const AnswerForm form = call(2, 2);
+  const auto error_within = [&](int64_t max_steps, int64_t max_bytes) {
+    const auto attempt =
+        compiler.attempt(form, {.max_steps = max_steps, .max_bytes = max_bytes}, goes_on);
+    const auto* const error = std::get_if<RequestError>(&attempt.outcome);
+    CHECK(attempt.gave_up == (error != nullptr));
+    return error != nullptr ? error->code + ": " + error->message : "";
+  };
+  constexpr int64_t kMany = int64_t{1} << 40;
+  CHECK(error_within(kMany, kMany).empty());
+  CHECK(error_within(100'000, kMany) ==
+        "invalid_form: tools: to compile them takes more than 100000 steps");
+  CHECK(error_within(kMany, 1 << 20) ==
+        "invalid_form: tools: to compile them takes more than 1 MiB");
+  // The counts are a function of the form: the limit that is just enough stays so.
+  int64_t few = 0, enough = 16'000'000;
+  while (enough - few > 1) {
+    const int64_t middle = few + (enough - few) / 2;
+    (error_within(middle, kMany).empty() ? enough : few) = middle;
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, enough = enough] {
+      CHECK(error_within(enough, kMany).empty());
+      CHECK_FALSE(error_within(enough - 1, kMany).empty());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("a compiled form says what it takes, and what compiling took is free again") {
+  if (is_skipped_without_grammar()) return;
+  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}}));
+  const auto allocated = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return static_cast<int64_t>(info.uordblks + info.hblkhd);
+  };
+  const int64_t before = allocated();
+  const FormOutcome outcome = compiler.compile(call(3, 20));
+  REQUIRE(std::holds_alternative<CompiledForm>(outcome));
+  const int64_t taken = allocated() - before;
+  const int64_t told = std::get<CompiledForm>(outcome).num_bytes();
+  MESSAGE("takes " << taken << " bytes, says " << told);
+  CHECK(told > 1'000'000);
+  CHECK(told > taken - taken / 16);
+  CHECK(told < taken + taken / 4);
 }
