@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "grammar/token_matcher.h"
 
 namespace pagedinfer {
 namespace {
@@ -75,6 +76,7 @@ void CompileMeter::check() {
 namespace xgrammar {
 
 void SpendWork(int64_t steps);
+void CheckStates(int64_t count);
 
 void SpendWork(int64_t steps) {
   if (pagedinfer::meter != nullptr) pagedinfer::meter->spend(steps);
@@ -82,6 +84,12 @@ void SpendWork(int64_t steps) {
   if (left == nullptr) return;
   *left -= steps;
   if (*left < 0) throw pagedinfer::Error(pagedinfer::message_without);
+}
+
+// `count` are the states that a matcher keeps.
+void CheckStates(int64_t count) {
+  if (pagedinfer::work_left == nullptr || count <= pagedinfer::kMaxFormStates) return;
+  throw pagedinfer::Error("to match the text takes too much memory");
 }
 
 }  // namespace xgrammar

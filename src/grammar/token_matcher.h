@@ -15,6 +15,9 @@ class CompiledForm;
 // long string of bounded length up to a million.
 constexpr int64_t kMaxFormWork = 40'000'000, kFormWorkPerToken = 500'000;
 
+// The states of the parser that a completion may keep, of some 50 bytes. Most keep some hundreds.
+constexpr int64_t kMaxFormStates = 20'000;
+
 // How far a completion has come in its form. Knows nothing of what draws tokens, and not the tokens
 // that end a completion: it says where one may end. Throws Error where the library gives up, or the
 // form matches the text in so many ways that it takes more steps; then it cannot be used any more.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -314,5 +315,35 @@ TEST_CASE("masks within strings of bounded length allow what is short enough, an
       INFO(min << " to " << max);
       compare_masks(form, tokens, random, may_follow, is_whole, max + 3);
     }
+  }
+}
+
+TEST_CASE("masks behind long texts are those of nested brackets, however deep") {
+  if (is_skipped_without_grammar()) return;
+  const std::vector<std::string> tokens = {"(",  ")",  "[",   "]",   "()",  "([",   "])",
+                                           "))", ")[", "[()", ")))", "]]]", "[[[[", "a"};
+  const CompiledForm form = compile_form(
+      tokens, {.kind = FormKind::kGrammar,
+               .texts = {"root ::= s\ns ::= (\"(\" s \")\" | \"[\" s \"]\" | \"a\")*"}});
+  // The brackets that are open; nullopt: one that was closed was not.
+  const auto open_in = [](const std::string& text) -> std::optional<std::string> {
+    std::string open;
+    for (const char c : text) {
+      if (c == 'a') continue;
+      if (c == '(' || c == '[') {
+        open += c;
+      } else if (open.empty() || open.back() != (c == ')' ? '(' : '[')) {
+        return std::nullopt;
+      } else {
+        open.pop_back();
+      }
+    }
+    return open;
+  };
+  std::mt19937 random(5);
+  for (int round = 0; round < 4; ++round) {
+    compare_masks(
+        form, tokens, random, [&](const std::string& text) { return open_in(text).has_value(); },
+        [&](const std::string& text) { return open_in(text).value().empty(); }, 500);
   }
 }
