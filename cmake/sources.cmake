@@ -112,6 +112,7 @@ set(pagedinfer_core_sources
   src/text/unicode/unicode_classes.cpp
   src/text/unicode/utf8.cpp
   src/grammar/form_check.cpp
+  src/grammar/form_store.cpp
   src/grammar/regex_check.cpp
   src/grammar/schema_check.cpp
   src/grammar/schema_overlap.cpp
