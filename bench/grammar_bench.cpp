@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
   for (TokenId t = 0; t < tokenizer->vocab_size(); ++t) {
     tokens.emplace_back(tokenizer->token_bytes(t));
   }
-  FormCompiler compiler([&] { return tokens; }, size_t{1} << 30);
+  FormCompiler compiler([&] { return tokens; });
   const double first = seconds(Clock::kThread, [&] {
     static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}}));
   });

@@ -206,6 +206,7 @@ set(pagedinfer_core_sources
   src/load/default_form.cpp
   src/engine/engine.cpp
   src/engine/beam_forms.cpp
+  src/intake/form_gate.cpp
   src/grammar/form_progress.cpp
   src/load/form_vocabulary.cpp
   src/load/home_folder.cpp

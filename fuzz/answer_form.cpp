@@ -37,7 +37,7 @@ void walk(const CompiledForm& form) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static FormCompiler compiler(bytes_as_tokens, size_t{1} << 20);
+  static FormCompiler compiler(bytes_as_tokens);
   if (size < 1) return 0;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (!is_utf8(text)) return 0;  // as lines are

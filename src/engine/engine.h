@@ -16,7 +16,6 @@
 #include "core/request.h"
 #include "engine/pull.h"
 #include "engine/request_tracker.h"
-#include "grammar/form_compiler.h"
 #include "grammar/form_progress.h"
 #include "kv/kv_pool.h"
 #include "model/decoder.h"
@@ -38,7 +37,6 @@ struct EngineParts {
   // Steps overlap. For devices that compute while the host does other work: where the host is the
   // device nothing is gained, and surplus rows cost.
   bool overlaps = false;
-  FormCompiler* forms = nullptr;  // null: no request asks for a form
 };
 
 // Where requests come from and where answers go.
@@ -63,7 +61,7 @@ class Engine {
   Engine(EngineParts parts, const SchedulerLimits& limits)
       : parts_(std::move(parts)),
         scheduler_(parts_.pool, limits),
-        requests_(parts_.spec, parts_.tokenizer, parts_.forms, scheduler_) {}
+        requests_(parts_.spec, parts_.tokenizer, scheduler_) {}
 
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered

@@ -24,8 +24,8 @@ class Profiler {
 
   // The same device, timed.
   EngineParts in_front_of(const EngineParts& parts) {
-    return {parts.spec,        parts.weights,   parts.cache, parts.pool,     ops_,
-            ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps, parts.forms};
+    return {parts.spec,        parts.weights,   parts.cache, parts.pool,    ops_,
+            ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps};
   }
   // There is nothing to do until the next step.
   void idle() { ops_.idle(); }

@@ -166,15 +166,9 @@ FormProgress& RequestTracker::form_of(const Sequence& seq, int sample) {
   return form ? *form : form.emplace(begin_form(*seq.request));
 }
 
-FormProgress RequestTracker::begin_form(const Request& request) {
-  std::vector<TokenId> ends = end_tokens(spec_, request.sampling);
-  if (request.compiled_form) {
-    return {*request.compiled_form, std::move(ends), request.form_behind};
-  }
-  CHECK(forms_ != nullptr);
-  auto compiled = forms_->compile(request.sampling.form);
-  CHECK(std::holds_alternative<CompiledForm>(compiled));
-  return {std::get<CompiledForm>(std::move(compiled)), std::move(ends), request.form_behind};
+FormProgress RequestTracker::begin_form(const Request& request) const {
+  CHECK(request.compiled_form != nullptr);
+  return {*request.compiled_form, end_tokens(spec_, request.sampling), request.form_behind};
 }
 
 BeamSearch::RoleOf RequestTracker::roles_in_beam(const Sequence& beam) {

@@ -10,7 +10,6 @@
 #include "core/request.h"
 #include "engine/beam_forms.h"
 #include "engine/pull.h"
-#include "grammar/form_compiler.h"
 #include "grammar/form_progress.h"
 #include "model/spec.h"
 #include "sched/scheduler.h"
@@ -27,11 +26,9 @@ class RequestTracker {
   // As EnginePorts::done.
   using Done = std::function<void(Completion, const RequestStats&)>;
 
-  // A null tokenizer: completions have no text. Null `forms`: no request asks for a form. All
-  // outlive the tracker.
-  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, FormCompiler* forms,
-                 Scheduler& scheduler)
-      : spec_(spec), tokenizer_(tokenizer), forms_(forms), scheduler_(scheduler) {}
+  // A null tokenizer: completions have no text. All outlive the tracker.
+  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler)
+      : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler) {}
 
   // Answers at once an item that is an error, a line of which a prompt can never run, and one of
   // which nothing is to be computed.
@@ -98,7 +95,7 @@ class RequestTracker {
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;
   static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);
-  FormProgress begin_form(const Request& request);
+  FormProgress begin_form(const Request& request) const;
   bool lacks_tokens(const Sequence& seq);
   bool may_draw(FormProgress& form, const SamplingParams& params, int num_generated) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
@@ -112,7 +109,6 @@ class RequestTracker {
 
   const ModelSpec& spec_;
   const Tokenizer* tokenizer_;
-  FormCompiler* forms_;
   Scheduler& scheduler_;
   std::unordered_map<int64_t, std::unique_ptr<Line>> lines_;  // by their first age
   std::unordered_map<int64_t, Prompt*> prompts_;              // by the age of sample 0

@@ -13,7 +13,6 @@ class CompiledForm {
 
   int num_words() const;      // of a mask: a bit for each token
   int64_t num_bytes() const;  // of memory
-  bool is_shared() const { return impl_.use_count() > 1; }
   const Impl& impl() const { return *impl_; }
 
  private:

@@ -2,17 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <exception>
-#include <list>
 #include <mutex>
 #include <new>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "core/hash.h"
 #include "core/token_mask.h"
 #include "grammar/compiled_form_impl.h"
 #include "grammar/form_check.h"
@@ -23,14 +19,6 @@
 namespace pagedinfer {
 
 namespace {
-
-struct HashOfForm {
-  size_t operator()(const AnswerForm& form) const {
-    uint64_t hash = hash_word(static_cast<uint64_t>(form.kind), form.whitespace);
-    for (const std::string& text : form.texts) hash = hash_bytes(hash, text);
-    return hash;
-  }
-};
 
 xgrammar::Grammar grammar_of(const CheckedForm& form, bool whitespace) {
   using xgrammar::Grammar;
@@ -97,13 +85,6 @@ RequestError compile_checked(const CheckedForm& form, bool whitespace,
   return problem.empty() ? RequestError() : error_of(form, whitespace, problem);
 }
 
-size_t num_bytes_of(const AnswerForm& form, const FormOutcome& outcome) {
-  size_t bytes = 1024;
-  for (const std::string& text : form.texts) bytes += text.size();
-  const auto* const compiled = std::get_if<CompiledForm>(&outcome);
-  return compiled != nullptr ? bytes + static_cast<size_t>(compiled->num_bytes()) : bytes;
-}
-
 // The library makes some lists when it first needs them. They must not be counted as the form's.
 void make_lists_of_library() {
   const xgrammar::TokenizerInfo tokens(std::vector<std::string>{"a"}, xgrammar::VocabType::RAW,
@@ -122,93 +103,22 @@ int64_t CompiledForm::num_bytes() const { return impl_->num_bytes; }
 std::string grammar_problem() { return ""; }
 
 struct FormCompiler::Impl {
-  struct Entry {
-    AnswerForm form = {};
-    std::optional<FormOutcome> outcome = {};  // none while a thread compiles it
-    size_t num_bytes = 0;
-  };
-  using Entries = std::list<Entry>;  // the latest used first
-
-  void trim();
   const xgrammar::TokenizerInfo& vocabulary();
 
   Vocabulary make_vocabulary;
-  size_t max_bytes;
-
-  std::mutex vocabulary_mutex;
-  std::optional<xgrammar::TokenizerInfo> tokens;  // guarded by vocabulary_mutex
-
-  mutable std::mutex mutex;  // guards all below
-  std::condition_variable compiled;
-  Entries entries;
-  std::unordered_map<AnswerForm, Entries::iterator, HashOfForm> by_form;
-  size_t num_bytes = 0;
-  int64_t num_compiled = 0;
+  std::mutex mutex = {};
+  std::optional<xgrammar::TokenizerInfo> tokens = {};  // guarded by mutex
 };
 
-FormCompiler::FormCompiler(Vocabulary vocabulary, size_t max_bytes)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->make_vocabulary = std::move(vocabulary);
-  impl_->max_bytes = max_bytes;
-}
+FormCompiler::FormCompiler(Vocabulary vocabulary)
+    : impl_(new Impl{.make_vocabulary = std::move(vocabulary)}) {}
 
 FormCompiler::~FormCompiler() = default;
 
-int64_t FormCompiler::num_compiled() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->num_compiled;
-}
-
-size_t FormCompiler::num_bytes() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->num_bytes;
-}
-
-bool FormCompiler::is_full() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->num_bytes > impl_->max_bytes;
-}
-
 FormOutcome FormCompiler::compile(const AnswerForm& form) {
-  Impl& impl = *impl_;
-  std::unique_lock lock(impl.mutex);
-  for (;;) {
-    const auto found = impl.by_form.find(form);
-    if (found == impl.by_form.end()) break;
-    if (found->second->outcome) {
-      impl.entries.splice(impl.entries.begin(), impl.entries, found->second);
-      return *found->second->outcome;
-    }
-    impl.compiled.wait(lock);
-  }
-  impl.entries.push_front({.form = form});
-  const auto entry = impl.entries.begin();
-  impl.by_form.emplace(form, entry);
-  lock.unlock();
   const std::atomic<bool> goes_on = false;
-  const CompileLimits limits = limits_of_compiling(impl.vocabulary().GetVocabSize());
-  FormOutcome outcome = attempt(form, limits, goes_on).outcome;
-  lock.lock();
-  ++impl.num_compiled;
-  entry->outcome = outcome;
-  entry->num_bytes = num_bytes_of(form, outcome);
-  impl.num_bytes += entry->num_bytes;
-  impl.trim();
-  impl.compiled.notify_all();
-  return outcome;
-}
-
-// Drops the forms that were not used for longest. To drop one that has copies would free nothing.
-void FormCompiler::Impl::trim() {
-  for (auto it = entries.end(); num_bytes > max_bytes && it != entries.begin();) {
-    --it;
-    if (!it->outcome) continue;
-    const auto* const form = std::get_if<CompiledForm>(&*it->outcome);
-    if (form != nullptr && form->is_shared()) continue;
-    num_bytes -= it->num_bytes;
-    by_form.erase(it->form);
-    it = entries.erase(it);
-  }
+  const int num_tokens = impl_->vocabulary().GetVocabSize();
+  return attempt(form, limits_of_compiling(num_tokens), goes_on).outcome;
 }
 
 FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const CompileLimits& limits,
@@ -240,7 +150,7 @@ FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const Compil
 }
 
 const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {
-  const std::lock_guard lock(vocabulary_mutex);
+  const std::lock_guard lock(mutex);
   if (!tokens) {
     make_lists_of_library();
     // The tokens that end a completion are the request's business: the library knows none.

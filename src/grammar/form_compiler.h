@@ -33,21 +33,16 @@ inline CompileLimits limits_of_compiling(int num_tokens) {
   return {.max_steps = 600'000'000, .max_bytes = (int64_t{64} << 20) + int64_t{512} * num_tokens};
 }
 
-// Forms that are kept, those that requests need not counted.
-constexpr size_t kMaxFormBytes = size_t{128} << 20;
-
-// Compiles forms and keeps the latest, and all of which there are copies. Every method may be
-// called by several threads at once.
+// Compiles forms for a vocabulary. May be called by several threads at once.
 class FormCompiler {
  public:
   // The bytes of each token in the middle of a text, empty for tokens that are no text. Asked for
   // when the first form is compiled.
   using Vocabulary = std::function<std::vector<std::string>()>;
-  FormCompiler(Vocabulary vocabulary, size_t max_bytes);
+  explicit FormCompiler(Vocabulary vocabulary);
   ~FormCompiler();
 
-  // A function of the form and the vocabulary. A form that another thread compiles at the moment is
-  // waited for. REQUIRES: the form is not free.
+  // A function of the form and the vocabulary. REQUIRES: the form is not free.
   FormOutcome compile(const AnswerForm& form);
 
   // The same within other limits. `gave_up`: the outcome is an error because it takes more than
@@ -58,12 +53,6 @@ class FormCompiler {
   };
   Attempt attempt(const AnswerForm& form, const CompileLimits& limits,
                   const std::atomic<bool>& stopped);
-
-  // Forms that were compiled, not found.
-  int64_t num_compiled() const;
-  // That the kept forms take: at most max_bytes, unless there are copies of more.
-  size_t num_bytes() const;
-  bool is_full() const;  // whether they take more
 
  private:
   struct Impl;

@@ -13,7 +13,7 @@ std::string grammar_problem() {
          "scripts/install_xgrammar.sh makes, or with -DPAGEDINFER_GRAMMAR=ON)";
 }
 
-FormCompiler::FormCompiler(Vocabulary, size_t) {}
+FormCompiler::FormCompiler(Vocabulary) {}
 FormCompiler::~FormCompiler() = default;
 FormOutcome FormCompiler::compile(const AnswerForm&) {
   return RequestError{"unsupported", grammar_problem()};
@@ -22,10 +22,6 @@ FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const Compil
                                             const std::atomic<bool>&) {
   return {compile(form)};
 }
-
-int64_t FormCompiler::num_compiled() const { return 0; }
-size_t FormCompiler::num_bytes() const { return 0; }
-bool FormCompiler::is_full() const { return false; }
 
 // There is no compiled form to call these with.
 int CompiledForm::num_words() const { return 0; }

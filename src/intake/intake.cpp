@@ -190,11 +190,8 @@ Pull Intake::pull(bool wait, IntakeItem& item) {
   return Pull::kItem;
 }
 
-// The more items are ready, the fewer workers may run. While the requests ahead need more compiled
-// forms than are to be kept, only what the puller waits for is worked on.
+// The more items are ready, the fewer workers may run.
 bool Intake::may_work() const {
-  const FormCompiler* const forms = limits_.prompt.forms;
-  if (forms != nullptr && forms->is_full() && num_ready_ + num_active_ > 0) return false;
   const int64_t half = std::max<int64_t>(1, limits_.max_items / 2);
   const int64_t missing = std::max<int64_t>(0, half - num_ready_);
   const int64_t max_active = 1 + (limits_.num_workers - 1) * missing / half;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cfloat>
-#include <memory>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -145,27 +144,9 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                       allowed.empty() ? "stop_token_ids" : "allowed_token_ids")};
 }
 
-// Compiles the form of the answer, so that it is there when the first token is drawn.
-RequestError fault_of_form(const SamplingParams& sampling, const ToolUse& tools,
-                           const PromptLimits& limits,
-                           std::shared_ptr<const CompiledForm>& compiled) {
-  const AnswerForm& form = sampling.form;
-  if (form.is_free()) return {};
-  if (!limits.no_forms.empty()) {
-    return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
-  }
-  if (limits.forms == nullptr) return {};
-  const auto outcome = limits.forms->compile(form);
-  const auto* const error = std::get_if<RequestError>(&outcome);
-  if (error == nullptr) {
-    compiled = std::make_shared<const CompiledForm>(std::get<CompiledForm>(outcome));
-    return {};
-  }
-  if (form.kind == FormKind::kCall) return {error->code, error->message};  // names the tool
-  const std::string where = tools.choice == ToolChoice::kNamed
-                                ? fmt::format("tools[{}].function.parameters", tools.named)
-                                : "the form of the answer";
-  return {error->code, fmt::format("{}: {}", where, error->message)};
+RequestError fault_of_form(const AnswerForm& form, const PromptLimits& limits) {
+  if (form.is_free() || limits.no_forms.empty()) return {};
+  return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
 }
 
 // Refuses a beam search that needs more candidates than a row of logits gives.
@@ -297,8 +278,7 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   fault = fault_of_beams(draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  std::shared_ptr<const CompiledForm> compiled;
-  if (number == 0) fault = fault_of_form(draft.sampling, draft.tools, limits, compiled);
+  if (number == 0) fault = fault_of_form(draft.sampling.form, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
   fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
   if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
@@ -326,8 +306,7 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
                      .num_prompt_log_probs = draft.num_prompt_log_probs,
                      .echo = draft.echo,
                      .tools = converses ? std::move(draft.tools) : ToolUse{},
-                     .form_behind = form_behind,
-                     .compiled_form = std::move(compiled)};
+                     .form_behind = form_behind};
   if (request.echo || request.num_prompt_log_probs >= 0) {
     add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
   }
@@ -355,7 +334,6 @@ IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const Ch
       all = std::move(request);
     } else {
       request.head = {};
-      request.compiled_form = all.compiled_form;
       all.more.push_back(std::move(request));
     }
   }

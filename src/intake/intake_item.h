@@ -6,7 +6,6 @@
 
 #include "core/request.h"
 #include "engine/pull.h"
-#include "grammar/form_compiler.h"
 #include "intake/chat_prompt.h"
 #include "model/spec.h"
 #include "request/request_parser.h"
@@ -23,7 +22,6 @@ struct PromptLimits {
   int max_model_len = 0;                        // a prompt must be shorter
   int64_t max_prompt_bytes = int64_t{1} << 40;  // longer prompts are refused before tokenizing
   const ModelSpec* spec = nullptr;              // if set: a request must not ban all its tokens
-  FormCompiler* forms = nullptr;                // null: forms of answers are not looked at
   std::string no_forms = {};                    // if set: why no answer is kept in a form
 };
 

@@ -30,8 +30,7 @@ std::string text_of_file(std::string_view flag, const std::string& path) {
 // What is wrong with the form whatever the model is; "" if nothing is.
 std::string problem_of(const AnswerForm& form) {
   if (std::string problem = grammar_problem(); !problem.empty()) return problem;
-  constexpr size_t kMaxBytes = 1 << 20;
-  FormCompiler compiler([] { return std::vector<std::string>{"a"}; }, kMaxBytes);
+  FormCompiler compiler([] { return std::vector<std::string>{"a"}; });
   const auto outcome = compiler.compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
   return error != nullptr ? error->message : "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "intake/form_gate.h"
 #include "intake/intake.h"
 
 namespace pagedinfer {
@@ -9,6 +10,8 @@ namespace {
 
 constexpr int64_t kItemBytes = 2 << 10;  // of a request without its tokens
 constexpr int64_t kOutputBytes = 4 << 20;
+// How far a sequence has come in its form, and its mask: most take less.
+constexpr int64_t kFormProgressBytes = 64 << 10;
 constexpr int64_t kBlockBytes = 128;  // the allocator's and the index's entries of a block
 
 // Two lists of ids, the time of each token, its text, and the index's copy of its id.
@@ -27,9 +30,9 @@ HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t
       std::min(longest, limits.max_waiting_tokens + limits.max_model_len);
   return {
       .tokenizer = tokenizer_bytes,
-      .forms = form_bytes,
-      .read_ahead = IntakeLimits{}.max_tokens * int64_t{sizeof(TokenId)} +
-                    (int64_t{limits.max_waiting} + kReadAhead) * kItemBytes,
+      .forms = form_bytes > 0 ? form_bytes + limits.max_running * kFormProgressBytes : 0,
+      .read_ahead = (IntakeLimits{}.max_tokens + FormGate::kMaxTokens) * int64_t{sizeof(TokenId)} +
+                    (int64_t{limits.max_waiting} + kReadAhead + FormGate::kMaxLines) * kItemBytes,
       .waiting = 2 * int64_t{sizeof(TokenId)} * waiting_tokens + limits.max_waiting * kItemBytes,
       .output = kOutputBytes,
       .per_token = kTokenBytes + (kBlockBytes + block_size - 1) / block_size};

@@ -129,7 +129,7 @@ void make_forms(const Config& config, LoadedModel& model) {
     const auto vocabulary = [&tokenizer = *model.tokenizer, vocab = model.opened.spec.vocab] {
       return form_vocabulary(tokenizer, vocab);
     };
-    model.forms = std::make_unique<FormCompiler>(vocabulary, kMaxFormBytes);
+    model.forms = std::make_unique<FormCompiler>(vocabulary);
   }
   if (!model.defaults.form.is_free() && !model.no_forms.empty()) {
     throw Error(fmt::format("{}: {}", flag_of_form(config), model.no_forms));
@@ -144,7 +144,8 @@ int64_t available_to(const Config& config, const LoadedModel& model) {
   // With an explicit cache size the user leaves the room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
   constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
-  const int num_threads = num_tokenizers(model.options.num_threads) + kOtherThreads;
+  constexpr int kFormThreads = FormShares::kMaxQuickThreads + 1;
+  const int num_threads = num_tokenizers(model.options.num_threads) + kFormThreads + kOtherThreads;
   return available_memory("/", process_limits(), is_sized ? 0 : num_threads);
 }
 
@@ -166,7 +167,7 @@ PlannedModel LoadedModel::planned() const {
           .kv_type = options.cache,
           .weight_bytes = weight_bytes().total(),
           .tokenizer_bytes = tokenizer_bytes,
-          .form_bytes = forms ? int64_t{kMaxFormBytes} : 0};
+          .form_bytes = forms ? form_shares().total() : 0};
 }
 
 WeightBytes LoadedModel::weight_bytes() const {
@@ -183,7 +184,6 @@ PromptLimits LoadedModel::prompt_limits(int max_model_len) const {
   return {.vocab = opened.spec.vocab,
           .max_model_len = max_model_len,
           .spec = &opened.spec,
-          .forms = forms.get(),
           .no_forms = no_forms};
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/profile.h"
 #include "grammar/form_compiler.h"
+#include "grammar/form_store.h"
 #include "intake/chat_prompt.h"
 #include "io/watched_file.h"
 #include "kv/kv_pool.h"
@@ -51,6 +52,7 @@ struct LoadedModel {
   // One plan for each configuration that was passed to plan_model(), in the same order.
   std::vector<RunPlan> plans = {};
   PlannedModel planned() const;
+  FormShares form_shares() const { return {.num_tokens = opened.spec.vocab}; }
   WeightBytes weight_bytes() const;
   // Throws Error if what steps read in files has changed since they were opened.
   void check_files();

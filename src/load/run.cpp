@@ -83,8 +83,7 @@ EngineParts Run::parts(std::function<double()> clock) {
           .arithmetic = model_.arithmetic(),
           .tokenizer = model_.tokenizer.get(),
           .clock = std::move(clock),
-          .overlaps = model_.backend->info.overlaps,
-          .forms = model_.forms.get()};
+          .overlaps = model_.backend->info.overlaps};
 }
 
 }  // namespace pagedinfer

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <regex>
 #include <string>
 #include <utility>
@@ -13,6 +16,8 @@
 
 namespace pagedinfer {
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string kPerson =
     R"({"type":"object","properties":{"name":{"type":"string","maxLength":8},)"
@@ -59,6 +64,24 @@ std::string mixed_lines(int count) {
                   i);
   }
   return lines;
+}
+
+// A form that takes a second or more to compile.
+std::string slow_form(int number = 0) {
+  std::string schemas;
+  for (int i = 0; i < 400; ++i) {
+    schemas += fmt::format(
+        R"({}{{"type":"object","properties":{{"k{}":{{"type":"string","maxLength":{}}}}}}})",
+        i > 0 ? "," : "", i, i + 1 + number);
+  }
+  return fmt::format(R"("guided_json":{{"anyOf":[{}]}},"max_tokens":20)", schemas);
+}
+
+// A form that takes too much to compile.
+std::string endless_form() {
+  std::string rules = R"(root ::= r0)";
+  for (int i = 0; i < 2500; ++i) rules += fmt::format(R"(\nr{} ::= r{} \"a\" | \"b\")", i, i + 1);
+  return fmt::format(R"("guided_grammar":"{}\nr2500 ::= \"c\"")", rules);
 }
 
 }  // namespace
@@ -301,6 +324,52 @@ TEST_CASE("a bad form is an error of its line, and nothing of it reaches standar
     CAPTURE(cases[i].first);
     CHECK(found.records[i].text("/error/code") == cases[i].second);
   }
+}
+
+TEST_CASE(
+    "lines pass one whose form is being compiled, and the records are the same in every run") {
+  if (is_skipped_without_grammar()) return;
+  std::string lines = line(slow_form()) + line(endless_form()) + line(slow_form(1), 5);
+  for (int i = 0; i < 40; ++i) {
+    lines += line(i % 4 == 3 ? R"("guided_choice":["yes","no"])" : R"("max_tokens":4)", i);
+  }
+  const Answers passed = answer(lines, {"--order", "completion"});
+  REQUIRE(passed.records.size() == 43);
+  for (size_t i = 0; i < 40; ++i) CHECK(passed.records[i].integer("/index") > 2);
+  const Answers found = answer(lines);
+  REQUIRE(found.records.size() == 43);
+  CHECK(found.records[0].has("/text"));
+  CHECK(found.records[1].text("/error/code") == "invalid_form");
+  CHECK(found.records[1].text("/error/message").find("takes more than") != std::string::npos);
+  for (const Words& flags :
+       std::vector<Words>{{"--threads", "1", "--max-batch-size", "1"},
+                          {"--batching", "static", "--max-batch-size", "5", "--threads", "2"}}) {
+    CAPTURE(flags);
+    CHECK(answer(lines, flags).out == found.out);
+  }
+}
+
+TEST_CASE("a signal ends a run while a form is being compiled, and resumed it has all records") {
+  if (is_skipped_without_grammar()) return;
+  const TempDir dir;
+  std::string lines = line(slow_form());
+  for (int i = 0; i < 5; ++i) lines += line(R"("max_tokens":4)", i);
+  write_file(dir / "in.jsonl", lines);
+  const Words flags = {"--input", dir / "in.jsonl", "--order", "completion", "--output"};
+  CHECK(run(flags + Words{dir / "whole"}).exit_code == 0);
+  Process process(command(Words{"run"} + flags + Words{dir / "out"}));
+  const auto num_records = [&] {
+    const std::string records = fs::exists(dir / "out") ? read_file(dir / "out") : "";
+    return std::ranges::count(records, '\n');
+  };
+  process.wait_until([&] { return num_records() == 5; });
+  const auto begin = std::chrono::steady_clock::now();
+  process.send(SIGINT);
+  CHECK(process.wait().exit_code == 130);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(num_records() == 5);
+  CHECK(run(flags + Words{dir / "out", "--resume"}).exit_code == 0);
+  CHECK(read_file(dir / "out") == read_file(dir / "whole"));
 }
 
 }  // namespace pagedinfer

@@ -11,6 +11,7 @@
 #include "settings/table.h"
 #include "settings/values.h"
 #include "tests/support/e2e.h"
+#include "tests/support/grammar_support.h"
 #include "tests/support/sanitized.h"
 
 namespace pagedinfer {
@@ -31,6 +32,17 @@ Json plan_of(const Words& flags) {
   std::vector<Json> lines = json_lines(ended.out);
   REQUIRE(lines.size() == 1);
   return std::move(lines.front());
+}
+
+// What a run takes at most, without mapped files.
+int64_t planned_bytes(const Json& planned) {
+  int64_t bytes =
+      planned.integer("/memory/weight_bytes") - planned.integer("/memory/weight_file_bytes");
+  for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "forms",
+                           "read_ahead", "output", "answers", "threads", "bookkeeping"}) {
+    bytes += planned.integer(fmt::format("/memory/{}_bytes", part));
+  }
+  return bytes;
 }
 
 // A line of `count` token ids, the first `same` of which are `head`.
@@ -116,13 +128,7 @@ TEST_CASE("a run's memory without files stays within its plan") {
        {Words{"--kv-memory", "64MiB"}, Words{"--model", "story-qwen3", "--dtype", "float32"},
         Words{"--kv-memory", "200MiB", "--max-batch-size", "512", "--max-step-tokens", "4096"}}) {
     const Words all = Words{"--input", file} + flags;
-    const Json planned = plan_of(all);
-    int64_t bytes =
-        planned.integer("/memory/weight_bytes") - planned.integer("/memory/weight_file_bytes");
-    for (const char* part : {"kv", "activation", "logits", "workspace", "tokenizer", "forms",
-                             "read_ahead", "output", "answers", "threads", "bookkeeping"}) {
-      bytes += planned.integer(fmt::format("/memory/{}_bytes", part));
-    }
+    const int64_t bytes = planned_bytes(plan_of(all));
     const Ended ended =
         run(all + Words{"--output", dir / "out", "--overwrite", "--progress", "on"});
     CHECK(ended.exit_code == 0);
@@ -173,6 +179,30 @@ TEST_CASE("a run with the cache that a plan calls enough takes no other steps") 
   CHECK(less.integer("/cached_tokens") == json.integer("/cached_tokens"));
   CHECK(less["/sequences_at_once"] == json["/sequences_at_once"]);
   CHECK(less.integer("/memory/touched_bytes") <= json.integer("/memory/touched_bytes"));
+}
+
+TEST_CASE("a run whose lines have large forms stays within its plan") {
+  if (is_skipped_without_grammar()) return;
+  if (is_skipped_when_sanitized("sanitizers take memory of their own")) return;
+  const TempDir dir;
+  const std::string file = dir / "in.jsonl";
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {  // matching them takes much, and compiling the others
+    lines += fmt::format(R"({{"prompt":"a","max_tokens":300,"guided_json":{{"type":"string",)"
+                         R"("minLength":{}}}}})",
+                         9900 + i) +
+             "\n";
+    if (i % 8 != 0) continue;
+    lines += fmt::format(R"({{"prompt":"a","max_tokens":9,"guided_choice":["{}"]}})",
+                         std::string(static_cast<size_t>(60'000 + i), 'x')) +
+             "\n";
+  }
+  write_file(file, lines);
+  const Words flags = {"--input", file, "--kv-memory", "16MiB"};
+  const int64_t bytes = planned_bytes(plan_of(flags));
+  const Ended ended = run(flags + Words{"--output", dir / "out", "--progress", "on"});
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.peak_anonymous < bytes);
 }
 
 TEST_CASE("a plan that does not fit is refused before weights are read") {

@@ -41,7 +41,9 @@ struct Scene {
     rig.ops.on_run = [&] { calls += 'r'; };
     rig.ops.on_sample = [&](Tensor, std::span<const SampleRow>) { calls += 's'; };
     rig.ops.on_collect = [&] { calls += 'c'; };
-    FormCompiler forms([&] { return letters(model.spec.vocab); }, size_t{1} << 20);
+    FormCompiler compiler([&] { return letters(model.spec.vocab); });
+    std::vector<Request> compiled = requests;
+    for (Request& request : compiled) compile_form_of(request, compiler);
     PagedPool pool(num_blocks, 4);
     double now = 0;
     Engine engine({.spec = model.spec,
@@ -52,11 +54,10 @@ struct Scene {
                    .arithmetic = rig.ops.arithmetic(),
                    .tokenizer = nullptr,
                    .clock = [&] { return now += 1; },
-                   .overlaps = overlaps,
-                   .forms = &forms},
+                   .overlaps = overlaps},
                   {.prefill_chunk_size = chunk_size, .max_running = 8, .max_model_len = 64});
     run_requests(
-        engine, requests,
+        engine, compiled,
         [&](const Completion& completion) {
           REQUIRE(!completion.failed());
           for (const CompletionChoice& choice : completion.choices) {

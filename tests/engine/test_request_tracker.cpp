@@ -42,7 +42,7 @@ DrawnToken drawn(TokenId token, float log_probability, std::vector<TokenCandidat
 class Scene {
  public:
   explicit Scene(bool has_tokenizer = true)
-      : tracker(spec, has_tokenizer ? &tokenizer : nullptr, nullptr, scheduler) {
+      : tracker(spec, has_tokenizer ? &tokenizer : nullptr, scheduler) {
     spec.eos_tokens = {kEnd};
   }
 

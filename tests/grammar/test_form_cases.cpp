@@ -41,7 +41,7 @@ AnswerForm form_of(dom::element line) {
 
 TEST_CASE("a form allows the texts that jsonschema and re find valid, and no other") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{64} << 20);
+  FormCompiler compiler(byte_tokens);
   dom::parser parser;
   dom::document_stream lines;
   const std::string path = source_dir() + "/tests/data/form_cases.jsonl";

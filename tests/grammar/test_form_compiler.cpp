@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <atomic>
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,64 +24,9 @@ std::string code_of(FormCompiler& compiler, const AnswerForm& form) {
 
 }  // namespace
 
-TEST_CASE("threads that ask for one form compile it once") {
-  if (is_skipped_without_grammar()) return;
-  const auto slowly = [] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all threads wait for the first
-    return byte_tokens();
-  };
-  FormCompiler compiler(slowly, size_t{16} << 20);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int form = 0; form < 20; ++form) {
-        const std::string regex = fmt::format("a{{{}}}", form % 5 + 1);
-        CHECK(code_of(compiler, {.kind = FormKind::kRegex, .texts = {regex}}) == "");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK(compiler.num_compiled() == 5);
-}
-
-TEST_CASE("the compiled forms that are kept stay below a bound") {
-  if (is_skipped_without_grammar()) return;
-  constexpr size_t kMax = 100'000;
-  FormCompiler compiler(byte_tokens, kMax);
-  for (int i = 0; i < 200; ++i) {
-    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("x{}", i)}}) == "");
-    CHECK(compiler.num_bytes() <= kMax);
-  }
-  CHECK(compiler.num_bytes() > 0);
-  const int64_t compiled = compiler.num_compiled();
-  CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {"x199"}}) == "");
-  CHECK(compiler.num_compiled() == compiled);
-  CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {"x0"}}) == "");
-  CHECK(compiler.num_compiled() == compiled + 1);
-}
-
-TEST_CASE("a form of which there are copies is kept, however many follow") {
-  if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, 10'000);
-  const AnswerForm used = {.kind = FormKind::kChoices, .texts = {"used"}};
-  auto outcome = compiler.compile(used);
-  for (int i = 0; i < 100; ++i) {
-    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("x{}", i)}}) == "");
-  }
-  CHECK_FALSE(compiler.is_full());
-  CHECK(code_of(compiler, used) == "");
-  CHECK(compiler.num_compiled() == 101);
-  outcome = RequestError();
-  for (int i = 0; i < 100; ++i) {
-    CHECK(code_of(compiler, {.kind = FormKind::kChoices, .texts = {fmt::format("y{}", i)}}) == "");
-  }
-  CHECK(code_of(compiler, used) == "");
-  CHECK(compiler.num_compiled() == 202);
-}
-
 TEST_CASE("what the library warns of or refuses is an error of the form") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens);
   const std::string range = R"({"type": "integer", "minimum": 5, "maximum": 3})";
   CHECK(code_of(compiler, {.kind = FormKind::kJsonSchema, .texts = {range}}) ==
         "unsupported_schema");
@@ -95,7 +39,7 @@ TEST_CASE("what the library warns of or refuses is an error of the form") {
 
 TEST_CASE("what the library drops or refuses of a schema is told with its path") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens);
   const auto message_of = [&](const AnswerForm& form) {
     const auto outcome = compiler.compile(form);
     REQUIRE(std::holds_alternative<RequestError>(outcome));
@@ -129,7 +73,7 @@ TEST_CASE("what the library drops or refuses of a schema is told with its path")
 
 TEST_CASE("schemas that differ below the name of an annotation stay apart") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens);
   const auto accepts = [&](const std::string& x, const std::string& y, std::string_view answer) {
     const std::string schema =
         fmt::format(R"({{"required": ["x", "y"], "properties": {{"x": {}, "y": {}}}}})", x, y);
@@ -168,7 +112,7 @@ AnswerForm call(int num_functions, int num_strings) {
 
 TEST_CASE("a form that takes too many steps or too much memory is refused at once") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens);
   const std::atomic<bool> goes_on = false;
   const AnswerForm form = call(2, 2);
   const auto error_within = [&](int64_t max_steps, int64_t max_bytes) {
@@ -202,7 +146,7 @@ TEST_CASE("a form that takes too many steps or too much memory is refused at onc
 
 TEST_CASE("a compiled form says what it takes, and what compiling took is free again") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{16} << 20);
+  FormCompiler compiler(byte_tokens);
   static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}}));
   const auto allocated = [] {
     const struct mallinfo2 info = mallinfo2();

@@ -57,7 +57,7 @@ bool is_there_after(FormStore& store, FormStore::Ticket& ticket, double seconds)
 
 TEST_CASE("threads that ask for one form compile it once") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{1} << 20);
+  FormCompiler compiler(byte_tokens);
   FormStore store(compiler, kShares, 3);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -75,7 +75,7 @@ TEST_CASE("threads that ask for one form compile it once") {
 
 TEST_CASE("the kept forms stay within their share, the latest used among them") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{1} << 20);
+  FormCompiler compiler(byte_tokens);
   FormStore store(compiler, kShares, 2);
   const auto used = get(store, large(-1));
   constexpr int kMany = 14;
@@ -93,7 +93,7 @@ TEST_CASE("the kept forms stay within their share, the latest used among them") 
 
 TEST_CASE("a form waits until those in use leave it room, and holds up no small one") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{1} << 20);
+  FormCompiler compiler(byte_tokens);
   FormStore store(compiler, kShares, 1);
   std::vector<FormStore::Found> used;
   int64_t bytes = 0;
@@ -113,7 +113,7 @@ TEST_CASE("a form waits until those in use leave it room, and holds up no small 
 
 TEST_CASE("an end of the store does not wait for what is being compiled") {
   if (is_skipped_without_grammar()) return;
-  FormCompiler compiler(byte_tokens, size_t{1} << 20);
+  FormCompiler compiler(byte_tokens);
   static_cast<void>(compiler.compile(choice(0)));
   const auto begin = std::chrono::steady_clock::now();
   {

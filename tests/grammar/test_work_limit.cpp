@@ -18,7 +18,7 @@ using namespace pagedinfer;
 namespace {
 
 CompiledForm compile(const AnswerForm& form) {
-  FormCompiler compiler(byte_tokens, size_t{1} << 24);
+  FormCompiler compiler(byte_tokens);
   return std::get<CompiledForm>(compiler.compile(form));
 }
 

@@ -82,7 +82,7 @@ bool walk(const CompiledForm& form, const std::vector<std::string>& tokens, std:
 
 int main() {
   const std::vector<std::string> tokens = vocabulary();
-  FormCompiler compiler([&] { return tokens; }, size_t{64} << 20);
+  FormCompiler compiler([&] { return tokens; });
   simdjson::dom::parser parser;
   std::string line, out;
   while (std::getline(std::cin, line)) {

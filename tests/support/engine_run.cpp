@@ -6,6 +6,8 @@
 #include <iterator>
 #include <optional>
 
+#include "tests/support/grammar_support.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -368,11 +370,14 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const std::vector<Line>& lines, Overlap overlap,
                      const Interference& interference) {
   const LetterTokenizer tokenizer;
-  FormCompiler compiler([&] { return vocabulary(tokenizer, rig.model.spec.vocab); },
-                        size_t{1} << 20);
+  FormCompiler compiler([&] { return vocabulary(tokenizer, rig.model.spec.vocab); });
+  std::vector<Line> compiled = lines;
+  for (Line& line : compiled) {
+    if (auto* const request = std::get_if<Request>(&line.item)) compile_form_of(*request, compiler);
+  }
   double now = 0;
   const auto clock = [&] { return now += 1; };
-  Caller caller(limits, lines, rig.ops, overlap, clock);
+  Caller caller(limits, compiled, rig.ops, overlap, clock);
   rig.start();
   forget_blocks(pool);
   rig.ops.unasked.clear();
@@ -380,7 +385,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
   const bool overlaps = overlap == Overlap::kYes;
   try {
     Engine engine({rig.model.spec, rig.weights, rig.cache, pool, rig.ops, rig.ops.arithmetic(),
-                   &tokenizer, clock, overlaps, &compiler},
+                   &tokenizer, clock, overlaps},
                   limits);
     const auto done = [&](Completion answer, const RequestStats& stats) {
       interference.before_answer();

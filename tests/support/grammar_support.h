@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "grammar/form_compiler.h"
@@ -14,6 +16,15 @@ inline bool is_skipped_without_grammar() {
   if (grammar_problem().empty()) return false;
   MESSAGE("SKIPPED: " << grammar_problem());
   return true;
+}
+
+// Compiles the form of the request, unless it is free.
+inline void compile_form_of(Request& request, FormCompiler& compiler) {
+  if (request.sampling.form.is_free()) return;
+  const FormOutcome outcome = compiler.compile(request.sampling.form);
+  REQUIRE(std::holds_alternative<CompiledForm>(outcome));
+  request.compiled_form = std::make_shared<const CompiledForm>(std::get<CompiledForm>(outcome));
+  for (Request& other : request.more) other.compiled_form = request.compiled_form;
 }
 
 // A vocabulary of the 256 bytes.

@@ -16,7 +16,7 @@ namespace pagedinfer {
 
 // Fails the test if the form does not compile.
 inline CompiledForm compile_form(const std::vector<std::string>& tokens, const AnswerForm& form) {
-  FormCompiler compiler([&] { return tokens; }, size_t{1} << 20);
+  FormCompiler compiler([&] { return tokens; });
   const auto outcome = compiler.compile(form);
   const auto* const error = std::get_if<RequestError>(&outcome);
   INFO(std::string(error != nullptr ? error->message : ""));

@@ -27,8 +27,6 @@ namespace {
 InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLines& lines,
                          Interrupt& interrupt) {
   const RunPlan& plan = model.plans.front();
-  PromptLimits limits = model.prompt_limits(plan.limits.max_model_len);
-  limits.forms = nullptr;  // a plan compiles none
   InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
   const std::unique_ptr<KvPool> pool = make_pool(plan);
   const Scheduler scheduler(*pool, plan.limits);
@@ -42,7 +40,7 @@ InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLi
                  .clock = no_clock,
                  .thread_clock = no_clock,
                  .end_lines = [&] { interrupt.raise(); }},
-                {.prompt = limits,
+                {.prompt = model.prompt_limits(plan.limits.max_model_len),
                  .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
                  .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {

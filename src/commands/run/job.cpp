@@ -30,6 +30,7 @@
 #include "engine/engine.h"
 #include "engine/profiler.h"
 #include "intake/arrivals.h"
+#include "intake/form_gate.h"
 #include "intake/intake.h"
 #include "intake/token_labels.h"
 #include "io/interrupt.h"
@@ -137,7 +138,7 @@ class Job {
   int exit_code_of(const Summary& summary) const;
 
   // The ports of the engine.
-  Pull next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const;
+  Pull next(FormGate& gate, Wait wait, IntakeItem& item) const;
   void before_wait();
   void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
@@ -175,6 +176,7 @@ class Job {
   double loaded_ = 0;  // when it was
   std::optional<Outlets> outlets_ = {};
   std::optional<Intake> intake_ = {};
+  std::optional<FormStore> forms_ = {};  // unless no answer is kept in a form
   std::optional<Profiler> profiler_ = {};
   RunInfo info_ = {};
 
@@ -227,6 +229,9 @@ void Job::open_intake() {
       IntakeLimits{.prompt = model_->prompt_limits(limits.max_model_len),
                    .max_items = int64_t{limits.max_waiting} + kReadAhead,
                    .num_workers = num_tokenizers(model_->options.num_threads)});
+  if (model_->forms) {
+    forms_.emplace(*model_->forms, model_->form_shares(), model_->options.num_threads);
+  }
 }
 
 void Job::compute() {
@@ -237,9 +242,12 @@ void Job::compute() {
        .sleep = [this](double seconds) { wait_for_arrival(seconds); },
        .before_wait = [this] { before_wait(); },
        .skips_to_first = outlets_->records().num_done() > 0});
+  FormGate gate({.pull = [&](Wait wait, IntakeItem& item) { return arrivals.next(wait, item); },
+                 .forms = forms_ ? &*forms_ : nullptr,
+                 .before_wait = [this] { before_wait(); }});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
-    engine.run({.next = [&](Wait wait, IntakeItem& item) { return next(arrivals, wait, item); },
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return next(gate, wait, item); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
@@ -257,8 +265,8 @@ void Job::compute() {
   }
 }
 
-Pull Job::next(ArrivalGate& arrivals, Wait wait, IntakeItem& item) const {
-  const Pull pull = arrivals.next(wait, item);
+Pull Job::next(FormGate& gate, Wait wait, IntakeItem& item) const {
+  const Pull pull = gate.next(wait, item);
   if (pull != Pull::kItem) return pull;
   if (auto* const request = std::get_if<Request>(&item)) {
     request->num_kept_candidates = watcher_.num_candidates;

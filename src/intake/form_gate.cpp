@@ -1,0 +1,97 @@
+#include "intake/form_gate.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "intake/intake_item.h"
+
+namespace pagedinfer {
+namespace {
+
+bool lacks_form(const IntakeItem& item) {
+  const auto* const request = std::get_if<Request>(&item);
+  return request != nullptr && !request->sampling.form.is_free();
+}
+
+Completion failed(Request request, const RequestError& error) {
+  std::string where;
+  if (!request.more.empty()) where = "prompt[0]: ";
+  if (request.sampling.form.kind != FormKind::kCall) {  // else the error names the tool
+    where += request.tools.choice == ToolChoice::kNamed
+                 ? fmt::format("tools[{}].function.parameters: ", request.tools.named)
+                 : "the form of the answer: ";
+  }
+  return {.head = std::move(request.head),
+          .num_prompt_tokens = static_cast<int>(request.prompt.size()),
+          .error = {error.code, where + error.message}};
+}
+
+}  // namespace
+
+Pull FormGate::next(Wait wait, IntakeItem& item) {
+  if (parts_.forms == nullptr) return parts_.pull(wait, item);
+  Pull pulled = Pull::kNotArrived;
+  while (!take_ready(item)) {
+    if (!has_place()) return wait_for_form(wait, Pull::kNotArrived, item);
+    pulled = parts_.pull(held_.empty() ? wait : Wait::kNo, item);
+    if (pulled != Pull::kItem && held_.empty()) return pulled;
+    if (pulled != Pull::kItem) return wait_for_form(wait, pulled, item);
+    if (!lacks_form(item)) break;
+    hold(item);
+  }
+  waits_ = false;
+  return Pull::kItem;
+}
+
+// Takes the first line whose form is there.
+bool FormGate::take_ready(IntakeItem& item) {
+  for (auto it = held_.begin(); it != held_.end(); ++it) {
+    std::optional<FormStore::Found> found = parts_.forms->take(it->form);
+    if (!found) continue;
+    num_tokens_ -= it->num_tokens;
+    auto request = std::get<Request>(std::move(it->item));
+    held_.erase(it);
+    if (const auto* const error = std::get_if<RequestError>(&*found)) {
+      item = failed(std::move(request), *error);
+    } else {
+      request.compiled_form = std::get<std::shared_ptr<const CompiledForm>>(*std::move(found));
+      for (Request& other : request.more) other.compiled_form = request.compiled_form;
+      item = std::move(request);
+    }
+    return true;
+  }
+  return false;
+}
+
+bool FormGate::has_place() const {
+  return std::ssize(held_) < kMaxLines && num_tokens_ < kMaxTokens;
+}
+
+void FormGate::hold(IntakeItem& item) {
+  const int64_t num_tokens = memory_in_tokens(item);
+  num_tokens_ += num_tokens;
+  FormStore::Ticket form = parts_.forms->ask(std::get<Request>(item).sampling.form);
+  held_.push_back({std::move(item), num_tokens, std::move(form)});
+  waits_ = false;
+}
+
+// Where the lines behind would be waited for too, they are asked for again after a moment.
+Pull FormGate::wait_for_form(Wait wait, Pull pulled, IntakeItem& item) {
+  constexpr double kMoment = 0.02;
+  const bool comes_later = pulled == Pull::kLater;
+  if (wait == Wait::kForArrival || (wait == Wait::kForLine && comes_later)) {
+    if (!std::exchange(waits_, true)) parts_.before_wait();
+    parts_.forms->wait(kMoment);
+    if (take_ready(item)) {
+      waits_ = false;
+      return Pull::kItem;
+    }
+  }
+  return comes_later ? Pull::kLater : Pull::kNotArrived;
+}
+
+}  // namespace pagedinfer

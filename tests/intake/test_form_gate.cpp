@@ -1,0 +1,131 @@
+// The gate that lines pass when the forms of their answers are compiled.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "intake/form_gate.h"
+#include "tests/support/grammar_support.h"
+
+using namespace pagedinfer;
+
+namespace {
+
+constexpr FormShares kShares = {.num_tokens = 256};
+
+Request line(int64_t index, AnswerForm form = {}) {
+  Request request = {.head = {.index = index}, .prompt = {1, 2}};
+  request.sampling.form = std::move(form);
+  return request;
+}
+
+AnswerForm regex(const std::string& text) {
+  return {.kind = FormKind::kRegex, .texts = std::vector<std::string>{text}};
+}
+
+// Takes some seconds.
+AnswerForm slow_form() {
+  std::string rules = "root ::= r0\n";
+  for (int i = 0; i < 1500; ++i) rules += fmt::format("r{} ::= r{} \"a\" | \"b\"\n", i, i + 1);
+  return {.kind = FormKind::kGrammar, .texts = std::vector<std::string>{rules + "r1500 ::= \"c\""}};
+}
+
+struct Scene {
+  explicit Scene(std::deque<IntakeItem> items) : lines(std::move(items)) {}
+
+  Pull next(Wait wait, IntakeItem& item) { return gate.next(wait, item); }
+
+  std::deque<IntakeItem> lines;
+  Pull at_end = Pull::kEnded;
+  int num_waits = 0;
+  FormCompiler compiler{byte_tokens};
+  FormStore store{compiler, kShares, 2};
+  FormGate gate{{.pull =
+                     [this](Wait, IntakeItem& item) {
+                       if (lines.empty()) return at_end;
+                       item = std::move(lines.front());
+                       lines.pop_front();
+                       return Pull::kItem;
+                     },
+                 .forms = &store,
+                 .before_wait = [this] { ++num_waits; }}};
+};
+
+}  // namespace
+
+TEST_CASE("lines pass one that waits for its form, and it follows when the form is there") {
+  if (is_skipped_without_grammar()) return;
+  Scene scene({line(0, slow_form()), line(1), line(2, regex("a+")), line(3), line(4, regex("("))});
+  std::vector<int64_t> order;
+  IntakeItem item;
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(scene.next(Wait::kNo, item) == Pull::kItem);
+    order.push_back(head_of(item).index);
+  }
+  CHECK(order == std::vector<int64_t>{1, 3});
+  CHECK(scene.num_waits == 0);
+  for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
+    pull = scene.next(Wait::kForArrival, item);
+    if (pull != Pull::kItem) continue;
+    order.push_back(head_of(item).index);
+    if (order.back() == 4) {
+      const Completion& failed = std::get<Completion>(item);
+      CHECK(failed.error.code == "invalid_form");
+      CHECK(failed.error.message.starts_with("the form of the answer: "));
+      CHECK(failed.num_prompt_tokens == 2);
+    } else {
+      CHECK(std::get<Request>(item).compiled_form != nullptr);
+    }
+  }
+  CHECK(order.size() == 5);
+  CHECK(order.back() == 0);
+  CHECK(scene.num_waits > 0);
+}
+
+TEST_CASE("all prompts of a line get its form, and its error names the first") {
+  if (is_skipped_without_grammar()) return;
+  Request several = line(0, regex("a"));
+  several.more = {line(0), line(0)};
+  Request wrong = line(1, regex("("));
+  wrong.more = {line(1)};
+  Scene scene({several, wrong});
+  int num_lines = 0;
+  IntakeItem item;
+  for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
+    pull = scene.next(Wait::kForArrival, item);
+    if (pull != Pull::kItem) continue;
+    ++num_lines;
+    if (const auto* const request = std::get_if<Request>(&item)) {
+      for (const Request& other : request->more) CHECK(other.compiled_form != nullptr);
+    } else {
+      CHECK(std::get<Completion>(item).error.message.starts_with("prompt[0]: the form"));
+    }
+  }
+  CHECK(num_lines == 2);
+}
+
+TEST_CASE("the gate holds a bounded number of lines") {
+  if (is_skipped_without_grammar()) return;
+  std::deque<IntakeItem> lines;
+  for (int i = 0; i < 2 * FormGate::kMaxLines; ++i) lines.emplace_back(line(i, slow_form()));
+  lines.emplace_back(line(-1));
+  Scene scene(std::move(lines));
+  IntakeItem item;
+  CHECK(scene.next(Wait::kNo, item) == Pull::kNotArrived);
+  CHECK(std::ssize(scene.lines) == FormGate::kMaxLines + 1);
+}
+
+TEST_CASE("a static batch begins without the lines that wait for their forms") {
+  if (is_skipped_without_grammar()) return;
+  Scene scene({line(0, slow_form())});
+  IntakeItem item;
+  CHECK(scene.next(Wait::kForLine, item) == Pull::kNotArrived);
+  CHECK(scene.next(Wait::kNo, item) == Pull::kNotArrived);
+  scene.at_end = Pull::kLater;
+  CHECK(scene.next(Wait::kNo, item) == Pull::kLater);
+  CHECK(scene.num_waits == 0);
+}
