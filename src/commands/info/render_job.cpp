@@ -88,8 +88,9 @@ std::string shown(const RecordHead& head, const std::vector<ShownPrompt>& prompt
 }
 
 std::string shown(const RecordHead& head, const RequestError& error, const InfoConfig& config) {
-  if (!config.json)
+  if (!config.json) {
     return fmt::format("line {}: {}: {}\n", head.line, error.code.name(), error.message);
+  }
   std::string out;
   JsonWriter json(out);
   write_json(json, head);
