@@ -100,7 +100,7 @@ TEST_CASE("records do not depend on how the path to the model is spelt") {
   }
   const Words named = {"--overwrite", "--served-model-name", "gpt \"4\""};
   CHECK(records_of(dir / "m", named).find(R"("model":"gpt \"4\"")") != std::string::npos);
-  CHECK(summary_beside(dir / "in.stats.jsonl").text("/config/served_model_name") == "gpt \"4\"");
+  CHECK(summary_beside(dir / "out.stats.jsonl").text("/config/served_model_name") == "gpt \"4\"");
   const Ended other =
       run({"--input", dir / "in.jsonl", "--output", dir / "out", "--model", dir / "m", "--resume"});
   CHECK(other.exit_code == 1);

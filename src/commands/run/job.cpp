@@ -200,7 +200,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   loaded_ = clock_();
   // Only now: a run that fails before leaves all files as they are.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
-                   std::move(stamp_), interrupt_);
+                   std::move(stamp_), interrupt_, !own_model_);
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
   open_intake();
   if (model_->peaks) {

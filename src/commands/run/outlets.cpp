@@ -12,14 +12,13 @@
 namespace pagedinfer {
 namespace {
 
-// A new output begins a new file; `is_named`: by a flag.
-MeasurementFile measurements(const std::string& path, bool is_named, const RecordOutput& records,
+// Adds to a file that is there, or replaces it; `is_named`: by a flag.
+MeasurementFile measurements(const std::string& path, bool is_named, bool adds,
                              const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(path, interrupt.fd());
   interrupt.throw_if_happened();
-  const bool goes_on = records.num_done() > 0;
   return MeasurementFile(path,
-                         goes_on ? OutputFile::Existing::kAppend : OutputFile::Existing::kReplace,
+                         adds ? OutputFile::Existing::kAppend : OutputFile::Existing::kReplace,
                          is_named, reader.fd);
 }
 
@@ -71,13 +70,15 @@ void MeasurementFile::flush() {
 }
 
 Outlets::Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
-                 const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt)
+                 const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt,
+                 bool adds_measurements)
     : clock_(clock),
       run_(std::move(run)),
       summary_(paths.summary),
       records_(record_output(config, paths, std::move(fingerprint), clock, interrupt)),
-      stats_(measurements(paths.stats, !config.stats.empty(), records_, interrupt)),
-      trace_(measurements(config.trace, true, records_, interrupt)) {}
+      adds_(adds_measurements || records_.num_done() > 0),
+      stats_(measurements(paths.stats, !config.stats.empty(), adds_, interrupt)),
+      trace_(measurements(config.trace, true, adds_, interrupt)) {}
 
 void Outlets::answer(const Completion& completion, const RequestStats& stats,
                      const RecordOptions& options) {

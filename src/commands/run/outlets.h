@@ -43,10 +43,12 @@ class MeasurementFile {
 class Outlets {
  public:
   // Opens the files, and goes on with them if the run goes on with an earlier one. `run` is told in
-  // every line of the statistics. Throws Error when the output or a file that a flag names cannot
-  // be opened, and Interrupted when a signal comes before anything has changed.
+  // every line of the statistics. `adds_measurements`: also a new output adds to files of
+  // measurements, as several runs of one command do. Throws Error when the output or a file that a
+  // flag names cannot be opened, and Interrupted when a signal comes before anything has changed.
   Outlets(const Config& config, const Paths& paths, Fingerprint fingerprint,
-          const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt);
+          const std::function<double()>& clock, RunStamp run, const Interrupt& interrupt,
+          bool adds_measurements);
 
   void answer(const Completion& completion, const RequestStats& stats,
               const RecordOptions& options);
@@ -71,6 +73,7 @@ class Outlets {
   const RunStamp run_;
   const std::string summary_;  // the file's name, or ""
   RecordOutput records_;
+  const bool adds_;  // to files of measurements that are there
   MeasurementFile stats_, trace_;
   Report report_;
   std::string line_;
