@@ -120,7 +120,7 @@ TEST_CASE("a form that takes too many steps or too much memory is refused at onc
         compiler.attempt(form, {.max_steps = max_steps, .max_bytes = max_bytes}, goes_on);
     const auto* const error = std::get_if<RequestError>(&attempt.outcome);
     CHECK(attempt.gave_up == (error != nullptr));
-    return error != nullptr ? error->code + ": " + error->message : "";
+    return error == nullptr ? "" : fmt::format("{}: {}", error->code.name(), error->message);
   };
   constexpr int64_t kMany = int64_t{1} << 40;
   CHECK(error_within(kMany, kMany).empty());
