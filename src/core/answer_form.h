@@ -13,9 +13,9 @@ enum class FormKind : uint8_t { kFree, kJson, kJsonSchema, kRegex, kChoices, kGr
 struct AnswerForm {
   FormKind kind = FormKind::kFree;
   bool whitespace = false;  // JSON may have white space between its parts
-  // The choices; of kJsonSchema, kRegex and kGrammar one text: the schema as JSON, the expression
-  // or the rules. Of kCall, the call of one of several functions, two for each: its name and the
-  // schema of its arguments.
+  // kChoices: the choices. kJsonSchema, kRegex, kGrammar: one text, which is the schema as JSON,
+  // the expression or the rules. kCall: two texts for each function that may be called, its name
+  // and the schema of its arguments.
   SharedList<std::string> texts = {};
 
   bool is_free() const { return kind == FormKind::kFree; }

@@ -8,12 +8,12 @@
 
 namespace pagedinfer {
 
-// Steps overlap: a step can be planned and launched while the tokens that the one before it draws
-// are still unknown to the host. Two words follow from that:
+// Steps overlap: a step can be planned and launched before the host knows the tokens that the
+// previous step draws. Two words follow from that:
 //
 // A *placeholder token* is a negative token: -1 - r stands for the token that row r of the latest
-// StepProtocol::sample() draws, and for 0 where none can be drawn. The device replaces each
-// placeholder of a step with that token; the host replaces it when it has collected the token.
+// StepProtocol::sample() draws, or for token 0 if that row can draw none. The device replaces each
+// placeholder of a step with the token. The host replaces it after it has collected the token.
 //
 // A *surplus row* is a row of a step that was launched before the host knew that the row's sequence
 // had ended. Its token is dropped.
@@ -26,7 +26,7 @@ struct KvCopy {
 // One step's work as flat arrays, ready to copy to a device. Prefill chunks and decode
 // tokens are the same thing here: a sequence contributes `count` tokens.
 //
-//   copies                    to be carried out before the step writes to the cache. A destination
+//   copies                    are made before the step writes to the cache. A destination
 //                             is no other copy's source or destination.
 //   tokens, positions         one entry per token      (num_tokens); a token may be a placeholder
 //   slot_mapping              where in the cache the token's keys and values go; -1: they are in
@@ -35,7 +35,7 @@ struct KvCopy {
 //   context_lens              tokens visible to the seq's last query (num_seqs)
 //   block_table               first cache position of each block, -1 padded
 //                                                      (num_seqs, max_blocks)
-//   logit_tokens              the token behind each row of logits (num_logits)
+//   logit_tokens              index of the token that each row of logits follows (num_logits)
 struct Batch {
   std::vector<KvCopy> copies = {};
   std::vector<int32_t> tokens = {}, positions = {}, slot_mapping = {};

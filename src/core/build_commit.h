@@ -5,7 +5,7 @@
 namespace pagedinfer {
 
 // The commit that the program was built from, as `git describe --always --dirty` names it;
-// "unknown" where the source was no checkout.
+// "unknown" if the source was not a checkout.
 std::string_view build_commit();
 
 }  // namespace pagedinfer

@@ -5,16 +5,17 @@
 
 namespace pagedinfer {
 
-// "" where the line has none. Values are JSON text, which templates are given as it is.
+// A field is "" if the line does not have it. Values are JSON text, which is passed to templates
+// unchanged.
 struct Chat {
   std::string messages = {};               // a list of objects with roles
   std::string tools = {}, documents = {};  // lists of objects
   std::string template_arguments = {};     // an object: variables by their names
-  // No JSON: how much to think ("none" is not at all) and how much to say.
+  // Plain text, not JSON: how much to think ("none" turns it off) and how much to say.
   std::string reasoning_effort = {}, verbosity = {};
   bool add_generation_prompt = true;  // end the prompt with the assistant's header
-  // The field of the last message that the completion goes on with; "" = none. Then no header is
-  // added.
+  // The field of the last message that the completion continues; "" = none. If set, the prompt does
+  // not end with a header.
   std::string continued_field = {};
 };
 

@@ -9,32 +9,32 @@
 
 namespace pagedinfer {
 
-// Processors by the numbers that the system gives them, in the order of the threads that run there.
+// Processors by the system's numbers. Thread i runs on cpus[i].
 struct CpuList {
   std::vector<int> cpus;
 
   bool operator==(const CpuList&) const = default;
 };
 
-// Numbers and ranges with commas between them, as `taskset --cpu-list` takes them: "0,2-5". nullopt
-// if it is none, or names a processor twice.
+// Parses numbers and ranges separated by commas, as `taskset --cpu-list` takes them: "0,2-5".
+// nullopt if `text` is no such list or names a processor twice.
 std::optional<CpuList> read_cpu_list(std::string_view text);
-// In the same form.
+// Writes the form that read_cpu_list() parses.
 std::string text_of(const CpuList& list);
 
 // The processors that the calling thread may run on, ascending.
 CpuList allowed_cpus();
-// How many these are, at least 1: fewer than the machine has under taskset, numactl or in a
-// container.
+// The number of allowed_cpus(), at least 1. It is below the machine's number under taskset, under
+// numactl or in a container.
 int num_cores();
-// The calling thread, and those that it starts from now on, run on these processors only. Throws
-// Error, naming the first one that this process may not use.
+// Confines the calling thread, and every thread that it starts later, to these processors. Throws
+// Error naming the first processor that this process may not use.
 void confine_to(const CpuList& list);
-// The calling thread runs on this processor only, if the system allows it.
+// Confines the calling thread to this processor, if the system allows it.
 void pin_to(int cpu);
 
 // While an object lives, the thread that made it runs on one processor only, if the system allows
-// it; then where it might run before.
+// it. The destructor restores the processors that the thread was allowed before.
 class PinnedTo {
  public:
   explicit PinnedTo(int cpu);
@@ -44,7 +44,7 @@ class PinnedTo {
 
  private:
   cpu_set_t before_;
-  bool known_;  // whether the system told before_
+  bool known_;  // whether before_ could be read
 };
 
 }  // namespace pagedinfer

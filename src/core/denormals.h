@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// While one lives, denormal operands and results are zero on this thread (DAZ and FTZ).
+// While an object lives, denormal operands and results are zero on this thread (DAZ and FTZ).
 class FlushDenormals {
  public:
   FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }

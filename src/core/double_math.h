@@ -4,9 +4,10 @@
 
 namespace pagedinfer {
 
-// Logarithm and exponential in double by additions, multiplications and divisions only, so that the
-// result has the same bits on every processor; libm chooses its code by processor and may differ in
-// the last bit. Rounded to float the results are within 0.500001 ulp. docs/numerics.md states them.
+// Logarithm and exponential in double. They use additions, multiplications and divisions only, so
+// that the result has the same bits on every processor; libm chooses its code by processor and may
+// differ in the last bit. Results that are rounded to float are within 0.500001 ulp.
+// docs/numerics.md has the formulas.
 
 // The natural logarithm. REQUIRES: x is positive and finite.
 inline double log_double(double x) {

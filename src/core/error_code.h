@@ -1,4 +1,4 @@
-// The codes of error records: a list, of which docs/records.md is made.
+// The codes of error records. A test checks docs/records.md against this list.
 #pragma once
 
 #include <concepts>
@@ -8,7 +8,7 @@ namespace pagedinfer {
 
 struct ErrorCodeRow {
   std::string_view name;
-  std::string_view meaning;  // goes on after "the line"
+  std::string_view meaning;  // continues a sentence that begins with "the line"
 };
 
 inline constexpr ErrorCodeRow kErrorCodes[] = {
@@ -50,7 +50,7 @@ inline constexpr ErrorCodeRow kErrorCodes[] = {
     {"no_finite_logits", "met logits of which none is a finite number"},
 };
 
-// The name of a row, or no error. A name that no row has does not compile.
+// The name of a row of kErrorCodes, or no error. Any other name does not compile.
 class ErrorCode {
  public:
   constexpr ErrorCode() = default;
@@ -63,7 +63,7 @@ class ErrorCode {
   friend constexpr bool operator==(const ErrorCode& code, std::string_view name) {
     return code.name_ == name;
   }
-  template <std::same_as<ErrorCode> Code>  // else a text could become either side's type
+  template <std::same_as<ErrorCode> Code>  // without the template a text would fit both operators
   friend constexpr bool operator==(const Code& a, const Code& b) {
     return a.name_ == b.name_;
   }

@@ -1,4 +1,5 @@
-// The exit codes of the program: a list, of which --help and docs/jobs.md are made.
+// The exit codes of the program. --help prints this list, and a test checks docs/jobs.md against
+// it.
 #pragma once
 
 #include <string_view>
@@ -18,7 +19,7 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-// By command. bench has the codes of run.
+// Sorted by command. bench has the codes of run.
 inline constexpr ExitCodeRow kExitCodes[] = {
     {"run", exit_code::kDone, "all lines completed"},
     {"run", exit_code::kFailed, "the run could not go on"},

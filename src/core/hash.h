@@ -1,5 +1,5 @@
-// A running 64-bit hash that tells files apart. Not cryptographic: two files with the same hash can
-// be made on purpose.
+// A running 64-bit hash that tells files apart. It is not cryptographic: two files with the same
+// hash can be made on purpose.
 #pragma once
 
 #include <cstdint>

@@ -51,8 +51,8 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Appends the shortest text that reads back as the same number of the same type; null where
-// JSON has no number (infinities, NaN).
+// Appends the shortest text that reads back as the same number of the same type. Infinities and NaN
+// become null, because JSON has no such numbers.
 template <class T>
 requires std::integral<T> || std::floating_point<T>
 void append_json_number(std::string& out, T value) {

@@ -7,8 +7,9 @@
 
 namespace pagedinfer {
 
-// The name that a misspelt word may stand for: the nearest of `names`, at most two edits away (a
-// letter inserted, removed, replaced or swapped with the next one) and fewer than half its letters.
+// The name that a misspelt word may stand for: the nearest of `names`. It is at most two edits
+// away, and fewer edits than half its letters. An edit inserts, removes or replaces a letter, or
+// swaps it with the next one.
 std::optional<std::string> near_name(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace pagedinfer

@@ -18,7 +18,7 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// The random number in [0, 1) of one draw, a multiple of 2^-24. It depends on the arguments only,
+// The random number of one draw: a multiple of 2^-24 in [0, 1). It depends on the arguments only,
 // not on the batch or the step in which the draw happens.
 constexpr float uniform(uint64_t key, uint32_t sample, uint32_t position, uint32_t draw) {
   const auto bits = philox({sample, position, draw, 0},

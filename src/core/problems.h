@@ -12,13 +12,14 @@
 
 namespace pagedinfer {
 
-// Why something cannot be used: every reason once, in the order in which they were found.
+// The reasons why something cannot be used, in the order in which they were found. A reason that is
+// found again is not repeated.
 class Problems {
  public:
   void add(std::string problem) {
     if (std::ranges::find(all_, problem) == all_.end()) all_.push_back(std::move(problem));
   }
-  // Calls `step`. An Error that ends it is a problem, and the result false.
+  // Calls `step`. If it throws an Error, adds its message and returns false.
   template <class Step>
   bool keep(const Step& step) {
     try {
@@ -35,7 +36,7 @@ class Problems {
   std::vector<std::string> all_ = {};
 };
 
-// The first few messages and, where there are others, "OTHERS: NUMBER" in their place.
+// The first three messages. If there are more, a last message "OTHERS: NUMBER" stands for the rest.
 inline std::vector<std::string> first_few(std::vector<std::string> messages,
                                           std::string_view others) {
   constexpr size_t kShown = 3;

@@ -1,5 +1,5 @@
-// What a profile measures in a step: the time of each operation, beside the bytes and
-// floating-point operations that it needs at least.
+// What a profile measures in a step: the time of each operation, and the minimum of bytes and
+// floating-point operations that it needs.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace pagedinfer {
 
-// Operations of the same name are added up in a profile.
+// A profile adds up operations of the same name.
 struct OpName {
   std::string_view kind = "";  // of static storage duration
   int64_t in = 0, out = 0;     // columns of a matmul's input, and of its outputs together
@@ -22,7 +22,7 @@ struct OpName {
 
 inline constexpr std::string_view kSampleName = "sample";
 inline constexpr std::string_view kCopyKvName = "copy_kv";
-// A captured step: all but sampling and copies.
+// All operations of a captured step except sampling and copies.
 inline constexpr std::string_view kReplayName = "replay";
 
 // The work that an operation cannot avoid: every input read once, every output written once.

@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-// What the matrices of a model become when it is loaded: their type of computation, or int8.
+// The type of a model's matrices after loading: the type of computation, or int8.
 enum class Quantization : uint8_t { kNone, kInt8 };
 
 }  // namespace pagedinfer

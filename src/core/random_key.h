@@ -8,8 +8,9 @@
 
 namespace pagedinfer {
 
-// The key of a request's random numbers. `origin` is its id as JSON text, or "line N" if it has
-// none: two requests with one seed share their numbers only if they are the same request.
+// The key of a request's random numbers. `origin` is the request's id as JSON text, or "line N" if
+// it has none. Two requests with the same seed share their random numbers only if origin and prompt
+// are the same too.
 //
 // A fixed function: its values decide completions. 64-bit words are absorbed one by one, each
 // mixed as in splitmix64: the seed, the length of origin, origin in little-endian words padded

@@ -11,7 +11,7 @@ namespace pagedinfer {
 
 inline constexpr int64_t kMaxCount = std::numeric_limits<int>::max();
 
-// `from` itself is in it unless `above`, `to` unless `below`.
+// The range includes `from` unless `above` is set, and `to` unless `below` is set.
 struct NumberRange {
   double from, to;
   bool above = false, below = false;
@@ -29,7 +29,7 @@ struct IntegerRange {
   constexpr bool contains(int64_t number) const { return number >= from && number <= to; }
 };
 
-// What a message says was expected.
+// The range as a message names what was expected.
 inline std::string text_of(NumberRange range) {
   return fmt::format("a number {} {} {} {}", range.above ? "above" : "from", range.from,
                      range.above || range.below ? (range.below ? "to below" : "and at most") : "to",

@@ -7,8 +7,8 @@
 
 namespace pagedinfer {
 
-// The number that the whole text spells, as std::from_chars reads it; nullopt if it is none or
-// beyond T.
+// The number that the whole text spells, as std::from_chars reads it. nullopt if the text is not a
+// number, or if T cannot hold it.
 template <class T>
 std::optional<T> read_number(std::string_view text) {
   T number = 0;

@@ -15,7 +15,7 @@ inline std::string refusal(std::string_view where, std::string_view found,
                      expected);
 }
 
-// The same of a token id that a vocabulary of `vocab` tokens does not have.
+// The message about a token id that is not in a vocabulary of `vocab` tokens.
 inline std::string refusal_of_token(std::string_view where, int64_t token, int64_t vocab) {
   return refusal(where, fmt::format("token id {}", token),
                  fmt::format("one from 0 to {}", vocab - 1));

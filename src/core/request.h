@@ -17,26 +17,26 @@ namespace pagedinfer {
 class CompiledForm;
 
 using TokenId = int32_t;
-constexpr TokenId kNoToken = -1;  // is drawn where no logit is finite
+constexpr TokenId kNoToken = -1;  // the result of a draw if no logit is finite
 
-// A token that could have been drawn. Log probabilities are those of the raw logits.
+// A token that could have been drawn. Its log probability comes from the raw logits.
 struct TokenCandidate {
   TokenId token = kNoToken;
   float log_probability = 0;
   bool operator==(const TokenCandidate&) const = default;
 };
 
-// What a row of StepProtocol::sample() drew. The rest is filled where the row asks for it. Log
-// probabilities are those of the logits as the model gives them: before bias, allowed and banned
-// tokens, penalties and temperature.
+// What a row of StepProtocol::sample() drew. Fields other than `token` are filled if the row asks
+// for them. Log probabilities come from the model's logits, before bias, allowed and banned tokens,
+// penalties and temperature.
 struct DrawnToken {
   TokenId token = kNoToken;
-  // Of the token or, where none can be drawn and only one is allowed, of the allowed one. nullopt:
-  // its logit is NaN or infinity, or none of the row is finite.
+  // Of the drawn token. If no token can be drawn and only one is allowed, it is the allowed
+  // token's. nullopt: the token's logit is NaN or infinity, or no logit of the row is finite.
   std::optional<float> log_probability = {};
   // The most likely tokens, by descending logit, then id. Only tokens with a finite logit.
   std::vector<TokenCandidate> candidates = {};
-  uint64_t logits_hash = 0;  // of the bits of the row of logits, where they are hashed
+  uint64_t logits_hash = 0;  // of the bits of the row's logits, if they are hashed
   bool operator==(const DrawnToken&) const = default;
 };
 
@@ -55,8 +55,8 @@ struct LengthFloor {
 constexpr int kMaxSamples = 64;    // of a prompt
 constexpr int kMaxPrompts = 1024;  // of a line
 
-// When a beam search that has found its `width` completions ends: when no beam seems able to beat
-// them, at once, or when none can.
+// When a beam search ends that has found `width` completions. kOff: when no beam seems able to beat
+// them. kOn: at once. kNever: when certainly no beam can beat them.
 enum class EarlyStopping : uint8_t { kOff, kOn, kNever };
 
 struct BeamSettings {
@@ -89,24 +89,24 @@ struct SamplingParams {
   bool keep_stop = false;    // the stop string or token is part of the text
   bool skip_special = true;  // the text leaves out special tokens
 
-  // How many candidates are reported beside each token of the completion and its log probability;
-  // -1: neither of them.
+  // How many candidates are reported for each token of the completion, beside its own log
+  // probability; -1: no log probabilities are reported at all.
   int num_log_probs = -1;
   int n = 1;                        // completions of the prompt
-  std::optional<int> best_of = {};  // that are drawn to choose these n from; n if not given
+  std::optional<int> best_of = {};  // completions to draw, of which n are returned; n if not given
   BeamSettings beams = {};
 };
 
 // The format of an input line. The output record has the same format.
 enum class RecordForm : uint8_t { kPlain, kOpenAiCompletion, kOpenAiChat };
 
-// Where a record came from, carried unchanged from the input line to the output record.
+// Where a record came from. It is carried unchanged from the input line to the output record.
 struct RecordHead {
   int64_t index = 0;  // of the record, from 0; blank lines do not count
   int64_t turn = 0;   // of the record among those that this run writes, from 0
   int64_t line = 0;   // of the input file, from 1
-  // When its line arrived, in seconds on the run's clock: when it was read, or when its arrival was
-  // due. And this arrival, as the file says it.
+  // When the line arrived, in seconds on the run's clock: when it was read, or when its scheduled
+  // arrival was due. `arrival` is the scheduled time as the file gives it.
   double arrived = 0;
   std::optional<double> arrival = {};
   std::string id_json = {};  // the line's id as JSON text, or "" if it has none
@@ -118,33 +118,34 @@ struct Request {
   RecordHead head = {};
   std::vector<TokenId> prompt = {};
   SamplingParams sampling = {};
-  uint64_t random_key = 0;  // of its draws: from the seed, the id (or line) and the prompt
+  uint64_t random_key = 0;  // of its draws; see core/random_key.h
   int num_samples = 1;      // completions that are drawn
-  int num_returned = 1;     // the best of them; more than num_samples: the only one, repeated
-  // As SamplingParams::num_log_probs, for each token of the prompt but the first, which has none.
+  int num_returned = 1;     // the best of them; above num_samples, the only sample is repeated
+  // As SamplingParams::num_log_probs, but for the tokens of the prompt. The first token has no log
+  // probability.
   int num_prompt_log_probs = -1;
   bool echo = false;  // the text begins with the prompt's
   ToolUse tools = {};
-  // If set, the form of the answer begins behind this token. What comes before it is free, but no
-  // end of the answer.
+  // If set, the form of the answer begins after this token. Tokens before it are unconstrained, but
+  // the answer may not end there.
   std::optional<TokenId> form_behind = {};
-  // Of sampling.form, kept for as long as a request needs it; null: it is not compiled yet.
+  // sampling.form, compiled; null: not compiled yet. It lives as long as a request holds it.
   std::shared_ptr<const CompiledForm> compiled_form = {};
-  // Where the record shows the prompt or its tokens, and their text is known: this text, and how
-  // many of its characters come before each token.
+  // The text of the prompt, and the number of its characters before each token. Both are empty
+  // unless the record shows the prompt or its tokens and their text is known.
   std::string prompt_text = {};
   std::vector<int> prompt_offsets = {};
   // How many candidates of each draw the completion keeps; -1: it keeps no draws.
   int num_kept_candidates = -1;
-  // Of the first prompt of a line: those of the others, which have no heads.
+  // The first prompt of a line holds the requests of the line's other prompts, which have no heads.
   std::vector<Request> more = {};
 
-  // SampleRow::num_log_probs of its draws: choosing the best takes the log probabilities.
+  // SampleRow::num_log_probs of its draws. Choosing the best samples needs log probabilities too.
   int num_candidates() const {
     return std::max(
         {sampling.num_log_probs, num_returned < num_samples ? 0 : -1, num_kept_candidates});
   }
-  // The same for each token of the prompt but the first; -1: they are not scored.
+  // The same for the tokens of the prompt; -1: they are not scored.
   int num_prompt_candidates() const {
     return std::max(num_prompt_log_probs, echo ? sampling.num_log_probs : -1);
   }
@@ -156,10 +157,11 @@ enum class FinishReason : uint8_t { kStop, kLength, kError };
 struct RequestError {
   ErrorCode code = {};
   std::string message = {};              // a sentence
-  std::optional<std::string> text = {};  // of the completion, where it could not go on
+  std::optional<std::string> text = {};  // of the completion, up to where it could not go on
 };
 
-// Times of one request in seconds on the run's clock; 0 where it did not get that far.
+// Times of one request in seconds on the run's clock. A time is 0 if the request did not get that
+// far.
 struct RequestTiming {
   double admitted = 0, first_token = 0, finished = 0;
 };
@@ -176,14 +178,14 @@ struct TokenLogProbs {
 struct CompletionChoice {
   std::vector<TokenId> tokens = {};
   std::string text = {};
-  // The calls of functions that the text has, and what it says before them.
+  // The function calls in the text, and the text before them.
   std::vector<ToolCall> tool_calls = {};
   std::string content = {};
   FinishReason reason = FinishReason::kLength;
-  std::optional<double> score = {};  // by which a beam search ranks it
-  // Where asked for: of the tokens that the text shows.
+  std::optional<double> score = {};  // the beam search's score, by which completions are ranked
+  // One entry for each token that the text shows, if the line asks for log probabilities.
   std::optional<std::vector<TokenLogProbs>> log_probs = {};
-  // Where they are kept: how each of `tokens` was drawn.
+  // How each of `tokens` was drawn, if draws are kept.
   std::vector<DrawnToken> draws = {};
 };
 
@@ -191,13 +193,14 @@ struct CompletionChoice {
 struct Completion {
   RecordHead head = {};
   int num_prompt_tokens = 0;
-  int num_cached_tokens = 0;                   // of them, that were in the cache: varies by run
-  int64_t num_completion_tokens = 0;           // of all that were drawn, each time it is a choice
-  std::vector<CompletionChoice> choices = {};  // in the order of the record; none if it failed
-  // Where asked for: of the tokens of each prompt.
+  int num_cached_tokens = 0;                   // prompt tokens found in the cache; varies by run
+  int64_t num_completion_tokens = 0;           // of all samples; a repeated one counts each time
+  std::vector<CompletionChoice> choices = {};  // as in the record; none if the line failed
+  // One list for each prompt, if the line asks for them.
   std::vector<std::vector<TokenLogProbs>> prompt_log_probs = {};
-  // Where draws are kept: the line's prompts; and of each that was scored, for each token but the
-  // first, DrawnToken::logits_hash of the row that scored it, behind a 0.
+  // Filled if draws are kept. prompt_hashes has one list for each prompt; it is empty if the prompt
+  // was not scored. Otherwise entry i is DrawnToken::logits_hash of the row that scored token i,
+  // and entry 0 is 0.
   std::vector<std::vector<TokenId>> prompts = {};
   std::vector<std::vector<uint64_t>> prompt_hashes = {};
   RequestError error = {};  // set if it failed

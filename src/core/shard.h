@@ -4,7 +4,8 @@
 
 namespace pagedinfer {
 
-// One of `count` parts of a file: the lines whose number less 1 is `index` modulo `count`.
+// One of `count` parts of a file. Line n, counted from 1, belongs to it if (n - 1) % count ==
+// index.
 struct Shard {
   int64_t index = 0, count = 1;
 };

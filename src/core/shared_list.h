@@ -9,14 +9,14 @@
 
 namespace pagedinfer {
 
-// A list whose copies share its memory. It is changed as a whole, which leaves its copies as they
-// are. Copies may be read and dropped by several threads at once.
+// A list whose copies share its memory. A change replaces the whole list and does not affect its
+// copies. Several threads may read and drop copies at once.
 template <class T>
 class SharedList {
  public:
   SharedList() = default;
   SharedList(std::initializer_list<T> items) : SharedList(std::vector<T>(items)) {}
-  SharedList(std::vector<T> items) {  // implicit: as lists of settings are set
+  SharedList(std::vector<T> items) {  // implicit, for settings that are set from a vector
     if (!items.empty()) items_ = std::make_shared<const std::vector<T>>(std::move(items));
   }
 
@@ -27,7 +27,7 @@ class SharedList {
   const T* end() const { return data() + size(); }
   const T& operator[](size_t i) const { return (*items_)[i]; }
   std::vector<T> copy() const { return {begin(), end()}; }
-  // Takes time in the length of the list.
+  // Copies the list, so the time is linear in its length.
   void push_back(T item) {
     std::vector<T> items = copy();
     items.push_back(std::move(item));
@@ -39,7 +39,7 @@ class SharedList {
   }
 
  private:
-  std::shared_ptr<const std::vector<T>> items_ = {};  // null where there are none
+  std::shared_ptr<const std::vector<T>> items_ = {};  // null: the list is empty
 };
 
 }  // namespace pagedinfer

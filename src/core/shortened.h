@@ -7,15 +7,15 @@
 
 namespace pagedinfer {
 
-// The first bytes of a text in UTF-8, at most `max_bytes` of them, cut between characters.
+// The first bytes of a UTF-8 text, at most `max_bytes`, cut between characters.
 inline std::string_view first_bytes(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   while (max_bytes > 0 && continues_character(text[max_bytes])) --max_bytes;
   return text.substr(0, max_bytes);
 }
 
-// Text that was found, as a message quotes it: its first 200 bytes, in whole characters, and
-// "..." if there are more. A control character, which a terminal would obey, is a '?'.
+// A text as a message quotes it: its first 200 bytes, cut between characters, and "..." if there
+// are more. Control characters, which a terminal would obey, become '?'.
 inline std::string shortened(std::string_view text) {
   constexpr size_t kMaxBytes = 200;
   std::string result(first_bytes(text, kMaxBytes));

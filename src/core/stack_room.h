@@ -4,9 +4,10 @@
 
 namespace pagedinfer {
 
-// Calls `work` where the stack has room for the deepest chat template and form, and gives as much
-// to every thread that is started later, however little `ulimit -s` allows. Throws what `work`
-// throws, and Error if that takes a thread that cannot start.
+// Calls `work` with a stack that has room for the deepest chat template and form, even if `ulimit
+// -s` allows less. If the default is too small, `work` runs in a thread of its own, and all threads
+// that start later get a stack of that size. Throws what `work` throws, and Error if that thread
+// cannot start.
 void with_stack_room(const std::function<void()>& work);
 
 }  // namespace pagedinfer

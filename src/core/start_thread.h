@@ -11,8 +11,8 @@
 
 namespace pagedinfer {
 
-// Starts a thread of type std::thread or std::jthread. Throws Error, naming its purpose, where the
-// system allows no more of them.
+// Starts a thread of type std::thread or std::jthread. Throws Error naming its purpose if the
+// system allows no more threads.
 template <class Thread = std::thread, class Work>
 Thread start_thread(std::string_view purpose, Work&& work) {
   try {

@@ -22,16 +22,15 @@ constexpr const char* name_of(DType dtype) {
   return "";
 }
 
-// kPanels: an order of the device's own, for matmul() and embed() only.
+// kPanels: a layout that the device chooses, for matmul() and embed() only.
 enum class Layout : uint8_t { kRows, kPanels };
 
-// A non-owning matrix view. Rows are `stride` elements apart, so a block of columns of a
-// wider matrix is a view too. Where the memory lives is known to the Ops that made it, not
-// to the view.
+// A non-owning matrix view. Rows are `stride` elements apart, so a block of columns of a wider
+// matrix is a view too. The view does not know where the memory lives; the Ops that made it do.
 struct Tensor {
   void* data = nullptr;
   DType dtype = DType::kF32;
-  int64_t rows = 0, cols = 0, stride = 0;  // kPanels: the stride is that of the panels
+  int64_t rows = 0, cols = 0, stride = 0;  // kPanels: the stride from panel to panel
   Layout layout = Layout::kRows;
 
   bool empty() const { return data == nullptr; }

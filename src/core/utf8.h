@@ -5,9 +5,9 @@
 
 namespace pagedinfer {
 
-// What the first byte of a UTF-8 character says: the bytes of the character (0 if no character
-// begins like this) and the range of its second byte. The ranges exclude overlong forms, surrogates
-// and values beyond U+10FFFF; further bytes are 0x80 to 0xBF.
+// What the first byte of a UTF-8 character determines: the size of the character (0 if no character
+// begins with this byte) and the range of its second byte. The ranges exclude overlong forms,
+// surrogates and values beyond U+10FFFF; further bytes are 0x80 to 0xBF.
 struct Utf8Lead {
   int size;
   unsigned char low = 0x80, high = 0xBF;
