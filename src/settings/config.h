@@ -16,7 +16,8 @@
 
 namespace pagedinfer {
 
-// A value that knows whether it was asked for. Only what was asked for can contradict something.
+// A value that knows whether the user gave it. Only values that the user gave can contradict each
+// other.
 template <class T>
 struct OrDefault {
   T value;
@@ -31,9 +32,9 @@ struct OrDefault {
   constexpr operator const T&() const { return value; }
 };
 
-// Sampling settings as one source gives them: the flags, or the files of a model.
+// The sampling settings of one source: the flags, or the files of a model.
 struct GivenSampling {
-  SamplingParams values = {};             // the defaults where nothing is given
+  SamplingParams values = {};             // a setting that is not given has its default
   std::set<std::string_view> given = {};  // keys of the table of settings
 
   bool has(std::string_view key) const { return given.contains(key); }

@@ -1,4 +1,4 @@
-// Names that vLLM, llama.cpp and transformers have for settings of ours.
+// Names in vLLM, llama.cpp and transformers for our settings.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace pagedinfer {
 
-// Which values of a foreign key ask for nothing; null asks for nothing in any case.
+// Which values of a foreign key change nothing, so that the key can be ignored. A null always
+// changes nothing.
 enum class Neutral : uint8_t {
   kEmpty,  // false, "none", an empty text, list or object
   kZero,   // the same, and a number of 0 or less
@@ -17,7 +18,7 @@ enum class Neutral : uint8_t {
 
 struct ForeignName {
   std::string_view name;
-  std::string_view ours;              // our key, or our flag where it begins with "--"
+  std::string_view ours;              // our key, or our flag if it begins with "--"
   Neutral neutral = Neutral::kEmpty;  // of a key
   bool flag_only = false;             // no program has it as a key of a line
 };

@@ -11,7 +11,7 @@
 namespace pagedinfer {
 namespace {
 
-// Those that are not a value's first one.
+// The alternative names of the values: all names except the first of each value.
 std::string other_names_of(const Setting& setting) {
   std::string names;
   for (const Choice& choice : setting.choices) {
@@ -22,7 +22,7 @@ std::string other_names_of(const Setting& setting) {
   return names;
 }
 
-// "1 to 65536", "1 or more"; "" of a setting without a range.
+// "1 to 65536" or "1 or more"; "" if the setting has no range.
 std::string range_of(const Setting& setting) {
   if (setting.field.kind == Kind::kBytes) return "";
   if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {

@@ -1,4 +1,4 @@
-// What --help and docs/flags.md say of a setting.
+// The text of a setting in --help and docs/flags.md.
 #pragma once
 
 #include <string>
@@ -10,14 +10,13 @@ namespace pagedinfer {
 // The heading of --help.
 std::string group_name(Group group);
 
-// The default in words: "16", "by memory" or, where generation_config.json may say it,
-// "model's, 1".
+// The default in words: "16", "by memory", or "model's, 1" if generation_config.json may set it.
 std::string default_of(const Setting& setting);
 
-// What stands behind the flag in --help: "N", "paged|contiguous"; "" of a switch.
+// The placeholder after the flag in --help: "N", "paged|contiguous"; "" for a switch.
 std::string placeholder_of(const Setting& setting);
 
-// What it does, with its range and the names of its values that the placeholder does not show.
+// What the setting does, then its range and the names of values that the placeholder does not show.
 std::string help_of(const Setting& setting);
 
 }  // namespace pagedinfer

@@ -18,14 +18,14 @@ std::optional<Value> get(element json) {
   return json.get(value) == simdjson::SUCCESS ? std::optional<Value>(value) : std::nullopt;
 }
 
-// Of a negative seed the bits count.
+// A negative seed is the unsigned number with the same bits.
 std::optional<Value> get_seed(element json) {
   int64_t negative = 0;
   if (json.get(negative) == simdjson::SUCCESS) return Value(static_cast<uint64_t>(negative));
   return get<uint64_t>(json);
 }
 
-// One text is as good as a list of it.
+// A text counts as a list with one item.
 std::optional<Value> get_texts(element json, element& wrong) {
   std::vector<std::string> texts;
   std::string_view text;

@@ -28,7 +28,7 @@ void check_job(const Config& config) {
   }
 }
 
-// What a run with reservations is called by, "" where there are none.
+// The flag that makes the run reserve memory; "" if none does.
 std::string_view reservations_of(const Config& config) {
   if (config.kv == Config::Kv::kContiguous) return "--kv contiguous";
   return is_static(config) ? "--batching static" : "";
@@ -81,7 +81,8 @@ void check_scheduling(const Config& config) {
         "raise the one or lower the other",
         *config.max_step_tokens, config.max_batch_size.value));
   }
-  // What is left is about the model's length; without --max-model-len it comes after loading.
+  // The other rules need the model's length. Without --max-model-len they are checked after
+  // loading.
   if (config.max_model_len) resolve(config, *config.max_model_len, 0);
 }
 
@@ -109,9 +110,8 @@ void check_sampling(const SamplingParams& sampling) {
   if (!conflict.empty()) throw Error(conflict);
 }
 
-// The step that was asked for, and the batch that fits it. Decodes come first and there are at most
-// max_batch_size of them: what is left in a step must hold a token of a prompt some day or, where
-// prompts are computed whole, the longest one.
+// Sets max_step_tokens, and a max_batch_size that fits it. A step must have room for max_batch_size
+// decodes and, if prompts are computed whole, for the longest prompt.
 void resolve_step(int max_model_len, int usual_step_tokens, Resolved& resolved) {
   Config& config = resolved.config;
   const int prompt = config.chunked_prefill ? 0 : max_model_len;

@@ -1,4 +1,4 @@
-// What settings say together.
+// Rules that involve more than one setting.
 #pragma once
 
 #include <functional>
@@ -10,28 +10,29 @@
 
 namespace pagedinfer {
 
-// Refuses settings that contradict each other. Only what was given conflicts; a default that does
-// not fit is switched off by resolve(). Throws Error naming the flags and the fix.
-// REQUIRES: check_values(config) passed.
+// Refuses settings that contradict each other. Only given settings conflict; resolve() switches off
+// a default that does not fit. Throws Error naming the flags and the fix. REQUIRES:
+// check_values(config) passed.
 void check_rules(const Config& config);
 
-// The part of check_rules() about the adapter.
+// The rule of check_rules() about the adapter.
 void check_adapter(const Config& config);
 
-// Says which two sampling settings contradict each other; "" if none do. `name_of` spells a key as
-// the message shows it: "--min-tokens".
+// The message about two sampling settings that contradict each other; "" if none do. `name_of`
+// spells a key for the message: "--min-tokens".
 std::string conflict_in(const SamplingParams& sampling,
                         const std::function<std::string(std::string_view)>& name_of);
 
 struct Resolved {
-  Config config;  // kv, prefix_cache, chunked_prefill, max_batch_size and max_step_tokens are used
+  Config config;  // its kv, prefix_cache, chunked_prefill, max_batch_size and max_step_tokens are
+                  // final
   // A sentence for each default that does not fit what was given and is switched off.
   std::vector<std::string> notes = {};
 };
 
-// `usual_step_tokens`: max_step_tokens where it is not given, or max_batch_size, if that is more.
-// Throws Error when whole prompts were asked for and --max-step-tokens has no room for the longest
-// one. REQUIRES: check_rules(config) passed.
+// `usual_step_tokens` is the default of max_step_tokens when prompts are computed in chunks; a
+// larger max_batch_size replaces it. Throws Error if prompts are computed whole and
+// --max-step-tokens has no room for the longest. REQUIRES: check_rules(config) passed.
 Resolved resolve(const Config& config, int max_model_len, int usual_step_tokens);
 
 }  // namespace pagedinfer

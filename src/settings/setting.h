@@ -15,7 +15,8 @@
 
 namespace pagedinfer {
 
-// The value of any setting. Without one the default is derived from the model or the machine.
+// The value of any setting. monostate: no value is set, and the default is derived from the model
+// or the machine.
 using Value = std::variant<std::monostate, bool, int64_t, uint64_t, float, double, Shard, CpuList,
                            std::string, std::vector<std::string>, std::vector<TokenId>>;
 
@@ -26,7 +27,7 @@ enum class Kind : uint8_t {
   kChoice,    // one of the setting's names; an int64_t
   kInteger,   // int64_t
   kSeed,      // any integer of 64 bits; a uint64_t
-  kNumber,    // double, or float where the field is one
+  kNumber,    // double, or float if the field is a float
   kBytes,     // with a unit, as in 1.5GB; an int64_t
   kPath,      // any bytes
   kText,      // UTF-8
@@ -41,46 +42,46 @@ struct Field {
   Kind kind = Kind::kSwitch;
   Value (*get)(const Config&) = nullptr;
   void (*set)(Config&, const Value&) = nullptr;
-  // Of a field of SamplingParams, else null.
+  // Set for a field of SamplingParams, else null.
   Value (*get_sampling)(const SamplingParams&) = nullptr;
   void (*set_sampling)(SamplingParams&, const Value&) = nullptr;
 
   constexpr bool is_sampling() const { return get_sampling != nullptr; }
 };
 
-// One name of a choice. Where a value has several names, the first one is shown.
+// One name of a value. If a value has several names, the first is shown.
 struct Choice {
   std::string_view name;
   int64_t value;
 };
 
-// The choice of a field that is an optional: no value.
+// The choice that leaves an optional field without a value.
 inline constexpr int64_t kNoValue = -1;
 
 // The headings of --help.
 enum class Group : uint8_t { kJob, kModel, kDevice, kCache, kScheduling, kForm, kSampling };
 
-// Whether other values give other records. If they do, a run is resumed with the same value only.
-// (Of the input and the model the contents are compared, wherever they stand.)
+// Whether the setting changes the records. If it does, a run is resumed only with the same value.
+// (--input and --model are no exception: a resumed run compares the contents instead of the names.)
 enum class Effect : uint8_t { kChangesRecords, kKeepsRecords };
 
-// What few settings have.
+// Fields that only a few settings use.
 struct Details {
   char letter = 0;  // of a short flag
   std::variant<std::monostate, IntegerRange, NumberRange> range = {};
   std::span<const Choice> choices = {};
   bool minus_one_is_zero = false;
-  std::string_view not_empty = "";  // what is expected of a text that must not be empty
-  std::string_view value = "";      // what --help shows behind the flag, unless the kind says it
-  std::string_view absent = "";     // what the default is where the field does not say it
-  bool in_line = false;             // a line may say it
-  std::string_view generation_key = "";  // generation_config.json may say it, under this name
-  bool is_flag = true;                   // else only lines say it
+  std::string_view not_empty = "";       // set if the text must not be empty: what is expected
+  std::string_view value = "";           // placeholder in --help, unless the kind decides it
+  std::string_view absent = "";          // the default in words, if the field has no value
+  bool in_line = false;                  // a line may set it
+  std::string_view generation_key = "";  // its name in generation_config.json, if that may set it
+  bool is_flag = true;                   // false: only lines can set it
 };
 
 struct Setting : Details {
   Group group = Group::kJob;
-  std::string_view key = "";  // in lines and in the summary; as a flag it is spelt with dashes
+  std::string_view key = "";  // in lines and in the summary; the flag has dashes for underscores
   Field field = {};
   Effect effect = Effect::kChangesRecords;
   std::string_view help = "", when = "";  // sentences: what it does, and when to change it
@@ -174,7 +175,8 @@ Struct struct_of(T Struct::*);
 
 }  // namespace detail
 
-// The accessors of a field of Config or of SamplingParams; `kind` where its type does not say it.
+// The accessors of a field of Config or of SamplingParams. `kKind` is given if the field's type
+// does not decide it.
 template <auto kMember, Kind kKind = detail::kind_of<
                             typename detail::Unwrapped<decltype(detail::type_of(kMember))>::type>()>
 constexpr Field field_of() {

@@ -22,14 +22,15 @@ std::optional<Value> as_value(std::optional<T> read) {
   return read ? std::optional<Value>(*read) : std::nullopt;
 }
 
-// Of a negative seed the bits count.
+// A negative seed is the unsigned number with the same bits.
 std::optional<uint64_t> read_seed(std::string_view text) {
   if (const auto number = read_number<uint64_t>(text)) return number;
   const auto negative = read_number<int64_t>(text);
   return negative ? std::optional(static_cast<uint64_t>(*negative)) : std::nullopt;
 }
 
-// Bytes of a unit: none, B, K to T alone or with a B, of 1,000, or with iB or i of 1,024.
+// The bytes of a unit. No unit and B are 1. K, M, G and T, alone or with B, are powers of 1,000;
+// with i or iB they are powers of 1,024.
 std::optional<double> factor_of(std::string_view unit) {
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   const bool names_bytes = unit.ends_with('B') || unit.ends_with('b');
@@ -90,7 +91,7 @@ std::optional<Value> read_any(const Setting& setting, std::string_view text) {
     case Kind::kSeed: return as_value(read_seed(text));
     case Kind::kNumber: return as_value(read_number<double>(text));
     case Kind::kBytes: return as_value(read_bytes(text));
-    case Kind::kPath:  // a file that is not named has its default
+    case Kind::kPath:  // "" is no file, and does not ask for the default either
       return text.empty() ? std::nullopt : std::optional<Value>(std::string(text));
     case Kind::kText: return Value(std::string(text));
     case Kind::kTexts: return Value(std::vector{std::string(text)});
