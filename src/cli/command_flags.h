@@ -1,4 +1,4 @@
-// The flags of a subcommand: its own, and settings of `run`.
+// The flags of a subcommand: its own, and those settings of `run` that it takes.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,13 +18,13 @@
 
 namespace pagedinfer {
 
-// Adds a flag or, if its name has no dashes, words without a flag. `value` is "" of a flag that
-// stands alone.
+// Adds a flag or, if `name` has no dashes, words without a flag. `value` is "" for a flag without a
+// value.
 CLI::Option* add_own_flag(CLI::App& app, std::string_view name, std::string_view value,
                           const std::function<void(const std::string&)>& give);
 
-// Gives `app` the flags of `command` and what --help says at its end; parsing fills `options`,
-// which must stay.
+// Gives `app` the flags of `command` and the footer of --help. Parsing fills `options`. REQUIRES:
+// `options` outlives `app`.
 template <class Options>
 void add_flags(CLI::App& app, const Command<Options>& command, Options& options) {
   for (const CommandFlag<Options>& flag : command.own_flags()) {
@@ -46,8 +46,8 @@ void add_flags(CLI::App& app, const Command<Options>& command, Options& options)
   app.footer(help_footer(command.name, command.footer));
 }
 
-// Refuses flags of `run` that the subcommand has no use for, and says what to do instead.
-// `leftovers` are the words that are no flags of the subcommand.
+// Refuses flags of `run` that the subcommand does not take; the Error says what to do instead.
+// `leftovers` are the words that are not flags of the subcommand.
 void check_unused_flags(const std::vector<std::string>& leftovers,
                         std::span<const UnusedSetting> unused);
 

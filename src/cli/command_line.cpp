@@ -32,8 +32,8 @@ std::string text_of(const Words& words) {
   return text;
 }
 
-// Takes the variants flag out of a command line, with the words after it up to the next flag of the
-// command alone. nullopt if it is not there.
+// Removes the variants flag from the command line, with the words after it up to the next of the
+// command's own flags, and returns these words. nullopt if the flag is not there.
 template <class Options>
 std::optional<std::vector<std::string>> take_variants(const Command<Options>& command,
                                                       Words& words) {
@@ -67,7 +67,7 @@ void set_up(CLI::App& app) {
                        "Print the version and exit.");
 }
 
-// Parses; returns the exit code where help or the version was asked for, which is then printed.
+// Parses the words. If they ask for help or the version, prints it and returns the exit code.
 std::optional<int> parse(CLI::App& app, const CLI::App& command, const Words& words,
                          std::string_view help) {
   try {

@@ -16,7 +16,7 @@ namespace pagedinfer {
 
 namespace {
 
-// The flag of this command for what other programs call `flag`; nullopt if there is none.
+// Our name for a flag of another program; nullopt if this command has no such flag.
 std::optional<std::string> flag_for_foreign(std::string_view flag,
                                             const std::vector<std::string>& known) {
   const auto spelt = [](std::string_view text, char from, char to) {

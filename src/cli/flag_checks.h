@@ -1,4 +1,4 @@
-// What our own messages say of a command line, which CLI11 would say in its style or not at all.
+// Checks of a command line for which CLI11 has no message, or none in our style.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,13 +11,14 @@ namespace pagedinfer {
 // The long names of a command's flags, with dashes.
 std::vector<std::string> flags_of(const CLI::App& command);
 
-// Refuses words that are no flags, the first one by name, and names the flag that may be meant: the
-// flag for another program's name, else the flag of nearly the same letters. `help` says where the
-// known flags are.
+// Throws Error for the first of the words that are not flags. The message names the flag that may
+// be meant: our flag for another program's name, else a flag with nearly the same letters. `help`
+// tells the user where all flags are listed.
 void check_leftovers(const std::vector<std::string>& leftovers,
                      const std::vector<std::string>& known, const std::string& help);
 
-// Checks that flags have values, before CLI11 parses: it takes any following word for a value.
+// Checks that flags have values. REQUIRES: CLI11 has not parsed yet, because it takes any following
+// word for a value.
 void check_values(const CLI::App& command, std::span<const char* const> words);
 
 // Refuses a flag that was given twice.

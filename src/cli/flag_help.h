@@ -9,13 +9,12 @@ namespace pagedinfer {
 
 inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begin
 
-// Sets what --help shows for a flag: the heading `group`, the text behind the flag's name (`value`:
-// its placeholder, and its default in brackets) and `help`, broken into lines of at most 100
-// columns.
+// Sets what --help shows for a flag: the heading `group`, then `value` after the flag's name (the
+// placeholder, and the default in brackets), then `help`, broken into lines of at most 100 columns.
 void set_help(CLI::Option& option, const std::string& group, const std::string& value,
               std::string_view help);
 
-// What --help says at its end: `text`, and the exit codes of the subcommand.
+// The end of --help: `text`, and the exit codes of the subcommand.
 std::string help_footer(std::string_view command, std::string_view text);
 
 }  // namespace pagedinfer

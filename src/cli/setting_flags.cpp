@@ -13,7 +13,7 @@
 namespace pagedinfer {
 namespace {
 
-// What stands behind the flag in --help: "N [16]".
+// The placeholder and the default after the flag in --help: "N [16]".
 std::string value_text(const Setting& setting) {
   const std::string placeholder = placeholder_of(setting), unless_given = default_of(setting);
   const bool is_shown = !placeholder.empty() && !unless_given.empty();

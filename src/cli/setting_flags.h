@@ -11,8 +11,8 @@ class App;
 
 namespace pagedinfer {
 
-// Gives `command` the flags of the settings that `takes` takes; parsing fills `config`, which must
-// stay.
+// Gives `command` the flags of the settings for which `takes` is true. Parsing fills `config`.
+// REQUIRES: `config` outlives `command`.
 void add_setting_flags(CLI::App& command, Config& config,
                        const std::function<bool(const Setting&)>& takes);
 

@@ -9,7 +9,7 @@ namespace pagedinfer {
 
 std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
-  char quote = 0;        // that is open
+  char quote = 0;        // the open quote; 0: none
   bool in_word = false;  // '' is a word
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];

@@ -6,9 +6,9 @@
 
 namespace pagedinfer {
 
-// The words of a text as a shell would split it: spaces separate them unless they stand in single
-// or double quotes; outside of single quotes a backslash takes away what the next character means.
-// Nothing else means anything. Throws Error for a quote that does not end.
+// Splits a text into words as a shell does. Spaces separate words, except in single or double
+// quotes. Outside of single quotes a backslash makes the next character an ordinary one. No other
+// character is special. Throws Error if a quote does not end.
 std::vector<std::string> split_words(std::string_view text);
 
 }  // namespace pagedinfer

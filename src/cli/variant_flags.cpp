@@ -16,7 +16,7 @@
 namespace pagedinfer {
 namespace {
 
-// Refuses flags that all configurations have in common.
+// Refuses flags in which configurations may not differ.
 void check_may_differ(const std::vector<std::string>& words, const VariantRules& rules) {
   for (const std::string& word : words) {
     const std::string_view name = std::string_view(word).substr(0, word.find('='));

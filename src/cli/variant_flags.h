@@ -1,4 +1,4 @@
-// Configurations that are compared, each a text with flags of `run`.
+// Configurations for a comparison. Each is a text with flags of `run`.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace pagedinfer {
 Variant read_variant(std::string_view flag, const std::string& text, const Config& common,
                      const VariantRules& rules);
 
-// As it is where a shell takes it for one word, else in quotes.
+// The word unchanged if a shell reads it as one word, else in quotes.
 std::string shell_word(std::string_view word);
 
 }  // namespace pagedinfer
