@@ -20,15 +20,15 @@
 
 namespace pagedinfer {
 
-// A flag of one subcommand alone, whose command line is an `Options`. A name without dashes is that
-// of words that stand without a flag; there may be several.
+// A flag that only one subcommand has. `Options` is the type of its command line. A name without
+// dashes is for words without a flag, of which there may be several.
 template <class Options>
 struct CommandFlag {
   std::string_view group, flag;
-  std::string_view value;         // as --help shows it; "": it stands alone
+  std::string_view value;         // placeholder in --help; "": the flag has no value
   std::string_view unless_given;  // the default
-  std::string_view help, when;    // sentences, as those of a Setting
-  // Takes what stands behind the flag. Throws Error if that is not allowed.
+  std::string_view help, when;    // sentences, as in a Setting
+  // Stores the text after the flag. Throws Error if it is not allowed.
   void (*give)(const CommandFlag& flag, std::string_view text, Options& options);
 };
 
@@ -37,7 +37,7 @@ Error refused(const CommandFlag<Options>& flag, std::string_view text, std::stri
   return Error(refusal(flag.flag, shortened(text), expected));
 }
 
-// The number that stands behind the flag. Throws Error if `range` does not contain it.
+// The number after the flag. Throws Error if `range` does not contain it.
 template <class Options>
 int64_t read_in_range(const CommandFlag<Options>& flag, std::string_view text,
                       const IntegerRange& range) {
@@ -53,19 +53,20 @@ double read_in_range(const CommandFlag<Options>& flag, std::string_view text,
   return *number;
 }
 
-// A setting of `run` that a subcommand has no use for, and what to do instead.
+// A setting of `run` that a subcommand does not take, and what to do instead.
 struct UnusedSetting {
   std::string_view key, instead;
 };
 
-// What a subcommand is told besides its flags.
+// What a subcommand knows of its command line besides its flags.
 struct CommandLine {
   std::string text = {};  // as a shell would take it
   StandardFiles standard = {};
   // The texts after Command::variants_flag; nullopt: it was not given.
   std::optional<std::vector<std::string>> variants = {};
-  // The configuration of such a text, with `common` below. `flag` is the one that the text was
-  // given with. Throws Error, naming both, for a text that is not of flags that may differ.
+  // The configuration that such a text describes: `common`, overridden by the text's flags. `flag`
+  // is the flag before the text. Throws Error naming `flag` and the text if the text has other
+  // words than flags that may differ.
   std::function<Variant(std::string_view flag, const std::string& text, const Config& common,
                         const VariantRules& rules)>
       read_variant = {};
@@ -76,12 +77,12 @@ struct Command {
   std::string_view name, help;
   std::string_view footer = {};                                // of --help, before the exit codes
   std::span<const CommandFlag<Options>> (*flags)() = nullptr;  // its own; null: none
-  // The settings of `run` that it takes: where they go (null: it takes none), which it takes, and
-  // what it says of some that it does not take.
+  // The settings of `run` that the subcommand takes: where they are stored (null: it takes none),
+  // which they are, and what to say about some of the others.
   Config& (*config)(Options&) = nullptr;
   bool (*takes)(const Setting&) = [](const Setting&) { return true; };
   std::span<const UnusedSetting> (*unused)() = nullptr;
-  std::string_view variants_flag = {};  // of its flags the one that takes several texts
+  std::string_view variants_flag = {};  // the flag that takes several texts; "": none does
   // Returns the exit code. Throws Error.
   int (*run)(Options&, const CommandLine&) = nullptr;
 
@@ -91,7 +92,7 @@ struct Command {
   std::span<const UnusedSetting> unused_settings() const {
     return unused != nullptr ? unused() : std::span<const UnusedSetting>();
   }
-  // A flag of its own with the same name goes before a setting.
+  // An own flag hides a setting with the same flag.
   bool takes_setting(const Setting& setting, std::string_view flag) const {
     return config != nullptr && takes(setting) &&
            std::ranges::find(unused_settings(), setting.key, &UnusedSetting::key) ==

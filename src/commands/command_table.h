@@ -1,4 +1,4 @@
-// Every subcommand, once.
+// The table of subcommands.
 #pragma once
 
 #include <tuple>
@@ -42,25 +42,24 @@ inline constexpr std::tuple kCommands = {
               line.standard.check_output("--output", merge.output);
               return run_merge(merge);
             }},
-    Command<BenchConfig>{
-        .name = "bench",
-        .help = "Make a workload and measure how it is run.",
-        .footer = "Without --output completions are not kept, and without --stats statistics are "
-                  "not. The exit codes are those of run.",
-        .flags = bench_flags,
-        .config = [](BenchConfig& bench) -> Config& { return bench.config; },
-        .unused = unused_in_bench,
-        .variants_flag = "--compare",
-        .run =
-            [](BenchConfig& bench, const CommandLine& line) {
-              check_workload(bench);
-              line.standard.check_output("--output", bench.config.output);
-              read_command_line(line, bench);
-              return run_bench(bench);
-            }},
+    Command<BenchConfig>{.name = "bench",
+                         .help = "Make a workload and measure a run of it.",
+                         .footer = "Completions are kept only with --output, statistics only with "
+                                   "--stats. The exit codes are the same as for run.",
+                         .flags = bench_flags,
+                         .config = [](BenchConfig& bench) -> Config& { return bench.config; },
+                         .unused = unused_in_bench,
+                         .variants_flag = "--compare",
+                         .run =
+                             [](BenchConfig& bench, const CommandLine& line) {
+                               check_workload(bench);
+                               line.standard.check_output("--output", bench.config.output);
+                               read_command_line(line, bench);
+                               return run_bench(bench);
+                             }},
     Command<PlanConfig>{
         .name = "plan",
-        .help = "Say what a run would take: memory, sequences at once.",
+        .help = "Show what a run would need: memory, and how many sequences run at once.",
         .footer = "Takes the flags of run, so that one command line serves both; no file is "
                   "written.",
         .flags = plan_flags,
@@ -72,8 +71,8 @@ inline constexpr std::tuple kCommands = {
             }},
     Command<InfoConfig>{
         .name = "info",
-        .help = "Say what a model is and what of it is supported.",
-        .footer = "No weights are loaded: of the checkpoint only the headers are read.",
+        .help = "Describe a model, and say which parts of it are supported.",
+        .footer = "No weights are loaded; only the headers of the checkpoint are read.",
         .flags = info_flags,
         .config = [](InfoConfig& info) -> Config& { return info.config; },
         .takes = is_of_info,
@@ -86,7 +85,7 @@ inline constexpr std::tuple kCommands = {
     Command<VerifyConfig>{
         .name = "verify",
         .help = "Compare two configurations over a file of prompts.",
-        .footer = "The file is run in both configurations, a first; the flags below are those of "
+        .footer = "The file is run in both configurations, first in a; the flags below apply to "
                   "both. All tokens must be equal, and errors must have the same code.",
         .flags = verify_flags,
         .config = [](VerifyConfig& verify) -> Config& { return verify.config; },

@@ -19,8 +19,8 @@ struct Paths {
 // beside that NAME.summary.json. Beside a stream stands nothing.
 Paths resolve_paths(const Config& config);
 
-// Throws Error, naming `flag`, if the name says that the file is compressed: what is written never
-// is.
+// Throws Error naming `flag` if the file's name ends like a compressed file's. Output is never
+// compressed.
 void check_output_name(std::string_view flag, std::string_view path);
 
 }  // namespace pagedinfer

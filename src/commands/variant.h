@@ -1,4 +1,4 @@
-// A configuration that is compared with others.
+// A configuration of a comparison.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace pagedinfer {
 
 struct Variant {
   std::string flags = {};  // as the command line gives them
-  Config config = {};      // the common flags with these on top
+  Config config = {};      // the common flags, overridden by these
 };
 
 // Whether configurations that differ in this setting can run over one loaded model on one device.
@@ -20,10 +20,10 @@ inline bool can_share_model(const Setting& setting) {
          setting.key == "max_model_len";
 }
 
-// What configurations may differ in.
+// The settings in which configurations may differ.
 struct VariantRules {
   bool (*may_differ)(const Setting& setting);
-  std::string_view why_not;  // what a message says of another setting
+  std::string_view why_not;  // the end of a message about any other setting
   std::string_view help;     // where the flags are listed: "pagedinfer bench --help"
 };
 

@@ -1,4 +1,4 @@
-// What `bench` can be asked to do beside what `run` can.
+// The flags of `bench` that `run` does not have.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace pagedinfer {
 
-// The command line of `bench`. An optional that is empty has the default of the workload's row.
+// The command line of `bench`. An empty optional means the default of the workload's row.
 struct BenchConfig {
   std::string workload = {};
   uint64_t seed = 0;
@@ -32,7 +32,7 @@ struct BenchConfig {
 
   Config config = {};                 // what all runs have in common
   std::vector<Variant> compare = {};  // none: one run of `config`
-  std::string command = {};           // the command line, for the results
+  std::string command = {};           // the command line as text, for the results
 };
 
 using BenchFlag = CommandFlag<BenchConfig>;
@@ -40,15 +40,15 @@ std::span<const BenchFlag> bench_flags();
 
 std::span<const UnusedSetting> unused_in_bench();
 
-// Refuses a workload that does not exist.
+// Throws Error if the workload does not exist.
 void check_workload(const BenchConfig& bench);
 
-// Takes over the text of the command line and the configurations of --compare, when all other flags
-// are there. Throws Error.
+// Stores the text of the command line and parses the configurations of --compare. Throws Error.
+// REQUIRES: all other flags are parsed.
 void read_command_line(const CommandLine& line, BenchConfig& bench);
 
-// The workload that was asked for, with the defaults of its row. Throws Error naming the flags for
-// those that have no effect on it or contradict each other. REQUIRES: the workload exists.
+// The chosen workload: its row, with the given flags in place of the row's values. Throws Error
+// naming flags that contradict each other or have no effect on it. REQUIRES: the workload exists.
 WorkloadShape shape_of(const BenchConfig& bench);
 
 }  // namespace pagedinfer

@@ -51,7 +51,7 @@ class Bench {
     return !bench_.emit.empty() && bench_.results.empty() && bench_.compare.empty();
   }
   std::vector<Config> all_configs() const;
-  // A run of this file, whose outputs are temporary unless they were given.
+  // The configuration of a run over the file `input`. Outputs that were not given are temporary.
   Config run_of(const Config& config, const std::string& input) const;
   void draw();
   void write(OutputFile& file, double rate);
@@ -72,13 +72,13 @@ class Bench {
   const WorkloadShape shape_;
   const TemporaryFolder folder_ = {};
   const std::string input_ = bench_.emit.empty() ? folder_.file("workload.jsonl") : bench_.emit;
-  const std::vector<Config> configs_ = all_configs();  // of which the first one is the measure
+  const std::vector<Config> configs_ = all_configs();  // the others are compared with the first
   const Config& config_ = configs_.front();
   std::optional<OutputFile> results_ = {};
   std::vector<TokenId> ordinary_ = {};
   BenchWorkload workload_ = {};
   std::optional<LoadedModel> model_ = {};
-  double capacity_ = 0;  // requests per second, where the rate is a share of it
+  double capacity_ = 0;  // requests per second, if the rate is a share of it
 };
 
 Config Bench::run_of(const Config& config, const std::string& input) const {
@@ -101,7 +101,7 @@ std::vector<Config> Bench::all_configs() const {
   return configs;
 }
 
-// Reads what the workload needs of the model, and no weights.
+// Makes the workload. Reads the parts of the model that it needs, but no weights.
 void Bench::draw() {
   const std::string dir = find_model(config_.model, program_path());
   const auto source =
@@ -129,7 +129,7 @@ void Bench::write(OutputFile& file, double rate) {
   file.close();
 }
 
-// Writes the file that is run.
+// Writes the workload to the file that is run.
 void Bench::emit(double rate) {
   const bool replaces = bench_.emit.empty() || bench_.config.overwrite;
   OutputFile file(input_,
@@ -137,7 +137,7 @@ void Bench::emit(double rate) {
   write(file, rate);
 }
 
-// Runs the workload with all requests there at once.
+// Runs the workload with all requests arriving at once.
 void Bench::measure_capacity() {
   Config config = config_;
   config.input = folder_.file("at_once.jsonl");
@@ -178,7 +178,7 @@ void Bench::keep(const std::string& line) {
   results_->close();
 }
 
-// One run of `config_`, told as `run` tells it.
+// One run of `config_`, with the output of `run`.
 int Bench::measure() {
   const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
   if (!config_.quiet) print_workload(result.summary);
@@ -189,7 +189,8 @@ int Bench::measure() {
   return result.exit_code;
 }
 
-// The model, the requests and their settings are the same.
+// Whether all configurations must give the same completions. Their model, requests and sampling
+// settings are the same in any case.
 bool Bench::promises_same_completions() const {
   const auto has_type_of_first = [&](const RunPlan& plan) {
     return plan.kv_type == model_->plans.front().kv_type;
@@ -199,7 +200,7 @@ bool Bench::promises_same_completions() const {
   return is_deterministic && config_.order == Config::Order::kInput && !config_.record_timing;
 }
 
-// A run that tells nothing by itself. Only measured ones leave statistics and a trace.
+// A run that prints nothing. Only measured runs write statistics and a trace.
 JobResult Bench::run_in_turn(size_t i, bool is_measured) {
   Config config = configs_[i];
   config.quiet = true;
@@ -221,7 +222,7 @@ JobResult Bench::run_in_turn(size_t i, bool is_measured) {
   return result;
 }
 
-// Rounds of all configurations; the one before the first is not measured.
+// Runs rounds of all configurations. A warm-up round comes first and is not measured.
 int Bench::compare() {
   const int num_rounds = bench_.pairs.value_or(kDefaultPairs);
   const std::string expected = folder_.file("expected.jsonl");
@@ -273,7 +274,7 @@ int Bench::run() {
   for (const Config& config : configs_) validate(config);
   draw();
   if (!bench_.results.empty()) results_.emplace(bench_.results, OutputFile::Existing::kAppend);
-  // At least two plans: the memory is touched before the first run.
+  // With at least two plans, loading touches the cache's memory before the first run.
   std::vector<Config> planned = configs_;
   if (planned.size() == 1) planned.push_back(config_);
   if (bench_.load || !only_emits()) model_.emplace(load_(planned, clock_from_now()));

@@ -9,9 +9,9 @@
 
 namespace pagedinfer {
 
-// Makes the workload and runs it as run_job() runs a file: to its end, with the closing table and a
-// line of results. Returns the exit code: that of the run. Throws Error when the run cannot go on.
-// `load` loads the model for all configurations.
+// Makes the workload and runs it as run_job() runs a file, with the closing table and a line of
+// results. Returns the exit code of the run. Throws Error if the run cannot go on. `load` loads the
+// model for all configurations.
 int run_bench(
     const BenchConfig& bench, const LoadAll& load = [](const std::vector<Config>& configs,
                                                        const std::function<double()>& clock) {

@@ -53,7 +53,7 @@ void add_workload(JsonWriter& json, const MeasuredWorkload& measured) {
   json.field("clipped", workload.num_clipped).end_object();
 }
 
-// Files that were made for the bench and are gone are left out.
+// Leaves out temporary files, which no longer exist.
 void add_used_config(JsonWriter& json, const Config& given, std::vector<ConfigEntry> config) {
   std::erase_if(config, [&](const ConfigEntry& entry) {
     return entry.name == "input" || (entry.name == "output" && given.output.empty()) ||

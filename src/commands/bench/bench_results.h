@@ -11,23 +11,23 @@
 
 namespace pagedinfer {
 
-// What was run, as every line of results says it.
+// The workload that was run; every line of results describes it.
 struct MeasuredWorkload {
   const BenchConfig& bench;
   const BenchWorkload& workload;
-  double rate = 0;      // of the arrivals; 0: all at once
-  double capacity = 0;  // requests per second, where the rate is a share of it
+  double rate = 0;      // arrivals per second; 0: all at once
+  double capacity = 0;  // requests per second, if the rate is a share of it
 };
 
 // {"commit","machine","command","version","workload","config","summary"}
 void append_result_line(std::string& out, const MeasuredWorkload& measured,
                         const JobResult& result);
 
-// What configurations have measured in turn.
+// The measurements of configurations that ran in turn.
 struct Comparison {
   std::vector<RunInfo> infos = {};  // of each configuration
   std::vector<ComparedRuns> runs = {};
-  std::optional<bool> same_completions = {};  // none: they need not be the same
+  std::optional<bool> same_completions = {};  // none: the configurations may differ in completions
 };
 
 // {"commit","machine","command","version","workload","pairs","configurations","ratios",

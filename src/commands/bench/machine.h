@@ -5,7 +5,7 @@
 
 namespace pagedinfer {
 
-// The processor that the program runs on; what is not known is empty.
+// The processor that the program runs on. An unknown field is empty.
 struct Processor {
   std::string name = {}, family = {}, model = {};
 };

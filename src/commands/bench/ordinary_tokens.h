@@ -8,8 +8,8 @@
 
 namespace pagedinfer {
 
-// The token ids that stand for a piece of text and nothing else: no special tokens, no ends, none
-// that the model does not have. Without a tokenizer all but the ends. The tokenizer may be null.
+// The token ids of the model that are plain text: no special tokens and no end tokens. The
+// tokenizer may be null; then all ids but the end tokens are returned.
 std::vector<TokenId> ordinary_tokens(const ModelSpec& spec, const Tokenizer* tokenizer);
 
 }  // namespace pagedinfer

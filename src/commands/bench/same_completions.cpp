@@ -23,7 +23,7 @@ std::optional<int64_t> first_difference(const std::string& a, const std::string&
     const bool has_line = static_cast<bool>(std::getline(first, line));
     const bool has_other = static_cast<bool>(std::getline(second, other));
     if (!has_line && !has_other) return std::nullopt;
-    // A last line without a newline is another one.
+    // A last line without a newline differs from the same line with one.
     if (has_line != has_other || line != other || first.eof() != second.eof()) return number;
   }
 }

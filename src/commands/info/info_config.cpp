@@ -10,18 +10,17 @@ constexpr std::string_view kInfo = "Info";
 
 constexpr InfoFlag kFlags[] = {
     {kInfo, "--render", "FILE|-", "",
-     "Print the prompts of a file's lines instead, as a run would give them to the model.",
-     "Give it to see what a chat template makes of a file.",
+     "Print the prompts of a file instead, as a run would give them to the model.",
+     "For a look at what a chat template makes of a file.",
      [](const InfoFlag& flag, std::string_view text, InfoConfig& info) {
        if (text.empty()) throw refused(flag, text, "a file, or -");
        info.render = text;
      }},
     {kInfo, "--ids", "", "", "With --render, print token ids instead of text.",
-     "Give it to compare with another program.",
+     "For comparing token ids with another program.",
      [](const InfoFlag&, std::string_view, InfoConfig& info) { info.ids = true; }},
     {kInfo, "--json", "", "", "Print JSON: one object for a model, one for each line of --render.",
-     "Give it in scripts.",
-     [](const InfoFlag&, std::string_view, InfoConfig& info) { info.json = true; }},
+     "For scripts.", [](const InfoFlag&, std::string_view, InfoConfig& info) { info.json = true; }},
 };
 
 constexpr std::string_view kTaken[] = {

@@ -1,4 +1,4 @@
-// What `info` can be asked beside what `run` can.
+// The flags of `info` that `run` does not have.
 #pragma once
 
 #include <span>
@@ -13,8 +13,8 @@ namespace pagedinfer {
 
 // The command line of `info`.
 struct InfoConfig {
-  Config config = {};       // of it the settings that `info` has in common with `run`
-  std::string render = {};  // the file whose prompts are printed; "" = none, the model is described
+  Config config = {};       // only settings that is_of_info() names are used
+  std::string render = {};  // the file whose prompts are printed; "": describe the model instead
   bool ids = false;         // as token ids instead of text
   bool json = false;
 };
@@ -22,8 +22,8 @@ struct InfoConfig {
 using InfoFlag = CommandFlag<InfoConfig>;
 std::span<const InfoFlag> info_flags();
 
-// Whether `info` takes a setting of `run`: those that say how the model is read and how prompts are
-// made.
+// Whether `info` takes a setting of `run`. It takes the settings that decide how the model is read
+// and how prompts are made.
 bool is_of_info(const Setting& setting);
 
 }  // namespace pagedinfer

@@ -15,7 +15,7 @@ int run_info(const InfoConfig& config) {
     throw Error("--ids: has an effect with --render FILE only; leave it out");
   }
   Config checked = config.config;
-  checked.input = std::string("-");  // which a run would need
+  checked.input = std::string("-");  // any input, because check_values() expects one
   check_values(checked);
   const ModelInfo info = describe_model(config.config);
   if (!config.render.empty()) return render_lines(config, info);

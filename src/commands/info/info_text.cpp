@@ -35,7 +35,7 @@ std::string size_text(int64_t bytes) {
   return fmt::format("{:.1f} KiB", size / kKiB);
 }
 
-// Text as one word of a line: quoted, with escapes.
+// Text in quotes, with escapes, so that it fits on one line.
 std::string in_quotes(std::string_view text) {
   std::string json;
   append_json_string(json, text);
@@ -84,7 +84,7 @@ std::string adapter_text(const Adapter& adapter) {
                      grouped(adapter.num_parameters()), shortened(adapter.config_path()));
 }
 
-// The lines that begin with a name.
+// Collects lines that begin with a name.
 class Lines {
  public:
   void add(std::string_view name, std::string_view value) {

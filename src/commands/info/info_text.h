@@ -7,10 +7,10 @@
 
 namespace pagedinfer {
 
-// Lines for people.
+// The description as readable lines.
 std::string info_text(const ModelInfo& info);
 
-// One object, on one line.
+// The description as one JSON object on one line.
 std::string info_json(const ModelInfo& info);
 
 }  // namespace pagedinfer

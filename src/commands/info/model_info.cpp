@@ -18,8 +18,8 @@
 namespace pagedinfer {
 namespace {
 
-// Fills in the types of computation and of the cache, with --dtype auto the checkpoint's. Where
-// that is not known it is the type of the largest part.
+// Fills in the types of computation and of the cache. --dtype auto is the checkpoint's type or, if
+// config.json does not name it, the type of the largest part of the weights.
 void find_types(const Config& config, ModelInfo& info) {
   std::optional<DType> stored = info.model.dtype;
   if (!stored && !info.model.stored.empty()) {
@@ -67,7 +67,7 @@ void read_chat(const Config& config, ModelInfo& info) {
     info.chat = make_chat_settings(config, info.dir, tokenizer);
   } catch (const Error& error) {
     info.problems.add(error.what());
-    info.chat.format.problem = error.what();  // of every conversation
+    info.chat.format.problem = error.what();  // every conversation gets this error
     return;
   }
   info.problems.keep([&] { check_chat(info.chat, info.dir, tokenizer); });

@@ -17,40 +17,40 @@
 
 namespace pagedinfer {
 
-// A token that the files of a model give a meaning.
+// A token to which the model's files give a meaning.
 struct NamedToken {
   std::string name = {};  // "bos_token"; "" = it has none
   std::string text = {};  // "" = unknown
   std::optional<TokenId> id = {};
 };
 
-// What a run would make of a model directory, and why it would not run.
+// How a run would use a model directory, and why it would refuse it.
 struct ModelInfo {
   std::string dir = {}, name = {};
   InspectedModel model = {};
-  std::string compute = {};  // "bfloat16 on cpu"; "" if that is not known
-  std::string cache = {};    // "bfloat16": of keys and values; "" if that is not known
+  std::string compute = {};  // "bfloat16 on cpu"; "" if unknown
+  std::string cache = {};    // type of keys and values, as in "bfloat16"; "" if unknown
 
   TokenizerKind tokenizer_kind = {};
   std::unique_ptr<Tokenizer> tokenizer = {};  // null: there is none, or it cannot be used
   int num_tokens = 0;                         // of the tokenizer
   std::vector<NamedToken> special_tokens = {};
-  std::vector<NamedToken> ends = {};          // of any completion
-  std::vector<NamedToken> ends_of_turn = {};  // of a conversation's completion, beside those
+  std::vector<NamedToken> ends = {};          // tokens that end any completion
+  std::vector<NamedToken> ends_of_turn = {};  // more tokens that end it in a conversation
 
   ChatSettings chat = {};
-  std::string example = {};  // a conversation as the template writes it; "" if it cannot
+  std::string example = {};  // a conversation as the template writes it; "" if it fails
 
   SamplingParams defaults = {};
   // What generation_config.json changes: keys and values.
   std::vector<std::pair<std::string, std::string>> generation = {};
 
   Problems problems = {};               // why a run is refused
-  std::vector<std::string> notes = {};  // what a run does not do
+  std::vector<std::string> notes = {};  // what a run ignores or cannot do
   bool supported() const { return problems.all().empty(); }
 };
 
-// Reads all files but the bytes of the weights. Throws Error if there is no such directory.
+// Reads all files except the contents of the weights. Throws Error if the directory does not exist.
 ModelInfo describe_model(const Config& config);
 
 }  // namespace pagedinfer

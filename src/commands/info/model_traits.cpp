@@ -50,7 +50,7 @@ Words caps(const ModelSpec& spec) {
 }
 
 Words rope(const ModelSpec& spec) {
-  std::set<std::string> words;  // of several ropes each once
+  std::set<std::string> words;  // a set, because ropes may share words
   for (const RopeSpec& rope : spec.ropes) {
     const int64_t channels = 2 * std::ssize(rope.inv_freq);
     if (channels < spec.head_dim) {

@@ -8,8 +8,8 @@
 
 namespace pagedinfer {
 
-// What a model computes that a plain one does not, in words: ("soft caps", "scores at 50"). Of the
-// spec as far as it is known.
+// What a model computes beyond a plain decoder, in words: ("soft caps", "scores at 50"). The spec
+// may be incomplete.
 std::vector<std::pair<std::string, std::string>> traits_of(const ModelSpec& spec);
 
 }  // namespace pagedinfer

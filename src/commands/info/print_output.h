@@ -7,7 +7,7 @@
 
 namespace pagedinfer {
 
-// Writes to standard output at once. Throws Error if that is not possible.
+// Writes to standard output and flushes it. Throws Error if that fails.
 inline void print_output(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0) {
     throw Error("standard output: cannot be written");

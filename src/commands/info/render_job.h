@@ -5,9 +5,9 @@
 
 namespace pagedinfer {
 
-// Prints the prompts of the lines of `config.render`, as a run would give them to the model, or the
-// error that the line would get. Returns 0, or 2 if there was such an error. Throws Error if the
-// file cannot be read or the output not be written.
+// Prints for each line of the file `config.render` the prompts as a run would give them to the
+// model, or the error that the line would get. Returns 0, or 2 if any line would get an error.
+// Throws Error if the file cannot be read or the output cannot be written.
 int render_lines(const InfoConfig& config, const ModelInfo& model);
 
 }  // namespace pagedinfer

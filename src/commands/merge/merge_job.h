@@ -20,7 +20,8 @@ struct MergeConfig {
 std::span<const CommandFlag<MergeConfig>> merge_flags();
 
 // Merges the outputs of shards. Returns the exit code: 0, or 130 if it was interrupted. Throws
-// Error if a shard is incomplete, the shards are not of one run, or the output cannot be written.
+// Error if a shard is incomplete, if the shards do not belong to one run, or if the output cannot
+// be written.
 int run_merge(const MergeConfig& config);
 
 }  // namespace pagedinfer

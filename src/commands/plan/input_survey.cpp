@@ -28,7 +28,8 @@ void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
   max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
 }
 
-// What samples of one prompt and its beams share is left to the scheduler.
+// Counts each sample and beam as a sequence of its own. What they share is known only to the
+// scheduler.
 int64_t InputSurvey::add_request(const Request& request) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
   const int64_t bound = bound_on_tokens(num_prompt, request.sampling.max_tokens, max_model_len_);

@@ -12,34 +12,34 @@
 
 namespace pagedinfer {
 
-// What a run's input asks for, in bounded memory.
+// Collects what a run's input asks for, in bounded memory.
 class InputSurvey {
  public:
-  // Says why a request can never run; nullopt if it can.
+  // The reason why a request can never run; nullopt if it can.
   using Refusal = std::function<std::optional<RequestError>(const Request&)>;
 
   InputSurvey(int max_model_len, RequestSample sample)
       : max_model_len_(max_model_len), sample_(std::move(sample)) {}
 
-  // Adds what the next line gives.
+  // Adds the next line's request or error.
   void add(const IntakeItem& item, const Refusal& refusal);
 
   int64_t num_lines() const { return num_lines_; }
   const std::map<std::string, int64_t>& failed_by_code() const { return failed_by_code_; }
-  int64_t num_sequences() const { return num_sequences_; }  // of the lines that run
+  int64_t num_sequences() const { return num_sequences_; }  // of lines that can run
   int64_t num_requests() const { return prompts_.count(); }
   int64_t prompt_tokens() const { return prompt_tokens_; }
-  int64_t max_new_tokens() const { return max_new_tokens_; }  // if each completion is the longest
+  int64_t max_new_tokens() const { return max_new_tokens_; }  // all completions of maximum length
   const Histogram& prompts() const { return prompts_; }       // tokens
-  const Histogram& completions() const { return completions_; }  // tokens, at most
-  // Of the line whose answers take most of it, by answer_bytes().
+  const Histogram& completions() const { return completions_; }  // maximum tokens
+  // The maximum of answer_bytes() over the lines.
   int64_t max_answer_bytes() const { return max_answer_bytes_; }
-  int max_log_probs() const { return max_log_probs_; }  // candidates of a token; -1: none are asked
-  bool asks_forms() const { return asks_forms_; }       // of answers
-  int longest() const { return longest_; }              // prompt and completion together, at most
+  int max_log_probs() const { return max_log_probs_; }  // candidates of a token; -1: none asked for
+  bool asks_forms() const { return asks_forms_; }       // whether a line asks for a form
+  int longest() const { return longest_; }  // maximum tokens of prompt and completion together
   const RequestSample& sample() const { return sample_; }
-  // Tokens of prompts that a cache without bounds has when they come. Scaled where the sample is
-  // not whole.
+  // Prompt tokens that an unbounded cache would have when their request comes. Scaled up if the
+  // sample is not whole.
   int64_t num_found() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr double kFar = 2;                 // times what is best
+constexpr double kFar = 2;  // a value this many times off the best one is worth advice
 constexpr double kWorthSaving = 32 << 20;  // bytes
 
 class Adviser {
@@ -27,14 +27,14 @@ class Adviser {
   void say(const char* flag, std::string text) { advice_.push_back({flag, std::move(text)}); }
   bool is_contiguous() const { return report_.plan.kv == Config::Kv::kContiguous; }
   double mean_length() const { return survey_.prompts().mean() + survey_.completions().mean(); }
-  // Sequences that could run at once if there were memory for all of them.
+  // How many sequences could run at once with enough memory for all of them.
   int64_t wanted() const { return std::min<int64_t>(limits_.max_running, survey_.num_sequences()); }
   bool is_short_of_memory() const {
     const bool waits = running_ * kFar < static_cast<double>(wanted());
     return waits || 10 * report_.rehearsal.num_preemptions > report_.rehearsal.num_requests;
   }
-  int64_t bytes_of_wanted() const;  // of a cache that holds these
-  // Of a cache that holds so many tokens, and what is kept in reserve.
+  int64_t bytes_of_wanted() const;  // of a cache for wanted() sequences
+  // Bytes of a cache that holds `tokens` besides the admission reserve.
   int64_t with_reserve(double tokens) const;
   void advise_on_length();
   void advise_on_cache();
@@ -52,7 +52,7 @@ class Adviser {
   std::vector<Advice> advice_;
 };
 
-// Of a paged cache the longest sequence takes nothing.
+// Only a contiguous cache reserves max_model_len positions for a sequence.
 void Adviser::advise_on_length() {
   if (!is_contiguous() || kFar * survey_.longest() > limits_.max_model_len) return;
   say("--max-model-len",
@@ -73,7 +73,7 @@ int64_t Adviser::with_reserve(double tokens) const {
   return static_cast<int64_t>(all * static_cast<double>(report_.plan.memory.kv_bytes_per_token));
 }
 
-// A reservation is needed whole.
+// A contiguous cache is skipped: its reservations are needed whole.
 void Adviser::advise_on_large_cache() {
   if (is_contiguous()) return;
   const MemoryPlan& memory = report_.plan.memory;
@@ -98,7 +98,7 @@ void Adviser::advise_on_cache() {
   advise_on_type();
 }
 
-// Of a cache that is too small.
+// Advises a smaller type. REQUIRES: the cache is too small.
 void Adviser::advise_on_type() {
   const MemoryPlan& memory = report_.plan.memory;
   const DType type = report_.plan.kv_type;
@@ -143,7 +143,7 @@ void Adviser::advise_on_prefixes() {
   const std::string share =
       percent(static_cast<double>(lost) / static_cast<double>(survey_.prompt_tokens()));
   if (limits_.prefix_cache) {
-    if (report_.rehearsal.num_evicted == 0) return;  // they are computed at the same time
+    if (report_.rehearsal.num_evicted == 0) return;  // they ran at once
     say("--kv-memory",
         fmt::format("{} of the prompts' tokens are computed again because blocks that they share "
                     "with earlier ones had to make room",

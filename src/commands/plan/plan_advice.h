@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// The flags whose values are far from the best ones for this input, each with the reason and a
-// better value. REQUIRES: all of the report but its advice is there.
+// The flags whose values are far from the best for this input, each with the reason and a better
+// value. REQUIRES: the report is complete except for its advice.
 std::vector<Advice> advice_for(const PlanReport& report);
 
 }  // namespace pagedinfer

@@ -13,9 +13,10 @@ constexpr std::string_view kPlan = "Plan";
 
 constexpr PlanFlag kFlags[] = {
     {kPlan, "--expected-tokens", "N", "",
-     "Tokens of a completion, for the sequences at once; without it each is as long as it may be.",
-     "Give it where completions end by themselves.", give_expected_tokens},
-    {kPlan, "--json", "", "", "Print one JSON object in place of the table.", "Give it in scripts.",
+     "Tokens of a completion, for the number of sequences that run at once. Without it every "
+     "completion has its maximum length.",
+     "For completions that end before their maximum.", give_expected_tokens},
+    {kPlan, "--json", "", "", "Print one JSON object instead of the table.", "For scripts.",
      [](const PlanFlag&, std::string_view, PlanConfig& config) { config.json = true; }},
 };
 

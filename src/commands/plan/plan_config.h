@@ -1,4 +1,4 @@
-// What `plan` can be asked beside what `run` can.
+// The flags of `plan` that `run` does not have.
 #pragma once
 
 #include <optional>

@@ -206,7 +206,7 @@ int64_t PlanReport::num_cached() const {
                  static_cast<double>(rehearsal.prompt_tokens));
 }
 
-// The last block of a sequence need not be full.
+// Counts one more block for each sequence, because its last block need not be full.
 int64_t PlanReport::num_touched() const {
   return std::min(num_positions(), survey.prompt_tokens() + survey.max_new_tokens() +
                                        survey.num_sequences() * plan.memory.block_size);

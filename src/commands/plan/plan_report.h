@@ -22,7 +22,7 @@ struct PlanReport {
   Quantization quantize = Quantization::kNone;
   const RunPlan& plan;
   int max_positions = 0;   // of the model
-  int64_t file_bytes = 0;  // of the weights, those that are mapped or made up in memory
+  int64_t file_bytes = 0;  // of the weights that are mapped from files or made up in memory
   bool is_dummy = false;
   StepBytes step = {};
   int64_t int8_bytes_per_token = 0;  // of a cache in int8; 0: the device has none
@@ -32,15 +32,15 @@ struct PlanReport {
 
   int64_t num_positions() const { return plan.memory.num_positions(); }
   int64_t total_bytes() const;
-  // The same without positions of the cache that no token of the input needs, and without forms
-  // where no line asks for one.
+  // total_bytes() without cache positions that no token of the input needs. Memory for forms is
+  // left out too if no line asks for one.
   int64_t touched_bytes() const;
   int64_t num_touched() const;  // positions of the cache, at most
-  // Of the line whose answers take most, and of the log probabilities of the cache's tokens.
+  // Memory for the largest line's answers, and for the log probabilities of the cache's tokens.
   int64_t answer_bytes() const;
-  // Sequences that reservations of the longest sequence would hold.
+  // How many sequences would fit if each reserved max_model_len positions.
   int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
-  // Tokens of prompts that need not be computed. Scaled where not all were rehearsed.
+  // Prompt tokens that need not be computed. Scaled up if not all requests were rehearsed.
   int64_t num_cached() const;
   bool is_whole() const { return survey.sample().is_whole() && rehearsed_all(); }
   bool rehearsed_all() const {

@@ -37,12 +37,12 @@ class Rehearser {
     std::unique_ptr<Request> request;
     int num_left;  // sequences
   };
-  std::map<const Request*, Played> played_;  // that have not ended
+  std::map<const Request*, Played> played_;  // requests that have not ended
   Rehearsal result_;
 };
 
-// A token is the number of the first request that has the prefix which it ends, so prompts have the
-// prefixes in common that they have in the input.
+// Makes up a prompt. Each token is the number of the first request that has the same prefix up to
+// that token, so the made-up prompts share the same prefixes as the prompts of the input.
 std::vector<TokenId> Rehearser::tokens_of(size_t number) const {
   std::vector<TokenId> tokens(static_cast<size_t>(requests_[number].num_prompt));
   auto owner = static_cast<int32_t>(number);
@@ -56,7 +56,7 @@ std::vector<TokenId> Rehearser::tokens_of(size_t number) const {
   return tokens;
 }
 
-// False if there are no more.
+// Returns false if there are no more requests.
 bool Rehearser::submit_next() {
   while (next_ < requests_.size() && result_.new_tokens < run_.max_tokens) {
     const SampledRequest& sampled = requests_[next_];
@@ -98,7 +98,8 @@ void Rehearser::finish(const std::vector<Sequence>& sequences) {
 }
 
 Rehearsal Rehearser::play() {
-  // Sequences go on differently. No request has such a number.
+  // Every sequence draws tokens of its own. They are above all numbers of requests, so that they
+  // equal no token of a prompt.
   constexpr TokenId kNew = 1 << 30;
   std::vector<DrawnToken> drawn;
   while (true) {

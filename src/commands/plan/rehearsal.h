@@ -16,22 +16,23 @@ class RunningCounts {
  public:
   void add(int running);
   double mean() const;
-  int percentile(double percent) const;  // the smallest that was enough for that share of the steps
+  // The smallest count that at least `percent` of the steps did not exceed.
+  int percentile(double percent) const;
   int max() const { return static_cast<int>(num_steps_.size()) - 1; }
 
  private:
-  std::vector<int64_t> num_steps_ = {0};  // by the number of sequences
+  std::vector<int64_t> num_steps_ = {0};  // indexed by the number of sequences
 };
 
-// What the steps of a run come to.
+// Totals over the steps of a rehearsed run.
 struct Rehearsal {
-  int64_t num_requests = 0;  // of those given, from the first on: those that were rehearsed
+  int64_t num_requests = 0;                   // that were rehearsed, from the first on
   int64_t prompt_tokens = 0, new_tokens = 0;  // of these requests
   int64_t num_steps = 0, num_preemptions = 0;
-  int64_t num_cached = 0;  // tokens of prompts that were in the cache when they were first needed
+  int64_t num_cached = 0;  // prompt tokens that were in the cache when they were first needed
   RunningCounts running = {};
   int64_t max_positions = 0;  // leased at once
-  int64_t num_evicted = 0;    // blocks that could be found and made room for others
+  int64_t num_evicted = 0;    // cached blocks that were evicted for others
 };
 
 struct RehearsedRun {
@@ -41,9 +42,9 @@ struct RehearsedRun {
   std::function<void()> before_step = [] {};  // may throw to end the rehearsal
 };
 
-// Plays the requests, as if all were there from the beginning, through the run's scheduler and a
-// pool of the plan's size, without a model: completions are as long as they may be. Stops with the
-// request that makes them longer than max_tokens in sum.
+// Runs the requests through the run's scheduler and a pool of the plan's size, without a model. All
+// requests arrive at once, and completions have their maximum length. Stops after the request that
+// raises the sum of completion tokens above max_tokens.
 Rehearsal rehearse(std::span<const SampledRequest> requests, const RehearsedRun& run);
 
 }  // namespace pagedinfer

@@ -31,7 +31,7 @@ void RequestSample::add(std::span<const TokenId> prompt, SampledRequest request)
   if (large != nullptr ? !keep_next(*large) : !is_kept(root)) return;
   const auto number = static_cast<int32_t>(requests_.size());
   uint64_t hash = kSeed;
-  bool is_known = true;  // up to here
+  bool is_known = true;  // whether an earlier request has all blocks so far
   for (size_t at = 0; has_blocks && at + size <= prompt.size(); at += size) {
     hash = hash_tokens(hash, prompt.subspan(at, size));
     const int32_t owner = is_known ? find_entry(hash).request : -1;
@@ -58,7 +58,7 @@ RequestSample::LargeGroup* RequestSample::find_large(uint64_t root) {
   return found == large_.end() ? nullptr : &*found;
 }
 
-// Adds the groups that are large by now. All that was seen of them is still there.
+// Adds the groups that have become large. No request of theirs has been dropped yet.
 void RequestSample::find_large_groups() {
   std::unordered_map<uint64_t, int64_t> sizes;
   for (const uint64_t root : roots_) ++sizes[root];
@@ -69,7 +69,7 @@ void RequestSample::find_large_groups() {
   }
 }
 
-// Counts a request of the group if its share is not kept yet.
+// Decides whether to keep the group's next request: yes until the group has its share.
 bool RequestSample::keep_next(LargeGroup& group) const {
   const int64_t share = num_dropped_bits_ < 63 ? group.seen >> num_dropped_bits_ : 0;
   if (group.kept >= share) return false;
@@ -77,7 +77,7 @@ bool RequestSample::keep_next(LargeGroup& group) const {
   return true;
 }
 
-// The entry of a hash, or the empty one that it would get.
+// The entry of a hash, or the empty entry where it would be inserted.
 RequestSample::Block& RequestSample::find_entry(uint64_t hash) {
   const size_t mask = blocks_.size() - 1;
   size_t at = hash & mask;
@@ -98,8 +98,8 @@ void RequestSample::rebuild(size_t num_entries) {
   }
 }
 
-// Drops about half of the requests, with their blocks: of a large group the later ones, for they
-// are like the earlier ones.
+// Drops about half of the requests, with their blocks. A large group loses its later requests,
+// because `like` refers to earlier ones.
 void RequestSample::thin() {
   find_large_groups();
   ++num_dropped_bits_;
@@ -110,7 +110,7 @@ void RequestSample::thin() {
     LargeGroup* const large = find_large(roots_[i]);
     if (large != nullptr ? !keep_next(*large) : !is_kept(roots_[i])) continue;
     SampledRequest request = requests_[i];
-    if (request.like >= 0) request.like = new_number[request.like];  // of the same root
+    if (request.like >= 0) request.like = new_number[request.like];  // its root is the same
     new_number[i] = num_kept;
     requests_[num_kept] = request;
     roots_[num_kept++] = roots_[i];

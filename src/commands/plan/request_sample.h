@@ -8,29 +8,31 @@
 
 namespace pagedinfer {
 
-// A prompt of the input, as far as scheduling it goes.
+// The properties of a prompt that scheduling depends on.
 struct SampledRequest {
   int num_prompt = 0;
   int max_new = 0;      // tokens of a completion: max_tokens, cut off at the model's length
   int num_samples = 1;  // sequences
-  bool shares = true;   // finds prefixes of others, and they find its own
+  bool shares = true;   // may share prefixes with other requests
   // The earlier request that has the same first `num_shared` tokens, in full blocks; -1: none.
   int32_t like = -1;
   int num_shared = 0;
 
-  // Tokens that a cache without bounds has when the request comes. The last one is computed anyway.
+  // Tokens that an unbounded cache has when the request comes. The prompt's last token is always
+  // computed.
   int num_found() const { return num_shared < num_prompt ? num_shared : num_prompt - 1; }
 };
 
-// The requests of an input in bounded memory: all of them or, beyond the bounds, those whose first
-// block has a hash in an ever smaller range. So requests that share a prefix are kept or dropped
-// together. Of a group of more than an eighth of the sample as large a share is kept as of the
-// others. Blocks count as equal when 64-bit hashes of all tokens up to their ends are.
+// A sample of an input's requests in bounded memory. It keeps all requests until a bound is
+// exceeded, then only requests whose first block has a hash in an ever smaller range, so that
+// requests with a common prefix are kept or dropped together. A group that is more than an eighth
+// of the sample is thinned like the rest instead. Two blocks count as equal if the 64-bit hashes of
+// all tokens up to their ends are equal.
 class RequestSample {
  public:
   struct Bounds {
     int64_t requests = 100'000;
-    int64_t blocks = 6'000'000;  // different ones, of all requests
+    int64_t blocks = 6'000'000;  // distinct blocks of all requests
   };
 
   explicit RequestSample(int block_size) : RequestSample(block_size, Bounds()) {}
@@ -41,7 +43,7 @@ class RequestSample {
 
   // In the order of the input.
   const std::vector<SampledRequest>& requests() const { return requests_; }
-  // Whether they are all that were added.
+  // Whether every added request is kept.
   bool is_whole() const { return num_dropped_bits_ == 0; }
 
  private:
@@ -50,7 +52,7 @@ class RequestSample {
     int32_t request = -1;
   };
 
-  // Requests with one first block, so many that the hash of this block may not decide about all.
+  // Requests with the same first block that are too many to be kept or dropped by its hash.
   struct LargeGroup {
     uint64_t root = 0;
     int64_t seen = 0, kept = 0;
@@ -69,7 +71,7 @@ class RequestSample {
   const Bounds bounds_;
   int num_dropped_bits_ = 0;  // leading bits of a root's hash that must be 0
   std::vector<SampledRequest> requests_;
-  std::vector<uint64_t> roots_;    // of the requests: hashes of their first blocks
+  std::vector<uint64_t> roots_;    // hash of each request's first block
   std::vector<LargeGroup> large_;  // few
   std::vector<Block> blocks_;      // by hash, open addressing
   int64_t num_blocks_ = 0;

@@ -57,7 +57,7 @@ RunStamp stamp_from_now() {
                         uint64_t{random()} << 32 | random());
 }
 
-// What the thread that asks has computed.
+// Processor seconds of the calling thread.
 double thread_seconds() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -68,7 +68,7 @@ void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), std
 
 void print_note(const std::string& note) { print(fmt::format("note: {}\n", note)); }
 
-// Of standard error; 0 where it has none.
+// The terminal's columns at standard error; 0 if it is not a terminal.
 size_t columns_of_terminal() {
   winsize size = {};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -80,20 +80,20 @@ std::string text_of(const LineHint& hint) {
   return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
 }
 
-// What is said of all unknown keys; "" if there is none.
+// A note about all unknown keys; "" if there are none.
 std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   std::string list;
   for (const auto& [key, count] : keys) {
     list += list.empty() ? "" : ", ";
-    append_json_string(list, key);  // whatever it holds, a terminal can show it
+    append_json_string(list, key);  // escaped, so that a terminal can show any key
     list += fmt::format(" ({})", count);
   }
   if (list.empty()) return "";
   return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
-// The error that ended the reading of the input early, or one that says that the input was changed
-// after it was read; null if there is neither.
+// The error that ended the reading of the input early, or an error if the input was changed after
+// it was read; null if there is neither.
 std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
                                   const Config& config, const Interrupt& interrupt) {
   try {
@@ -108,7 +108,7 @@ std::exception_ptr fault_of_input(const Intake& intake, const InputLines& lines,
   return nullptr;
 }
 
-// One run, from file in to file out.
+// One run, from the input file to the output file.
 class Job {
  public:
   Job(const Config& config, Interrupt& interrupt, const JobWatcher& watcher = {})
@@ -119,7 +119,7 @@ class Job {
         progress_(isatty(STDERR_FILENO) != 0 && config.progress != Config::Progress::kOn, print,
                   columns_of_terminal) {}
 
-  // Either of the two, once.
+  // REQUIRES: one of the two is called, once.
   JobResult run(const Load& load) {
     own_model_.emplace(load(config_, clock_));
     return run(*own_model_, own_model_->plans.front());
@@ -166,14 +166,14 @@ class Job {
   InputLines lines_;
   Progress progress_;
   ProgressState state_ = {};
-  size_t num_hints_ = 0;  // that were printed
+  size_t num_hints_ = 0;  // hints printed so far
 
-  // There after open(), in this order.
-  std::optional<LoadedModel> own_model_ = {};  // else the caller has it
+  // Set by open(), in this order.
+  std::optional<LoadedModel> own_model_ = {};  // empty: the caller owns the model
   LoadedModel* model_ = nullptr;
   const RunPlan* plan_ = nullptr;
   std::optional<Run> run_ = {};
-  double loaded_ = 0;  // when it was
+  double loaded_ = 0;  // when the model was loaded, on clock_
   std::optional<Outlets> outlets_ = {};
   std::optional<Intake> intake_ = {};
   std::optional<FormStore> forms_ = {};  // unless no answer is kept in a form
@@ -198,7 +198,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   interrupt_.throw_if_happened();
   if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
-  // Only now: a run that fails before leaves all files as they are.
+  // The outputs are opened last, so that a run that fails earlier changes no file.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_, !own_model_);
   lines_.recognize();  // after the outputs are open: the writer of a pipe may wait for them
@@ -275,13 +275,13 @@ Pull Job::next(FormGate& gate, Wait wait, IntakeItem& item) const {
   return pull;
 }
 
-// What is finished reaches the system.
+// Writes out finished records before the run waits.
 void Job::before_wait() {
   outlets_->flush_all(intake_->mark());
   if (profiler_) profiler_->idle();
 }
 
-// The progress counts the seconds down.
+// Waits in short steps, so that the progress line counts the seconds down.
 void Job::wait_for_arrival(double seconds) {
   constexpr double kBeat = 1;  // seconds
   const double arrival = clock_() + seconds;
@@ -296,7 +296,7 @@ void Job::wait_for_arrival(double seconds) {
 }
 
 void Job::done(const Completion& completion, const RequestStats& stats) {
-  model_->check_files();  // before the record is written: none is of a file that has changed
+  model_->check_files();  // before writing: no record may come from a file that has changed
   outlets_->answer(completion, stats,
                    {.token_ids = config_.token_ids || model_->tokenizer == nullptr,
                     .timing = config_.record_timing,
@@ -347,8 +347,7 @@ void Job::print_hints() {
   num_hints_ += hints.size();
 }
 
-// Puts what is to be said of unknown keys into the summary, and returns what is said of all
-// together.
+// Adds the notes about unknown keys to the summary, and returns the note about all keys together.
 std::string Job::note_keys() {
   for (const LineHint& hint : intake_->hints()) info_.notes.push_back(text_of(hint));
   const std::string all = text_of(intake_->unknown_keys(), config_.strict);
@@ -379,7 +378,7 @@ JobResult Job::report() {
   return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
 }
 
-// Prints how many lines failed, with --quiet too.
+// Also prints how many lines failed, even with --quiet.
 int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return exit_code::kInterrupted;
   const int64_t num_failed = summary.failed + outlets_->records().num_failed();
@@ -406,7 +405,7 @@ void Job::print_result(const Summary& summary) const {
   if (complete_ && intake_->failed()) print_resume_hint("failed");
 }
 
-// For a run of its own only: the outputs of others belong to who compares or measures them.
+// Only `run` prints the hint; `verify` and `bench` own their outputs.
 void Job::print_resume_hint(std::string_view what_happened) const {
   if (!own_model_ || !outlets_->records().can_be_resumed()) return;
   print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",

@@ -12,9 +12,9 @@
 
 namespace pagedinfer {
 
-// Runs the file of prompts that `config` names, from file in to file out. Returns the exit
-// code: 0 all lines completed, 2 some ended in an error record, 130 interrupted. Throws Error
-// when the run cannot go on. `load` loads the model for this configuration.
+// Runs the file of prompts that `config` names and writes the outputs. Returns the exit code: 0 all
+// lines completed, 2 some lines ended in an error record, 130 interrupted. Throws Error if the run
+// cannot go on. `load` loads the model for this configuration.
 using Load = std::function<LoadedModel(const Config&, const std::function<double()>& clock)>;
 int run_job(
     const Config& config,
@@ -26,22 +26,22 @@ int run_job(
 using LoadAll =
     std::function<LoadedModel(const std::vector<Config>&, const std::function<double()>& clock)>;
 
-// What a run over a loaded model gives back.
+// The result of a run over a loaded model.
 struct JobResult {
   int exit_code = 0;
   RunInfo info = {};
   Summary summary = {};
 };
 
-// For who wants more of a run than its records.
+// For callers that need more of a run than its records.
 struct JobWatcher {
-  int num_candidates = -1;  // that completions keep of each draw; -1: they keep no draws
-  std::function<void(const Completion&)> answered = [](const Completion&) {};  // each one, once
-  bool tells = true;  // else nothing is printed but progress and faults of the program
+  int num_candidates = -1;  // as Request::num_kept_candidates
+  std::function<void(const Completion&)> answered = [](const Completion&) {};  // once a line
+  bool tells = true;  // false: only progress and faults of the program are printed
 };
 
-// The same over a model that is loaded, with `plan`, which is its plan for `config`. Its clock
-// begins now. REQUIRES: validate(config) passed; no other run over the model goes on.
+// The same over a loaded model. `plan` is the model's plan for `config`. The run's clock begins
+// now. REQUIRES: validate(config) passed; no other run uses the model at the same time.
 JobResult run_over(const Config& config, LoadedModel& model, const RunPlan& plan,
                    Interrupt& interrupt, const JobWatcher& watcher = {});
 

@@ -19,8 +19,8 @@
 
 namespace pagedinfer {
 
-// A file of measurements, whose failure does not end the run: after the first write error it prints
-// a note and is not written to any more.
+// A file of measurements. Its failure does not end the run: after the first write error it prints a
+// note and is not written to again.
 class MeasurementFile {
  public:
   // `path` "" = no file; `open_pipe` as in OutputFile. A file that cannot be opened is one that
@@ -28,7 +28,7 @@ class MeasurementFile {
   MeasurementFile(const std::string& path, OutputFile::Existing existing, bool must_open,
                   int open_pipe = -1);
 
-  // Whether lines are written; if not, the caller need not make them.
+  // Whether lines are written. If not, the caller need not make them.
   bool is_open() const { return file_.has_value(); }
   void append(std::string_view line);
   void flush();
@@ -52,10 +52,10 @@ class Outlets {
 
   void answer(const Completion& completion, const RequestStats& stats,
               const RecordOptions& options);
-  // Hands all that is finished to the system. To be called before the run waits for input.
+  // Writes out everything that is finished. REQUIRES: called before the run waits for input.
   void flush_all(const RunMark& mark);
   void step(const StepStats& stats, const RunMark& mark);
-  // For a run that cannot go on: writes what can be written. Does not report the error.
+  // Writes what can still be written after the run has failed. Does not report the error.
   void rescue(const RunMark& mark, const RunInfo& info, const Summary& summary,
               const std::optional<Profile>& profile);
   void close_records(bool complete, const RunMark& mark);

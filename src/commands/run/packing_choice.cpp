@@ -12,8 +12,8 @@
 namespace pagedinfer {
 namespace {
 
-// Packing pays for so many tokens of completions. Prompts of so many bytes, some sixteen tokens,
-// save as much as one of them. docs/benchmarks.md has what was measured.
+// Packing pays from kTokensThatPay tokens of completions on. kBytesPerToken bytes of prompts, some
+// sixteen tokens, save as much time as one such token. docs/benchmarks.md has the measurements.
 constexpr int64_t kTokensThatPay = 64;
 constexpr int64_t kBytesPerToken = 64;
 

@@ -50,7 +50,7 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
     const Value value = setting.field.get(used);
     if (std::holds_alternative<std::monostate>(value)) continue;
     std::string text = text_of(setting, value);
-    if (setting.field.kind == Kind::kText) {  // "none" is not the same as none
+    if (setting.field.kind == Kind::kText) {  // quoted: the text "none" is not "no text"
       text.clear();
       append_json_string(text, std::get<std::string>(value));
     }
@@ -59,7 +59,7 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   if (const auto length = rope_length(model.opened.spec, plan.limits.max_model_len)) {
     fingerprint.set("rope", *length);
   }
-  // GPUs of another kind, or another cuBLAS, add up in another order.
+  // Another kind of GPU, or another cuBLAS, adds up in another order.
   if (!model.backend->info.always_deterministic && config.deterministic) {
     fingerprint.set("gpu", model.ops->arithmetic_name());
   }
@@ -67,7 +67,8 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
     fingerprint.set("lora adapter_config.json", whole_file(adapter->config_path()));
     fingerprint.set("lora adapter_model.safetensors", model.adapter_file->identity());
   }
-  // Behind the settings: of two differences a setting is the one that a flag mends.
+  // The model comes after the settings, because the first difference is reported and a setting is
+  // easier to mend.
   add_model(fingerprint, model.dir, model.weight_files);
   return fingerprint;
 }

@@ -6,9 +6,9 @@
 
 namespace pagedinfer {
 
-// Everything but the input that the records of this run depend on: the model by the contents of
-// its files, how it computes, what a line that does not say otherwise asks for, and the form of
-// the records. Reads all of small files, and of weights the header and samples.
+// Everything except the input that the records of this run depend on: the contents of the model's
+// files, how it computes, the default settings of a line, and the form of the records. Small files
+// are read whole; of weights the header and samples are read.
 Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 }  // namespace pagedinfer

@@ -21,7 +21,7 @@ ConfigEntry::Value list_or_null(const std::vector<T>& list) {
   return list.empty() ? ConfigEntry::Value() : list;
 }
 
-// As the summary holds it: null where there is none, a text where JSON has no type for it.
+// The value in the summary: null if there is none, a text if JSON has no type for it.
 ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
   if (std::holds_alternative<std::monostate>(value)) return nullptr;
   if (const auto* const texts = std::get_if<std::vector<std::string>>(&value)) {
@@ -33,7 +33,7 @@ ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
   if (const auto* const on = std::get_if<bool>(&value)) return *on;
   if (const auto* const number = std::get_if<double>(&value)) return *number;
   std::string text = text_of(setting, value);
-  // The double that is written like the float: 1.2, not 1.2000000476837158.
+  // A float becomes the double with the same shortest text: 1.2, not 1.2000000476837158.
   if (std::holds_alternative<float>(value)) return std::stod(text);
   if (setting.field.kind == Kind::kPath && text.empty()) return nullptr;
   const auto* const integer = std::get_if<int64_t>(&value);

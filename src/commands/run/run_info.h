@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// Every setting as the run uses it: what was derived from the model and the machine stands in its
-// field.
+// Every setting as the run uses it. Values that are derived from the model or the machine are
+// filled in.
 Config used_config(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 // Describes the run for the summary line: version, input, model, device, and every setting with the

@@ -1,4 +1,4 @@
-// Which lines of its input a run takes, and a second reading of them.
+// Which lines of its input a run takes, and a second reading of the input.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace pagedinfer {
 // The lines that a run takes.
 LineChoice choice_of(const Config& config);
 
-// Reads the input from its beginning once more, to compare it with what an earlier run has read.
+// Reads the input again from its beginning, to compare it with what an earlier run read.
 class InputAgain {
  public:
   InputAgain(const Config& config, const Interrupt& interrupt);
 
-  // As messages call it.
+  // The input's name in messages.
   const std::string& name() const { return name_; }
   // As InputLines. Throws Interrupted.
   std::optional<InputLine> next();

@@ -32,7 +32,7 @@ void check_device(const Config& config) {
   }
 }
 
-// A file that a flag names, or that a run makes beside one.
+// A file that a flag names, or that a run makes beside such a file.
 struct Role {
   const char* flag;
   std::string path;
@@ -52,7 +52,7 @@ void check_resume(const Config& config, const Paths& paths) {
   }
 }
 
-// Every file that the run opens or makes, the model's but for its weights.
+// Every file that the run opens or makes. The model's weights are not among them.
 std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   std::vector<Role> roles = {{"--output", paths.output}};
   if (!is_stream(paths.output)) {
@@ -78,7 +78,7 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   return roles;
 }
 
-// The directory of the model; nullopt if there is none, which loading it will report.
+// The directory of the model; nullopt if it does not exist, which loading will report.
 std::optional<std::string> model_of(const Config& config) {
   try {
     return find_model(config.model, program_path());

@@ -19,7 +19,7 @@ std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
   return found->log_probability;
 }
 
-// Differences of log probabilities of a row are those of its logits.
+// Two log probabilities of one row differ by as much as the two logits.
 TokenChosen chosen(const CompletionChoice& own, const CompletionChoice& other, size_t i) {
   TokenChosen result;
   if (i >= own.tokens.size()) return result;
@@ -40,7 +40,7 @@ bool is_within(const TokenChosen& chosen, double tolerance) {
   return chosen.lead && std::abs(static_cast<double>(*chosen.lead)) <= tolerance;
 }
 
-// The first token in which they differ; the number of tokens where one is the other's beginning.
+// The index of the first token that differs. If one list is the beginning of the other, its size.
 size_t first_difference(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -85,7 +85,7 @@ class EntryComparison {
   };
   std::optional<Value> first = {};    // that differs
   std::optional<float> largest = {};  // difference
-  double distance = 0;                // of the logits, at least; infinity: nothing is known of it
+  double distance = 0;  // lower bound on the difference of the logits; infinity: unknown
 
  private:
   void add(TokenId token, std::optional<float> a, std::optional<float> b) {
@@ -150,7 +150,8 @@ class Comparison {
     }
   }
 
-  // Rows of logits follow from the same tokens up to the first token that differs.
+  // Rows are compared up to the first token that differs, because up to there both runs have the
+  // same tokens.
   void compare_rows(size_t choice) {
     const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
     const size_t num_rows =
@@ -192,7 +193,7 @@ class Comparison {
     if (!result.first_row) result.first_row = place;
   }
 
-  // A line's prompts have as many choices each.
+  // Every prompt of a line has the same number of choices.
   TokenPlace place(size_t choice, size_t token) const {
     const size_t per_prompt = std::max<size_t>(1, a_.choices.size() / a_.prompts.size());
     const size_t prompt = choice / per_prompt;
@@ -217,8 +218,8 @@ AnswerComparison compare_answers(const Completion& a, const Completion& b,
                                  std::optional<double> tolerance, bool has_hashes) {
   Comparison comparison(a, b, tolerance);
   AnswerComparison& result = comparison.result;
-  // One line gives as many choices in both runs, unless it is an error in one, and the same tokens
-  // of prompts, unless the runs have two tokenizers.
+  // The numbers of choices differ only if the line is an error in one run. The tokens of the
+  // prompts differ only if the runs have two tokenizers.
   result.same_outcome = a.error.code == b.error.code && a.prompts == b.prompts &&
                         a.choices.size() == b.choices.size();
   if (!result.same_outcome) return result;

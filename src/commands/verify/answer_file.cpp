@@ -16,7 +16,7 @@ namespace {
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T>;
 
-// Both name the same parts in the same order: see pack().
+// Writer and Reader handle the same parts in the same order: see pack().
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -115,7 +115,7 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.head.turn);
   codec(answer.head.line);
   codec(answer.head.id_json);
-  codec(answer.error.code);  // refers to the table of codes, which does not move
+  codec(answer.error.code);  // a pointer into the table of codes, valid while the program runs
   codec.each(answer.prompts, codec);
   codec.each(answer.prompt_hashes, codec);
   codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });

@@ -8,16 +8,15 @@
 
 namespace pagedinfer {
 
-// What a run answered, in temporary files: memory does not grow with the run. Answers come in any
-// order and are read by their turn.
+// The answers of a run, in temporary files, so that memory does not grow with the run. Answers are
+// added in any order and read by their turn.
 class AnswerFile {
  public:
-  // Of a completion, what the answers of two runs are compared by is kept: the head, the prompts,
-  // the tokens, draws and log probabilities of each choice, those of the prompts with their hashes,
-  // and the error.
+  // Keeps the parts of a completion that a comparison needs: the head, the error, the prompts with
+  // their log probabilities and hashes, and the tokens, draws and log probabilities of each choice.
   void add(const Completion& answer);
 
-  // Hands everything to the system; then answers can be read.
+  // Flushes the files. Answers can be read only after it.
   void finish();
   int64_t size() const { return size_; }
   // REQUIRES: the answer of that turn was added.
@@ -29,9 +28,9 @@ class AnswerFile {
   };
 
   OutputFile answers_ = OutputFile::temporary();
-  OutputFile places_ = OutputFile::temporary();  // of the answers, by turn
+  OutputFile places_ = OutputFile::temporary();  // offset and size of each answer, by turn
   int64_t size_ = 0;
-  std::string bytes_ = {};  // of the answer in hand
+  std::string bytes_ = {};  // of the answer that is being added
 };
 
 }  // namespace pagedinfer

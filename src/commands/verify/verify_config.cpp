@@ -17,30 +17,29 @@ constexpr std::string_view kComparison = "Comparison";
 
 constexpr VerifyFlag kFlags[] = {
     {kComparison, "--a", "\"FLAGS\"", "--kv contiguous",
-     "The first configuration: a text with flags of model, device, cache and scheduling, on top of "
-     "the others.",
-     "Give it to compare with another one than contiguous.",
+     "The first configuration: a text of flags of model, device, cache and scheduling, added to "
+     "the other flags.",
+     "For comparing with another configuration than a contiguous cache.",
      [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.a.flags = text; }},
     {kComparison, "--b", "\"FLAGS\"", "--kv paged",
-     "The second configuration, in the same way; \"\" adds nothing to the others.",
-     "Give it to check another one than paged.",
+     "The second configuration, in the same form; \"\" adds nothing to the other flags.",
+     "For checking another configuration than a paged cache.",
      [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.b.flags = text; }},
     {kComparison, "--tolerance", "X", "",
-     "A request agrees also if the logits of the two tokens in which the runs first differ are no "
-     "further apart than X in either run; tokens behind them are not compared. Log probabilities "
-     "agree if they are no further apart. Takes 0 to 1000000.",
-     "Give it, as in 0.05, for two types of computation or of the cache, which round in other "
-     "places.",
+     "Where the runs first choose different tokens, a request still agrees if the logits of the "
+     "two tokens are at most X apart in both runs; later tokens are not compared. Log "
+     "probabilities agree if they are at most X apart. Takes 0 to 1000000.",
+     "For two types of computation or of the cache, which round differently, as in 0.05.",
      give_tolerance},
     {kComparison, "--logits", "", "",
-     "Compare the bits of all rows of logits too, and compute the first ones that differ once "
-     "more, "
-     "alone, to tell by how much. On a CPU only.",
-     "Give it to find a difference before it shows in a token.",
+     "Compare the bits of all rows of logits too. The first rows that differ are computed again, "
+     "alone, to show by how much. On a CPU only.",
+     "For finding a difference before it changes a token.",
      [](const VerifyFlag&, std::string_view, VerifyConfig& verify) { verify.logits = true; }},
     {kComparison, "--output", "FILE|-", "",
-     "A line of JSON for each difference, and a last one with all numbers; - is standard output.",
-     "Give it to have more than the first differences.",
+     "The file for one line of JSON per difference and a last line with all counts; - is standard "
+     "output.",
+     "For seeing more than the first differences.",
      [](const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
        if (text.empty()) throw refused(flag, text, "a file, or -");
        check_output_name(flag.flag, text);
@@ -62,8 +61,8 @@ constexpr UnusedSetting kUnused[] = {
     {"profile", "use pagedinfer run, once for each configuration"},
 };
 
-// Whether the two configurations may differ in a setting: not where it changes the requests or what
-// is done with their answers.
+// Whether the two configurations may differ in a setting. They may not if the setting changes the
+// requests or what is done with the answers.
 bool may_differ(const Setting& setting) {
   constexpr std::array kOfRequests = {std::string_view("chat_template"),
                                       std::string_view("chat_date"),

@@ -1,4 +1,4 @@
-// What `verify` can be asked to do beside what `run` can.
+// The flags of `verify` that `run` does not have.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct VerifyConfig {
   Variant a = {.flags = "--kv contiguous"}, b = {.flags = "--kv paged"};
   std::optional<double> tolerance = {};  // in logits
   bool logits = false;                   // compare their bits too
-  std::string output = {};  // where the differences go; "" = nowhere, - = standard output
+  std::string output = {};               // the file for differences; "": none, "-": standard output
 };
 
 using VerifyFlag = CommandFlag<VerifyConfig>;
@@ -26,7 +26,7 @@ std::span<const VerifyFlag> verify_flags();
 
 std::span<const UnusedSetting> unused_in_verify();
 
-// Reads the texts of the two configurations, when all other flags are there. Throws Error.
+// Parses the texts of the two configurations. Throws Error. REQUIRES: all other flags are parsed.
 void read_sides(const CommandLine& line, VerifyConfig& verify);
 
 }  // namespace pagedinfer

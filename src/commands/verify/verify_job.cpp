@@ -39,10 +39,9 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int kNumCandidates =
-    4;                         // kept of each draw: the tolerance asks for the other run's choice
-constexpr int kMaxRows = 8;    // of logits that are computed once more
-constexpr int kMaxShown = 10;  // requests whose differences are printed
+constexpr int kNumCandidates = 4;  // kept of each draw, to know the other run's token
+constexpr int kMaxRows = 8;        // rows of logits that are computed again
+constexpr int kMaxShown = 10;      // requests whose differences are printed
 
 uint64_t hash_of_row(std::span<const float> row) {
   return hash_bytes(0, {reinterpret_cast<const char*>(row.data()), row.size_bytes()});
@@ -59,7 +58,7 @@ bool share_model(const Config& a, const Config& b) {
   });
 }
 
-// The types that a run computes in and caches keys and values in, and what its weights become.
+// The types in which a run computes and caches keys and values, and the type of its loaded weights.
 struct Types {
   DType compute, cache;
   Quantization quantize;
@@ -76,7 +75,7 @@ Types types_of(const Config& config) {
   return {used.compute, config.kv_dtype.value_or(used.cache), config.quantize};
 }
 
-// What makes the last bits differ; "" if nothing is known to.
+// The difference between the configurations that makes the last bits differ; "" if there is none.
 std::string_view difference_in_rounding(const Config& a, const Config& b) {
   const Types of_a = types_of(a), of_b = types_of(b);
   if (of_a.compute != of_b.compute) return "types of computation";
@@ -84,8 +83,8 @@ std::string_view difference_in_rounding(const Config& a, const Config& b) {
   return of_a.cache == of_b.cache ? "" : "types of the cache";
 }
 
-// The largest difference of two logits of one token. A row that could not be computed is empty.
-// REQUIRES: both are of one vocabulary.
+// Finds the token whose two logits differ most. A row that could not be computed is empty.
+// REQUIRES: both rows have the same vocabulary.
 void find_largest_difference(const std::vector<float>& a, const std::vector<float>& b,
                              RowDifference& result) {
   if (a.empty() || b.empty()) {
@@ -153,7 +152,8 @@ class Verify {
   Side a_, b_;
   std::optional<OutputFile> output_ = {};
 
-  // The model in hand. The reader, if there is one, is in front of its device.
+  // The loaded model. With --logits, a LogitReader stands between the engine and the model's
+  // device.
   std::unique_ptr<StepProtocol> behind_reader_ = {};
   LogitReader::Read read_ = {};
   std::optional<LoadedModel> model_ = {};
@@ -188,7 +188,7 @@ void Verify::check() const {
   if (is_stream(config.input)) {
     throw Error(fmt::format("--input {}: verify reads it twice; put it into a file", config.input));
   }
-  Config files = config;  // roles of all files
+  Config files = config;  // to check all files against each other
   files.output = verify_.output.empty() ? "-" : verify_.output;
   if (files.stats.empty()) files.stats = "/dev/null";
   validate(files);
@@ -205,7 +205,7 @@ void Verify::check() const {
 }
 
 void Verify::load(const std::vector<const Side*>& sides) {
-  model_.reset();  // before the next one takes memory
+  model_.reset();  // frees memory before the next model is loaded
   std::vector<Config> configs;
   for (const Side* const side : sides) configs.push_back(side->config);
   model_.emplace(load_(configs, clock_from_now()));
@@ -247,7 +247,7 @@ void Verify::print_notes() const {
   }
 }
 
-// In the order of the input.
+// Calls f in the order of the input.
 void Verify::for_each_pair(const std::function<void(const Completion&, const Completion&,
                                                     const AnswerComparison&)>& f) const {
   for (int64_t turn = 0; turn < a_.answers.size(); ++turn) {
@@ -260,7 +260,7 @@ void Verify::for_each_pair(const std::function<void(const Completion&, const Com
   }
 }
 
-// Adds the answers up, and finds the first rows of logits that differ.
+// Adds up the comparisons and collects the first rows of logits that differ.
 void Verify::count() {
   if (a_.answers.size() != b_.answers.size()) {
     throw Error(fmt::format("{}: a had {} requests and b {}; it was changed between the two runs",
@@ -275,7 +275,8 @@ void Verify::count() {
   });
 }
 
-// b's model is loaded, or that of both. Rows of two vocabularies have no logits in common.
+// REQUIRES: the model of b, or the model of both, is loaded. Rows are not computed if the
+// vocabularies differ.
 void Verify::recompute_rows(bool shares_model) {
   if (rows_.empty()) return;
   if (a_.vocab != b_.vocab) {
@@ -288,7 +289,7 @@ void Verify::recompute_rows(bool shares_model) {
   for (size_t i = 0; i < rows_.size(); ++i) find_largest_difference(a[i], b[i], rows_[i]);
 }
 
-// The logits after each of these texts, which are computed one after the other.
+// The logits after each context. Contexts are computed one at a time.
 std::vector<std::vector<float>> Verify::logits_behind(const Contexts& contexts,
                                                       const RunPlan& plan) {
   std::vector<std::vector<float>> logits(contexts.size());

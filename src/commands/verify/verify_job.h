@@ -10,9 +10,9 @@
 namespace pagedinfer {
 
 // Runs a file of prompts in two configurations, as run_job() runs it, and compares their answers.
-// Returns the exit code: 0 all requests agree, 1 the cache's blocks leaked in a run, 2 some differ,
-// 130 interrupted. Throws Error when a run cannot go on. `load` loads one model for all of the
-// configurations.
+// Returns the exit code: 0 all requests agree, 1 blocks of the cache leaked in a run, 2 some
+// requests differ, 130 interrupted. Throws Error if a run cannot go on. `load` loads one model for
+// all its configurations.
 int run_verify(
     const VerifyConfig& verify, const LoadAll& load = [](const std::vector<Config>& configs,
                                                          const std::function<double()>& clock) {

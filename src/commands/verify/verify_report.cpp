@@ -47,7 +47,7 @@ void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chose
   json.end_object();
 }
 
-// How a run answered a line whose outcome differs from `other`.
+// The outcome of a line, in words. REQUIRES: `other` has another outcome.
 std::string outcome_of(const Completion& answer, const Completion& other) {
   if (answer.failed()) return std::string(answer.error.code.name());
   if (other.failed() || answer.prompts == other.prompts) {

@@ -1,4 +1,4 @@
-// What `verify` tells: lines of JSON, and rows of a table.
+// The report of `verify`: lines of JSON, and rows of a table.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace pagedinfer {
 // The numbers of a whole comparison.
 struct VerifyCounts {
   int64_t requests = 0;
-  int64_t equal = 0, tolerated = 0, differ = 0;  // requests, which they add up to
-  int64_t errors = 0;                            // of the equal ones: the same error in both
+  int64_t equal = 0, tolerated = 0, differ = 0;  // they add up to `requests`
+  int64_t errors = 0;                            // equal requests with the same error in both runs
   int64_t tokens = 0, tokens_behind = 0;         // as in AnswerComparison
   int64_t log_probs = 0, log_probs_differ = 0;
   int64_t rows = 0, rows_differ = 0;
@@ -24,14 +24,16 @@ struct VerifyCounts {
   void add(const Completion& a, const AnswerComparison& comparison);
 };
 
-// The first row of logits of an answer in which the runs differ, computed once more in both.
+// The first row of an answer's logits in which the runs differ, computed again in both
+// configurations.
 struct RowDifference {
   int64_t turn = 0;
   TokenPlace place = {};
-  // Of two logits of one token, and of which; none: alone the rows are equal, or were not computed.
+  // The largest difference between the two logits of a token, and that token. none: computed alone,
+  // the rows are equal, or they were not computed.
   std::optional<float> largest = {};
   TokenId token = kNoToken;
-  std::string_view why_not = {};  // they were not computed; "": they were
+  std::string_view why_not = {};  // why the rows were not computed; "": they were
 };
 
 // Two runs of a file.
@@ -43,8 +45,7 @@ struct VerifiedRuns {
 };
 
 // {"kind":"difference",...}: one for each choice of an answer that differs, or for its outcome.
-// Then
-// {"kind":"log_probabilities",...}: one for each list of them that differs.
+// Then {"kind":"log_probabilities",...}: one for each list of log probabilities that differs.
 void append_difference_lines(std::string& out, const Completion& a, const Completion& b,
                              const AnswerComparison& comparison, const TokenLabels& label_of);
 
@@ -54,12 +55,12 @@ void append_row_line(std::string& out, const RecordHead& head, const RowDifferen
 // {"kind":"verify",...}
 void append_verify_line(std::string& out, const VerifiedRuns& runs, const VerifyCounts& counts);
 
-// What an answer differs in, in words; a line for each choice and list.
+// The differences of an answer in words: a line for each choice and list that differs.
 std::string difference_text(const Completion& a, const Completion& b,
                             const AnswerComparison& comparison, const TokenLabels& label_of);
 std::string row_text(const RecordHead& head, const RowDifference& row);
 
-// The numbers as rows of a table.
+// The counts as rows of a table.
 std::string verify_table(const VerifiedRuns& runs, const VerifyCounts& counts);
 
 }  // namespace pagedinfer
