@@ -15,7 +15,7 @@ struct BackendRow {
   const BackendInfo& info;
 };
 
-// Those that --device auto prefers come first. The last one works everywhere.
+// The backends in the order in which --device auto tries them. The last one works everywhere.
 std::span<const BackendRow> backends();
 
 // REQUIRES: `device` is not kAuto.
@@ -23,15 +23,15 @@ const BackendRow& backend_of(Config::Device device);
 
 struct BackendChoice {
   const BackendRow& row;
-  // For auto: why a better device that is there is not used; "" if there is none.
+  // For auto: why a better device of this machine is not used; "" if there is none.
   std::string note = {};
 };
 
-// The backend that is asked for or, for kAuto, the first of `rows` that works here.
-// REQUIRES: the last of them does.
+// The backend of `device` or, for kAuto, the first of `rows` that works here. REQUIRES: the last
+// row works.
 BackendChoice choose_backend(Config::Device device, std::span<const BackendRow> rows = backends());
 
-// Throws Error if the backend does not compute a model of such sizes.
+// Throws Error if the backend cannot compute a model of these sizes.
 void check_sizes(const BackendInfo& backend, const ModelSpec& spec);
 
 }  // namespace pagedinfer

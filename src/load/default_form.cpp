@@ -27,7 +27,7 @@ std::string text_of_file(std::string_view flag, const std::string& path) {
   }
 }
 
-// What is wrong with the form whatever the model is; "" if nothing is.
+// What makes the form wrong for every model; "" if nothing does.
 std::string problem_of(const AnswerForm& form) {
   if (std::string problem = grammar_problem(); !problem.empty()) return problem;
   FormCompiler compiler([] { return std::vector<std::string>{"a"}; });

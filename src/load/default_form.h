@@ -1,4 +1,4 @@
-// The form of answers to lines that name none.
+// The form of answers to lines that do not name a form.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace pagedinfer {
 
-// The form that flags give: --json-schema, --regex, --choices or --grammar; free without them.
-// Reads the file that they name. Throws Error that names the flag if it cannot be read. REQUIRES:
-// check_rules() has passed the configuration.
+// The form that --json-schema, --regex, --choices or --grammar gives; without these flags answers
+// are free. Reads the file that the flag names. Throws Error naming the flag if the file cannot be
+// read. REQUIRES: check_rules(config) passed.
 AnswerForm form_of_flags(const Config& config);
 
-// Compiles that form. Throws Error that names the flag if it cannot be read, if it is a bad one or
-// if no form can be kept. REQUIRES: as form_of_flags().
+// Compiles the form of the flags. Throws Error naming the flag if the form cannot be read, if it is
+// invalid, or if this build supports no forms. REQUIRES: check_rules(config) passed.
 void check_form_of_flags(const Config& config);
 
-// The flag of them that was given, with its value; "" if none was.
+// The given one of these flags, with its value; "" if none was given.
 std::string flag_of_form(const Config& config);
 
 }  // namespace pagedinfer

@@ -7,7 +7,8 @@ namespace pagedinfer {
 
 namespace {
 
-// A mark is no text, though it is spelt with letters: a model says something else by it.
+// Whether an added token is a mark, such as <tool_call>. A model means something else by it than
+// its letters, so it is not text.
 bool is_mark(const Tokenizer& tokenizer, TokenId token, std::string_view bytes) {
   if (bytes.size() < 3) return false;
   const bool looks_like_one = (bytes.front() == '<' && bytes.back() == '>') ||

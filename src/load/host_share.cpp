@@ -14,15 +14,15 @@ constexpr int64_t kOutputBytes = 4 << 20;
 constexpr int64_t kFormProgressBytes = 64 << 10;
 constexpr int64_t kBlockBytes = 128;  // the allocator's and the index's entries of a block
 
-// Two lists of ids, the time of each token, its text, and the index's copy of its id.
+// A token takes an id in two lists, its time, its text, and a copy of its id in the index.
 constexpr int64_t kTokenBytes = 2 * sizeof(TokenId) + sizeof(double) + 12 + sizeof(TokenId);
 
-constexpr int64_t kListBytes = 16;   // the allocator's part of a list
+constexpr int64_t kListBytes = 16;   // overhead of a list on the heap
 constexpr int64_t kLabelBytes = 72;  // of a token in a record, its bytes and log probability
 
 }  // namespace
 
-// A request that waits has its prompt twice: as it came, and as its sequence's tokens.
+// A waiting request holds its prompt twice: in the request and in its sequence.
 HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t tokenizer_bytes,
                           int64_t form_bytes) {
   const int64_t longest = int64_t{limits.max_waiting} * limits.max_model_len;
@@ -38,7 +38,7 @@ HostShare plan_host_share(const SchedulerLimits& limits, int block_size, int64_t
       .per_token = kTokenBytes + (kBlockBytes + block_size - 1) / block_size};
 }
 
-// A list that grows may have twice the room that it needs.
+// A list that grows may have twice the capacity that it needs.
 int64_t log_prob_bytes(int num_candidates) {
   if (num_candidates < 0) return 0;
   return 2 * int64_t{sizeof(TokenLogProbs)} + kListBytes +

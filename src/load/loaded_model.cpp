@@ -29,7 +29,7 @@ void check_stop_tokens(std::span<const TokenId> tokens, int vocab) {
   }
 }
 
-// Calls `read`. An Error about the model's files says where to read all about them.
+// Calls `read`. Adds to an Error about the model's files how to get a full description of them.
 template <class Read>
 auto about_model(const Config& config, const Read& read) {
   try {
@@ -41,7 +41,7 @@ auto about_model(const Config& config, const Read& read) {
   }
 }
 
-// The model's files, its words and its defaults.
+// Reads the model's files, tokenizer and defaults.
 LoadedModel open(const Config& config) {
   const std::string dir = find_model(config.model, program_path());
   const auto source =
@@ -77,7 +77,7 @@ LoadedModel open(const Config& config) {
   return model;
 }
 
-// Where --gpu-cache says, "" for nowhere.
+// The folder of --gpu-cache; "": none.
 std::string cache_folder(const std::string& given) {
   if (given == "none") return "";
   if (!given.empty()) return given;
@@ -93,8 +93,8 @@ void check_threads(const Config& config) {
                           text_of(*config.cpu_list), cpus, cpus == 1 ? "" : "s"));
 }
 
-// The machine's peaks are measured by a device of their own, whose memory is free again before the
-// model takes its share.
+// Peaks are measured on a separate device object. It frees its memory before the model takes its
+// share.
 void make_device(const Config& config, const std::function<double()>& clock, LoadedModel& model) {
   BackendChoice choice = choose_backend(config.device);
   const BackendInfo& backend = choice.row.info;
@@ -136,12 +136,12 @@ void make_forms(const Config& config, LoadedModel& model) {
   }
 }
 
-// How much memory a run may take.
+// The bytes that a run may take.
 int64_t available_to(const Config& config, const LoadedModel& model) {
   if (const std::optional<Capacity> memory = model.ops->capacity()) {
     return available_on_device(memory->total, memory->free, config.gpu_memory_utilization);
   }
-  // With an explicit cache size the user leaves the room for threads.
+  // If the user sizes the cache, the user also leaves room for threads.
   const bool is_sized = config.num_blocks || config.kv_memory;
   constexpr int kOtherThreads = 2;  // one reads the input, one prepares memory
   constexpr int kFormThreads = FormShares::kMaxQuickThreads + 1;

@@ -25,13 +25,13 @@ int64_t beside_bytes_of(const MemoryDemand& d, int64_t num_blocks) {
   return d.beside_bytes + num_blocks * d.block_size * d.beside_bytes_per_token;
 }
 
-// Of all that is not the weights and the activations.
+// Bytes of the cache and of everything else besides weights and activations.
 int64_t bytes_with(const MemoryDemand& d, int64_t num_blocks) {
   return kv_bytes_of(d, num_blocks) + beside_bytes_of(d, num_blocks);
 }
 
-// The maximum number of blocks for which `bytes_of` gives at most `room`. REQUIRES: it grows with
-// their number.
+// The maximum number of blocks for which `bytes_of` gives at most `room`. REQUIRES: `bytes_of`
+// grows with the number of blocks.
 int64_t max_blocks(const MemoryDemand& d, int64_t room,
                    int64_t (*bytes_of)(const MemoryDemand&, int64_t num_blocks)) {
   int64_t fits = 0, too_many = kMaxPositions / d.block_size + 1;
@@ -42,13 +42,13 @@ int64_t max_blocks(const MemoryDemand& d, int64_t room,
   return fits;
 }
 
-// The maximum number of blocks with which the run takes no more than this share of the memory.
+// The maximum number of blocks with which the run takes at most this share of the memory.
 int64_t blocks_within(const MemoryDemand& d, double share) {
   const auto usable = static_cast<int64_t>(share * static_cast<double>(d.available_bytes));
   return max_blocks(d, usable - d.weight_bytes - d.activation_bytes, bytes_with);
 }
 
-// What the run takes beside the cache, for a message.
+// The memory that the run takes besides the cache, in words.
 std::string text_of_others(const MemoryDemand& d) {
   std::string text = fmt::format("the weights take {:.2f} GiB", gib(d.weight_bytes));
   const bool has_beside = d.beside_bytes > 0;

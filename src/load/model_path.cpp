@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// ORGANIZATION/NAME, as a hub calls a model.
+// Whether the name has the form of a hub's model: ORGANIZATION/NAME.
 bool is_hub_name(const std::string& name) {
   const size_t slash = name.find('/');
   return slash != name.npos && slash == name.rfind('/') && slash > 0 && slash + 1 < name.size() &&
@@ -31,7 +31,8 @@ std::string way_to_get(const std::string& name) {
       shortened(name));
 }
 
-// A path whose first folder exists may be mistyped, or be the name of a hub's model.
+// The error for a path whose first folder exists. It may be mistyped, or be the name of a hub's
+// model.
 Error not_in_folder(const std::string& name, const std::string& parent) {
   const std::string found =
       fmt::format("--model {}: no such directory; {} holds nothing of that name", shortened(name),
@@ -71,7 +72,7 @@ Error no_model_file(const std::string& name) {
 std::string model_in(const std::string& dir) {
   if (const std::string snapshot = find_snapshot(dir); !snapshot.empty()) return snapshot;
   const std::string instead = other_model_files(dir);
-  if (instead.empty()) return dir;  // opening its files will say what is missing
+  if (instead.empty()) return dir;  // opening its files will report what is missing
   throw Error(fmt::format("--model {}: has no config.json{}", dir, instead));
 }
 
@@ -103,7 +104,7 @@ std::string name_of_model(const std::string& dir) {
   std::error_code ignored;
   fs::path path = fs::canonical(dir, ignored);
   if (path.empty()) path = fs::path(dir).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // it ended in a slash
+  if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
   constexpr std::string_view kCached = "models--", kBetween = "--";
   const std::string folder = path.parent_path().parent_path().filename().string();
   if (path.parent_path().filename() != "snapshots" || !folder.starts_with(kCached)) {

@@ -26,7 +26,7 @@ std::string find_model(const std::string& name, const std::string& program_path)
 // for a hub cache's models--ORG--NAME/snapshots/HASH.
 std::string name_of_model(const std::string& dir);
 
-// The path of the running program; "" if the system does not tell it.
+// The path of the running program; "" if it is unknown.
 std::string program_path();
 
 }  // namespace pagedinfer

@@ -19,8 +19,8 @@ std::unique_ptr<KvPool> make_pool(const RunPlan& plan) {
 
 namespace {
 
-// Sequences of which each computes `count` tokens behind `context` others. They write nothing and
-// read what is at the beginning of the cache.
+// A batch of sequences that each compute `count` tokens after `context` others. They write nothing,
+// and read whatever is at the beginning of the cache.
 Batch unwritten_batch(int num_seqs, int context, int count, int block_size) {
   const int end = context + count;
   Batch batch = {.query_starts = {0},

@@ -48,8 +48,9 @@ SchedulerLimits make_limits(const Config& used, int max_model_len) {
           .prefix_cache = used.prefix_cache};
 }
 
-// A prompt may have more samples than run at once: they all draw their first token in one step. And
-// a search may have more beams: it runs alone, a token of each in a step.
+// A step must hold more than max_running sequences in two cases. A prompt with more samples than
+// that draws all their first tokens in one step. A beam search with more beams runs alone, with a
+// token of each beam in a step.
 StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantization quantize,
                        const ModelSpec& spec) {
   return {.tokens = std::max(limits.max_step_tokens, kMaxSamples),
@@ -65,7 +66,7 @@ StepBounds make_bounds(const SchedulerLimits& limits, int block_size, Quantizati
           .windows = windows_of(spec)};
 }
 
-// All but the memory.
+// The plan without its memory.
 RunPlan plan_steps(const Config& config, const PlannedModel& model) {
   const int max_model_len = choose_max_model_len(config.max_model_len, model.spec);
   const Config used = resolve(config, max_model_len, model.backend.usual_step_tokens).config;

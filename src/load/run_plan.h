@@ -23,7 +23,7 @@ struct RunPlan {
   MemoryPlan memory = {};
 };
 
-// What a run is planned for.
+// The model that a run is planned for.
 struct PlannedModel {
   const ModelSpec& spec;
   const BackendInfo& backend;
@@ -31,13 +31,13 @@ struct PlannedModel {
   DType kv_type = DType::kBF16;  // of keys and values, unless a configuration asks for another
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;
-  int64_t form_bytes = 0;  // that compiled forms may take
+  int64_t form_bytes = 0;  // bytes that compiled forms may take
 };
 
-// Bytes of a cache of that type and so many positions, in all layers.
+// Bytes of a cache of type `kv_type` with `num_positions` positions, in all layers.
 int64_t kv_bytes_of(const PlannedModel& model, DType kv_type, int64_t num_positions);
 
-// What a step's memory is for. The rest is workspace.
+// The parts of a step's memory. The rest is workspace.
 struct StepBytes {
   int64_t activations = 0;  // without the logits
   int64_t logits = 0;
@@ -53,7 +53,7 @@ StepBytes step_bytes(const PlannedModel& model, const StepBounds& bounds);
 std::vector<RunPlan> plan_runs(const std::vector<Config>& configs, const PlannedModel& model,
                                const std::function<int64_t(const Config&)>& available_bytes);
 
-// Bounds that the steps of all plans keep.
+// Bounds that hold for the steps of all plans.
 StepBounds bounds_of_all(const std::vector<RunPlan>& plans);
 
 }  // namespace pagedinfer

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kHeapAddresses = int64_t{64} << 20;  // of a malloc heap, on 64-bit systems
 
-// The number that `file` begins with; nullopt for "max" and if there is no such file.
+// The number that `file` begins with; nullopt for "max" or if the file does not exist.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   int64_t value = 0;
@@ -29,8 +29,8 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// Bytes that a group's limit leaves. Adds inactive page cache, which counts as used but is
-// reclaimed before an allocation fails.
+// Bytes below a control group's limit. Counts inactive page cache as free, because it is reclaimed
+// before an allocation fails.
 std::optional<int64_t> left_in_group(const fs::path& group, const char* limit_name,
                                      const char* usage_name) {
   const std::optional<int64_t> limit = number_in(group / limit_name);
@@ -71,13 +71,13 @@ int64_t available_to_machine(const fs::path& root) {
   return std::clamp<int64_t>(limit->second - promised->second, 0, available->second);
 }
 
-// The number of malloc heaps beside the first one.
+// The number of malloc heaps besides the first.
 int64_t num_more_heaps(const ProcessLimits& limits) {
   constexpr int64_t kMax = 1024;
   return std::clamp<int64_t>(limits.addresses / (16 * kHeapAddresses) - 1, 0, kMax);
 }
 
-// The addresses and memory of a thread that does nothing.
+// The address space and memory that an idle thread takes.
 int64_t stack_bytes() {
   pthread_attr_t attributes;
   size_t stack = 0, guard = 0;
@@ -88,7 +88,7 @@ int64_t stack_bytes() {
   return static_cast<int64_t>(stack + guard);
 }
 
-// What the limits leave beside what the process and so many more threads take.
+// Bytes that the limits leave after the process and `num_threads` more threads have taken theirs.
 int64_t left_of(const ProcessLimits& limits, const fs::path& root, int num_threads) {
   std::ifstream in(root / "proc/self/statm");
   int64_t addresses = 0, data = 0, unused = 0;  // in pages

@@ -20,10 +20,10 @@ void limit_heaps(const ProcessLimits& limits = process_limits());
 // Bytes that malloc has given out so far.
 int64_t allocated_bytes();
 
-// Bytes that this process can still allocate: the minimum of what the kernel calls available,
-// memory control groups (version 1 or 2), the limits of the process and strict overcommit allow.
-// Under the limits of the process it subtracts `num_more_threads` threads. `root` is "/" except in
-// tests. Throws Error if proc/meminfo cannot be read.
+// Bytes that this process can still allocate: the minimum of what the kernel calls available, and
+// what memory control groups (version 1 or 2), the limits of the process and strict overcommit
+// allow. Under the limits of the process it subtracts `num_more_threads` threads. `root` is "/"
+// except in tests. Throws Error if proc/meminfo cannot be read.
 int64_t available_memory(const std::filesystem::path& root,
                          const ProcessLimits& limits = process_limits(), int num_more_threads = 0);
 
