@@ -22,7 +22,7 @@ Pull ArrivalGate::next(Wait wait, IntakeItem& item) {
   return Pull::kItem;
 }
 
-// Takes the next item into hold.
+// Pulls the next item and holds it.
 Pull ArrivalGate::fetch(Wait wait) {
   IntakeItem item;
   Pull pulled = parts_.pull(false, item);

@@ -12,7 +12,7 @@
 namespace pagedinfer {
 namespace {
 
-// A conversation of one message of the user.
+// A conversation of one user message.
 std::string messages_of(std::string_view prompt) {
   std::string json;
   JsonWriter(json)

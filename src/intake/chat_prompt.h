@@ -1,4 +1,4 @@
-// Lines with conversations to prompts.
+// Turns lines with conversations into prompts.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@
 
 namespace pagedinfer {
 
-// What a run does with conversations.
+// How a run treats conversations.
 struct ChatSettings {
   ChatFormat format = {};
-  bool wrap_prompts = false;               // a prompt in words is a message of the user
-  std::optional<std::string> system = {};  // the system's message where a line has none
-  bool escape_special = false;  // of lines that do not say: what people wrote has no special tokens
-  // Tokens with which the model ends its turn: a conversation's completion ends there even if the
-  // model's files do not count them among the ends. Ascending.
+  bool wrap_prompts = false;               // a text prompt becomes a user message
+  std::optional<std::string> system = {};  // the system message of lines without one
+  bool escape_special = false;  // default of lines: special tokens in what people wrote are text
+  // Tokens that end the model's turn, ascending. A conversation's completion ends with them even if
+  // the model's files do not list them as end tokens.
   std::vector<TokenId> ends_of_turn = {};
   std::optional<ThoughtMarks> thoughts = {};
 };
@@ -31,18 +31,20 @@ struct ChatSettings {
 ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
                                 const Tokenizer* tokenizer);
 
-// Throws Error if all prompts are to be conversations, and there is no template or no tokenizer.
+// Throws Error if all prompts become conversations but the template or the tokenizer is missing.
 void check_chat(const ChatSettings& settings, const std::string& model_dir,
                 const Tokenizer* tokenizer);
 
-// The tokens that end a turn: the tokenizer's eos_token, and what a probe of the template finds.
-// None if there is no template or the tokenizer, which may be null, has no such token.
+// The tokens that end a turn: the tokenizer's eos_token, and tokens that a probe of the template
+// finds. Empty if there is no template, or if the tokenizer has no such token. The tokenizer may be
+// null.
 std::vector<TokenId> find_ends_of_turn(const ChatFormat& format, const Tokenizer* tokenizer);
 
-// Whether the line is a conversation, by itself or because prompts are wrapped.
+// Whether the line is a conversation, either by itself or because prompts are wrapped.
 bool is_chat(const RequestDraft& draft, const ChatSettings& settings);
 
-// The conversation as the template writes it: the tokenizer puts nothing around it. The codes:
+// The conversation as the template writes it. The tokenizer must add nothing around it. Codes of
+// errors:
 //
 //   empty_prompt      there are no messages
 //   no_chat_template  there is no template, or none is wanted

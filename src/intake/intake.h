@@ -33,9 +33,9 @@ constexpr int kReadAhead = 256;  // lines of a run's window beyond the scheduler
 
 struct IntakeLimits {
   PromptLimits prompt = {};
-  // Bounds of the window, the lines that were read and not yet pulled: their number and their
-  // memory, in tokens. A line that is not tokenized yet counts one token for each byte and a few
-  // more, later as memory_in_tokens(). A single line may exceed max_tokens.
+  // Bounds of the window, which holds the lines that were read and not yet pulled: their number and
+  // their memory in tokens. A line that is not tokenized yet counts one token for each byte and a
+  // few more; a tokenized line counts memory_in_tokens(). A single line may exceed max_tokens.
   int64_t max_items = 512;
   int64_t max_tokens = int64_t{4} << 20;
   int num_workers = 1;  // threads that parse and tokenize
@@ -58,7 +58,7 @@ struct IntakeParts {
   std::function<double()> thread_clock;  // CPU seconds of the calling thread
   // Ends `lines`, even while they wait for input. Called by the destructor.
   std::function<void()> end_lines = [] {};
-  // Lines with a record of an earlier run: read, but not parsed.
+  // Whether a line has a record of an earlier run. Such lines are read, but not parsed.
   std::function<bool(int64_t index)> is_done = [](int64_t) { return false; };
   int64_t num_done = 0;  // the number of these lines
 };
@@ -76,7 +76,7 @@ class Intake {
   Intake& operator=(const Intake&) = delete;
 
   // The next line's item. If it is not ready, waits or, without `wait`, returns kLater. After
-  // kEnded all threads are idle. To be called by one thread only.
+  // kEnded all threads are idle. REQUIRES: only one thread calls it.
   Pull pull(bool wait, IntakeItem& item);
 
   // After kEnded: throws the exception that has ended the input early, if any. All items before the
@@ -85,10 +85,10 @@ class Intake {
   bool failed() const;  // whether rethrow_failure() would throw
   // CPU seconds of parsing, rendering and tokenizing, summed over the threads.
   double tokenize_seconds() const;
-  // Covers every line that was pulled, and lines that were read ahead.
+  // The mark covers every line that was pulled, and lines that were read ahead.
   RunMark mark() const;
-  // The number of lines that the run takes. Before the end of the input an estimate for regular
-  // files, nullopt for others.
+  // The number of lines that the run takes. Before the end of the input it is an estimate for
+  // regular files and nullopt for others.
   std::optional<LineCount> num_lines() const;
   // RequestParser::unknown_keys() of the lines pulled.
   RequestParser::UnknownKeys unknown_keys() const;
@@ -130,7 +130,7 @@ class Intake {
   int64_t num_ready_ = 0;               // items that were not pulled yet
   int64_t num_ahead_ = 0;               // lines handed over and not pulled
   int64_t tokens_ahead_ = 0;            // of these lines, as IntakeLimits counts
-  std::optional<int64_t> wanted_room_;  // that the reader waits for
+  std::optional<int64_t> wanted_room_;  // room that the reader waits for
   int64_t num_read_ = 0;
   std::optional<double> estimate_;  // as InputLines
   RunMark mark_;
@@ -138,7 +138,7 @@ class Intake {
   RequestParser::UnknownKeys unknown_keys_;
   std::vector<LineHint> hints_;
   bool read_ended_ = false;
-  std::exception_ptr failure_, read_failure_;  // of the next line, of the reader
+  std::exception_ptr failure_, read_failure_;  // of the next line; of the reader
   std::vector<std::thread> threads_;           // not guarded
 };
 

@@ -43,7 +43,7 @@ RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
   return {};
 }
 
-// Refuses what only a chat template has a use for.
+// Refuses keys that only a chat template can use.
 RequestError fault_without_messages(const Chat& chat) {
   const auto found = [](std::string_view key) {
     return RequestError{"unsupported", fmt::format("{}: found it, but there are no messages", key)};
@@ -92,15 +92,15 @@ std::optional<int> longest_prompt(const RequestDraft& draft, const PromptLimits&
   return max_prompt == -1 ? limits.max_model_len - 1 : max_prompt;
 }
 
-// Erases tokens behind the first `begin` until at most `max_prompt` are left.
+// Erases tokens after the first `begin` until at most `max_prompt` are left.
 void keep_last(std::vector<TokenId>& tokens, int64_t begin, int64_t max_prompt) {
   const int64_t surplus = std::ssize(tokens) - max_prompt;
   if (surplus <= 0) return;
   tokens.erase(tokens.begin() + begin, tokens.begin() + begin + surplus);
 }
 
-// Truncates `all`, the tokens of a text that encode() encodes, but keeps those that the tokenizer
-// puts around it, as the reference does.
+// Truncates `all`, the tokens of a text that encode() encodes, but keeps the tokens that the
+// tokenizer adds around the text, as the reference does.
 template <class Encode>
 void truncate(std::vector<TokenId>& all, const Encode& encode, AddBos add_bos, int max_prompt) {
   if (std::ssize(all) > max_prompt && add_bos == AddBos::kYes) {
@@ -113,14 +113,15 @@ void truncate(std::vector<TokenId>& all, const Encode& encode, AddBos add_bos, i
   keep_last(all, 0, max_prompt);
 }
 
-// Converts a minimum length that includes the prompt to one of the completion alone.
+// Converts a minimum length that includes the prompt to a minimum length of the completion alone.
 LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
   const int64_t min_new = std::max<int64_t>(floor.tokens, floor.with_prompt - num_prompt);
   return {.tokens = static_cast<int>(min_new)};
 }
 
-// Refuses a request whose first token can be none. Later tokens have no more bans. What has a form
-// may be complete with no token at all.
+// Refuses a request for which no first token is allowed. Later tokens have no additional bans. A
+// request with a form passes unless it lists the allowed tokens, because its answer may be complete
+// without tokens.
 RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                              const PromptLimits& limits) {
   const std::span<const TokenId> allowed = sampling.allowed_token_ids;
@@ -175,7 +176,7 @@ void add_text(const std::string* given, const Tokenizer* tokenizer, Request& req
   request.prompt_offsets = text.offsets();
 }
 
-// Whether the tokens are the same whatever the random numbers are.
+// Whether the tokens do not depend on random numbers.
 bool is_certain(const SamplingParams& sampling) {
   return sampling.temperature < FLT_MIN || sampling.top_k == 1 || sampling.max_tokens == 0;
 }
@@ -213,7 +214,7 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
 
 namespace {
 
-// The request of one prompt; `number` counts those of the line, from 0.
+// The request of one prompt; `number` is its index in the line.
 IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenizer,
                     const ChatSettings& chat, const PromptLimits& limits) {
   const auto failed = [&](RequestError error, size_t num_prompt) {
@@ -313,7 +314,7 @@ IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenize
   return request;
 }
 
-// The requests of several prompts: the first one, which has the others.
+// The requests of several prompts: the first request, which holds the others.
 IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits) {
   std::vector<PromptDraft> prompts = std::move(draft.more);

@@ -13,8 +13,8 @@
 
 namespace pagedinfer {
 
-// The memory of an item's prompts, texts and lists, as tokens of a prompt. Lists that its requests
-// share count once.
+// The memory of an item's prompts, texts and lists, converted to a number of prompt tokens. Lists
+// that its requests share count once.
 int64_t memory_in_tokens(const IntakeItem& item);
 
 struct PromptLimits {
@@ -34,8 +34,8 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 
-// Counts in `keys`, as if they were unknown, what the line asks of its chat template and nothing
-// reads. With `strict` the line fails then.
+// Counts in `keys`, as unknown keys, the line's settings for a chat template that no template
+// reads. With `strict` such a line fails.
 void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
                           RequestParser::UnknownKeys& keys);
 

@@ -21,7 +21,7 @@ struct LineHint {
   KeyHint hint = {};
 };
 
-// Adds a hint unless there is one for its key, or a hundred in all.
+// Adds a hint unless its key has one already, or there are a hundred hints.
 inline void add_hint(std::vector<LineHint>& hints, LineHint more) {
   constexpr size_t kMaxHints = 100;
   const auto same = [&](const LineHint& other) { return other.hint.key == more.hint.key; };
@@ -35,19 +35,19 @@ struct LineBatch {
   struct Line {
     size_t begin, size;  // in `text`
     int64_t index, turn, number;
-    double read;  // when it was, in seconds on the run's clock
+    double read;  // when the line was read, in seconds on the run's clock
     LineArrival arrival;
   };
 
   std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
   std::vector<Line> lines = {};
-  int64_t cost = 0;  // in the window, as IntakeLimits counts, until the batch is done
+  int64_t cost = 0;  // of the batch in the window, as IntakeLimits counts, until it is done
 
   bool done = false;
   std::vector<IntakeItem> items = {};
   size_t next = 0;                  // the first item that was not pulled
-  int64_t cost_when_done = 0;       // of all items
-  std::exception_ptr failure = {};  // thrown for the line behind the last item
+  int64_t cost_when_done = 0;       // the same after it is done
+  std::exception_ptr failure = {};  // thrown by the line after the last item
   RequestParser::UnknownKeys unknown_keys = {};
   std::vector<LineHint> hints = {};
   double seconds = 0;
@@ -58,7 +58,7 @@ struct LineBatch {
     text += line.text;
     cost += line_cost;
   }
-  // Appends the padding that the parser needs. To be called after the last add().
+  // Appends the padding that the parser needs. REQUIRES: no add() follows.
   void pad() { text.append(static_cast<size_t>(kLinePadding), ' '); }
   std::string_view text_of(const Line& line) const {
     return std::string_view(text).substr(line.begin, line.size);

@@ -23,7 +23,7 @@ size_t num_common(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// Whether the tokens say the text with a space in front that is not the text's own.
+// Whether the tokens decode to the text with an additional space in front.
 bool begins_with_another_space(const Tokenizer& tokenizer, std::span<const TokenId> tokens,
                                std::string_view text) {
   std::string said;
@@ -48,7 +48,7 @@ TokenLabel token_label(const Tokenizer* tokenizer, TokenId token) {
 std::vector<int> token_offsets(const Tokenizer& tokenizer, std::span<const TokenId> tokens,
                                std::string_view text) {
   std::vector<int> offsets;
-  size_t at = 0;  // in `text`
+  size_t at = 0;  // offset in `text`
   int num_before = 0;
   bool is_prefixed = begins_with_another_space(tokenizer, tokens, text);
   for (const TokenId token : tokens) {
@@ -56,8 +56,8 @@ std::vector<int> token_offsets(const Tokenizer& tokenizer, std::span<const Token
     const bool is_special = bytes.empty();
     if (is_special) bytes = tokenizer.special_text(token);
     if (!is_special && std::exchange(is_prefixed, false)) bytes.remove_prefix(1);
-    // A normalizer may change the text, and bytes that are no text are shown as another character:
-    // go on where the token's bytes come next, if that is near.
+    // A normalizer may have changed the text, and invalid bytes are shown as another character. So
+    // go on where the token's bytes occur next, if that is near.
     constexpr size_t kNear = 16;
     if (!is_special) {
       const size_t skipped = text.substr(at, kNear + bytes.size()).find(bytes);

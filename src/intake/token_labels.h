@@ -9,14 +9,14 @@
 
 namespace pagedinfer {
 
-// How records show a token: as the bytes that it adds to a text, a special token as it is spelt.
-// Bytes that are no UTF-8 by themselves are written as in "bytes:\xe2\x82", and a token of which
-// nothing is known by its number. The tokenizer may be null.
+// A token as records show it: the bytes that it adds to a text, or the spelling of a special token.
+// Bytes that are not UTF-8 by themselves are written as in "bytes:\xe2\x82". A token that the
+// tokenizer does not know is shown by its number. The tokenizer may be null.
 TokenLabel token_label(const Tokenizer* tokenizer, TokenId token);
 
-// Where each token begins in `text`, the text that was encoded to these tokens: how many characters
-// come before it. A token that begins inside a character counts as beginning with it. Tokens that
-// the tokenizer put around the text take no room in it, nor does a space that it put in front.
+// For each token the number of characters of `text` before it; `text` was encoded to these tokens.
+// A token that begins inside a character counts as beginning with that character. Tokens that the
+// tokenizer added around the text have no characters, nor has a space that it added in front.
 std::vector<int> token_offsets(const Tokenizer& tokenizer, std::span<const TokenId> tokens,
                                std::string_view text);
 
