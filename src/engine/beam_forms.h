@@ -10,24 +10,24 @@
 
 namespace pagedinfer {
 
-// How far the beams of a search have come in the form that its completions must have. Which beams
-// go on is not known here: a beam is its tokens.
+// The progress of a search's beams in the form that its completions must have. A beam is identified
+// by its tokens, so this class need not know which beams go on.
 class BeamForms {
  public:
-  // `begin` is the progress of the beam without tokens.
+  // `begin` is the progress of a beam without tokens.
   explicit BeamForms(FormProgress begin) { now_.emplace(std::vector<TokenId>(), std::move(begin)); }
 
-  // Of a beam that the search goes on with. REQUIRES: role_of() was asked for its last token, and
-  // since then no beam with more tokens was asked for.
+  // The progress of a beam that the search goes on with. REQUIRES: role_of() was called for its
+  // last token, and no beam with more tokens was asked for since then.
   FormProgress& of(std::span<const TokenId> beam);
 
-  // What a token of its mask that ends no completion does as the next one of a beam: it ends a beam
-  // that has the form with it, behind which nothing may follow.
+  // The role of `token` as the next token of `beam`. It ends the beam if it completes the form and
+  // nothing may follow. REQUIRES: the beam's mask allows the token, and it is not an end token.
   TokenRole role_of(std::span<const TokenId> beam, TokenId token);
 
  private:
   using ByTokens = std::map<std::vector<TokenId>, FormProgress>;
-  ByTokens now_ = {}, next_ = {};  // next_: with a token more, not all of which the search follows
+  ByTokens now_ = {}, next_ = {};  // next_: one token more; the search follows some of these
 };
 
 }  // namespace pagedinfer

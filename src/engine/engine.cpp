@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTriesPerStep = 2;
 
-// "" or what went wrong.
+// Calls f. Returns "" or its error, but passes DeviceLost on.
 template <class F>
 std::string try_once(StepStats& stats, const F& f) {
   try {
@@ -30,7 +30,7 @@ std::string try_once(StepStats& stats, const F& f) {
   }
 }
 
-// Frees every lease when it goes, so that a run that ends early leaks nothing.
+// Frees every lease on destruction, so that a run that ends early leaks nothing.
 struct ClearAtEnd {
   Scheduler& scheduler;
   ~ClearAtEnd() { scheduler.clear(); }
@@ -58,8 +58,8 @@ void Engine::run_steps(const EnginePorts& ports) {
   retire_in_flight(nullptr, ports);
 }
 
-// Waits for input only when there is nothing to compute, and for arrivals only when no batch is
-// filling either.
+// Waits for lines only if there is nothing to compute, and for arrivals only if no batch is being
+// filled either.
 Wait Engine::how_to_wait() const {
   if (in_flight_ || !scheduler_.may_wait_for_input()) return Wait::kNo;
   return scheduler_.num_waiting() == 0 ? Wait::kForArrival : Wait::kForLine;
@@ -78,7 +78,7 @@ bool Engine::fill_window(const EnginePorts& ports) {
   return !scheduler_.input_ended();
 }
 
-// Retires the step before while the device computes the step that is launched here.
+// Launches the next step, and retires the previous step while the device computes.
 void Engine::step(const EnginePorts& ports) {
   Step next{.stats = {.begin = parts_.clock()}};
   next.plan = scheduler_.plan();
@@ -100,8 +100,8 @@ void Engine::step(const EnginePorts& ports) {
   if (!overlaps) retire_in_flight(nullptr, ports);
 }
 
-// The second try uses no placeholder tokens: after a failure it is not certain which sample() was
-// the latest.
+// The second try uses no placeholder tokens, because after a failure it is uncertain which sample()
+// was the latest.
 std::string Engine::launch(Step& step, const EnginePorts& ports) {
   std::string failure;
   bool has_placeholders = in_flight_.has_value();
@@ -137,8 +137,9 @@ void Engine::flatten(const StepPlan& plan) {
   build_batch(plan, sequences_, parts_.pool.block_size(), batch_);
 }
 
-// Collects and commits the step in flight, if there is one, and answers what finished with it. If
-// its tokens cannot be collected, `next`, planned from its placeholder tokens, is aborted too.
+// Collects and commits the step in flight, if there is one, and answers the requests that finished
+// with it. If its tokens cannot be collected, `next` is aborted too, because it was planned from
+// their placeholders.
 void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   if (!in_flight_) return;
   Step step = *std::exchange(in_flight_, std::nullopt);
@@ -166,7 +167,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   end(step, std::move(committed.finished), failure, now, ports);
 }
 
-// An end that is forced is a beam's only candidate, and costs nothing.
+// Makes a forced end the beam's only candidate, with log probability 0.
 void Engine::force_ends(const StepPlan& plan) {
   const ModelSpec& spec = parts_.spec;
   for (size_t row = 0; row < plan.draws.size() && spec.forced_end; ++row) {
@@ -177,7 +178,7 @@ void Engine::force_ends(const StepPlan& plan) {
   }
 }
 
-// Copies what the step drew to drawn_.
+// Copies the step's drawn tokens to drawn_.
 std::string Engine::collect(Step& step) {
   std::string failure;
   drawn_.resize(step.plan.draws.size());
@@ -222,7 +223,8 @@ void Engine::queue_draws(Step& step, Tensor logits) {
   step.stats.times.sample = parts_.clock() - begin;
 }
 
-// At launch: sequences that finish with the step still hold their memory.
+// REQUIRES: the step is launched and not retired, so that sequences that finish with it still hold
+// their memory.
 void Engine::describe(Step& step) const {
   const StepPlan& plan = step.plan;
   StepStats& stats = step.stats;
@@ -277,7 +279,7 @@ void Engine::make_rows(const StepPlan& plan) {
   }
 }
 
-// Of the draws whose answer must have a form. REQUIRES: the step before is committed.
+// Makes the masks of draws whose answer must have a form. REQUIRES: the previous step is committed.
 void Engine::make_masks(const StepPlan& plan) {
   forms_.assign(plan.draws.size(), nullptr);
   std::vector<FormProgress*> guided;
@@ -293,8 +295,8 @@ void Engine::make_masks(const StepPlan& plan) {
                            [&](int i) { guided[static_cast<size_t>(i)]->make_mask(); });
 }
 
-// Without a form it depends on the position in the completion alone: the token before it may be a
-// placeholder.
+// Sets the tokens that may be drawn. Without a form they depend only on the position in the
+// completion, because the previous token may be a placeholder.
 void Engine::limit_choice(const Sequence& seq, int position, FormProgress* form, SampleRow& row) {
   const ModelSpec& spec = parts_.spec;
   const SamplingParams& params = seq.request->sampling;
@@ -320,7 +322,7 @@ void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& 
   if (step.stats.failures > 0) audit(ports);
 }
 
-// Blocks that leak would be lost until the end of the run.
+// Frees leaked blocks, which would be lost until the end of the run.
 void Engine::audit(const EnginePorts& ports) {
   const std::vector<const KvLease*> leases = scheduler_.leases();
   const int num_leaked = parts_.pool.num_leaked(leases);

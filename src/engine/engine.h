@@ -1,10 +1,10 @@
 // The step loop: the only place where scheduling, the model, sampling and the clock meet.
 //
-// With overlapping steps the next step is planned and launched while the device computes the one
-// before it; only then are the tokens of that one collected and committed. core/batch.h explains
-// placeholder tokens and surplus rows. Where a step draws tokens that must have a form, those of
-// the step before are collected between its forward pass and its draws, so that what the form
-// allows is found out while the device computes.
+// With overlapping steps, the next step is planned and launched while the device computes the
+// previous step. Only then are the previous step's tokens collected and committed. core/batch.h
+// explains placeholder tokens and surplus rows. If a step draws tokens that must have a form, the
+// previous step's tokens are collected between its forward pass and its draws. So the tokens that
+// the form allows are found while the device computes.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@
 
 namespace pagedinfer {
 
-// What an Engine runs on; all of it outlives the engine.
+// The parts that an Engine runs on. All outlive the engine.
 struct EngineParts {
   const ModelSpec& spec;
   const Weights& weights;
@@ -34,22 +34,22 @@ struct EngineParts {
   Arithmetic& arithmetic;         // of the same device
   const Tokenizer* tokenizer;     // null: completions have no text
   std::function<double()> clock;  // seconds since the run began
-  // Steps overlap. For devices that compute while the host does other work: where the host is the
-  // device nothing is gained, and surplus rows cost.
+  // Whether steps overlap. This helps on devices that compute while the host does other work. If
+  // the host is the device, it gains nothing and surplus rows cost time.
   bool overlaps = false;
 };
 
-// Where requests come from and where answers go.
+// The functions that supply requests and take answers.
 struct EnginePorts {
-  // The next line's item. Waits for no more than it is asked to, and ends its wait early when the
-  // run is interrupted: then kLater or kNotArrived.
+  // Gives the next line's item. Waits for no more than `wait` says. If the run is interrupted, ends
+  // the wait early with kLater or kNotArrived.
   std::function<Pull(Wait wait, IntakeItem& item)> next;
-  // Called once per line: in order of finishing, and at once for a line that can never run.
+  // Called once for each line, in the order of finishing. A line that can never run is answered at
+  // once.
   std::function<void(Completion, const RequestStats&)> done;
-  // After every step, when all that it finished is done.
+  // Called after every step, after `done` for all lines that it finished.
   std::function<void(const StepStats&)> stepped;
-  // An audit has found that many blocks of the pool that no sequence accounts for, and has freed
-  // them.
+  // Called if an audit has found, and freed, this many blocks that no sequence holds.
   std::function<void(int num_blocks)> leaked = [](int) {};
   // Asked before every step; true ends the run after the step in flight and drops unfinished
   // requests.
@@ -66,15 +66,15 @@ class Engine {
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered
   // with an error and the run continues. After a failed step and at the end the pool is audited.
-  // Throws DeviceLost at once, and what the ports throw. However it ends, no cache position stays
-  // leased.
+  // Throws DeviceLost at once, and what the ports throw. No cache position stays leased, however
+  // the run ends.
   void run(const EnginePorts& ports);
 
  private:
   struct Step {
     StepPlan plan = {};
     StepStats stats = {};
-    std::optional<StepProtocol::Ticket> ticket = {};  // none: it draws nothing
+    std::optional<StepProtocol::Ticket> ticket = {};  // none: the step draws no tokens
   };
 
   void run_steps(const EnginePorts& ports);
@@ -103,12 +103,12 @@ class Engine {
   RequestTracker requests_;
   std::optional<Step> in_flight_;  // launched and not committed
 
-  // Of the step in hand; members so that their memory is reused.
-  std::vector<const Sequence*> sequences_;  // of its chunks, while it is launched; null: has ended
+  // Of the step that is being launched or retired. They are members so that their memory is reused.
+  std::vector<const Sequence*> sequences_;  // of its chunks, during the launch; null: has ended
   Batch batch_;
   std::vector<SampleRow> rows_;
   std::vector<std::vector<TokenId>> banned_;
-  std::vector<FormProgress*> forms_;  // of its draws; null: any text may be drawn
+  std::vector<FormProgress*> forms_;  // of its draws; null: no form
   std::vector<DrawnToken> drawn_;
 };
 

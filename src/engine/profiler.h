@@ -11,10 +11,10 @@
 
 namespace pagedinfer {
 
-// What a run with --profile has around its device.
+// Times the device of a run with --profile.
 class Profiler {
  public:
-  // REQUIRES: the three are of one device, which outlives it.
+  // REQUIRES: steps, arithmetic and timing belong to one device, which outlives the Profiler.
   Profiler(StepProtocol& steps, Arithmetic& arithmetic, Timing& timing, const DevicePeaks& peaks,
            const std::function<double()>& clock)
       : report_(peaks),
@@ -22,12 +22,12 @@ class Profiler {
         ops_(steps, arithmetic, *timer_, [this](const TimedStep& step) { report_.add(step); }) {}
   Profiler(const Profiler&) = delete;
 
-  // The same device, timed.
+  // The same parts, with the device timed.
   EngineParts in_front_of(const EngineParts& parts) {
     return {parts.spec,        parts.weights,   parts.cache, parts.pool,    ops_,
             ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps};
   }
-  // There is nothing to do until the next step.
+  // Call when the engine has nothing to compute until the next step.
   void idle() { ops_.idle(); }
   Profile profile() const { return report_.profile(); }
 

@@ -8,19 +8,19 @@
 
 namespace pagedinfer {
 
-// What one line gives: a request to run, or an answer already (an error).
+// The result of one line: a request to run, or an answer, which is an error.
 using IntakeItem = std::variant<Request, Completion>;
 
 inline RecordHead& head_of(IntakeItem& item) {
   return std::visit([](auto& content) -> RecordHead& { return content.head; }, item);
 }
 
-// What asking for the next item gives: an item, none yet, one whose time of arrival has not come,
-// or none any more.
+// The result of asking for the next item. kItem: an item. kLater: none is ready yet. kNotArrived:
+// the next item's time of arrival has not come. kEnded: there are no more items.
 enum class Pull : uint8_t { kItem, kLater, kNotArrived, kEnded };
 
-// What the one who asks waits for: nothing, that the next line is read and tokenized, or that it
-// has arrived too.
+// What the caller waits for. kNo: nothing. kForLine: the next line is read and tokenized.
+// kForArrival: its time of arrival has come too.
 enum class Wait : uint8_t { kNo, kForLine, kForArrival };
 
 }  // namespace pagedinfer

@@ -22,7 +22,7 @@ bool contains(std::span<const TokenId> tokens, TokenId token) {
   return std::ranges::find(tokens, token) != tokens.end();
 }
 
-// What an answer and its statistics have in common. `completion` has it already.
+// The statistics that are copied from the completion.
 RequestStats stats_of(const Completion& completion) {
   return {.head = completion.head,
           .error_code = completion.error.code,
@@ -48,7 +48,8 @@ bool has_work(const Request& request) {
   return request.sampling.max_tokens > 0 || scores;
 }
 
-// Gives tokens their places in the text; those without one are not in it.
+// Sets the offsets of tokens in the text. Tokens without an offset are not in the text and are
+// dropped.
 void place(const std::vector<int>& offsets, std::vector<TokenLogProbs>& tokens) {
   CHECK(offsets.size() <= tokens.size());
   tokens.resize(offsets.size());
@@ -243,7 +244,7 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   return std::nullopt;
 }
 
-// An answer that has its form, behind which nothing may follow, ends without a token for it.
+// An answer ends without an end token if its form is complete and nothing may follow.
 std::optional<FinishReason> RequestTracker::follow_form(TokenId token, Sample& sample) {
   if (!sample.form) return std::nullopt;
   if (!sample.form->accept(token)) return FinishReason::kError;
@@ -251,7 +252,8 @@ std::optional<FinishReason> RequestTracker::follow_form(TokenId token, Sample& s
   return sample.form->failure().empty() ? FinishReason::kStop : FinishReason::kError;
 }
 
-// A beam that no token may follow leaves its search to the others.
+// Whether the form allows no next token for a beam. Such a beam is dropped, and the search goes on
+// with the others.
 bool RequestTracker::lacks_tokens(const Sequence& seq) {
   if (!seq.is_beam() || !seq.is_guided()) return false;
   const auto before = seq.generated().first(seq.generated().size() - 1);
@@ -276,8 +278,8 @@ bool RequestTracker::may_draw(FormProgress& form, const SamplingParams& params,
   return false;
 }
 
-// Why a sample has no next token, or a search no beam that goes on: the form allows none that may
-// be drawn, or the logits are not finite.
+// The reason why a sample has no next token, or why no beam of a search can go on: the form allows
+// no token that may be drawn, or the logits are not finite.
 RequestError RequestTracker::error_of_draw(const Sequence& seq, Prompt& prompt) const {
   const SamplingParams& params = seq.request->sampling;
   std::vector<TokenId> tokens(seq.generated().begin(), seq.generated().end());
@@ -327,7 +329,7 @@ void RequestTracker::finish(Sequence seq, const std::string& failure, double now
   lines_.erase(line.ages.front());
 }
 
-// The best beams are the samples. The times are those of the search.
+// The best beams become the samples. They share the search's times.
 void RequestTracker::keep_beams(const Sequence& seq, Prompt& prompt) const {
   const auto num_kept = std::min(seq.found_beams.size(), size_t(prompt.request.num_returned));
   prompt.samples.resize(num_kept);
@@ -352,7 +354,7 @@ CompletionChoice RequestTracker::choice_of(const FinishedBeam& beam,
 }
 
 void RequestTracker::answer(Line& line, double now, const Done& done) const {
-  // Where nothing was drawn, the first token would come now.
+  // If nothing was drawn, the missing times are set to now.
   line.timing.finished = now;
   for (double* const time : {&line.timing.admitted, &line.timing.first_token}) {
     if (*time == 0 && line.error.code.empty()) *time = now;
@@ -389,7 +391,7 @@ void RequestTracker::speak_calls(const Request& request, CompletionChoice& choic
 void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
   const Request& request = prompt.request;
   const SamplingParams& params = request.sampling;
-  // Of completions that are certain one is computed for all.
+  // Greedy completions are equal, so one is computed and repeated.
   const bool repeats = prompt.samples.size() == 1 && params.beams.width == 1;
   const int num_times = repeats ? std::max(request.num_returned, params.best_of.value_or(1)) : 1;
   for (Sample& sample : prompt.samples) {
@@ -418,8 +420,8 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
       with_candidates(std::move(prompt.log_probs), request.num_prompt_log_probs));
 }
 
-// The samples that are returned. Where more were drawn, these are the ones with the highest mean
-// log probability of a token, the best one first; of equal ones the first one is better.
+// The returned samples, in their order. If more were drawn, the samples with the highest mean log
+// probability of a token are returned, best first. Of equal samples the earlier is better.
 std::vector<size_t> RequestTracker::order_of_choices(const Prompt& prompt) {
   const auto num_returned = static_cast<size_t>(prompt.request.num_returned);
   std::vector<size_t> order(prompt.samples.size());

@@ -30,26 +30,26 @@ class RequestTracker {
   RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler)
       : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler) {}
 
-  // Answers at once an item that is an error, a line of which a prompt can never run, and one of
-  // which nothing is to be computed.
+  // Answers an item at once if it is an error, if one of its prompts can never run, or if there is
+  // nothing to compute.
   void submit(IntakeItem item, double now, const Done& done);
 
   // A step that computes tokens of `seq` begins.
   void on_step(const Sequence& seq, double now);
 
-  // The progress of a sample of the request of `seq` in its form, until the sample ends; of a beam,
-  // that of `seq`. REQUIRES: it has one.
+  // The progress in its form of a sample of the request of `seq`, valid until the sample ends. If
+  // `seq` is a beam, its own progress. REQUIRES: the request has a form.
   FormProgress& form_of(const Sequence& seq, int sample);
 
-  // The token of the prompt at `position` was scored: drawn as the only one allowed. What a
-  // preempted sequence scores again is dropped.
+  // The prompt's token at `position` was scored, which means drawn as the only allowed token.
+  // Scores that a preempted sequence repeats are dropped.
   void on_prompt_token(const Sequence& seq, int position, const DrawnToken& scored);
 
   // As RolesOf (sched/sequence.h).
   BeamSearch::RoleOf roles_in_beam(const Sequence& beam);
 
-  // `token`, the latest of `seq`, is known. Why the sequence ends with it; nullopt if it goes on.
-  // As EndOf (sched/sequence.h).
+  // Takes `token`, the latest of `seq`. Returns why the sequence ends with it; nullopt if it goes
+  // on. As EndOf (sched/sequence.h).
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
 
   // Takes `seq`, which has left the scheduler, and keeps the result of its sample: its tokens, or
@@ -63,25 +63,25 @@ class RequestTracker {
     std::vector<double> token_times = {};
     std::optional<TextStream> text = {};
     std::optional<FormProgress> form = {};      // from the first draw on, if the answer has a form
-    double sum_log_probs = 0;                   // of the tokens, where the best are chosen
-    std::vector<TokenLogProbs> log_probs = {};  // where asked for: of those that the text may show
+    double sum_log_probs = 0;                   // of the tokens, to choose the best samples
+    std::vector<TokenLogProbs> log_probs = {};  // if asked for: of tokens in the text
   };
   struct Line;
   struct Prompt {
     Line* line = nullptr;
     Request request = {};
     std::vector<Sample> samples = {};
-    std::vector<TokenLogProbs> log_probs = {};  // where asked for: of the prompt's tokens
+    std::vector<TokenLogProbs> log_probs = {};  // if asked for: of the prompt's tokens
     std::vector<uint64_t> hashes = {};          // Completion::prompt_hashes
     std::optional<BeamForms> beam_forms = {};   // as Sample::form
   };
   // Kept through preemption.
   struct Line {
     std::vector<Prompt> prompts = {};
-    std::vector<int64_t> ages = {};  // of the first samples of those that are computed
+    std::vector<int64_t> ages = {};  // of the first sample of each computed prompt
     RequestTiming timing = {};
     int num_left = 0;         // samples that have not ended
-    RequestError error = {};  // of a sample: of those that failed the first one, by age
+    RequestError error = {};  // of the failed sample with the lowest age
     int64_t failed_age = 0;
     int num_preemptions = 0;
     int64_t num_recomputed = 0;
@@ -101,9 +101,9 @@ class RequestTracker {
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
   CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
 
-  // Finds the calls that an answer has.
+  // Moves the function calls in an answer's text to its tool_calls.
   void speak_calls(const Request& request, CompletionChoice& choice) const;
-  // Adds what the record has of a prompt.
+  // Adds a prompt's results to the completion.
   void add_results(Prompt& prompt, Completion& completion) const;
   static std::vector<size_t> order_of_choices(const Prompt& prompt);
 

@@ -20,7 +20,7 @@ std::vector<TokenId> banned_tokens(const ModelSpec& spec, const SamplingParams& 
 
 std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& params) {
   std::vector<TokenId> ends = params.stop_token_ids.copy();
-  // A complete form always ends there.
+  // A complete form may always end with the model's end tokens.
   if (!params.ignore_eos || !params.form.is_free()) {
     std::ranges::copy(spec.eos_tokens, std::back_inserter(ends));
   }
@@ -28,7 +28,7 @@ std::vector<TokenId> end_tokens(const ModelSpec& spec, const SamplingParams& par
 }
 
 int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
-  if (!params.form.is_free()) return kMaxCandidates;  // any number of tokens may complete it
+  if (!params.form.is_free()) return kMaxCandidates;  // any number of its tokens may end the beam
   std::vector<TokenId> special = banned_tokens(spec, params, 0);
   std::ranges::copy(end_tokens(spec, params), std::back_inserter(special));
   std::ranges::sort(special);
@@ -37,12 +37,12 @@ int num_beam_candidates(const ModelSpec& spec, const SamplingParams& params) {
 }
 
 BeamSearch::RoleOf roles_in_beam(const ModelSpec& spec, const Sequence& beam) {
-  // The end that is forced is the only candidate, and ends it by its length.
+  // The forced end is the only candidate. The beam then ends because of its length.
   if (ends_by_force(spec, beam, beam.num_known() + 1)) {
     return [](const Beam&, TokenId) { return TokenRole::kGoesOn; };
   }
   const SamplingParams& params = beam.request->sampling;
-  const bool has_form = !params.form.is_free();  // or no end would be offered
+  const bool has_form = !params.form.is_free();  // else ends would be banned before min_tokens
   return [banned = banned_tokens(spec, params, beam.num_generated(), has_form),
           ends = end_tokens(spec, params)](const Beam&, TokenId token) {
     const auto is_in = [&](const std::vector<TokenId>& tokens) {
