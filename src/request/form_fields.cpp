@@ -12,7 +12,7 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-// What one place of a line asks for. Each field is read once; a second form is refused.
+// The form that one object of a line asks for. Each field is read once; a second form is refused.
 class FormReader {
  public:
   FormReader(RequestFields& fields, AnswerForm& form) : fields_(fields), form_(form) {}
@@ -50,7 +50,7 @@ class FormReader {
     if (texts.empty()) return fields_.refuse_value(path, value, "a list that is not empty");
     add(path, FormKind::kChoices, texts);
   }
-  // The line names a form: none.
+  // The line explicitly asks for no form.
   void text_without_form() { is_named_ = true; }
   bool is_named() const { return is_named_ || !first_.empty(); }
   void object(const std::string& path) { add(path, FormKind::kJson, {}); }
@@ -106,7 +106,7 @@ void read_response_format(RequestFields& fields, FormReader& reader) {
       schema = value;
       found = true;
     } else if (name == "strict" && !value.is_bool() && !value.is_null()) {
-      return fields.refuse_value(inner, value, "true or false");  // an answer always is
+      return fields.refuse_value(inner, value, "true or false");  // either way the form is kept
     } else if (name != "strict" && name != "name" && name != "description") {
       return fields.refuse_unsupported(inner, value);
     }

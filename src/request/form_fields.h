@@ -6,8 +6,9 @@
 namespace pagedinfer {
 
 // Reads the form of the answer, if the line asks for one, to `form`: response_format of OpenAI;
-// guided_json, guided_regex, guided_choice, guided_grammar and structured_outputs of vLLM. Whether
-// the form itself is good is not checked. Returns whether the line names a form, be it none.
+// guided_json, guided_regex, guided_choice, guided_grammar and structured_outputs of vLLM. Does not
+// check whether the form itself is valid. Returns whether the line names a form, or asks explicitly
+// for none.
 bool read_form(RequestFields& fields, AnswerForm& form);
 
 }  // namespace pagedinfer

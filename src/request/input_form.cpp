@@ -16,10 +16,10 @@ constexpr std::string_view kSpace = " \t\r\n";
 
 // A format that is recognized by the first bytes of a file or by the end of its name.
 struct Format {
-  std::string_view begin;   // a question mark is any byte; "": only the name tells
-  std::string_view suffix;  // "": only the bytes tell
+  std::string_view begin;   // a question mark is any byte; "": only the name decides
+  std::string_view suffix;  // "": only the bytes decide
   std::string_view what;
-  std::string_view command, result;  // what converts it, and what that does
+  std::string_view command, result;  // a command that converts it, and the command's result
 };
 
 constexpr std::string_view kPiped = "| pagedinfer run --input - reads it";
@@ -51,7 +51,7 @@ InputForm other(std::string_view what, std::string_view help) {
   return {Verdict::kOther, fmt::format("is {}, expected a JSON object a line; {}", what, help)};
 }
 
-// The number of first bytes of `text` that agree with `begin`, at most all of `begin`.
+// How many of the first bytes of `text` agree with `begin`.
 size_t num_agreeing(std::string_view text, std::string_view begin) {
   size_t same = 0;
   while (same < text.size() && same < begin.size() &&
@@ -92,7 +92,7 @@ InputForm other_json(char bracket) {
   return other("JSON over many lines", "jq -c . FILE > OTHER makes such a file");
 }
 
-// `text` begins with a bracket.
+// REQUIRES: `text` begins with a bracket.
 InputForm judge_json(std::string_view text, bool at_end, bool enough) {
   const char bracket = text[0];
   const JsonExtent extent = scan_json(text);

@@ -17,11 +17,11 @@ struct InputForm {
   std::string text = {};  // with kOther: what was found, what was expected, and how to convert it
 };
 
-constexpr size_t kFormBytes = 256 << 10;  // always suffice for a verdict; more are ignored
+constexpr size_t kFormBytes = 256 << 10;  // always enough for a verdict; later bytes are ignored
 
 // Judges an input by the end of its name and its first bytes, or all its bytes if `at_end`. A file
-// of JSON lines with invalid first lines counts as kLines. An object at the beginning counts more
-// than the name.
+// of JSON lines with invalid first lines counts as kLines. A file that begins with an object is
+// judged by it, whatever its name is.
 InputForm recognize_form(std::string_view name, std::string_view first, bool at_end);
 
 }  // namespace pagedinfer

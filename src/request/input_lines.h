@@ -12,8 +12,8 @@ namespace pagedinfer {
 
 // Which lines of its input a run takes.
 struct LineChoice {
-  // Only the first `limit` lines that are not blank, and of these only the lines of the shard: the
-  // shards 0/N to N-1/N together take what the limit alone would.
+  // The run takes the first `limit` lines that are not blank and, of these, the lines of the shard.
+  // So the shards 0/N to N-1/N together take the same lines as the limit alone.
   std::optional<int64_t> limit = {};
   Shard shard = {};
 };
@@ -22,7 +22,7 @@ struct LineChoice {
 struct InputLine {
   std::string_view text;
   int64_t index = 0;   // among the lines of the file that are not blank, from 0
-  int64_t turn = 0;    // among the lines that the run takes, from 0; of others the next one's
+  int64_t turn = 0;    // among the lines that the run takes, from 0; else the next such line's
   int64_t number = 0;  // among all lines of the file, from 1
   bool taken = true;   // by this run; false for lines of other shards
 };
@@ -43,7 +43,7 @@ class InputLines {
   std::optional<InputLine> next() { return take(&LineReader::next); }
   // Like next(), but returns nullopt instead of reading, which may block.
   std::optional<InputLine> next_ready() { return take(&LineReader::next_ready); }
-  // Estimates how many lines the run takes of a regular file from the lines read so far. nullopt
+  // Estimates from the lines read so far how many lines the run takes of a regular file. nullopt
   // for other inputs and before the first line.
   std::optional<double> estimate() const;
   // Whether the file was modified since it was opened.

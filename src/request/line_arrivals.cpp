@@ -15,9 +15,9 @@ namespace dom = simdjson::dom;
 namespace {
 
 constexpr std::string_view kKey = "arrival_s";
-constexpr double kMaxPause = 7 * 86400;  // seconds; a longer one is a slip
+constexpr double kMaxPause = 7 * 86400;  // seconds; a longer pause is taken for a mistake
 
-// Whether the key may be in the line: few lines have to be parsed to find out.
+// Whether the key may be in the line. If not, the line need not be parsed.
 bool may_have_key(std::string_view text) {
   constexpr std::string_view kQuoted = "\"arrival_s\"";
   return memmem(text.data(), text.size(), kQuoted.data(), kQuoted.size()) != nullptr;
@@ -44,7 +44,7 @@ LineArrival LineArrivals::add(std::string_view text, int64_t number) {
   return {.time = latest_};
 }
 
-// "" if the next time may be `time`.
+// What is expected instead of `time` as the next time; "" if `time` is allowed.
 std::string LineArrivals::expected_instead_of(double time) const {
   if (latest_ && time < *latest_) {
     return fmt::format("at least {}, which line {} says", *latest_, latest_line_);
@@ -55,8 +55,7 @@ std::string LineArrivals::expected_instead_of(double time) const {
   return fmt::format("at most {}, 7 days after {}", last, before);
 }
 
-// The time that the line says at its top level. As everywhere, of a repeated key the last value
-// counts.
+// The time at the line's top level. If the key is repeated the last value counts, as for all keys.
 std::optional<double> LineArrivals::find(std::string_view text) {
   if (static_cast<int64_t>(text.size()) > kMaxLineBytes) return {};
   std::optional<double> found;

@@ -7,14 +7,14 @@
 
 namespace pagedinfer {
 
-// A parser for lines, one after the other, that keeps little memory between them.
+// Parses lines one after the other, and keeps little memory between them.
 class LineJson {
  public:
   // The result is valid until done(). REQUIRES: kLinePadding readable bytes follow `text`.
   simdjson::simdjson_result<simdjson::dom::element> parse(std::string_view text) {
     return parser_->parse(text.data(), text.size(), false);
   }
-  // Frees what a line takes if it is long.
+  // Frees the memory of a long line.
   void done(std::string_view text) {
     if (text.size() > kKeptLineBytes) parser_ = std::make_unique<simdjson::dom::parser>();
   }

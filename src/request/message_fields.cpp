@@ -13,11 +13,11 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-// Keys that templates are known to read. Others are passed on too, and counted as unknown.
+// Keys that templates are known to read. Other keys are passed on too, and counted as unknown.
 constexpr std::string_view kKnown[] = {"reasoning_content", "reasoning", "thinking",
                                        "tool_call_id",      "name",      "tool_calls",
                                        "function_call"};
-// Parts of a content that are no text, however they begin: image_url, input_audio.
+// Words in the types of content parts that are not text, as in image_url and input_audio.
 constexpr std::string_view kMedia[] = {"image", "audio", "video", "file"};
 // Variables that have keys of their own in a line.
 constexpr std::string_view kOwnKeys[] = {"messages", "tools", "documents", "add_generation_prompt",
@@ -38,7 +38,7 @@ bool is_media(std::string_view given) {
   return std::ranges::any_of(kMedia, [&](std::string_view name) { return type.starts_with(name); });
 }
 
-// A template decides what it takes for a content; only what is no text is refused.
+// Refuses content that is not text. Otherwise the template decides which content it accepts.
 void check_content(RequestFields& fields, dom::element value, const std::string& path) {
   dom::array list;
   if (value.get(list) != simdjson::SUCCESS) return;
@@ -100,7 +100,7 @@ void check_message(RequestFields& fields, dom::element value, const std::string&
   if (role.empty()) {
     fields.refuse("invalid_value", fmt::format("{}.role: found nothing, expected a string", path));
   }
-  // An assistant may think or call a tool, and say nothing.
+  // An assistant may only think or call a tool, without content.
   if (!has_content && !(role == "assistant" && has_more)) {
     fields.refuse("invalid_value",
                   fmt::format("{}.content: found nothing, expected a string", path));
@@ -137,7 +137,7 @@ void read_word(RequestFields& fields, int key, std::string& word) {
   word = text;
 }
 
-// `true` continues the content, a string the field of that name.
+// continue_final_message: `true` continues the content, a string continues the field of that name.
 void read_continuation(RequestFields& fields, Chat& chat) {
   constexpr int kContinue = key("continue_final_message"), kAdd = key("add_generation_prompt");
   fields.read_flag(kAdd, chat.add_generation_prompt);

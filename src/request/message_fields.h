@@ -8,7 +8,7 @@ namespace pagedinfer {
 // Reads the conversation of an object. REQUIRES: fields.has(key("messages"))
 void read_messages(RequestFields& fields, Chat& chat);
 
-// Reads what a template is told besides messages.
+// Reads the template's settings, which is everything it gets besides messages.
 void read_template_settings(RequestFields& fields, Chat& chat);
 
 }  // namespace pagedinfer

@@ -16,7 +16,7 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-// Strings, or lists of token ids.
+// Reads a list of prompts, which are strings or lists of token ids.
 void read_prompts(RequestFields& fields, dom::array list, RequestDraft& draft) {
   if (list.size() > size_t{kMaxPrompts}) {
     return fields.refuse("invalid_value",

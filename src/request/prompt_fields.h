@@ -5,8 +5,8 @@
 
 namespace pagedinfer {
 
-// Reads the prompts or messages of an object, what is to be made of them, and what is to be
-// returned of them.
+// Reads the prompts or messages of an object, how they are turned into tokens, and which of their
+// parts the record repeats.
 void read_prompt(RequestFields& fields, RequestDraft& draft, PromptForm form);
 
 }  // namespace pagedinfer

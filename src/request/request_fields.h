@@ -13,18 +13,19 @@
 
 namespace pagedinfer {
 
-// How messages show texts and values: the first 60 bytes of a text (whole characters), the same as
-// a JSON string, and a value of any type.
+// Texts and values as messages show them: the first 60 bytes of a text, cut between characters; the
+// same as a JSON string; a value of any type.
 std::string_view shorten(std::string_view text);
 std::string quote(std::string_view text);
 std::string describe(simdjson::dom::element value);
 
-// The keys that may hold the prompt: any of them in a plain line; `prompt`, which may be a list, in
-// the body of /v1/completions; `messages` in the body of /v1/chat/completions.
+// The keys that may hold the prompt. kPlain: any of them. kCompletion, the body of /v1/completions:
+// `prompt`, which may be a list. kChat, the body of /v1/chat/completions: `messages`.
 enum class PromptForm : uint8_t { kPlain, kCompletion, kChat };
 
-// The known keys of an object and their values; of a repeated key the last value counts. Keeps the
-// first error; after it nothing more is read. Knows what types values have, and not what keys mean.
+// The known keys of an object and their values. If a key is repeated, its last value counts. Keeps
+// the first error and reads nothing after it. Knows the types of values, but not the meaning of
+// keys.
 class RequestFields {
  public:
   // Messages put `where` ("" or "body.") before the names of keys. `prompt_name` is the key that
@@ -48,13 +49,13 @@ class RequestFields {
   bool says(int key, std::string_view text) const;
   simdjson::dom::element at(int key) const { return *values_[static_cast<size_t>(key)]; }
 
-  // Each sets the error unless there is one. That the value of `key`, or its absence, is not what
-  // was expected:
+  // Each function below sets the error unless there is one already. The value of `key`, or its
+  // absence, is not what was expected:
   void refuse(int key, std::string_view expected);
-  // That `wrong`, which is the value of `key` or stands in it, is not:
+  // `wrong`, which is the value of `key` or a part of it, is not what was expected:
   void refuse_part(int key, simdjson::dom::element value, simdjson::dom::element wrong,
                    std::string_view expected);
-  // That the value at `path` is not, or is nothing that this version supports:
+  // The value at `path` is not what was expected, or is not supported by this version:
   void refuse_value(std::string_view path, simdjson::dom::element value, std::string_view expected);
   void refuse_unsupported(std::string_view path, simdjson::dom::element value);
   void refuse(const RequestError& error);
@@ -66,9 +67,9 @@ class RequestFields {
   std::string read_id(int key);
   // Changes the result only if the key has a value.
   void read_flag(int key, bool& result);
-  // A number of candidates; false is none and changes nothing. REQUIRES: has(key)
+  // Reads a number of candidates. false asks for none and changes nothing. REQUIRES: has(key)
   void read_count(int key, int& count);
-  // `value` stands at `key`, or in a list there.
+  // REQUIRES: `value` is the value of `key`, or an item of a list there.
   void read_token_ids(int key, simdjson::dom::element value, std::vector<TokenId>& result);
 
   // The unknown keys within values.

@@ -19,7 +19,7 @@ enum class KeyKind : uint8_t {
   kLine,            // read on the outer level of a line of any form
   kBatch,           // read on the outer level of a line of the OpenAI form
   kIgnored,         // part of the OpenAI form, ignored; in other lines an unknown key
-  kNoEffect,        // ignored, as no value of it changes a completion
+  kNoEffect,        // ignored, because no value changes a completion
   kUnsupported,     // refused unless its value asks for nothing
   kSettingsObject,  // refused if it is an object of settings; with any other value an unknown key
 };
@@ -31,7 +31,7 @@ struct KeyInfo {
   Neutral neutral = Neutral::kEmpty;  // of an unsupported key: which values ask for nothing
 };
 
-// Every known key that is neither that of a setting nor a foreign name.
+// Every known key that is neither the key of a setting nor a foreign name.
 inline constexpr KeyInfo kOtherKeys[] = {
     {"add_generation_prompt", KeyKind::kRequest},
     {"add_special_tokens", KeyKind::kRequest},
@@ -109,7 +109,7 @@ inline constexpr int kNumForeignKeys =
 inline constexpr int kNumKeys =
     static_cast<int>(std::size(kOtherKeys)) + kNumForeignKeys + kNumLineSettings;
 
-// Every key that is known, by name. A key's place in it is its number.
+// Every known key, sorted by name. The number of a key is its index.
 inline constexpr std::array<KeyInfo, kNumKeys> kKeys = [] {
   std::array<KeyInfo, kNumKeys> keys;
   auto* to = std::copy(std::begin(kOtherKeys), std::end(kOtherKeys), keys.begin());
@@ -134,7 +134,7 @@ constexpr int find_key(std::string_view name) {
   return static_cast<int>(found - std::begin(kKeys));
 }
 
-// The settings that a line may say, in the order of the table, and the numbers of their keys.
+// The settings that a line may give, in the order of the table, and the numbers of their keys.
 struct LineSetting {
   const Setting* setting;
   int key;
@@ -168,7 +168,7 @@ constexpr bool is_one_edit_away(std::string_view a, std::string_view b) {
          a_rest.substr(2) == b_rest.substr(2);
 }
 
-// Whether two names differ only in case and in the _ and - between their words.
+// Whether two names differ only in case and in the _ and - between words.
 constexpr bool is_other_spelling(std::string_view a, std::string_view b) {
   const auto skip = [](std::string_view& text) {
     while (!text.empty() && (text[0] == '_' || text[0] == '-')) text.remove_prefix(1);

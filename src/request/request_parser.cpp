@@ -31,8 +31,8 @@ RequestError utf8_error(std::string_view text) {
   return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
 }
 
-// The error that simdjson's portable implementation reports. For a line with several errors its
-// implementations differ, and an error record must not depend on the processor.
+// The error that simdjson's portable implementation reports. Its implementations report different
+// errors for a line with several, and an error record must not depend on the processor.
 simdjson::error_code portable_error(std::string_view text) {
   const auto* const portable = simdjson::get_available_implementations()["fallback"];
   std::unique_ptr<simdjson::internal::dom_parser_implementation> parser;
@@ -105,7 +105,7 @@ class RequestParser::Impl {
   const bool strict_;
   LineJson json_;
   UnknownKeys unknown_keys_;
-  // Of the current line.
+  // State of the current line.
   std::vector<KeyHint> hints_;
   std::string first_unknown_;  // the message about the first unknown key; "" = none
 };

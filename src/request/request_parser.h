@@ -16,7 +16,7 @@ namespace pagedinfer {
 // A prompt before tokenization.
 struct PromptDraft {
   std::optional<std::string> text = {};
-  std::vector<TokenId> token_ids = {};  // without a text
+  std::vector<TokenId> token_ids = {};  // used if there is no text
 };
 
 // The request of a line before tokenization: it has messages, a prompt text or prompt token ids.
@@ -26,10 +26,10 @@ struct RequestDraft {
   bool has_messages = false;
   Chat chat = {};  // may have settings without messages
   std::vector<TokenId> prompt_token_ids = {};
-  std::optional<int> truncate_prompt_tokens = {};  // keep the last ones; -1 = as many as fit
+  std::optional<int> truncate_prompt_tokens = {};  // keep so many last tokens; -1: as many as fit
   std::optional<bool> add_special_tokens = {};     // around the prompt; nullopt = the default
-  std::optional<bool> escape_special = {};         // what people wrote has no special tokens
-  std::vector<PromptDraft> more = {};              // the line's prompts behind the first
+  std::optional<bool> escape_special = {};         // special tokens in what people wrote are text
+  std::vector<PromptDraft> more = {};              // the line's prompts after the first
   SamplingParams sampling = {};
   int num_prompt_log_probs = -1;  // as Request
   bool echo = false;
@@ -44,13 +44,13 @@ struct KeyHint {
 // A line's request, or an error; then only `request.head` is set, as far as the line could be read.
 struct ParsedLine {
   RequestDraft request = {};
-  RequestError error = {};  // without a code if there is none
+  RequestError error = {};  // its code is empty if there is no error
   std::vector<KeyHint> hints = {};
 
   bool failed() const { return !error.code.empty(); }
 };
 
-// Whether --prompt-field may name this key: not a key with another meaning.
+// Whether --prompt-field may name this key. It may not if the key has another meaning.
 bool may_name_prompt(std::string_view key);
 
 // Parses JSON lines to requests. Any bytes give exactly one result; never throws. Error codes:

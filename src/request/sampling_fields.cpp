@@ -85,8 +85,8 @@ void read_logit_bias(RequestFields& fields, SharedList<TokenBias>& result) {
   result = std::move(all);
 }
 
-// A conversation says whether with logprobs, and how many with top_logprobs; other lines say both
-// with logprobs. false asks for nothing everywhere.
+// In a conversation, logprobs switches log probabilities on and top_logprobs is the number of
+// candidates; in other lines logprobs is that number. false asks for none in every line.
 void read_log_probs(RequestFields& fields, int& count, PromptForm form) {
   constexpr int kLogProbs = key("logprobs"), kTop = key("top_logprobs");
   const bool chat = form == PromptForm::kChat;
@@ -137,8 +137,8 @@ void read_beams(RequestFields& fields, BeamSettings& beams) {
   }
 }
 
-// Nothing is drawn in a beam search. What a line says of draws is refused. What flags and the model
-// say is dropped if it is about draws alone, and else refused too.
+// A beam search draws nothing at random. Settings of draws in its line are refused. Such settings
+// of flags or the model are dropped if they concern draws alone, and refused otherwise.
 void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   const SamplingParams neutral;
   const auto refuse_unless = [&](bool neutral_value, int key, std::string_view value) {

@@ -5,8 +5,8 @@
 
 namespace pagedinfer {
 
-// Reads tools, tool_choice and parallel_tool_calls. Where a call is forced, its form becomes the
-// form of the answer. Whether the schemas are good is not checked. REQUIRES: read_form() came
+// Reads tools, tool_choice and parallel_tool_calls. If a call is forced, its form becomes the form
+// of the answer. Does not check whether the schemas are valid. REQUIRES: read_form() was called
 // before.
 void read_tools(RequestFields& fields, RequestDraft& draft, bool has_own_form);
 
