@@ -8,26 +8,25 @@
 
 namespace pagedinfer {
 
-// Everything but the input that a run's records depend on: names of settings and their values.
+// Everything except the input that a run's records depend on: names of settings and their values.
 struct Fingerprint {
   std::vector<std::pair<std::string, std::string>> settings = {};
 
   void set(std::string_view name, std::string_view value) { settings.emplace_back(name, value); }
 };
 
-// A line with its end: a JSON object.
+// The fingerprint as a line, a JSON object with its \n.
 std::string fingerprint_line(const Fingerprint& fingerprint);
-// Throws Error naming `path` if the line is none.
+// Throws Error naming `path` if the line is not a fingerprint.
 Fingerprint parse_fingerprint(const std::string& path, std::string_view line);
 
-// A setting of which two runs have different values; "none" is the value of one that is not there.
+// A setting whose values differ between two runs. A missing setting has the value "none".
 struct SettingDifference {
   std::string name, a, b;
 };
 std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b);
 
-// Throws Error naming `path` and the first setting that is another one in `found` than in
-// `began`.
+// Throws Error naming `path` and the first setting that differs between `found` and `began`.
 void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found);
 
 }  // namespace pagedinfer

@@ -102,7 +102,7 @@ class LeftoverReader {
   }
 
  private:
-  // The part file's entry of a record: its hash and, if it waits there, its offset.
+  // The part file's entry for a record: its hash and, if the record waits there, its offset.
   struct Written {
     uint64_t hash = 0;
     int64_t offset = -1;
@@ -139,7 +139,7 @@ class LeftoverReader {
     return true;
   }
 
-  // Checks a line behind that part. False if the part file does not hold its hash.
+  // Checks a line after that part. Returns false if the part file does not hold its hash.
   bool check_hash(int64_t number, int64_t index, std::string_view line) const {
     if (paths_.has_ended) {
       fail(paths_.output, number, "the run had ended before this record");

@@ -1,4 +1,4 @@
-// Reads and checks the files that an earlier run has left, before a resumed run changes anything.
+// Reads and checks the files of an earlier run, before a resumed run changes anything.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class RecordOrder : uint8_t { kInput, kCompletion };
 // The lines that the run takes from its input, by index.
 using TakenLines = std::vector<bool>;
 
-// Returns the next line, also those of other shards; nullopt at the end of the input.
+// Returns the next line, including lines of other shards; nullopt at the end of the input.
 using NextInputLine = std::function<std::optional<InputLine>()>;
 
 // Reads the lines that `mark` covers from the start of the input and returns which of them the run
@@ -33,27 +33,27 @@ struct LeftoverPaths {
   bool has_ended = false;  // the run has ended: the mark covers the whole output
 };
 
-// The intact records in both files. Not among them: an incomplete last line, a record of an input
-// line that the mark does not cover, and a record of the output that neither the mark nor a hash in
-// the part file covers. A power failure can leave these.
+// The intact records in both files. Three things that a power failure can leave are not among them:
+// an incomplete last line, a record whose input line the mark does not cover, and a record of the
+// output that neither the mark nor a hash in the part file covers.
 struct Leftover {
   OutputPrefix output = {};  // all complete lines
   int64_t part_bytes = 0;    // all complete lines of the part file
-  // Set if a record of the output is to be computed again: the output before the first such record.
-  // Then `offsets` is empty and `done` covers the output only.
+  // The output before its first record that must be computed again; not set if there is no such
+  // record. If set, `offsets` is empty and `done` covers the output only.
   std::optional<OutputPrefix> before_dropped = {};
   std::vector<bool> done = {};  // by index, in either file
   int64_t num_done = 0, num_failed = 0;
   int64_t num_delivered = 0;  // records in the output
-  // Offsets of waiting records in the part file. In input order by turn, from the first record that
-  // is not in the output, -1 = not computed yet.
+  // Offsets of waiting records in the part file. In input order they are indexed by turn, from the
+  // first record that is not in the output; -1 = not computed yet.
   std::deque<int64_t> offsets = {};
 };
 
-// If a record is in both files, the output's counts; of two in the part file the later one counts.
-// With `retry_errors` error records are to be computed again. Throws Error naming file and line if
-// a record is not of this run, was changed, occurs twice in the output or (in input order) is out
-// of order. Calls `check` now and then, which may throw to cancel.
+// If a record is in both files, the output's record counts. If it is twice in the part file, the
+// later one counts. With `retry_errors` error records must be computed again. Throws Error naming
+// file and line if a record does not belong to this run, was changed, occurs twice in the output
+// or, in input order, is out of order. Calls `check` now and then, which may throw to cancel.
 Leftover read_leftover(
     const LeftoverPaths& paths, RecordOrder order, const PartHeader& header,
     const TakenLines& taken, bool retry_errors, const std::function<void()>& check = [] {});

@@ -8,23 +8,23 @@
 namespace pagedinfer {
 
 // Reads lines of a file at given offsets through a window, a buffer that holds a piece of the file.
-// A new window is as large as the last one proved useful: four times the bytes that were asked for
-// in it, within the bounds. Lines that are read in nearly ascending order share large windows,
-// lines in random order get small ones.
+// The size of a new window is four times the bytes that were read from the last window, within the
+// bounds. So lines that are read in nearly ascending order share large windows, and lines in random
+// order get small windows.
 class LineWindow {
  public:
   // Reads exactly `size` bytes at `offset`, or throws.
   using ReadAt = std::function<void(int64_t offset, char* data, int64_t size)>;
 
-  // A window has at least kMinBytes and, unless a line needs more, at most `max_bytes`. It begins
-  // at `first_offset` or behind.
+  // A window has at least kMinBytes and, unless a line needs more, at most `max_bytes`. It does not
+  // begin before `first_offset`.
   LineWindow(int64_t first_offset, int64_t max_bytes)
       : first_offset_(first_offset), max_bytes_(max_bytes) {}
 
   // The line at `offset` of a file of `file_size` bytes, with its \n; "" if it has none. Valid
   // until the next call. REQUIRES: offset >= first_offset.
   std::string_view line_at(int64_t offset, int64_t file_size, const ReadAt& read);
-  // Forgets the window. To be called when the file's bytes have changed.
+  // Forgets the window. REQUIRES: called after the file's bytes have changed.
   void clear() { bytes_.clear(); }
 
  private:

@@ -9,7 +9,7 @@
 namespace pagedinfer {
 namespace {
 
-// JSON has no minus infinity; the number in its place is OpenAI's and vLLM's.
+// JSON has no minus infinity. The number instead of it is the same as in OpenAI and vLLM.
 void write_number(JsonWriter& json, std::optional<float> log_probability) {
   if (!log_probability) {
     json.value(nullptr);
@@ -20,7 +20,8 @@ void write_number(JsonWriter& json, std::optional<float> log_probability) {
   }
 }
 
-// Two tokens may have one text. It then names the token itself, else the likelier one.
+// Two tokens may have the same text. The text then stands for the token itself if it is one of the
+// two, else for the likelier token.
 void write_candidates(JsonWriter& json, const TokenLogProbs& token, const TokenLabels& label_of) {
   std::vector<std::string> names = {label_of(token.token).text};
   bool has_token = false;

@@ -13,15 +13,15 @@ namespace pagedinfer {
 // How records show a token.
 struct TokenLabel {
   std::string text = {};                  // UTF-8
-  std::optional<std::string> bytes = {};  // that it adds to a text; nullopt: nothing is known of it
+  std::optional<std::string> bytes = {};  // that the token adds to a text; nullopt: unknown
 };
 using TokenLabels = std::function<TokenLabel(TokenId)>;
 
-// The name of a token that has no text of its own.
+// The label of a token without a known text: its number.
 std::string numbered(TokenId token);
 
 // Writes log probabilities as OpenAI's completions do: an object of lists, each with an entry for
-// each token. An entry of top_logprobs always has the token itself, and every token once.
+// each token. An entry of top_logprobs always includes the token itself, and has no token twice.
 void write_log_probs(JsonWriter& json, std::span<const TokenLogProbs> tokens,
                      const TokenLabels& label_of);
 

@@ -43,7 +43,7 @@ std::string find_record(const std::vector<std::string>& shards, int64_t index) {
 // Reads every shard and checks that every index occurs once.
 std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const ShardRuns& runs,
                                   const MergeOptions& options, MergeReport& report) {
-  int64_t max_records = 0;  // that fit into the files: an index beyond is not stored in `seen`
+  int64_t max_records = 0;  // that fit into the files; a larger index is not stored in `seen`
   for (const std::string& path : shards) max_records += size_of(path) / kMinRecordBytes;
   std::vector<bool> seen;
   std::deque<ShardFile> files;
@@ -156,12 +156,12 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
   });
   OutputFile file = OutputFile::fresh(prefix, options.calls);
   const std::string path = file.name();
-  const OpenFile lock = file.keep_lock();  // without it another merge may remove the file
+  const OpenFile lock = file.keep_lock();  // without the lock another merge may remove the file
   Unfinished merging{options.calls, path};
   write_records(files, options, file);
   file.sync();
   file.close();
-  remove_file(options.calls, run_of(output));  // it belongs to the output that is replaced now
+  remove_file(options.calls, run_of(output));  // it belongs to the replaced output
   rename_file(options.calls, path, output);
   merging.kept = true;
   sync_folder_of(options.calls, output);

@@ -30,7 +30,7 @@ std::string text_of(const char* verb, const std::string& name, int error) {
                      why);
 }
 
-// Takes the lock, where locks are supported. Says why it cannot be had, else null.
+// Takes the lock if locks are supported. Returns why it could not be taken; null if it was taken.
 const char* fault_of_lock(int fd) {
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return "another run is writing it";
   struct stat locked = {};
@@ -38,7 +38,7 @@ const char* fault_of_lock(int fd) {
   return is_gone ? "another run has just removed it" : nullptr;
 }
 
-// Whether fresh() may have made the file.
+// Whether fresh() could have made a file of this name.
 bool is_fresh_name(std::string_view name, std::string_view prefix) {
   constexpr std::string_view kDigits = "0123456789";
   if (!name.starts_with(prefix)) return false;
@@ -125,7 +125,7 @@ OutputFile OutputFile::fresh(const std::string& prefix, FileCalls calls) {
     if (fault_of_lock(fd) == nullptr) {
       return OutputFile({.fd = fd, .is_new = true}, std::move(path), std::move(calls));
     }
-    ::close(fd);  // another process took it for dead
+    ::close(fd);  // another process took our file for a dead one's
   }
 }
 

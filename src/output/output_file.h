@@ -15,30 +15,30 @@ struct ClosedPipe : Error {
   using Error::Error;
 };
 
-// A file that is being written. append() buffers; flush() hands whole pieces to the system, in one
-// call if possible. All writes of this folder go through this class. Every function throws Error
-// naming the file if a system call fails. REQUIRES: the process ignores SIGPIPE.
+// A file that is being written. append() buffers; flush() writes the buffer, in one system call if
+// possible. All writes of this folder go through this class. Every function throws Error naming the
+// file if a system call fails. REQUIRES: the process ignores SIGPIPE.
 class OutputFile {
  public:
-  // What to do with an existing regular file. Devices, pipes and standard output are always written
-  // as they are.
+  // What to do with an existing regular file. Devices, pipes and standard output are written to in
+  // any case.
   enum class Existing : uint8_t {
     kRefuse,   // throw Error
     kReplace,  // truncate it at the first flush(), not before
-    kKeep,     // continue behind its last byte
+    kKeep,     // continue after its last byte
     kKeepOwn,  // the same; throw Error if it is a symbolic link
-    kAppend,   // open with O_APPEND, as others may append too; complete an incomplete last line
+    kAppend,  // open with O_APPEND, because others may append too; complete an incomplete last line
   };
 
   // Opens or creates the file. If `open_pipe` is not negative, it is the descriptor of `path` that
-  // wait_for_reader() has returned, and a duplicate of it is written to.
+  // wait_for_reader() returned; then the file writes to a duplicate of it.
   OutputFile(const std::string& path, Existing existing, FileCalls calls = {}, int open_pipe = -1);
-  // A file without a name, which vanishes when it is closed.
+  // A file without a name, which is gone when it is closed.
   static OutputFile temporary();
-  // A new file, PREFIX-PID-N, and its lock.
+  // A new, locked file named PREFIX-PID-N.
   static OutputFile fresh(const std::string& prefix, FileCalls calls = {});
-  // Removes the files that fresh() made in processes that have died since: no process holds their
-  // locks. Keeps those that `is_kept` names, and all where locks are not supported.
+  // Removes files that fresh() made in processes that have died, which means that no process holds
+  // the lock. Keeps files for which `is_kept` is true, and all files if locks are not supported.
   static void remove_dead(const std::string& prefix, const FileCalls& calls,
                           const std::function<bool(const std::string& path)>& is_kept);
 
@@ -47,38 +47,38 @@ class OutputFile {
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // Buffers `bytes`. May flush what was appended before.
+  // Buffers `bytes`. May flush the buffer first.
   void append(std::string_view bytes);
   // Hands the buffer to the system. Throws Error before it writes if another program has written to
   // the file, truncated or removed it.
   void flush();
   // Reads bytes that were flushed. REQUIRES: the file is regular and was not opened with kAppend.
   void read_at(int64_t offset, char* data, int64_t size) const;
-  // Writes bytes at once, over those that were flushed or, in a file that nothing is appended to,
-  // anywhere.
+  // Writes bytes at once, without the buffer. REQUIRES: they replace flushed bytes, or nothing is
+  // ever appended to the file.
   void write_at(int64_t offset, std::string_view bytes);
   // Drops the buffer and truncates the file to `size` bytes if it is longer.
   void cut(int64_t size);
-  // fdatasyncs what was flushed; no-op for anything but a regular file. After a failed sync the
-  // durable state is unknown: every later sync() throws as well.
+  // Calls fdatasync() after the last flush; no-op unless the file is regular. After a failed sync
+  // the durable state is unknown, so every later sync() throws too.
   void sync();
   // Flushes and closes.
   void close();
   // Throws Error if the file was renamed, removed or replaced.
   void check_name() const;
   // Takes an exclusive lock that is held until the file is closed or the process ends. Throws Error
-  // if another run holds it or has just removed the file. No-op where locks are not supported.
+  // if another run holds it or has just removed the file. No-op if locks are not supported.
   void lock() const;
-  // Another descriptor of the file: while it is open, close() does not release the lock.
+  // Returns another descriptor of the file. While it is open, close() does not release the lock.
   OpenFile keep_lock() const;
 
   const std::string& name() const { return name_; }
   bool is_new() const { return is_new_; }       // created by us
-  bool is_regular() const { return regular_; }  // false for standard output, whatever it is
+  bool is_regular() const { return regular_; }  // false for standard output, even if it is a file
   bool is_synced() const { return synced_; }
   int64_t size() const { return flushed_ + static_cast<int64_t>(pending_.size()); }
   int64_t flushed() const { return flushed_; }
-  std::string_view pending() const { return pending_; }  // from flushed() on
+  std::string_view pending() const { return pending_; }  // bytes that follow flushed()
 
  private:
   struct Opened {
@@ -98,7 +98,7 @@ class OutputFile {
   int fd_;
   FileCalls calls_;
   bool regular_ = false;
-  bool alone_ = false;  // a named file that no other program may write to
+  bool alone_ = false;  // a named file to which no other program may write
   bool is_new_ = false, replaces_ = false, begun_ = false;
   bool synced_ = true;
   int sync_error_ = 0;  // of the sync that failed

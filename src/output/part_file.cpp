@@ -34,7 +34,7 @@ void check_version(const std::string& path, std::string_view way_out, Fingerprin
 }
 
 constexpr size_t kHashSize = 16;
-constexpr char kRecord = ' ', kReceipt = '@';  // the byte behind the hash
+constexpr char kRecord = ' ', kReceipt = '@';  // the byte after the hash
 
 }  // namespace
 

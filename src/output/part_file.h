@@ -12,9 +12,9 @@
 
 namespace pagedinfer {
 
-// The first three lines of a PATH.part: two marks, of which the valid one with the larger serial
-// counts, and the state version with the run's fingerprint. docs/output_files.md shows all lines
-// byte for byte.
+// The first three lines of a PATH.part: two marks, then the state version with the run's
+// fingerprint. Of two valid marks the one with the larger serial counts. docs/output_files.md shows
+// all lines byte for byte.
 struct PartHeader {
   StateMark mark = {};
   int slot = 0;  // the line that holds it
@@ -28,15 +28,16 @@ inline constexpr std::string_view kStateVersion = "5";
 
 // The header of a new run.
 std::string part_header(const Fingerprint& fingerprint);
-// Reads the header of a .part or .run file. nullopt if the file ends inside the header: then the
-// run had written no record. Throws Error if the header is damaged or of another version; in the
-// second case the message ends with `way_out`, which says what to do.
+// Reads the header of a .part or .run file. nullopt if the file ends inside the header; then the
+// run had written no record. Throws Error if the header is damaged or belongs to another version.
+// In the second case the message ends with `way_out`, which says what to do.
 std::optional<PartHeader> read_part_header(
     const std::string& path,
     std::string_view way_out = "end the run with that version, or --overwrite begins a new one");
 
-// A line behind the header. It holds the hash of a record and either the record itself, which waits
-// for its turn, or (a receipt) only the turn of a record that is in the output.
+// A line after the header. It holds the hash of a record. The record itself follows if it waits for
+// its turn. Otherwise the line is a receipt, and only the turn of the record follows, which is in
+// the output.
 struct PartLine {
   uint64_t hash = 0;
   std::string_view record = {};  // with its \n; "" in a receipt
@@ -55,8 +56,8 @@ std::optional<PartLine> parse_part_line(std::string_view line);
 // output that no mark covers yet. docs/output_files.md shows it byte by byte.
 class PartFile {
  public:
-  // REQUIRES: `file` is a regular file that ends behind `header` or behind a line. If `header` has
-  // no bytes, the file has no header and no marks (a temporary file).
+  // REQUIRES: `file` is a regular file that ends after `header` or after a line. If `header` has no
+  // bytes, the file has no header and no marks (a temporary file).
   PartFile(OutputFile file, const PartHeader& header);
 
   // Appends a waiting record and returns its offset for record_at().
@@ -66,15 +67,15 @@ class PartFile {
   // The record that add() appended at `offset`, valid until the next call. Throws Error if the file
   // was changed there.
   std::string_view record_at(int64_t offset);
-  // Writes how far the input was read. To be called before the records of these lines are written.
-  // Ignores a mark of fewer lines than the last one.
+  // Writes how far the input was read. Ignores a mark with fewer lines than the last mark.
+  // REQUIRES: called before the records of these lines are written.
   void set_mark(const RunMark& mark);
-  // Writes the part of the output that the mark covers: its records need no receipts any more.
+  // Writes which part of the output the mark covers. Records in that part no longer need receipts.
   void set_output(const OutputPrefix& output);
   const StateMark& mark() const { return mark_; }
   void flush() { file_.flush(); }
   void sync() { file_.sync(); }
-  // Removes all lines behind the header.
+  // Removes all lines after the header.
   void clear();
   void close() { file_.close(); }
   void check_name() const { file_.check_name(); }

@@ -50,7 +50,7 @@ void write_tokens(JsonWriter& json, const std::vector<TokenId>& tokens) {
   json.end_array();
 }
 
-// One list, or a list of them for several choices.
+// One list of ids, or a list of such lists if there are several choices.
 void write_token_ids(JsonWriter& json, const std::vector<CompletionChoice>& choices) {
   json.key("token_ids");
   if (choices.size() > 1) json.begin_array();
@@ -58,7 +58,7 @@ void write_token_ids(JsonWriter& json, const std::vector<CompletionChoice>& choi
   if (choices.size() > 1) json.end_array();
 }
 
-// As write_token_ids(), of a beam search.
+// As write_token_ids(), for the scores of a beam search.
 void write_scores(JsonWriter& json, const std::vector<CompletionChoice>& choices) {
   if (!choices.front().score) return;
   json.key("score");
@@ -67,7 +67,7 @@ void write_scores(JsonWriter& json, const std::vector<CompletionChoice>& choices
   if (choices.size() > 1) json.end_array();
 }
 
-// What varies from run to run.
+// Times, which vary from run to run.
 void write_timing(JsonWriter& json, const Completion& completion) {
   const RequestTiming& timing = completion.timing;
   // To microseconds, as in the statistics.
@@ -80,7 +80,7 @@ void write_timing(JsonWriter& json, const Completion& completion) {
   json.field("cached_tokens", completion.num_cached_tokens).end_object();
 }
 
-// The fields of a choice stand in the record itself if it is the only one.
+// The fields of an only choice are fields of the record.
 void write_plain_choices(JsonWriter& json, const Completion& completion,
                          const RecordOptions& options) {
   const bool several = completion.choices.size() > 1;
@@ -101,7 +101,7 @@ void write_plain_choices(JsonWriter& json, const Completion& completion,
   if (several) json.end_array();
 }
 
-// Of several prompts a list.
+// If there are several prompts, a list with an item for each.
 void write_prompt_log_probs(JsonWriter& json, const Completion& completion,
                             const RecordOptions& options) {
   const auto& prompts = completion.prompt_log_probs;

@@ -15,8 +15,8 @@ struct RecordOptions {
   TokenLabels token_label = {};  // for lines that ask for log probabilities
 };
 
-// Appends the output record of one input line in that line's form: one line of JSON with its \n.
-// Depends on nothing but the arguments.
+// Appends the output record of one input line, in that line's form: one line of JSON with its \n.
+// Depends only on the arguments.
 void append_record(std::string& out, const Completion& completion, const RecordOptions& options);
 
 }  // namespace pagedinfer

@@ -14,7 +14,7 @@ using Existing = OutputFile::Existing;
 
 namespace {
 
-// Lines of the part file that justify a sync of the output, after which they can be removed.
+// Bytes of lines in the part file from which on the output is synced, so that they can be removed.
 constexpr int64_t kPartBytes = 16 << 20;
 
 OutputFile open_new(const std::string& path, const OutputOptions& options) {
@@ -36,9 +36,10 @@ OutputFile open_new(const std::string& path, const OutputOptions& options) {
   return output;
 }
 
-// Truncates the output at its first record that is to be computed again. The `done` records behind
-// it move to the part file. At any time each of them is in one of both files: the part file is
-// synced before the mark, and the mark before the output, is shortened.
+// Truncates the output at its first record that must be computed again. The `done` records after it
+// move to the part file. At any time each of them is in at least one of the files, because the part
+// file is synced before the mark is shortened, and the mark is synced before the output is
+// shortened.
 void drop_records(const std::string& path, const Leftover& left, OutputFile& output,
                   PartFile& part) {
   const OutputPrefix& kept = *left.before_dropped;
@@ -79,7 +80,7 @@ void RecordOutput::begin() {
   OutputFile file(part_of(path_), Existing::kRefuse, options_.calls);
   file.append(part_header(options_.fingerprint));
   file.flush();
-  // Without this header a resumed run cannot tell whose records the disk has.
+  // Without this header a resumed run could not tell which run wrote the records on disk.
   file.sync();
   sync_folder_of(options_.calls, path_);
   const int64_t bytes = file.size();
@@ -115,7 +116,7 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   // From here on files change.
   if (ended) {
     rename_file(options.calls, sidecar, part_of(path));
-    sync_folder_of(options.calls, path);  // a .run beside more records than its mark is refused
+    sync_folder_of(options.calls, path);  // a .run whose output has more records is refused
   }
   OutputFile file(part_of(path), Existing::kKeepOwn, options.calls);
   output.cut(left.output.bytes);
@@ -238,7 +239,7 @@ void RecordOutput::finish(const RunMark& mark) {
     rename_file(options_.calls, part_of(path_), run_of(path_));
     sync_folder_of(options_.calls, path_);
   }
-  output_.close();  // last, as it releases the lock
+  output_.close();  // last, because it releases the lock
 }
 
 PartFile& RecordOutput::part() {

@@ -8,8 +8,8 @@ namespace pagedinfer {
 
 namespace {
 
-// Reads the number behind `key` and behind blanks or a quotation mark. Leaves `number` if there is
-// none.
+// Reads the number after `key`, skipping blanks or a quotation mark. Leaves `number` unchanged if
+// there is none.
 template <class T>
 void read_number(std::string_view line, std::string_view key, T& number, int base) {
   const size_t offset = line.find(key);

@@ -9,10 +9,10 @@
 
 namespace pagedinfer {
 
-// How far a run has read its input, with a hash of these lines, so that a changed input is noticed.
+// How far a run has read its input, and a hash of the lines, so that a changed input is noticed.
 // All shards of one input end with the same mark.
 struct RunMark {
-  int64_t lines = 0;  // that are not blank, including those of other shards
+  int64_t lines = 0;  // that are not blank, including lines of other shards
   uint64_t hash = 0;
 
   void add(std::string_view line) {
@@ -22,7 +22,8 @@ struct RunMark {
   bool operator==(const RunMark&) const = default;
 };
 
-// The first bytes of an output (whole records) and a hash of them, so that a change is noticed.
+// The size of an output's first part, which ends with a whole record, and a hash of it, so that a
+// change is noticed.
 struct OutputPrefix {
   int64_t bytes = 0;
   uint64_t hash = 0;
@@ -38,7 +39,7 @@ struct OutputPrefix {
 struct StateMark {
   RunMark input = {};
   OutputPrefix output = {};
-  int64_t serial = 0;  // of two valid marks the one with the larger number counts
+  int64_t serial = 0;  // of two valid marks the larger serial counts
 
   bool operator==(const StateMark&) const = default;
 };
@@ -54,7 +55,8 @@ struct StateMark {
 inline constexpr int64_t kMarkBytes = 150;
 
 std::string mark_line(const StateMark& mark);
-// nullopt if mark_line() does not write this line, as after a crash in the middle of writing it.
+// nullopt if mark_line() cannot have written this line, for example after a crash in the middle of
+// writing it.
 std::optional<StateMark> parse_mark(std::string_view line);
 
 }  // namespace pagedinfer

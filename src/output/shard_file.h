@@ -15,7 +15,7 @@ namespace pagedinfer {
 
 // The output of a run: checks it line by line, then returns its records one at a time in the order
 // of their indices. Holds one window of the file in memory and, if the records are in another
-// order, 16 bytes for each.
+// order, 16 bytes for each record.
 class ShardFile {
  public:
   using Take = std::function<void(const StoredRecord& record, int64_t line)>;
@@ -28,8 +28,8 @@ class ShardFile {
   const std::string& path() const { return path_; }
   const OutputPrefix& contents() const { return contents_; }
 
-  // Moves to the next record; the first call moves to the first one. False if there is none. Throws
-  // Error if the file has changed since it was checked.
+  // Moves to the next record; the first call moves to the first record. Returns false if there are
+  // no more. Throws Error if the file has changed since it was checked.
   bool next();
   int64_t index() const { return index_; }
   std::string_view text() const { return text_; }  // with its \n

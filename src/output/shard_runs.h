@@ -10,19 +10,20 @@
 
 namespace pagedinfer {
 
-// Compares the runs whose outputs are merged, by the PATH.run files beside these.
+// Compares the runs whose outputs are merged, by the PATH.run files beside the outputs.
 class ShardRuns {
  public:
-  // Throws Error if the run has not ended, or differs from those before in its settings (other than
-  // the shard) or its input.
+  // Throws Error if the run has not ended, or if its input or a setting other than the shard
+  // differs from the runs added before.
   void add(const std::string& path);
-  // To be called when all are added. Throws Error if a shard is missing and, unless `trust`, if an
-  // output has no PATH.run.
+  // Throws Error if a shard is missing or, unless `trust`, an output has no PATH.run. REQUIRES: all
+  // outputs were added.
   void check_complete(bool trust) const;
-  // Throws Error if `found`, the contents of the output, is not what its run has written.
+  // Throws Error if `found`, which describes the output's contents, is not what the run has
+  // written.
   void check_output(const std::string& path, const OutputPrefix& found) const;
 
-  // The records of the input; nullopt if no output has a PATH.run.
+  // The number of records of the whole input; nullopt if no output has a PATH.run.
   std::optional<int64_t> num_records() const {
     return first_.empty() ? std::nullopt : std::optional(mark_.lines);
   }
@@ -32,7 +33,7 @@ class ShardRuns {
   std::map<std::string, OutputPrefix> outputs_;        // by path
   std::string unknown_;                                // the first output without a PATH.run
   std::string first_;        // the output whose settings and input the others must have
-  Fingerprint fingerprint_;  // its settings but for the shard
+  Fingerprint fingerprint_;  // its settings without the shard
   RunMark mark_;
 };
 
