@@ -79,6 +79,7 @@ FormStore::Ticket FormStore::ask(const AnswerForm& form) {
 
 std::optional<FormStore::Found> FormStore::take(Ticket& ticket) {
   const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
   if (!ticket->outcome) return std::nullopt;
   const FormOutcome outcome = *ticket->outcome;
   if (const auto* const error = std::get_if<RequestError>(&outcome)) {
@@ -121,9 +122,20 @@ void FormStore::work(Kind& kind) {
     work_.wait(lock, [&] { return stopped_ || (entry = begin(kind)) != nullptr; });
     if (stopped_) return;
     lock.unlock();
-    FormCompiler::Attempt attempt = compiler_.attempt(entry->form, kind.limits, stopped_);
+    std::optional<FormCompiler::Attempt> attempt;
+    std::exception_ptr failure;
+    try {
+      attempt = compiler_.attempt(entry->form, kind.limits, stopped_);
+    } catch (...) {
+      failure = std::current_exception();
+    }
     lock.lock();
-    if (!stopped_) end(kind, entry, std::move(attempt));
+    if (failure) {
+      failure_ = failure;
+      changed_.notify_all();
+      return;
+    }
+    if (!stopped_) end(kind, entry, *std::move(attempt));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -60,7 +61,7 @@ class FormStore {
   Ticket ask(const AnswerForm& form);
 
   // The form, kept for as long as there are copies of the pointer, or why there is none; then the
-  // ticket is null. nullopt while it is not there yet.
+  // ticket is null. nullopt while it is not there yet. Throws where there was no memory to compile.
   using Found = std::variant<std::shared_ptr<const CompiledForm>, RequestError>;
   std::optional<Found> take(Ticket& ticket);
 
@@ -101,6 +102,7 @@ class FormStore {
   std::list<Ticket> compiled_;  // the latest asked for first
   std::unordered_map<AnswerForm, Ticket, HashOfForm> by_form_;
   int64_t num_compiled_ = 0;
+  std::exception_ptr failure_ = {};   // that has ended a thread
   std::vector<std::thread> threads_;  // not guarded
 };
 

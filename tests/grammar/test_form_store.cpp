@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -125,4 +126,16 @@ TEST_CASE("an end of the store does not wait for what is being compiled") {
     CHECK_FALSE(is_there_after(store, slow, 0.3));
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(3));
+}
+
+TEST_CASE("what stops a thread is thrown to the one who takes a form") {
+  if (is_skipped_without_grammar()) return;
+  FormCompiler compiler([]() -> std::vector<std::string> { throw std::bad_alloc(); });
+  FormStore store(compiler, kShares, 1);
+  FormStore::Ticket ticket = store.ask(choice(1));
+  const auto wait_for_it = [&] {
+    while (!store.take(ticket)) store.wait(0.01);
+  };
+  CHECK_THROWS_AS(wait_for_it(), std::bad_alloc);
+  ticket.reset();
 }
