@@ -111,10 +111,10 @@ class SchemaWriter {
     std::string path;
     int depth = 0;
     bool is_same_value = true;  // as the definition's: no property or item lies in between
-    std::string_view tag = {};  // the property that the discriminator around the value names
+    SchemaTags tags = {};       // of the discriminators around the value
     Place within(std::string_view keyword, bool same = true) const {
       return {fmt::format("{}/{}", path, keyword), depth + 1, is_same_value && same,
-              same ? tag : std::string_view()};
+              same ? tags : SchemaTags()};
     }
   };
 
@@ -165,12 +165,9 @@ class SchemaWriter {
   std::optional<RequestError> error_;
   // The definitions that are referred to, in the order in which they are met; their places there
   // are their names in the output. One has several if discriminators stand around it.
-  struct Definition {
-    std::string name;  // "$defs/NAME" or "definitions/NAME"
-    std::string_view tag;
-    bool operator==(const Definition&) const = default;
-  };
+  using Definition = std::pair<std::string, SchemaTags>;  // "$defs/NAME" or "definitions/NAME"
   std::vector<Definition> definitions_;
+  std::map<Definition, int> numbers_;
   // Of the root (0) and each definition (from 1): those that its own value must match.
   std::vector<std::vector<int>> same_value_;
   int current_ = 0;
@@ -191,14 +188,14 @@ std::optional<RequestError> SchemaWriter::write() {
   if (!check_definitions() || !schema(root_, root)) return error_;
   for (size_t i = 0; i < definitions_.size(); ++i) {
     current_ = static_cast<int>(i) + 1;
-    const auto [name, tag] = definitions_[i];
+    const auto [name, tags] = definitions_[i];
     dom::element value;
     if (root_.at_pointer("/" + name).get(value) != simdjson::SUCCESS) {
       fail_value(root, name, "a definition");
       return error_;
     }
     json_.key(fmt::format("{}", i + 1));
-    if (!schema(value, {.path = "#/" + name, .tag = tag})) return error_;
+    if (!schema(value, {.path = "#/" + name, .tags = tags})) return error_;
     if (out_.text.size() > kMaxRewrittenBytes) {
       fail_form(root, "",
                 fmt::format("with a definition for each discriminator around it, the "
@@ -274,9 +271,11 @@ bool SchemaWriter::write_schema(dom::element value, const Place& place) {
   for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
     if (!fields.contains(keyword)) continue;
     Place tagged = place;
-    std::string_view tag;
-    const auto found = object["discriminator"]["propertyName"].get(tag);
-    if (found == simdjson::SUCCESS) tagged.tag = tag;
+    tagged.tags = tags_within(value, place.tags);
+    if (std::ssize(tagged.tags) > kMaxTags) {
+      return fail_form(place, "discriminator",
+                       fmt::format("more than {} stand around a value", kMaxTags));
+    }
     return alternatives(fields, tagged, keyword);
   }
   for (const std::string_view keyword : {"const", "enum"}) {
@@ -328,10 +327,11 @@ bool SchemaWriter::reference(const Fields& fields, const Place& place) {
       return refuse(place, "$ref",
                     "is supported for \"#\", \"#/$defs/NAME\" and \"#/definitions/NAME\" only");
     }
-    const Definition definition = {std::string(name), place.tag};
-    const auto found = std::ranges::find(definitions_, definition);
-    number = static_cast<int>(found - definitions_.begin()) + 1;
-    if (found == definitions_.end()) {
+    const Definition definition = {std::string(name), place.tags};
+    const auto [found, is_new] =
+        numbers_.try_emplace(definition, static_cast<int>(definitions_.size()) + 1);
+    number = found->second;
+    if (is_new) {
       definitions_.push_back(definition);
       same_value_.emplace_back();
     }
@@ -518,11 +518,12 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
   }
   std::set<std::string_view> optional = names;
   const auto required = fields.find("required");
-  const bool has_tag = !place.tag.empty() && names.contains(place.tag);
-  if (required != fields.end() || has_tag) json_.key("required").begin_array();
-  if (has_tag) {
-    json_.value(place.tag);
-    optional.erase(place.tag);
+  SchemaTags tags = place.tags;
+  std::erase_if(tags, [&](std::string_view tag) { return !names.contains(tag); });
+  if (required != fields.end() || !tags.empty()) json_.key("required").begin_array();
+  for (const std::string_view tag : tags) {
+    json_.value(tag);
+    optional.erase(tag);
   }
   if (required != fields.end()) {
     dom::array list;
@@ -536,11 +537,11 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
         return refuse(place, "required",
                       fmt::format("names '{}', which is not among the properties", name));
       }
-      json_.value(name);
+      if (std::ranges::find(tags, name) == tags.end()) json_.value(name);
       optional.erase(name);
     }
   }
-  if (required != fields.end() || has_tag) json_.end_array();
+  if (required != fields.end() || !tags.empty()) json_.end_array();
   if (std::ssize(optional) > kMaxOptional) {
     return fail_form(place, "properties",
                      fmt::format("more than {} of them are not required", kMaxOptional));
@@ -690,7 +691,7 @@ bool SchemaWriter::check_circles() {
     for (const int next : same_value_[static_cast<size_t>(node)]) {
       if (self(self, next)) continue;
       const std::string path =
-          node == 0 ? "#" : "#/" + definitions_[static_cast<size_t>(node) - 1].name;
+          node == 0 ? "#" : "#/" + definitions_[static_cast<size_t>(node) - 1].first;
       return refuse({.path = path}, "$ref", "refers to itself");
     }
     state[static_cast<size_t>(node)] = 2;
@@ -706,8 +707,13 @@ bool SchemaWriter::check_circles() {
 bool SchemaWriter::check_one_ofs() {
   int64_t comparisons = kMaxComparisons;
   for (const auto& [place, schemas] : one_ofs_) {
-    const auto both = find_overlap(root_, schemas, place.tag, comparisons);
+    const auto both = find_overlap(root_, schemas, place.tags, comparisons);
     if (!both) continue;
+    if (comparisons < 0) {
+      return fail_form(
+          place, "oneOf",
+          fmt::format("its schemas take more than {} comparisons to tell apart", kMaxComparisons));
+    }
     return refuse(
         place, "oneOf",
         fmt::format("an answer may match both {} and {} of its schemas; no type, constant "

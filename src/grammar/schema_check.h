@@ -14,6 +14,7 @@ constexpr int kMaxSchemaDepth = 32;      // schemas within schemas
 constexpr int64_t kMaxCounted = 10'000;  // characters of a string, items of an array
 constexpr int64_t kMaxOptional = 256;    // properties of an object; compiling takes their cube
 
+constexpr int kMaxTags = 8;                     // discriminators around a value
 constexpr size_t kMaxRewrittenBytes = 1 << 20;  // of RewrittenSchema::text
 
 // A character of a string whose length is bounded, as a pattern: none that JSON escapes.

@@ -109,21 +109,20 @@ class Search {
   Search(dom::element root, int64_t& comparisons) : root_(root), comparisons_(comparisons) {}
 
   // Whether an answer that has the form of one schema may match the other one too.
-  // Answers that are objects have the property `tag`, if their schema knows it.
-  bool overlap(dom::element answer, std::string_view tag, dom::element other, int depth = 0) {
+  bool overlap(dom::element answer, const SchemaTags& tags, dom::element other, int depth = 0) {
     if (is_over(depth)) return true;
     if (const auto parts = alternatives_of(answer)) {
-      const std::string_view inner = tag_within(answer, tag);
+      const SchemaTags inner = refers_to_root(answer) ? SchemaTags() : tags_within(answer, tags);
       return std::ranges::any_of(
           *parts, [&](dom::element x) { return overlap(x, inner, other, depth + 1); });
     }
     if (const auto parts = alternatives_of(other)) {
       return std::ranges::any_of(
-          *parts, [&](dom::element x) { return overlap(answer, tag, x, depth + 1); });
+          *parts, [&](dom::element x) { return overlap(answer, tags, x, depth + 1); });
     }
     if (const auto values = values_of(answer)) return any_matches(*values, other, depth);
     if (const auto values = values_of(other)) return any_matches(*values, answer, depth);
-    return typed_overlap(answer, tag, other, depth);
+    return typed_overlap(answer, tags, other, depth);
   }
 
  private:
@@ -140,13 +139,10 @@ class Search {
     return std::nullopt;
   }
 
-  // Of the parts of alternatives_of(schema).
-  static std::string_view tag_within(dom::element schema, std::string_view tag) {
+  // The root keeps its form behind a reference to it.
+  static bool refers_to_root(dom::element schema) {
     const auto target = find(schema, "$ref");
-    if (target) return std::string_view(*target) == "#" ? "" : tag;
-    const auto discriminator = find(schema, "discriminator");
-    const auto name = discriminator ? find(*discriminator, "propertyName") : std::nullopt;
-    return name && name->is_string() ? std::string_view(*name) : tag;
+    return target && std::string_view(*target) == "#";
   }
 
   bool any_matches(const Elements& values, dom::element schema, int depth) {
@@ -177,7 +173,7 @@ class Search {
     });
   }
 
-  bool typed_overlap(dom::element answer, std::string_view tag, dom::element other, int depth) {
+  bool typed_overlap(dom::element answer, const SchemaTags& tags, dom::element other, int depth) {
     std::vector<std::string_view> types = types_of(answer);
     const bool is_object = std::ranges::any_of(
         std::array{"properties", "required", "additionalProperties"},
@@ -199,22 +195,24 @@ class Search {
         share_object = true;
       }
     }
-    return share_object && objects_overlap(answer, tag, other, depth);
+    return share_object && objects_overlap(answer, tags, other, depth);
   }
 
-  bool objects_overlap(dom::element answer, std::string_view tag, dom::element other, int depth) {
-    const bool is_closed = find(answer, "properties") || forbids_more(answer);
-    const auto overlap_at = [&](std::string_view name, bool of_answer_only) {
-      const auto of_answer = property(answer, name), of_other = property(other, name);
-      if (of_answer && of_other) return overlap(*of_answer, "", *of_other, depth + 1);
-      return of_answer_only ? !forbids_more(other) : !is_closed;
-    };
-    if (!tag.empty() && property(answer, tag) && !overlap_at(tag, true)) return false;
-    for (const dom::element name : required_by(answer)) {
-      if (!overlap_at(std::string_view(name), true)) return false;
+  bool objects_overlap(dom::element answer, const SchemaTags& tags, dom::element other, int depth) {
+    std::vector<std::string_view> names;  // that an answer has if it matches both
+    for (const std::string_view tag : tags) {
+      if (property(answer, tag)) names.push_back(tag);
     }
-    return std::ranges::all_of(required_by(other), [&](dom::element name) {
-      return overlap_at(std::string_view(name), false);
+    for (const dom::element schema : {answer, other}) {
+      for (const dom::element name : required_by(schema)) names.emplace_back(name);
+    }
+    std::ranges::sort(names);
+    names.erase(std::ranges::unique(names).begin(), names.end());
+    const bool is_closed = find(answer, "properties") || forbids_more(answer);
+    return std::ranges::all_of(names, [&](std::string_view name) {
+      const auto of_answer = property(answer, name), of_other = property(other, name);
+      if (of_answer && of_other) return overlap(*of_answer, {}, *of_other, depth + 1);
+      return of_answer ? !forbids_more(other) : !is_closed;
     });
   }
 
@@ -224,13 +222,24 @@ class Search {
 
 }  // namespace
 
+SchemaTags tags_within(dom::element schema, SchemaTags tags) {
+  const auto discriminator = find(schema, "discriminator");
+  const auto name = discriminator ? find(*discriminator, "propertyName") : std::nullopt;
+  if (!name || !name->is_string()) return tags;
+  const std::string_view tag(*name);
+  const auto place = std::ranges::lower_bound(tags, tag);
+  if (place == tags.end() || *place != tag) tags.insert(place, tag);
+  return tags;
+}
+
 std::optional<std::pair<size_t, size_t>> find_overlap(dom::element root, const Elements& schemas,
-                                                      std::string_view tag, int64_t& comparisons) {
+                                                      const SchemaTags& tags,
+                                                      int64_t& comparisons) {
   Search search(root, comparisons);
   for (size_t i = 0; i < schemas.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (search.overlap(schemas[i], tag, schemas[j]) ||
-          search.overlap(schemas[j], tag, schemas[i])) {
+      if (search.overlap(schemas[i], tags, schemas[j]) ||
+          search.overlap(schemas[j], tags, schemas[i])) {
         return std::pair(j, i);
       }
     }

@@ -139,7 +139,7 @@ TEST_CASE("oneOf is taken where no answer can match two of its schemas, and refu
   }
   std::string many = R"({"const": 0})";  // too many to compare
   for (int i = 1; i < 2000; ++i) many += fmt::format(R"(, {{"const": {}}})", i);
-  CHECK(refusal_of(fmt::format(R"({{"oneOf": [{}]}})", many)) == "unsupported_schema #/oneOf");
+  CHECK(refusal_of(fmt::format(R"({{"oneOf": [{}]}})", many)) == "invalid_form #/oneOf");
 }
 
 TEST_CASE("an answer has the property that a discriminator names, though it has a default") {
@@ -168,6 +168,20 @@ TEST_CASE("an answer has the property that a discriminator names, though it has 
   // Behind "y" no discriminator stands.
   CHECK(count_of(R"("required":["kind","x"])") == 2);
   CHECK(count_of(R"("required":["x"])") == 1);
+
+  // All discriminators around it count.
+  const std::string nested =
+      fmt::format(R"({{"oneOf": [{}, "discriminator": {{"propertyName": "kind"}}}}, {{"type":
+          "null"}}], "discriminator": {{"propertyName": "x"}}, "$defs": {{{}, {}}}}})",
+                  either, of_kind("a"), of_kind("b"));
+  CHECK_FALSE(rewrite_schema(nested, out));
+  CHECK(count_of(R"("required":["kind","x"])") == 2);
+  std::string deep = R"({"$ref": "#/$defs/a"})";
+  for (int i = 0; i < 9; ++i) {
+    deep = fmt::format(R"({{"oneOf": [{}], "discriminator": {{"propertyName": "n{}"}}}})", deep, i);
+  }
+  CHECK(refusal_of(fmt::format(R"({{"items": {}, "$defs": {{{}}}}})", deep, of_kind("a")))
+            .starts_with("invalid_form #/items/oneOf/0"));
 
   // A definition for each of many discriminators around it: too much.
   std::string names, uses;

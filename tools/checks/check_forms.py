@@ -61,7 +61,7 @@ OWN = [
     {"oneOf": [{"properties": {"kind": {"const": "a"}, "x": {"type": "integer"}}, "required": ["kind", "x"], "type": "object"},
                {"properties": {"kind": {"const": "b"}, "y": {"type": "string"}}, "required": ["kind"], "type": "object"}]},
     {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}], "$defs": {
-        "a": {"properties": {"kind": {"const": "a"}, "x": {"$ref": "#"}}, "required": ["kind"]},
+        "a": {"type": "object", "properties": {"kind": {"const": "a"}, "x": {"$ref": "#"}}, "required": ["kind"]},
         "b": {"type": "object", "properties": {"kind": {"enum": ["b", "c"]}, "y": {"type": "string"}}, "required": ["kind"]}}},
     {"oneOf": [{"properties": {"x": {"type": "integer"}}, "required": ["x"]}, {"properties": {"y": {}}, "required": ["y"]}]},
     {"$ref": "#/$defs/node", "$defs": {"node": {"properties": {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["v", "next"]}}},
