@@ -1,27 +1,74 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one place at a time, and says which tests notice.
 
-  mutations.py [--build DIR] [WORD ...]    only mutations whose folder or name holds a WORD
-  mutations.py --check                     breaks nothing: says which no longer fit the code
+  mutations.py [--build DIR] [--jobs N] [--save] [WORD ...]   only mutations whose file or name holds a WORD
+  mutations.py --check                                        only says which no longer fit the code
 
 The mutations stand in tests/mutations/*.toml: a name, a file, the text that is replaced (it must
-occur once), what replaces it, and a test case (a doctest pattern, without commas) that must fail
-then; also the program that has the test, if it is not pagedinfer_tests. A crash and a test that does not end count as failing. The checkout is not touched: a copy of
-it is broken and built in DIR [build/mutations], which is used again by the next run.
+occur once), the text in its place, and a test case (a doctest pattern, without commas) that must
+fail then; also the program that has the test, if it is not pagedinfer_tests. A crash and a test that
+does not end count as failing.
+
+The checkout is not touched. A copy of it is broken and built in DIR [build/mutations], which is used
+again by the next run; only the program that has the test is built anew. If the checkout was built
+with ccache, and CCACHE_BASEDIR holds it and DIR, the first build of DIR comes from there. --save
+appends a line for each file of mutations to results/mutations.jsonl. Exit code 1: a mutation survived
+or does not build.
 """
 
 import argparse
+import datetime
 import fnmatch
+import itertools
+import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIED = ["CMakeLists.txt", "bench", "cmake", "kernels", "src", "tests", "scripts", "tools",
           "datasets"]
+sys.path.insert(0, str(ROOT / "tools/measure"))
+import runs  # noqa: E402
+
+
+class Mutation:
+    def __init__(self, group, entry):
+        self.group, self.name, self.label = group, entry["name"], f"{group}: {entry['name']}"
+        self.file, self.old, self.new, self.test = (entry[key] for key in ("file", "old", "new", "test"))
+        self.program = entry.get("program", "pagedinfer_tests")
+
+
+def mutations(words):
+    """Those of one file of the code follow each other, so that it is compiled once for each."""
+    for path in sorted((ROOT / "tests/mutations").glob("*.toml")):
+        of_group = [Mutation(path.stem, entry) for entry in tomllib.loads(path.read_text())["mutation"]]
+        for mutation in sorted(of_group, key=lambda m: m.file):
+            if not words or any(word in mutation.label for word in words):
+                yield mutation
+
+
+def check():
+    """Prints which mutations have no place in the code, or no test; returns how many."""
+    names = set()
+    for path in (ROOT / "tests").rglob("*.cpp"):
+        for literals in re.findall(r'TEST_CASE\(\s*((?:"[^"]*"\s*)+)\)', path.read_text()):
+            names.add("".join(re.findall(r'"([^"]*)"', literals)))
+    faults = []
+    for mutation in mutations([]):
+        path = ROOT / mutation.file
+        places = path.read_text().count(mutation.old) if path.exists() else 0
+        if places != 1:
+            faults.append(f"{mutation.label}: {places} places in {mutation.file} hold {mutation.old!r}")
+        if not fnmatch.filter(names, mutation.test):
+            faults.append(f"{mutation.label}: no test case is called '{mutation.test}'")
+    print("\n".join(faults) or "each mutation has its place and its test")
+    return len(faults)
 
 
 def mirror(source, target):
@@ -39,27 +86,32 @@ def mirror(source, target):
 
 
 class Copy:
-    def __init__(self, directory, jobs, programs):
-        self.source, self.build_dir, self.jobs = directory / "source", directory / "build", jobs
-        self.programs = programs
+    """A copy of the checkout, and its build."""
+
+    def __init__(self, directory, jobs):
+        self.source, self.build_dir, self.jobs = directory, directory / "build", jobs
         self.source.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
             mirror(ROOT / name, self.source / name)
-        command = ["cmake", "-G", "Ninja", "-S", self.source, "-B", self.build_dir,
-                   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -w", "-DPAGEDINFER_CUDA=OFF"]
-        if shutil.which("ccache"):
-            command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        # As scripts/test.sh builds, so that ccache may know the unbroken code. What is broken may leave
+        # something unused: MUTATION_FLAGS allow warnings.
+        compiler = "ccache " if shutil.which("ccache") else ""
+        command = ["cmake", "-G", "Ninja", "-S", self.source, "-B", self.build_dir, "-DPAGEDINFER_CUDA=OFF",
+                   f'-DCMAKE_CXX_COMPILER_LAUNCHER=sh;-c;exec {compiler}"$0" "$@" $MUTATION_FLAGS']
+        if shutil.which("ld.gold"):  # programs are linked for each mutation
+            command.append("-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold")
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def build(self):
-        command = ["cmake", "--build", self.build_dir, "-j", str(self.jobs), "--target",
-                   *self.programs]
-        done = subprocess.run(command, capture_output=True, text=True)
+    def build(self, *programs, flags=""):
+        """"" or why it does not build."""
+        command = ["cmake", "--build", self.build_dir, "-j", str(self.jobs), "--target", *programs]
+        done = subprocess.run(command, capture_output=True, text=True,
+                              env=os.environ | {"MUTATION_FLAGS": flags})
         return "" if done.returncode == 0 else done.stdout[-3000:]
 
     def failing(self, program, pattern, limit):
         """The names of the failing test cases, or what else went wrong."""
-        command = [self.build_dir / "tests" / program, f"-tc={pattern}"]
+        command = [self.build_dir / "tests" / program, f"-tc={pattern}", "--abort-after=1"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit,
                                   errors="replace")
@@ -71,74 +123,69 @@ class Copy:
             return []
         return sorted(set(re.findall(r"^TEST CASE: +(.*)", done.stdout, re.M))) or ["crash"]
 
+    def try_all(self, broken, limit):
+        """Yields each mutation and what failing() says of the broken code, or the text of the compiler.
+        REQUIRES: all are of one file."""
+        path = self.source / broken[0].file
+        original = path.read_text()
+        try:
+            for mutation in broken:
+                path.write_text(original.replace(mutation.old, mutation.new))
+                problem = self.build(mutation.program, flags="-w")
+                yield mutation, ([f"DOES NOT BUILD\n{problem}"] if problem else
+                                 self.failing(mutation.program, mutation.test, limit))
+        finally:
+            path.write_text(original)
+            self.build(*{mutation.program for mutation in broken})  # which ccache knows
 
-def mutations(words):
-    for path in sorted((ROOT / "tests/mutations").glob("*.toml")):
-        for entry in tomllib.loads(path.read_text())["mutation"]:
-            label = f"{path.stem}: {entry['name']}"
-            if not words or any(word in label for word in words):
-                yield label, entry
 
-
-def program_of(entry):
-    return entry.get("program", "pagedinfer_tests")
-
-
-def check():
-    """Prints which mutations have no place in the code, or no test; returns how many."""
-    names = set()
-    for path in (ROOT / "tests").rglob("*.cpp"):
-        for literals in re.findall(r'TEST_CASE\(\s*((?:"[^"]*"\s*)+)\)', path.read_text()):
-            names.add("".join(re.findall(r'"([^"]*)"', literals)))
-    faults = []
-    for label, entry in mutations([]):
-        places = (ROOT / entry["file"]).read_text().count(entry["old"])
-        if places != 1:
-            faults.append(f"{label}: {places} places in {entry['file']} hold {entry['old']!r}")
-        if not fnmatch.filter(names, entry["test"]):
-            faults.append(f"{label}: no test case is called '{entry['test']}'")
-    print("\n".join(faults) or "each mutation has its place and its test")
-    return len(faults)
+def try_unbroken(copy, chosen, limit):
+    if problem := copy.build(*sorted({mutation.program for mutation in chosen})):
+        sys.exit(f"the unbroken code does not build:\n{problem}")
+    for program, pattern in sorted({(mutation.program, mutation.test) for mutation in chosen}):
+        if failing := copy.failing(program, pattern, limit):
+            sys.exit(f"the unbroken code fails '{pattern}': {', '.join(failing)}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutations")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="of the compiler [2]")
     parser.add_argument("--limit", type=int, default=120, help="seconds for a test [120]")
     parser.add_argument("--check", action="store_true", help="only whether they fit the code")
-    parser.add_argument("words", nargs="*")
+    parser.add_argument("--save", action="store_true", help="append to results/mutations.jsonl")
+    parser.add_argument("words", nargs="*", metavar="WORD")
     args = parser.parse_args()
     if args.check:
         sys.exit(1 if check() else 0)
-    chosen = list(mutations(args.words))
-    copy = Copy(args.build.resolve(), args.jobs, sorted({program_of(entry) for _, entry in chosen}))
+    if check():
+        sys.exit(1)
+    args.name = "mutations"
+    command = shlex.join(["python3", "tools/checks/mutations.py", *args.words])
+    copy, chosen = Copy(args.build.resolve(), args.jobs), list(mutations(args.words))
+    try_unbroken(copy, chosen, args.limit)
 
-    problem = copy.build()
-    if problem:
-        sys.exit(f"the unbroken code does not build:\n{problem}")
-    for program, pattern in sorted({(program_of(entry), entry["test"]) for _, entry in chosen}):
-        failing = copy.failing(program, pattern, args.limit)
-        if failing:
-            sys.exit(f"the unbroken code fails '{pattern}': {', '.join(failing)}")
-
-    survivors = 0
-    for label, entry in chosen:
-        path = copy.source / entry["file"]
-        original = path.read_text()
-        places = original.count(entry["old"])
-        if places != 1:
-            sys.exit(f"{label}: {places} places in {entry['file']} hold {entry['old']!r}")
-        path.write_text(original.replace(entry["old"], entry["new"]))
-        problem = copy.build()
-        failing = [] if problem else copy.failing(program_of(entry), entry["test"], args.limit)
-        path.write_text(original)
-        survivors += not failing
-        verdict = f"DOES NOT BUILD\n{problem}" if problem else "; ".join(failing) or "SURVIVES"
-        print(f"{label:56} {verdict}", flush=True)
-    copy.build()
-    print(f"{len(chosen)} mutations, {survivors} survive")
-    sys.exit(1 if survivors else 0)
+    num_bad = 0
+    for group in sorted({mutation.group for mutation in chosen}):
+        begin, killed, survivors, unbuilt = time.monotonic(), 0, [], []
+        of_group = [mutation for mutation in chosen if mutation.group == group]
+        for _, of_file in itertools.groupby(of_group, key=lambda m: m.file):
+            for mutation, failing in copy.try_all(list(of_file), args.limit):
+                print(f"{mutation.label:56} {'; '.join(failing) or 'SURVIVES'}", flush=True)
+                if not failing:
+                    survivors.append(mutation.name)
+                elif failing[0].startswith("DOES NOT BUILD"):
+                    unbuilt.append(mutation.name)
+                else:
+                    killed += 1
+        num_bad += len(survivors) + len(unbuilt)
+        found = {"date": datetime.date.today().isoformat(), "group": group, "killed": killed,
+                 "survived": len(survivors), "survivors": survivors, "not_built": unbuilt,
+                 "seconds": round(time.monotonic() - begin)}
+        print(f"{group}: {killed} killed, {len(survivors)} survive, {len(unbuilt)} do not build, "
+              f"{found['seconds']} s", flush=True)
+        runs.save(args, found, command)
+    sys.exit(1 if num_bad else 0)
 
 
 if __name__ == "__main__":
