@@ -64,7 +64,9 @@ constexpr size_t kStackBytes = 64 << 10;
 std::vector<std::unique_ptr<char[]>> stacks;
 std::vector<Fiber> fibers;
 std::vector<WarpState> warps;
-std::vector<int> ready;
+// Threads that may run; those of the late warp, which run only while no others may.
+std::vector<int> ready, late;
+int late_warp;
 std::vector<unsigned char> shared;
 int current, live, at_barrier;
 void* scheduler;
@@ -76,6 +78,8 @@ size_t next_random() {
   return random_state >> 33;
 }
 
+void make_ready(int i) { (i / 32 == late_warp ? late : ready).push_back(i); }
+
 void wait() {
   const int self = current;
   emulated_switch(&fibers[self].stack_top, scheduler);
@@ -85,7 +89,7 @@ void wake(int first, int end, Waits which) {
   for (int i = first; i < end && i < static_cast<int>(fibers.size()); ++i) {
     if (fibers[i].waits != which) continue;
     fibers[i].waits = Waits::kNot;
-    ready.push_back(i);
+    make_ready(i);
   }
 }
 // Releases the barrier if all threads of the block that still run wait at it.
@@ -120,6 +124,10 @@ void run_block() {
   fibers.assign(n, {});
   warps.assign((n + 31) / 32, {});
   ready.clear();
+  late.clear();
+  // A random order alone keeps warps close together. One that falls behind shows what is
+  // overwritten before it is read. Some blocks have no late warp.
+  late_warp = static_cast<int>(next_random() % (warps.size() + 2));
   live = n, at_barrier = 0;
   for (int i = 0; i < n; ++i) {
     const unsigned u = static_cast<unsigned>(i);
@@ -133,16 +141,17 @@ void run_block() {
     *--stack = reinterpret_cast<void*>(&begin_fiber);
     for (int r = 0; r < 6; ++r) *--stack = nullptr;
     fibers[i].stack_top = stack;
-    ready.push_back(i);
+    make_ready(i);
   }
   while (live > 0) {
-    if (ready.empty()) {
+    std::vector<int>& from = ready.empty() ? late : ready;
+    if (from.empty()) {
       std::fputs("a block waits for threads that wait for something else\n", stderr);
       std::abort();
     }
-    std::swap(ready[next_random() % ready.size()], ready.back());
-    current = ready.back();
-    ready.pop_back();
+    std::swap(from[next_random() % from.size()], from.back());
+    current = from.back();
+    from.pop_back();
     threadIdx = fibers[current].index;
     emulated_switch(&scheduler, fibers[current].stack_top);
   }
