@@ -20,16 +20,16 @@ struct BlockStats {
   double utilization() const { return total == 0 ? 0.0 : static_cast<double>(used) / total; }
 };
 
-// A block is free, or it has owners: one reference each. allocate() and release() take constant
-// time per block, but for the search among the owners of a shared one.
+// A block is free, or it has owners, each with one reference. allocate() and release() take
+// constant time per block, except that release() searches the owners of a shared block.
 //
 // Aborts when a block is freed twice, released by an owner that does not hold it, or unknown.
 class BlockAllocator {
  public:
   explicit BlockAllocator(int num_blocks);  // 0 = exhausted from the start
 
-  // `num_blocks` blocks with `owner` as their only owner: all of them, or nullopt and nothing
-  // has changed.
+  // Returns `num_blocks` blocks with `owner` as their only owner. On nullopt too few blocks are
+  // free, and nothing has changed.
   [[nodiscard]] std::optional<std::vector<BlockId>> allocate(int num_blocks, OwnerId owner);
 
   // Adds an owner. REQUIRES: the block is used, and not yet by `owner`.
@@ -46,7 +46,7 @@ class BlockAllocator {
   std::vector<BlockId> find_leaked(std::span<const OwnerId> active) const;
   std::vector<BlockId> find_unreferenced(std::span<const BlockId> referenced) const;
 
-  // Takes every owner not among `active` away and returns how many blocks that freed.
+  // Removes every owner that is not among `active` and returns how many blocks became free.
   int reclaim(std::span<const OwnerId> active);
 
   BlockStats stats() const;  // constant time

@@ -5,13 +5,13 @@
 
 namespace pagedinfer {
 
-// Every sequence gets a reservation: one run of max_model_len positions, however many it will
-// use. The baseline that paging is measured against: nothing is shared, and the unused tail of each
-// reservation is lost until the sequence ends.
+// Gives each sequence a reservation: one run of max_model_len positions, however many it will use.
+// This is the baseline for measuring the gain of paging: nothing is shared, and the unused tail of
+// a reservation is lost until its sequence ends.
 class ContiguousPool final : public KvPool {
  public:
-  // Makes floor(num_positions / max_model_len) reservations. Throws Error if that is none, or
-  // more than cache positions can number.
+  // Makes floor(num_positions / max_model_len) reservations. Throws Error if this number is 0, or
+  // if 32 bits cannot number the cache positions.
   ContiguousPool(int64_t num_positions, int max_model_len);
 
   int block_size() const override { return max_model_len_; }

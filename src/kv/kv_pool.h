@@ -13,8 +13,8 @@
 
 namespace pagedinfer {
 
-// Which leases find each other's full blocks by the tokens in them: those of the same scope. Blocks
-// of kShareAll stay findable after their leases have closed, until their room is needed.
+// Leases of the same scope find each other's full blocks by the tokens in them. Blocks of kShareAll
+// stay findable after their leases have closed, until their room is needed.
 using ShareScope = int64_t;
 constexpr ShareScope kShareNone = -1;
 constexpr ShareScope kShareAll = 0;  // any other scope is a number above 0
@@ -25,7 +25,7 @@ struct KvLease {
   OwnerId owner = kNoOwner;
   ShareScope scope = kShareNone;
   std::vector<int32_t> block_table = {};  // first cache position of each block
-  int num_cached = 0;     // leading tokens whose last blocks were found: not to be written again
+  int num_cached = 0;     // leading tokens found in the cache: their positions are not written
   int num_published = 0;  // leading blocks that others can find
 
   int32_t slot(int position, int block_size) const {
@@ -47,19 +47,19 @@ class KvPool {
   virtual int block_size() const = 0;
 
   // Leases room for all of `tokens`. The blocks that the scope knows are shared, and
-  // lease.num_cached tells how many leading tokens they hold. In a pool where sequences grow at
+  // lease.num_cached is the number of leading tokens in them. If the pool's sequences grow, at
   // least `reserve` positions stay free for the growth of others. nullopt = no room now, and
   // nothing has changed.
   [[nodiscard]] virtual std::optional<KvLease> open(std::span<const TokenId> tokens, int reserve,
                                                     ShareScope scope) = 0;
 
   // The number of leading tokens that are in the cache if the lease adopts the blocks that its
-  // scope knows; 0 if it knows none after those that the lease has published or adopted. For a
-  // lease that is to be opened, one that has no blocks.
+  // scope knows; 0 if the scope knows no block after the ones that the lease has published or
+  // adopted. To ask before open(), pass a lease without blocks.
   virtual int num_findable(const KvLease& lease, std::span<const TokenId> tokens) const = 0;
 
-  // Exchanges own blocks for those that the scope knows and sets lease.num_cached to
-  // num_findable(). REQUIRES: that is not 0, and the lease has room for `tokens`.
+  // Replaces blocks of the lease by equal blocks that the scope knows, and sets lease.num_cached to
+  // num_findable(). REQUIRES: num_findable() is not 0, and the lease has room for `tokens`.
   virtual void adopt(KvLease& lease, std::span<const TokenId> tokens) = 0;
 
   // A second lease on the first `num_tokens` tokens, which the steps launched so far put into the
@@ -71,8 +71,8 @@ class KvPool {
   [[nodiscard]] virtual bool grow(KvLease& lease, int begin, int end) = 0;
 
   // States that the cache holds exactly these tokens at the lease's first positions, at the latest
-  // when the step that is being planned writes to the cache, so that leases of its scope may find
-  // them. Appends the blocks that become findable to `published`. REQUIRES: no token is a
+  // when the step that is being planned writes to the cache. From now on leases of the same scope
+  // may find them. Appends the blocks that become findable to `published`. REQUIRES: no token is a
   // placeholder.
   virtual void publish(KvLease& lease, std::span<const TokenId> tokens,
                        std::vector<PublishedBlock>& published) = 0;
@@ -81,25 +81,25 @@ class KvPool {
   // REQUIRES: no lease holds them, and what was published later is withdrawn.
   virtual void withdraw(std::span<const PublishedBlock> published) = 0;
 
-  // The copies that fork() and grow() need, as Batch::copies, since the last call: to be carried
-  // out before the next step that writes to the cache. A pool needs them in fork() or in grow(),
-  // not in both.
+  // Returns the copies that fork() and grow() have needed since the last call, as Batch::copies.
+  // The caller carries them out before the next step that writes to the cache. A pool needs copies
+  // in fork() or in grow(), not in both.
   virtual std::vector<KvCopy> take_copies() = 0;
 
   // Ends the lease and empties it.
   virtual void close(KvLease& lease) = 0;
 
-  // Tokens that fit in what is free or reusable. nullopt where only the number of reservations
-  // counts.
+  // The number of tokens that fit in the free and the reusable blocks; nullopt if the pool hands
+  // out whole reservations.
   virtual std::optional<int64_t> free_tokens() const = 0;
 
   virtual KvStats stats() const = 0;  // constant time
 
-  // Used blocks that neither the active leases nor the pool itself account for. 0, or there is a
-  // leak.
+  // The number of used blocks that neither the active leases nor the pool itself account for. Any
+  // number but 0 means a leak.
   virtual int num_leaked(std::span<const KvLease* const> active) const = 0;
 
-  // Frees them and returns how many.
+  // Frees the leaked blocks and returns how many became free.
   virtual int reclaim(std::span<const KvLease* const> active) = 0;
 
   // Aborts if the bookkeeping contradicts itself. For tests and debug runs.

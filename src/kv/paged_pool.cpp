@@ -39,7 +39,7 @@ std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int rese
   const std::vector<BlockId> found = find_blocks(lease, tokens);
   const auto num_found = static_cast<int>(found.size());
   const auto num_idle = std::ranges::count_if(found, [&](BlockId b) { return index_.is_idle(b); });
-  // A reusable block that is found is no room any more.
+  // If open() finds a reusable block, that block is no longer available for other tokens.
   const int missing = blocks_for(static_cast<int>(tokens.size())) - num_found;
   const int64_t left = num_available() - num_idle - missing;
   if (left < 0 || left * block_size_ < reserve) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<KvLease> PagedPool::open(std::span<const TokenId> tokens, int rese
   return lease;
 }
 
-// The blocks that the scope knows after the first lease.num_published ones.
+// Returns the known blocks that follow the first lease.num_published blocks of these tokens.
 std::vector<BlockId> PagedPool::find_blocks(const KvLease& lease,
                                             std::span<const TokenId> tokens) const {
   std::vector<BlockId> found;
@@ -94,7 +94,7 @@ bool PagedPool::grow(KvLease& lease, int begin, int end) {
   CHECK(begin <= int64_t{have} * block_size_);
   std::vector<int> shared;  // blocks of the range that other leases hold too
   for (int i = begin / block_size_; i < std::min(have, blocks_for(end)); ++i) {
-    CHECK(!index_.contains(block(lease, i)));  // it is full
+    CHECK(!index_.contains(block(lease, i)));  // known blocks are full and never written again
     if (num_leases(block(lease, i)) > 1) shared.push_back(i);
   }
   const int num_new = wanted - have + static_cast<int>(shared.size());
@@ -122,11 +122,11 @@ void PagedPool::publish(KvLease& lease, std::span<const TokenId> tokens,
   const auto num_full = static_cast<int>(tokens.size()) / block_size_;
   for (int& i = lease.num_published; i < num_full; ++i) {
     const BlockId own = block(lease, i);
-    if (index_.contains(own)) continue;  // another lease that holds it was first
+    if (index_.contains(own)) continue;  // another lease that holds it has published it
     const auto held = tokens.subspan(static_cast<size_t>(i) * block_size_, block_size_);
     CHECK(std::ranges::all_of(held, [](TokenId token) { return token >= 0; }));
     const BlockId parent = i == 0 ? kNoBlock : block(lease, i - 1);
-    // Of two blocks with the same content one is enough.
+    // A known block with the same content takes the place of the own one.
     if (const BlockId same = index_.find(lease.scope, parent, held); same != kNoBlock) {
       exchange(lease, i, same);
       continue;
@@ -205,7 +205,7 @@ void PagedPool::drop(const KvLease& lease, BlockId id) {
   if (index_.contains(id)) make_reusable(id);
 }
 
-// No lease holds the known block any more.
+// Marks a known block that no lease holds any more.
 void PagedPool::make_reusable(BlockId id) {
   if (index_.scope(id) == kShareAll) return index_.set_idle(id);
   index_.erase(id);
@@ -231,7 +231,7 @@ KvStats PagedPool::stats() const {
           .num_evicted = num_evicted_};
 }
 
-// What the pool holds for itself.
+// The leases of the blocks that the pool holds for itself.
 std::vector<KvLease> PagedPool::own_leases() const {
   KvLease sources = {.owner = kOwnerOfSources}, known = {.owner = kOwnerOfIndex};
   for (const BlockId id : copies_.sources()) sources.block_table.push_back(id * block_size_);

@@ -6,11 +6,11 @@
 
 namespace pagedinfer {
 
-// Sequences take blocks of `block_size` positions as they grow, from anywhere in the cache. A block
-// may be held by several leases: after fork(), until one of them writes to it and gets a copy
-// (copy-on-write), and where a lease finds the block that another has published. The index is one
-// more owner of each block that can be found. Where no lease holds such a block it is reusable: the
-// least recently used ones are evicted when there are no free blocks.
+// Sequences take blocks of `block_size` positions as they grow, from anywhere in the cache. Several
+// leases may hold one block. After fork() they share it until one of them writes to it and gets a
+// copy (copy-on-write). A lease also holds the blocks that it finds, which another lease has
+// published. The index is one more owner of each findable block. A findable block that no lease
+// holds is reusable: when no block is free, the least recently used one is evicted.
 class PagedPool final : public KvPool {
  public:
   // Throws Error if there is no block, or more positions than cache positions can number.
@@ -43,7 +43,7 @@ class PagedPool final : public KvPool {
     return num_positions / block_size_ + (num_positions % block_size_ != 0);
   }
   int num_available() const { return blocks_.stats().free + index_.num_idle(); }
-  int num_leases(BlockId block) const;  // that hold the block
+  int num_leases(BlockId block) const;  // the number of leases that hold the block
   std::vector<BlockId> find_blocks(const KvLease& lease, std::span<const TokenId> tokens) const;
   std::vector<BlockId> take(int num_blocks, OwnerId owner);
   void append(KvLease& lease, BlockId block);

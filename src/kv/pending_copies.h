@@ -8,16 +8,17 @@
 
 namespace pagedinfer {
 
-// Copies between blocks that wait for the next step. Each holds its source, so that the block is
-// not handed out, and written, before the copy is taken.
+// Copies between blocks that wait for the next step. Each copy owns its source until take(), so
+// that no other owner gets the block and overwrites it.
 class PendingCopies {
  public:
-  // `owner` holds the sources; no lease has it.
+  // `owner` becomes an owner of the sources. REQUIRES: it is the owner of no lease.
   PendingCopies(BlockAllocator& blocks, int block_size, OwnerId owner)
       : blocks_(blocks), block_size_(block_size), owner_(owner) {}
 
-  // Source and destination are first positions of blocks. A source that waits for a copy itself
-  // stands for the source of that one. REQUIRES: both are used, no other copy has the destination.
+  // Source and destination are first positions of blocks. If the source is the destination of a
+  // waiting copy, that copy's source is taken instead. REQUIRES: both blocks are used, and no other
+  // copy has this destination.
   void add(KvCopy copy);
 
   // Forgets the copy to `destination`, if there is one.

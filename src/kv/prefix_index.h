@@ -12,7 +12,7 @@ namespace pagedinfer {
 
 constexpr BlockId kNoBlock = -1;
 
-// Finds full blocks by what they hold. A block is known by its own tokens and the block before it,
+// Finds full blocks by their tokens. The key of a block is its own tokens and the block before it,
 // its parent, so that a chain of blocks stands for a prefix. Chains of different scopes are kept
 // apart. A known block is *idle* while no sequence holds it.
 //
@@ -27,14 +27,14 @@ class PrefixIndex {
   // kNoBlock. Constant time per token.
   BlockId find(int64_t scope, BlockId parent, std::span<const TokenId> tokens) const;
 
-  // Makes a block known, as not idle, and returns its serial number, which no other insert()
-  // returns. REQUIRES: `tokens` fill a block, find() does not find them, the block is not known.
+  // Makes a block known, not idle, and returns its serial number. No other insert() returns this
+  // number. REQUIRES: `tokens` fill a block, find() does not find them, the block is not known.
   int64_t insert(int64_t scope, BlockId parent, BlockId block, std::span<const TokenId> tokens);
 
   // Forgets a block. REQUIRES: it is known, and not the parent of a known block.
   void erase(BlockId block);
 
-  // REQUIRES: the block is known and was not idle, or was.
+  // REQUIRES: the block is known. set_idle() wants one that is not idle, set_busy() one that is.
   void set_idle(BlockId block);
   void set_busy(BlockId block);
 

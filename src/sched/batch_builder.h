@@ -7,8 +7,8 @@
 
 namespace pagedinfer {
 
-// Flattens a plan into the arrays that the model reads. `sequences` are those of its chunks, in
-// order. Whatever `batch` held is replaced; its memory is used again.
+// Flattens a plan into the arrays that the model reads. `sequences` are the sequences of the plan's
+// chunks, in order. Replaces the contents of `batch` and reuses its memory.
 void build_batch(const StepPlan& plan, std::span<const Sequence* const> sequences, int block_size,
                  Batch& batch);
 

@@ -78,7 +78,7 @@ BeamGroups::Step BeamGroups::step(BeamGroup beams, std::span<const DrawnToken> d
   return result;
 }
 
-// One of those that continue a beam takes over its lease, the others fork it.
+// The first continuation of a beam takes over its lease; the others fork it.
 BeamGroups::Step BeamGroups::follow(const std::vector<Beam>& next, BeamGroup beams) {
   const int64_t first_age = beams.front().first_age();
   std::vector<const Beam*> heirs(beams.size());
@@ -86,7 +86,8 @@ BeamGroups::Step BeamGroups::follow(const std::vector<Beam>& next, BeamGroup bea
     const Beam*& heir = heirs[static_cast<size_t>(beam.parent)];
     if (heir == nullptr) heir = &beam;
   }
-  int num_found = 0;  // and computed again, by beams that die
+  // The counts of beams that die; the first of the next beams takes them over.
+  int num_found = 0;
   int64_t num_recomputed = 0;
   for (size_t i = 0; i < beams.size(); ++i) {
     if (heirs[i] != nullptr) continue;

@@ -1,5 +1,5 @@
-// The beams of searches as sequences: how they follow one another, what of the cache they share,
-// and how they come back when they were preempted. When that happens is the scheduler's to say.
+// The beams of searches as sequences: how they follow one another, which cache blocks they share,
+// and how they come back after a preemption. The scheduler decides when each of this happens.
 #pragma once
 
 #include <map>
@@ -20,24 +20,25 @@ class BeamGroups {
  public:
   explicit BeamGroups(KvPool& pool) : pool_(pool) {}
 
-  // Leases for beams that were preempted, all or none. Each shares the blocks that are full of what
-  // it has in common with an older one, as before: num_shared says how many tokens that are. At
-  // least `reserve` positions stay free; the first beam finds what `scope` knows.
+  // Opens leases for all beams of a preempted search, or for none. Each beam shares full blocks
+  // with the older beam that has the longest common prefix; num_shared becomes the number of tokens
+  // in them. The first beam shares the blocks that `scope` knows. At least `reserve` positions stay
+  // free.
   std::optional<std::vector<KvLease>> open(std::span<Sequence* const> beams, int reserve,
                                            ShareScope scope);
 
   struct Step {
-    BeamGroup beams = {};  // that the search goes on with
-    bool has_room = true;  // false: they hold what they could get, and must be preempted
-    std::optional<Sequence> ended = {};  // the search, if it does not go on
+    BeamGroup beams = {};  // the next beams of the search
+    bool has_room = true;  // false: some beams got no lease, and all must be preempted
+    std::optional<Sequence> ended = {};  // the result of the search if it has ended
   };
-  // Lets the search go on, or begin, with the tokens that were drawn for its beams: their last ones
-  // are placeholders. Each beam that it goes on with takes over its parent's lease or forks it.
-  // Ends the search with an error if `end_of` gives any beam a reason to end.
+  // Begins or continues the search with the tokens that were drawn for its beams. Each of the next
+  // beams takes over its parent's lease or forks it. Ends the search with an error if `end_of`
+  // gives any beam a reason to end. REQUIRES: the last token of each beam is a placeholder.
   Step step(BeamGroup beams, std::span<const DrawnToken> drawn, const EndOf& end_of,
             const RolesOf& roles_of);
 
-  // Ends the search and closes the leases. The first beam stands for it.
+  // Ends the search, closes the leases and returns the first beam, which stands for the search.
   Sequence end(BeamGroup beams);
 
   // Forgets all searches.

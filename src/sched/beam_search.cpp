@@ -75,7 +75,7 @@ double BeamSearch::score(double sum, int num_tokens) const {
   return sum / double{divisor};
 }
 
-// Of equal scores the one that was there first is the better one.
+// Among equal scores the beam that was kept first is the better one.
 void BeamSearch::keep(FinishedBeam beam) {
   const auto at =
       std::ranges::upper_bound(finished_, beam.score, std::greater<>(), &FinishedBeam::score);

@@ -1,6 +1,6 @@
-// Beam search: which continuations of a prompt are followed, which are kept as finished, and when
-// there is nothing left to find, by the rules of Hugging Face transformers 5.23. Arithmetic on log
-// probabilities; knows nothing of models, steps or the cache. docs/numerics.md states the rules.
+// Beam search by the rules of Hugging Face transformers 5.23: which continuations of a prompt are
+// followed, which are kept as finished, and when the search ends. Arithmetic on log probabilities;
+// knows nothing of models, steps or the cache. docs/numerics.md states the rules.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace pagedinfer {
 
 // A completion in progress.
 struct Beam {
-  int parent = 0;  // the beam that it continues, of those of the step before
+  int parent = 0;  // index of the beam that it continues, among the beams of the step before
   std::vector<TokenId> tokens = {};
   double sum = 0;                      // of the log probabilities of its tokens
-  std::vector<DrawnToken> draws = {};  // of its tokens, where they are kept
+  std::vector<DrawnToken> draws = {};  // one for each token, or none if they are not kept
 };
 
 struct FinishedBeam {
@@ -27,7 +27,7 @@ struct FinishedBeam {
   std::vector<DrawnToken> draws = {};
 };
 
-// What a token does as the next one of a beam.
+// The effect of a token on the beam that it continues.
 enum class TokenRole : uint8_t { kGoesOn, kEnds, kBanned };
 
 class BeamSearch {
@@ -36,15 +36,15 @@ class BeamSearch {
   // width and max_tokens are positive.
   BeamSearch(const BeamSettings& settings, int max_tokens);
 
-  // How many of its likeliest tokens a beam must offer so that the rules need no other, if
-  // `num_special` tokens may end a beam or be banned.
+  // How many of its likeliest tokens a beam must offer so that the rules need no further ones, if
+  // at most `num_special` tokens end a beam or are banned.
   static int num_candidates(int width, int num_special) { return width + num_special; }
 
-  // Continues each beam by its candidates, given in the order of running(). Ignores those that are
-  // banned, or whose log probability is not finite. `role_of` is asked for beams of running(), best
-  // continuations first, until the rules need no other. What follows a beam keeps its draw in
-  // `kept`, with the token that it goes on with, if `kept` is not empty. REQUIRES: the search is
-  // not done; no step keeps draws, or each does.
+  // Continues each beam by its candidates, given in the order of running(). Ignores candidates that
+  // are banned or whose log probability is not finite. Calls `role_of` for the best continuations
+  // first, until the rules need no further ones. Unless `kept` is empty, it has one draw for each
+  // beam; each continuation stores a copy of its parent's draw, with its own token.
+  // REQUIRES: the search is not done; no step keeps draws, or each does.
   using RoleOf = std::function<TokenRole(const Beam& beam, TokenId token)>;
   using Candidates = std::vector<TokenCandidate>;
   void step(std::span<const Candidates> candidates, const RoleOf& role_of,

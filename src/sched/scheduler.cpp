@@ -11,14 +11,15 @@
 namespace pagedinfer {
 namespace {
 
-// The end of what is scheduled as one: a sequence, or all beams of a search.
+// A unit is scheduled as a whole: a sequence, or all beams of a search. Returns its end in `queue`.
 Scheduler::ByAge::iterator end_of_unit(Scheduler::ByAge& queue, Scheduler::ByAge::iterator it) {
   const Sequence& seq = it->second;
   if (!seq.is_beam()) return std::next(it);
   return queue.lower_bound(seq.first_age() + seq.request->sampling.beams.width);
 }
 
-// The draws of a plan beyond one for each sample of its sequences.
+// The draws of a plan beyond one for each sample. All of them score prompt tokens; a prompt that
+// does not complete scores with the unused draws of its samples first.
 int num_extra_draws(const StepPlan& plan) {
   if (plan.num_scores == 0) return 0;
   int num_extra = 0;
@@ -28,8 +29,8 @@ int num_extra_draws(const StepPlan& plan) {
   return num_extra;
 }
 
-// How many more of them a plan may have beside `num_samples` that run. While others wait, half of
-// the draws are kept for them.
+// How many more extra draws a plan may have while `num_samples` samples run. While other sequences
+// wait, half of the draws are kept for them.
 int free_draws(const StepPlan& plan, int max_draws, int num_samples, bool others_wait) {
   const int max_extra = std::min(max_draws - num_samples, others_wait ? max_draws / 2 : max_draws);
   return std::max(0, max_extra - num_extra_draws(plan));
@@ -47,7 +48,7 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
   CHECK(limits.prefill_chunk_size > 0 && limits.max_prefill_chunks > 0);
   CHECK(limits.max_running > 0 && limits.max_waiting > 0 && limits.max_model_len > 0);
   CHECK(limits.admission_reserve >= 0.0 && limits.admission_reserve <= 1.0);
-  // So that decodes always fit a step, and a prompt gets something in each.
+  // With so many tokens all decodes fit a step, and so does a whole prompt where none is cut.
   const int64_t prompt = limits.chunked_prefill ? 0 : limits.max_model_len;
   CHECK(limits.max_step_tokens >= limits.max_running + prompt);
 }
@@ -63,7 +64,7 @@ std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_t
                                     "the longest sequence)",
                                     num_prompt, limits_.max_model_len - 1)};
   }
-  // The last token is delivered and never computed.
+  // The last token needs no position: it is delivered and never computed.
   const int64_t needed = bound_on_tokens(num_prompt, max_tokens, limits_.max_model_len) - 1;
   const int64_t total = pool_.stats().positions_total;
   if (needed > total) {
@@ -101,7 +102,7 @@ int64_t Scheduler::submit(const Request& request) {
   return age;
 }
 
-// Counts tokens only where they could be too many.
+// Counts tokens only if the waiting sequences could have too many.
 bool Scheduler::window_full() const {
   if (num_waiting() >= limits_.max_waiting) return true;
   const int64_t max_tokens = limits_.max_waiting_tokens;
@@ -115,7 +116,7 @@ bool Scheduler::may_wait_for_input() const {
   return running_.empty() && !input_ended_ && (waiting_.empty() || batch_is_filling());
 }
 
-// Only static batches do.
+// Only static batches wait until they are full.
 bool Scheduler::batch_is_filling() const {
   return limits_.batching == Batching::kStatic && !window_full() && !batch_ended_;
 }
@@ -210,15 +211,15 @@ void Scheduler::continue_prompts(StepPlan& plan) {
   }
 }
 
-// Of what runs, samples that are not forked yet included.
+// The samples of running sequences. A prompt counts for all samples that will be forked from it.
 int Scheduler::num_samples_running() const {
   int num_samples = 0;
   for (const auto& [age, seq] : running_) num_samples += seq.num_places();
   return num_samples;
 }
 
-// The longest chunk of at most `count` tokens with at most `max_extra` draws beyond one for each
-// sample of its sequence. A chunk of one token has none.
+// The largest chunk, up to `count` tokens, that has at most `max_extra` draws beyond one for each
+// sample of its sequence. A chunk of one token always qualifies.
 int Scheduler::cut_scores(const Sequence& seq, int count, int max_extra) const {
   const auto num_extra = [&](int tokens) {
     return seq.num_scores(tokens) - (tokens < seq.num_pending() ? seq.num_samples() : 0);
@@ -227,9 +228,9 @@ int Scheduler::cut_scores(const Sequence& seq, int count, int max_extra) const {
   return count;
 }
 
-// Beams that were preempted compute what they lost, but for the last token: when all have caught
-// up, that one is decoded by all together. Each begins where the older ones have computed what it
-// shares with them. False if a chunk finds no place in the step.
+// Preempted beams compute their lost tokens again, except the last one: all beams decode it
+// together after the last of them has caught up. Each beam begins after the tokens that it shares
+// with older beams. Returns false if a chunk does not fit in the step.
 bool Scheduler::catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& plan) {
   for (auto it = begin; it != end; ++it) {
     Sequence& seq = it->second;
@@ -244,7 +245,7 @@ bool Scheduler::catch_up(ByAge::iterator begin, ByAge::iterator end, StepPlan& p
   return true;
 }
 
-// What the chunk computes can be found from now on.
+// Adds a chunk of a prompt and publishes its blocks, so that other sequences find them.
 void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
   plan.add_prefill(seq, count);
   seq.num_in_step = count;
@@ -253,16 +254,16 @@ void Scheduler::add_prefill(Sequence& seq, int count, StepPlan& plan) {
   pool_.publish(seq.lease, std::span(seq.tokens).first(end), plan.published);
 }
 
-// Samples of a request share what they have in common in any case: one that was preempted finds it
-// again as long as another one runs, so that it takes no more room than before. Beams come back
-// together: they need no scope for that.
+// Samples of a request always share their common blocks. A preempted sample finds them again while
+// another sample runs, so it takes no more room than before. Beams come back together and need no
+// scope for that.
 ShareScope Scheduler::scope_of(const Sequence& seq) const {
-  // What is found is not scored.
+  // A sequence that scores its prompt must compute it: tokens found in the cache are not scored.
   if (limits_.prefix_cache && !seq.scores_prompt()) return kShareAll;
   return seq.request->num_samples > 1 ? seq.first_age() + 1 : kShareNone;
 }
 
-// First come, first served: a sequence that does not fit blocks those behind it. In continuous
+// First come, first served: a sequence that does not fit blocks all younger ones. In continuous
 // batching a sequence is admitted in the step that computes its first chunk: earlier it would hold
 // blocks without using them.
 void Scheduler::admit(StepPlan& plan) {
@@ -272,7 +273,7 @@ void Scheduler::admit(StepPlan& plan) {
   int num_samples = num_samples_running();
   while (!waiting_.empty()) {
     Sequence& seq = waiting_.begin()->second;
-    const bool alone = running_.empty();  // then nothing grows into the reserve
+    const bool alone = running_.empty();  // if so, nothing grows, and no reserve is needed
     const auto unit_end = end_of_unit(waiting_, waiting_.begin());
     for (auto it = waiting_.begin(); it != unit_end; ++it) num_samples += it->second.num_places();
     if (num_samples > limits_.max_running && !alone) return;
@@ -303,7 +304,7 @@ void Scheduler::admit(StepPlan& plan) {
   }
 }
 
-// The beams that wait first, which were preempted, or none of them.
+// Admits all beams of the preempted search at the head of the queue, or none. False: no room.
 bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
   const auto begin = waiting_.begin(), end = end_of_unit(waiting_, begin);
   Sequence& first = begin->second;
@@ -337,16 +338,17 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
   return true;
 }
 
-// How many of the tokens before `end`, the last `num_pending` of which are pending, fit in what the
-// plan leaves of the step.
+// The last `num_pending` tokens before `end` are pending. Returns how many of them the step has
+// room for.
 int Scheduler::next_chunk(const StepPlan& plan, int end, int num_pending) const {
   if (plan.num_prefills() == limits_.max_prefill_chunks) return 0;
-  // Below 0 where there are more beams than a step has tokens.
+  // The difference is negative if there are more beams than a step has tokens.
   const int budget = std::max(0, limits_.max_step_tokens - plan.num_tokens);
   if (!limits_.chunked_prefill) return num_pending <= budget ? num_pending : 0;
   const int count = std::min({num_pending, limits_.prefill_chunk_size, budget});
-  // Full blocks only are found: where requests share, a chunk ends with a block, or another would
-  // compute a part of it again. The first chunk of a step takes what it can get: it goes on.
+  // Only full blocks are findable. So if requests share, a chunk ends at the end of a block;
+  // otherwise another request would compute part of the block again. The first chunk of a step may
+  // end anywhere, so that each step makes progress.
   const int size = pool_.block_size();
   const bool may_split = !limits_.prefix_cache || limits_.prefill_chunk_size < size;
   if (may_split || count == num_pending) return count;
@@ -354,7 +356,7 @@ int Scheduler::next_chunk(const StepPlan& plan, int end, int num_pending) const 
   return aligned > 0 ? aligned : plan.num_prefills() == 0 ? count : 0;
 }
 
-// Returns how many: one, or all beams of a search.
+// Preempts the youngest unit and returns its number of sequences.
 int Scheduler::preempt_youngest() {
   const Sequence& youngest = std::prev(running_.end())->second;
   int count = 0;
@@ -436,7 +438,7 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
   must_commit_ = false;
   Committed result;
   const std::vector<bool> is_done = commit_beams(plan, drawn, end_of, roles_of, result);
-  int wrong_chunk = -1;  // guessed wrong: its later draws follow tokens that are not the sequence's
+  int wrong_chunk = -1;  // the chunk with a wrong guess; its later draws are dropped
   for (size_t row = 0; row < drawn.size(); ++row) {
     const Draw& draw = plan.draws[row];
     if (draw.scores || is_done[row]) continue;
@@ -470,9 +472,9 @@ Scheduler::Committed Scheduler::commit(const StepPlan& plan, std::span<const Dra
   return result;
 }
 
-// Returns which rows were those of beams. Searches come before other sequences: where forking is
-// copying, what these release must not be the destination of a copy while advance() has it as a
-// source.
+// Returns which rows belong to beams. Searches are committed before other sequences release their
+// blocks. Otherwise, in a pool that forks by copying, a new beam could be copied into a released
+// block that a copy queued by advance() still reads.
 std::vector<bool> Scheduler::commit_beams(const StepPlan& plan, std::span<const DrawnToken> drawn,
                                           const EndOf& end_of, const RolesOf& roles_of,
                                           Committed& result) {
@@ -513,7 +515,7 @@ BeamGroup Scheduler::take_beams(int64_t first_age) {
   return beams;
 }
 
-// False if another token was guessed.
+// Stores a drawn token. Returns false if a different token was guessed at this position.
 bool Scheduler::take_token(Sequence& seq, const Draw& draw, TokenId token) {
   if (seq.tokens.back() < 0) {
     CHECK(seq.num_known() == draw.position + 1);
@@ -614,7 +616,7 @@ CacheUse Scheduler::cache_use() const {
   for (const auto& [age, seq] : running_) use.tokens_served += seq.num_held();
   use.tokens_held = use.tokens_served;
   if (stats.positions_saved == 0) return use;
-  // Of a block that several hold the largest number of tokens counts.
+  // A block that several sequences hold counts once, with the largest number of tokens held in it.
   const int block_size = pool_.block_size();
   const auto for_each_block = [&](const auto& f) {
     for (const auto& [age, seq] : running_) {

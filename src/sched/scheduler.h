@@ -24,39 +24,40 @@ struct SchedulerLimits {
   bool chunked_prefill = true;  // false: a prompt is computed in one step, whole
   int prefill_chunk_size = 512;
   int max_prefill_chunks = std::numeric_limits<int>::max();  // per step
-  int max_step_tokens = 2048;  // at least max_running, and max_model_len more when not chunked
-  // Sequences: each sample of a request is one. A step draws and scores at most as many tokens, or
-  // kMaxSamples.
+  // At least max_running; without chunked_prefill at least max_running + max_model_len.
+  int max_step_tokens = 2048;
+  // In sequences: each sample of a request is one. A step draws and scores at most this many
+  // tokens, or kMaxSamples if that is larger.
   int max_running = 256;
   int max_waiting = 1024;  // the read-ahead window; a static batch starts when it is full
-  int64_t max_waiting_tokens = int64_t{4} << 20;  // it is full with so many tokens too
+  int64_t max_waiting_tokens = int64_t{4} << 20;  // the window is also full with so many tokens
   int max_model_len = 4096;
   double admission_reserve = 0.2;  // part of the pool kept for the growth of what runs
-  bool prefix_cache = false;       // requests share what they have in common; samples always do
+  bool prefix_cache = false;       // requests share the blocks of equal prefixes; samples always do
 };
 
 class Scheduler {
  public:
-  // REQUIRES: every limit is positive, and max_step_tokens as its comment says.
+  // REQUIRES: every limit is positive, and max_step_tokens is as large as its comment says.
   Scheduler(KvPool& pool, const SchedulerLimits& limits);
 
   // Why such a request can never run, even with the pool to itself.
   std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens,
                                       int beam_width = 1) const;
 
-  // Returns the age of its first sample. REQUIRES: refusal() has none, max_tokens (or, where the
-  // prompt is scored, the prompt's length less 1) and num_samples are positive, a beam search has
-  // one sample and does not score its prompt, and the request outlives its sequences.
+  // Returns the age of the request's first sample. REQUIRES: refusal() returns nullopt; num_samples
+  // is positive; max_tokens is positive, or the prompt is scored and has at least 2 tokens; a beam
+  // search has one sample and does not score its prompt; the request outlives its sequences.
   int64_t submit(const Request& request);
-  // What was submitted is all there is so far: a static batch starts with it. Holds until the next
-  // submit().
+  // Says that no more input is there for now, so that a static batch starts with the submitted
+  // requests. Holds until the next submit().
   void end_batch() { batch_ended_ = true; }
   void end_input() { batch_ended_ = input_ended_ = true; }
   bool input_ended() const { return input_ended_; }
   bool window_full() const;
   bool idle() const { return waiting_.empty() && running_.empty() && leaving_.empty(); }
-  // Whether plan() has nothing to compute before more input comes: nothing runs, and what waits, if
-  // anything, is a static batch that is still filling.
+  // Whether plan() has nothing to compute before more input comes: nothing runs, and nothing waits
+  // except perhaps a static batch that is still filling.
   bool may_wait_for_input() const;
 
   // Guesses the tokens that follow the known ones of a decode; the next plan verifies as many as
@@ -64,21 +65,22 @@ class Scheduler {
   // and with the guessed ones it stays below its max_tokens.
   void draft(int64_t age, std::span<const TokenId> tokens);
 
-  // Chooses the next step and leases the cache positions that it writes. Decodes come first,
-  // oldest first; when the pool is full the youngest sequence is preempted: it loses its lease and
-  // waits again. What is left of the step goes to prompts in progress, then, unless a sequence was
-  // preempted, to new ones. Each skips the tokens that are in the cache, or that this step puts
-  // there for a sequence before it: a layer writes all keys and values of a step before it reads
-  // any. The beams of a search are decoded, preempted and admitted together. Empty only if nothing
-  // runs, and nothing waits or a static batch is still filling. advance() or abort() follows a plan
-  // that is not empty. REQUIRES: the plan before is advanced, and committed unless it may overlap.
+  // Chooses the next step and leases the cache positions that it writes. Decodes come first, oldest
+  // first. If the pool is full, the youngest sequence is preempted: it loses its lease and waits
+  // again. The rest of the step goes to prompts in progress, and then, unless a sequence was
+  // preempted, to new prompts. A prompt skips the tokens that are in the cache, or that this step
+  // writes there for an earlier sequence: a layer writes all keys and values of a step before it
+  // reads any. The beams of a search are decoded, preempted and admitted together. The plan is
+  // empty only if nothing runs, and nothing waits or a static batch is still filling. After a plan
+  // that is not empty, call advance() or abort(). REQUIRES: the plan before is advanced, and
+  // committed unless it may overlap.
   StepPlan plan();
 
-  // To be called when `plan` is launched: its chunks count as computed, and each that completes
-  // appends a placeholder token to its sequence. When a prompt of several samples completes, the
-  // others are forked; one that finds no room waits and computes the prompt again. A sequence whose
-  // last token this step draws releases its lease now, for the next plan(). Skips sequences that
-  // have ended since plan(). REQUIRES: the plan before is committed.
+  // Call this after `plan` is launched. From now on its chunks count as computed, and each chunk
+  // that completes appends a placeholder token to its sequence. When the prompt of several samples
+  // completes, the other samples are forked; a sample without room waits and computes the prompt
+  // again. A sequence whose last token this step draws releases its lease now, for the next plan().
+  // Skips sequences that have ended since plan(). REQUIRES: the plan before is committed.
   void advance(const StepPlan& plan);
 
   // The sequence of that age; null if it has ended.
@@ -89,17 +91,18 @@ class Scheduler {
   std::vector<const Sequence*> sequences_of(const StepPlan& plan) const;
 
   struct Committed {
-    std::vector<Sequence> finished = {};  // their leases closed
+    std::vector<Sequence> finished = {};  // with closed leases
     int num_surplus = 0;                  // tokens that were dropped
   };
 
-  // Replaces the placeholder tokens of an advanced plan by `drawn`, one for each of its draws, and
-  // asks `end_of` each sequence that got one. Scores are the caller's to read. A sequence that only
-  // scores its prompt is finished with it. Drops the tokens of sequences that have ended, and
-  // those that follow a wrong guess. Beams are replaced by those that the search follows from the
-  // candidates of `drawn`: these fork from their parents, and if there is no room for that the
-  // search is preempted. A search that ends is one sequence, with `found_beams`; so is one that
-  // abort() ends. REQUIRES: a sequence ends at max_tokens, or before.
+  // Replaces the placeholder tokens of an advanced plan by `drawn`, which has one token for each
+  // draw, and calls `end_of` for each sequence that got a token. The caller reads the scores. A
+  // sequence that only scores its prompt is finished when all of it is scored. Drops the tokens of
+  // sequences that have ended, and the tokens after a wrong guess. The search replaces its beams by
+  // the best continuations, which it finds in the candidates of `drawn`; they fork from their
+  // parents. Without room for that the search is preempted. A search that ends, here or by abort(),
+  // becomes one sequence, with `found_beams`. REQUIRES: `end_of` ends each sequence at its
+  // max_tokens or before.
   Committed commit(const StepPlan& plan, std::span<const DrawnToken> drawn, const EndOf& end_of,
                    const RolesOf& roles_of = {});
 
@@ -107,15 +110,16 @@ class Scheduler {
   // advanced.
   void erase_finished(StepPlan& plan) const;
 
-  // Removes the sequences of `plan`, advanced or not, that have not ended, with the samples that
-  // its advance() forked, closes their leases, withdraws the blocks that the step should have
-  // filled, and returns the sequences. REQUIRES: a plan made after this one is aborted before.
+  // Removes and returns the sequences of `plan` that have not ended, and the samples that its
+  // advance() forked. Closes their leases and withdraws the blocks that the step should have
+  // filled. The plan may be advanced or not. REQUIRES: a later plan has been aborted before.
   std::vector<Sequence> abort(const StepPlan& plan);
 
   // Removes all sequences and closes their leases.
   void clear();
 
-  // The leases of all sequences, between two calls that change them: what the pool is audited by.
+  // The leases of all sequences, for an audit of the pool. Valid until the next call of a function
+  // that is not const.
   std::vector<const KvLease*> leases() const;
 
   using ByAge = std::map<int64_t, Sequence>;  // oldest first
@@ -123,7 +127,7 @@ class Scheduler {
   const ByAge& waiting() const { return waiting_; }
   int num_running() const { return static_cast<int>(running_.size()); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
-  // When the planned step has filled its positions.
+  // The use of the cache after the planned step has filled its positions.
   CacheUse cache_use() const;
 
  private:

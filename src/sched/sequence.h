@@ -11,8 +11,7 @@
 
 namespace pagedinfer {
 
-// A prompt and its completion at their longest: what is asked for beyond the model's length is
-// cut off there.
+// The maximum number of tokens of a prompt and its completion, which the model's length cuts off.
 inline int64_t bound_on_tokens(int64_t num_prompt, int64_t max_tokens, int max_model_len) {
   return num_prompt + std::min(max_tokens, max_model_len - num_prompt);
 }
@@ -35,13 +34,13 @@ struct Sequence {
   int num_known() const { return static_cast<int>(tokens.size()) - num_drafted; }
   int num_pending() const { return num_wanted() - num_computed; }
   int num_generated() const { return num_known() - num_prompt(); }
-  // Of the known tokens, those that must be computed: of a prompt of which nothing is drawn the
-  // last one is not.
+  // The number of known tokens that must be computed. If the request only scores its prompt, the
+  // last prompt token need not be.
   int num_wanted() const { return num_known() - !draws(); }
   bool draws() const { return max_tokens > num_prompt(); }
   bool scores_prompt() const { return request->num_prompt_candidates() >= 0; }
   int num_samples() const { return num_generated() > 0 ? 1 : request->num_samples; }
-  // Sequences that it is, or will be when its first token is drawn.
+  // The number of sequences that this one is, or becomes when its first token is drawn.
   int num_places() const {
     return num_generated() > 0 ? 1 : std::max(request->num_samples, request->sampling.beams.width);
   }
@@ -54,7 +53,7 @@ struct Sequence {
     return std::span(tokens).first(num_known()).subspan(num_prompt());
   }
 
-  // The positions of its lease that hold a token, when the planned step has filled its own.
+  // The number of its positions that hold a token after the planned step has filled them.
   int num_held() const { return std::max(num_computed + num_in_step, lease.num_cached); }
 
   // Computes the next `count` tokens.
@@ -65,8 +64,8 @@ struct Sequence {
     max_computed = std::max(max_computed, end);
   }
 
-  // Rows of logits that score the token which follows, of the next `count` tokens: the last rows of
-  // a chunk, but for the one that draws.
+  // Of the next `count` tokens, the number whose rows of logits score the token after them. These
+  // are the last rows of the chunk, except the row that draws.
   int num_scores(int count) const {
     if (!scores_prompt()) return 0;
     const int end = std::min(num_computed + count, num_prompt() - 1);
@@ -79,7 +78,7 @@ struct Sequence {
     return num_wanted() - std::max(num_computed, std::min(num_cached, num_wanted() - 1));
   }
 
-  // Goes on after the tokens that its lease has found. Returns how many it skips.
+  // Skips the tokens that its lease has found in the cache. Returns how many.
   int skip_cached() {
     const int begin = num_computed;
     num_computed = num_wanted() - num_pending_after(lease.num_cached);
@@ -97,10 +96,10 @@ struct Sequence {
   int64_t age;     // order of submission; smaller is older; samples of a request follow one another
   int sample = 0;  // of the request
   int max_tokens;  // of prompt and completion
-  // Prompt, then generated: of these the last may be a placeholder token (core/batch.h). Behind
-  // them tokens that are guessed to follow (speculative decoding); a step verifies them.
+  // The prompt, then the generated tokens, the last of which may be a placeholder (core/batch.h),
+  // then guessed tokens (speculative decoding), which a step verifies.
   std::vector<TokenId> tokens;
-  int num_drafted = 0;  // guessed ones
+  int num_drafted = 0;  // guessed tokens at the end of `tokens`
   std::optional<FinishReason> finished = {};
   std::vector<FinishedBeam> found_beams = {};  // by a beam search that has ended
 
@@ -115,11 +114,11 @@ struct Sequence {
   int num_preemptions = 0;
 };
 
-// Why a sequence ends with its latest token; nullopt if it goes on. For a beam anything but nullopt
-// ends the whole search with an error: the token is not the one that it goes on with.
+// Why a sequence ends with its latest token; nullopt if it goes on. A beam must go on: any other
+// answer ends the whole search with an error.
 using EndOf = std::function<std::optional<FinishReason>(const Sequence&, const DrawnToken&)>;
 
-// What a token does as the next one of a beam: for all beams of the search of the given one.
+// Returns the RoleOf for the search of the given beam.
 using RolesOf = std::function<BeamSearch::RoleOf(const Sequence&)>;
 
 }  // namespace pagedinfer

@@ -6,18 +6,18 @@
 
 namespace pagedinfer {
 
-// Compute tokens [start, start + count) of a sequence. There are three kinds: a piece of a prompt
-// (or of tokens computed again), a decode of one token, and a decode of several tokens, all but the
-// first of which are guessed.
+// Tokens [start, start + count) of a sequence, to be computed in one step. There are three kinds: a
+// piece of a prompt (or of tokens computed again), a decode of one token, and a decode of several
+// tokens, of which all but the first are guessed.
 struct Chunk {
   int64_t age;  // of the sequence
   int start, count;
   int num_scores;   // rows of logits that score a known token: the one that follows
-  int num_logits;   // all rows, of its last tokens; those that draw come last: none, one or, of a
-                    // decode, one for each token
+  int num_logits;   // rows of logits, for the last tokens; the rows that draw come last: one for
+                    // each token of a decode, and one or none for a piece of a prompt
   int num_samples;  // tokens drawn from each of the rows that draw
   bool is_beam = false;    // or the prompt of a beam search
-  bool is_guided = false;  // what it draws must have a form
+  bool is_guided = false;  // the tokens that it draws must fit a form
 
   int num_drawing() const { return num_logits - num_scores; }
   bool completes() const { return num_drawing() > 0; }
@@ -33,7 +33,7 @@ struct Draw {
   bool scores;     // draws the token that the prompt has at this position
 };
 
-// What one step does, and how it came to be.
+// The work of one step, and the events of its planning.
 struct StepPlan {
   std::vector<KvCopy> copies = {};  // as Batch::copies
   std::vector<Chunk> chunks = {};   // num_decodes decodes, then prefill
@@ -43,14 +43,14 @@ struct StepPlan {
   int num_admitted = 0, num_preempted = 0;
   int num_found = 0;  // tokens that are not computed because they are in the cache
   std::vector<PublishedBlock> published = {};  // blocks that this step fills
-  // Whether the next plan may be made before this one is committed. How many guessed tokens hold,
-  // and which beams go on, is not known earlier.
+  // Whether the next plan may be made before this one is committed. False if it verifies guessed
+  // tokens or continues beams: the results decide the next plan.
   bool may_overlap = true;
-  bool is_guided = false;  // some draw must have a form
+  bool is_guided = false;  // some drawn token must fit a form
 
   int num_prefills() const { return static_cast<int>(chunks.size()) - num_decodes; }
 
-  // REQUIRES: decodes are added first. These compute the guessed tokens too.
+  // Adds a decode, which computes the guessed tokens too. REQUIRES: decodes are added first.
   void add_decode(const Sequence& seq) {
     const int count = 1 + seq.num_drafted;
     add({.age = seq.age,
