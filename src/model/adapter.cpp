@@ -49,7 +49,7 @@ std::string weights_in(const std::string& dir) {
                                      : ""));
 }
 
-// The tensors whose names begin so.
+// The tensors whose names begin with the prefix.
 std::vector<std::string_view> tensors_below(const Checkpoint& file, const std::string& prefix) {
   std::vector<std::string_view> names;
   for (auto at = file.tensors().lower_bound(prefix);
@@ -74,7 +74,7 @@ std::string module_of(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.find(".lora_")).substr(kRoot.size()));
 }
 
-// Complains of the first few messages, which are about tensors of the file.
+// Complains of the first few of these messages about tensors of the file.
 void complain_of(std::vector<std::string> messages, const std::string& path,
                  const JsonObject& config) {
   const std::string others = fmt::format("{}: more tensors that are wrong", path);
@@ -164,7 +164,7 @@ void Adapter::refuse_unused(std::string_view part,
                           part.substr(0, part.size() - 1), kMergeElsewhere));
 }
 
-// A message about each tensor that is neither used nor of an unused part.
+// One message for each tensor that is not used and does not belong to an unused part.
 std::vector<std::string> Adapter::stray_tensors(std::set<std::string_view> known) const {
   for (const auto& entry : changes_) {
     known.insert({entry.second.a, entry.second.b, entry.second.replacement});

@@ -20,18 +20,18 @@ namespace pagedinfer {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 
-// Adds to `problems` what adapter_config.json in `dir` says that is supported in no model.
+// Adds to `problems` the settings of adapter_config.json in `dir` that are supported in no model.
 void check_adapter_config(const std::string& dir, Problems& problems);
 
 // A matrix of a model that an adapter may change.
 struct AdapterTarget {
-  std::string tensor = {};    // of the checkpoint
-  AdaptedModule module = {};  // as adapters call it
+  std::string tensor = {};    // its name in the checkpoint
+  AdaptedModule module = {};  // its name in adapters
   int64_t rows = 0, cols = 0;
   bool is_tied = false;  // the embedding and the output are one matrix
 };
 
-// A model, as adapters may call its modules.
+// The modules of a model under the names that adapters may give them.
 struct AdapterTargets {
   std::vector<AdapterTarget> matrices = {};
   std::vector<std::string> unused = {};  // TensorNames::unused
@@ -41,17 +41,18 @@ struct AdapterTargets {
 class Adapter {
  public:
   // Reads adapter_config.json and the header of adapter_model.safetensors in `dir`, or in the
-  // snapshot of a hub cache folder. `targets` has the model once for each way in which adapters may
-  // call its modules. Throws Error, naming the file and the field or the tensor, unless every entry
-  // of target_modules is a matrix of the model and every tensor belongs to one. With `problems`
-  // what is wrong goes there, as far as the files can be read. REQUIRES: `targets` is not empty.
+  // snapshot of a hub cache folder. `targets` has one entry for each way in which adapters may name
+  // the model's modules. Throws Error, naming the file and the field or the tensor, unless every
+  // entry of target_modules is a matrix of the model and every tensor belongs to one. Given
+  // `problems`, adds the errors there instead, as far as the files can be read. REQUIRES: `targets`
+  // is not empty.
   Adapter(const std::string& dir, std::span<const AdapterTargets> targets,
           Problems* problems = nullptr);
 
   // Whether it changes a tensor of the checkpoint.
   bool changes(std::string_view tensor) const { return changes_.contains(tensor); }
-  // What is added to rows [first_row, first_row + rows) of the tensor; views, valid while the
-  // adapter lives. REQUIRES: changes(tensor).
+  // The update to add to rows [first_row, first_row + rows) of the tensor. Its tensors are views,
+  // valid while the adapter lives. REQUIRES: changes(tensor).
   LowRank update_of(std::string_view tensor, int64_t first_row, int64_t rows) const;
   // The embedding or output that PEFT saved with the adapter, to take the place of the
   // checkpoint's; empty for all other tensors. REQUIRES: changes(tensor).

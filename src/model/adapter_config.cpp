@@ -19,8 +19,8 @@ using simdjson::dom::element;
 constexpr int64_t kMaxRank = 1 << 20, kMaxLayer = 1 << 20;
 constexpr double kMaxAlpha = 1e12;
 
-// Fields that are read, or that say nothing about the merged weights. fan_in_fan_out is for layers
-// that no family here has; the settings of training and of a start do not count afterwards.
+// Fields that are read, or that have no effect on the merged weights. fan_in_fan_out is for layers
+// that no family here has; settings of the training and of its start have no effect afterwards.
 constexpr std::string_view kKnown[] = {"alpha_pattern",
                                        "auto_mapping",
                                        "base_model_name_or_path",
@@ -75,7 +75,7 @@ bool is_plain(std::string_view name) {
   });
 }
 
-// Of names that end with the key, which is a pattern, behind nothing or a point.
+// Matches names that end with the key, which is a pattern, alone or after a point.
 NamePattern pattern_of_ends(const JsonObject& object, std::string_view key) {
   try {
     return NamePattern(fmt::format("(.*\\.)?({})", key));
@@ -212,8 +212,8 @@ bool AdapterConfig::has(const Names& names, const AdaptedModule& module) const {
       names.listed, [&](const std::string& end) { return is_name_or_end(module.name, end); });
 }
 
-// A layer's number is the first number behind the name of a list of layers, or behind any two names
-// where there are no such names.
+// A layer's number is the first number after the name of a list of layers. If no such names are
+// given, it is the first number after any two names.
 bool AdapterConfig::is_in_layers(std::string_view module) const {
   if (layers_.empty()) return true;
   std::vector<std::string_view> parts;
@@ -240,7 +240,7 @@ bool AdapterConfig::is_in_layers(std::string_view module) const {
 
 bool AdapterConfig::changes(const AdaptedModule& module) const {
   if (!has(targets_, module) || has(excluded_, module)) return false;
-  // PEFT chooses layers of the modules whose names end with a target, not of those it names whole.
+  // In PEFT the choice of layers has no effect on a module whose whole name is a target.
   return std::ranges::find(targets_.listed, module.name) != targets_.listed.end() ||
          is_in_layers(module.name);
 }

@@ -23,8 +23,8 @@ struct AdaptedModule {
   Kind kind = Kind::kLayer;
 };
 
-// What adapter_config.json of a LoRA adapter says: which modules it changes, and how. PEFT's rules
-// are followed; what is not supported is refused.
+// The settings of a LoRA adapter in adapter_config.json: which modules it changes, and how. Follows
+// PEFT's rules and refuses unsupported settings.
 class AdapterConfig {
  public:
   // Complains of each field that is not supported or cannot be read. Throws Error if the adapter is
@@ -32,17 +32,18 @@ class AdapterConfig {
   // REQUIRES: the file outlives it.
   explicit AdapterConfig(const JsonObject& config);
 
-  // False if a field cannot be read that says what is changed, or how: then nothing below is known.
+  // False if a field that says which modules are changed, or how, cannot be read. In that case do
+  // not call the functions below.
   bool is_known() const { return is_known_; }
 
   bool changes(const AdaptedModule& module) const;
   int64_t rank_of(std::string_view module) const;
-  // What the product of the module's matrices is multiplied by.
+  // The factor of the product of the module's two matrices.
   float scale_of(std::string_view module) const;
-  // Complains of each target that is none of the modules.
+  // Complains of each target that names none of the modules.
   void check_targets(const std::vector<AdaptedModule>& modules) const;
 
-  // Of modules for which no pattern says something else.
+  // The rank of all modules that match no pattern of ranks.
   int64_t rank() const { return rank_; }
   double alpha() const { return alpha_; }
 

@@ -8,9 +8,9 @@
 namespace pagedinfer {
 
 // Fills in `spec` and `names` from config.json. `names` gets the alternatives for the tensors'
-// names; the first that the checkpoint has is used. Complains of settings that this implementation
-// of the family does not support, and of fields that cannot be read. Where `config` keeps such
-// problems, what is not known because of them is 0 or empty, or kUnknownWindow.
+// names; the first one that the checkpoint has is used. Complains of settings that this
+// implementation of the family does not support, and of fields that cannot be read. If `config`
+// keeps problems, the values that they leave unknown are 0, empty or kUnknownWindow.
 using ReadFamily = void (*)(const JsonObject& config, ModelSpec& spec,
                             std::vector<TensorNames>& names);
 
@@ -63,14 +63,14 @@ std::optional<int> read_window(const JsonObject& config, int absent);
 // For each layer, whether its attention has a sliding window; nullopt if that is not known.
 using SlidingLayers = std::optional<std::vector<bool>>;
 
-// Sets the windows of the layers that slide, and returns which those are: "layer_types" alone says
-// it, and without that field `otherwise`. Complains if a layer slides and `window` is 0. What is
-// not known becomes kUnknownWindow.
+// Sets the windows of the sliding layers and returns which layers slide. "layer_types" decides
+// this or, without that field, `otherwise`. Complains if a layer slides and `window` is 0. A window
+// that is not known becomes kUnknownWindow.
 SlidingLayers read_windows(const JsonObject& config, const SlidingLayers& otherwise,
                            std::optional<int> window, ModelSpec& spec);
 
-// Sets the windows of a family whose layers all slide or none does, which "layer_types" cannot
-// change: a window of 0 is none. Complains if that field says otherwise.
+// Sets the windows of a family in which either all layers slide or none does; a window of 0 means
+// none. Complains if "layer_types" says otherwise.
 void read_equal_windows(const JsonObject& config, std::optional<int> window, ModelSpec& spec);
 
 // Sets the windows of Qwen: without "layer_types", the layers from "max_window_layers" on slide if
@@ -81,8 +81,9 @@ void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 // REQUIRES: the sizes are read.
 void read_gemma(const JsonObject& config, ModelSpec& spec);
 
-// The names that most families give their tensors. `root` is the prefix of all but the output
-// ("model."). Norms of outputs have the names that stand for those of the MLP's input elsewhere.
+// The names that most families give their tensors. All names but the name of the output begin with
+// `root` ("model."). With norms of outputs, post_attention_layernorm is the norm of attention's
+// output; in other families it is the norm of the MLP's input.
 TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec);
 
 // The families, each in a file of its own.

@@ -1,4 +1,4 @@
-// What the files of a model directory say, whether the model is supported or not.
+// Describes the model of a directory, whether it is supported or not.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,14 @@ struct TensorTotal {
 
 struct InspectedModel {
   std::string architecture = {}, model_type = {};  // of config.json; "" = it does not say
-  // As far as they could be read: sizes that are not known are 0, and windows that are not known
-  // negative.
+  // Has the values that could be read. A size that is not known is 0, such a window negative.
   ModelSpec spec = {};
   std::optional<bool> tied_embeddings = {};  // nullopt if that is not known
   GenerationDefaults generation = {};
 
   // How the checkpoint's matrices are quantized, and how many of them; "" if they are not.
   std::string quantization = {};
-  std::vector<std::string> quantization_notes = {};  // what of it is not done
+  std::vector<std::string> quantization_notes = {};  // its parts that have no effect here
   std::optional<DType> dtype = {};                   // the checkpoint's, if that is known
 
   // Of the tensors that the model needs; 0 if that is not known.
@@ -42,9 +41,9 @@ struct InspectedModel {
   std::optional<Adapter> adapter = {};  // nullopt: there is none, or it does not fit the model
 };
 
-// Reads what open_model() reads and, unless `lora` is "", what open_adapter() does. Why it would
-// refuse goes into `problems`, all of it; nothing is thrown but for lack of memory. Of fields that
-// contradict each other or cannot be read, what they would say is not known.
+// Reads the same files as open_model() and, unless `lora` is "", open_adapter(). Adds every reason
+// to refuse the model to `problems`; throws only for lack of memory. If fields contradict each
+// other or cannot be read, the values that they determine are not known.
 InspectedModel inspect_model(const std::string& dir, WeightSource source, Problems& problems,
                              const std::string& lora = "");
 

@@ -15,7 +15,7 @@ namespace pagedinfer {
 
 // The names of a layer's tensors in the checkpoint.
 struct LayerNames {
-  // Where q, k and v, or gate and up, have one name, they are the rows of one tensor, in this
+  // If q, k and v, or gate and up, have the same name, they are the rows of one tensor, in this
   // order.
   std::string q, k, v, attention_out, gate, up, down;
   // Read only if the spec asks for them.
@@ -29,7 +29,7 @@ struct TensorNames {
   std::string embedding, final_norm;
   std::string output;  // not read if embeddings are tied
   std::vector<LayerNames> layers = {};
-  // What the names of all modules begin with that a checkpoint may have and that are not run.
+  // The prefixes of modules that a checkpoint may have and that are not run.
   std::vector<std::string> unused = {};
 };
 
@@ -41,7 +41,7 @@ struct OpenedModel {
   Checkpoint checkpoint;
   QuantizedWeights quantized = {};
   bool is_dummy = false;  // the checkpoint has shapes only; load_weights() fills them
-  // Those that checkpoints of this family may have.
+  // All names that checkpoints of this family may use.
   std::vector<TensorNames> known_names = {};
   std::optional<Adapter> adapter = {};  // load_weights() merges it
 };
@@ -57,8 +57,8 @@ OpenedModel open_model(const std::string& dir, WeightSource source = WeightSourc
 // not supported or does not fit the model.
 void open_adapter(const std::string& dir, OpenedModel& model);
 
-// What an adapter may change of a model whose checkpoint has the names `used`, for each of the
-// known ones.
+// The matrices that an adapter may change in a model whose checkpoint has the names `used`: one
+// entry for each of the known names, which the adapter may use instead.
 std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,
                                             std::span<const TensorNames> known);
 

@@ -17,8 +17,8 @@ namespace pagedinfer {
 void check_supported(const JsonObject& config);
 
 // Reads generation_config.json, if there is one, into the defaults and the spec. REQUIRES: the
-// vocabulary and the ends of config.json are set in the spec. Throws Error; what a field is wrong
-// in goes into `problems`, unless that is null.
+// vocabulary and the ends of config.json are set in the spec. Throws Error; unless `problems` is
+// null, errors of single fields are added there instead.
 GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec,
                                    Problems* problems = nullptr);
 

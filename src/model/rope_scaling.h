@@ -8,7 +8,7 @@
 
 namespace pagedinfer {
 
-// What a family says of rope where config.json does not.
+// A family's settings of rope for fields that config.json leaves out.
 struct RopeDefaults {
   double theta = 10000.0;
   bool may_be_partial = false;  // "partial_rotary_factor": the share of a head that is rotated

@@ -21,9 +21,9 @@ struct Needed {
   Tensor& destination;  // in Weights
   int64_t rows, cols;
   Kind kind = Kind::kMatrix;
-  // Of the tensor of this name, which may have the rows of several.
+  // The place of its rows in the tensor of this name, which may have the rows of several matrices.
   int64_t first_row = 0, stored_rows = rows;
-  // Of matrices that are multiplied together, which must have one type.
+  // The matrices that are multiplied together; they must have one type.
   std::initializer_list<Needed> together = {};
 
   bool is_first() const { return first_row == 0; }
@@ -32,7 +32,7 @@ struct Needed {
 
 using Visit = std::function<void(const Needed&)>;
 
-// Those of the same name are the rows of one tensor, in this order.
+// Matrices of the same name are the rows of one tensor, in this order.
 void visit_matrices(std::initializer_list<Needed> matrices, const Visit& visit) {
   for (const Needed& matrix : matrices) {
     Needed part = matrix;
@@ -112,7 +112,7 @@ bool is_multiplied(const OpenedModel& model, Kind kind) {
   return kind == Kind::kMatrix || (kind == Kind::kEmbedding && model.spec.tied_embeddings);
 }
 
-// Whether the model's adapter changes it.
+// Whether the model's adapter changes the tensor.
 bool is_sum(const OpenedModel& model, const Needed& needed) {
   return model.adapter && model.adapter->changes(needed.name);
 }
@@ -132,7 +132,7 @@ DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_fil
   return memory.matrix_type(of_file, compute);
 }
 
-// The tensor that has it, as a whole.
+// The whole stored tensor that contains the needed rows.
 Tensor stored_tensor(const Checkpoint& checkpoint, const Needed& needed) {
   return checkpoint.tensor(needed.name, needed.stored_rows, needed.cols);
 }

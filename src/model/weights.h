@@ -19,17 +19,17 @@ inline DType file_dtype(const OpenedModel& model) {
 // `memory`. Matrices and biases get the type that the device uses for computing in `compute`; norms
 // are float32. kInt8: matrices of layers, the output and an embedding that is tied to it become
 // int8, and their pages of the files are given back. Quantized matrices of the checkpoint are
-// computed from their numbers, rounded once; where `compute` is float32 and nothing else is asked
-// for, they are rounded to `dequantized`, by default not at all. Matrices that the model's adapter
-// changes are sums, of the type of computation. The frequencies of ropes are those of runs of the
-// spec's max_positions. Throws Error if a tensor is missing or its shape is not the one of the
-// spec.
+// dequantized and rounded once. If `compute` is float32 and the matrices do not become int8, they
+// are rounded to `dequantized`, by default float32. Matrices that the model's adapter changes
+// become sums, in the type of computation. The ropes get the frequencies for runs of the spec's
+// max_positions. Throws Error if a tensor is missing or does not have the shape that the spec
+// gives.
 Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memory,
                      Quantization quantize = Quantization::kNone, DType dequantized = DType::kF32);
 
 // Names and shapes of the tensors that load_weights() reads for a model of this spec.
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names);
-// Those of them that are multiplied or looked up. The first one is the embedding.
+// The needed tensors that are multiplied or looked up. The first one is the embedding.
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names);
 
 // What the memory plan counts for weights: tensors of the checkpoint that stay mapped on the host,
@@ -38,7 +38,7 @@ struct WeightBytes {
   int64_t mapped = 0, copied = 0;
   int64_t total() const { return mapped + copied; }
 };
-// Those that load_weights() takes. Throws Error as load_weights() does.
+// The bytes that load_weights() takes. Throws the same Errors.
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
                          Quantization quantize = Quantization::kNone,
                          DType dequantized = DType::kF32);

@@ -14,7 +14,7 @@
 namespace pagedinfer {
 namespace {
 
-// What a random number is for: numbers of two purposes have nothing to do with each other.
+// The purpose of a random number. Numbers of different purposes are independent.
 enum class Purpose : uint32_t { kPrompt, kOutput, kGap, kHead, kLong, kTokens, kHeadTokens };
 
 // 128 random bits. `what` is the request or the head, `at` the place in it.
@@ -23,8 +23,8 @@ std::array<uint32_t, 4> bits_of(uint64_t seed, Purpose purpose, uint32_t what, u
                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// Of `count` numbers one, by 32 random bits. No number is likelier than another by more than
-// count / 2^32 of its probability.
+// Maps 32 random bits to a number in [0, count). The probabilities of two numbers differ by at most
+// a factor of 1 + count / 2^32.
 uint32_t below(uint32_t bits, uint32_t count) {
   return static_cast<uint32_t>((uint64_t{bits} * count) >> 32);
 }
@@ -42,7 +42,7 @@ double draw_gap(uint64_t seed, int request) {
   return -log_double(1.0 - static_cast<double>(high) * 0x1p-53);
 }
 
-// Of each `every` requests in a row one is long.
+// Among each `every` requests in a row one is long.
 bool is_long(uint64_t seed, int request, int every) {
   if (every == 0) return false;
   const auto group = static_cast<uint32_t>(request / every);

@@ -15,28 +15,28 @@
 
 namespace pagedinfer {
 
-// Numbers of tokens; both ends are included, and all between are as likely.
+// A range of numbers of tokens, ends included. All numbers are equally likely.
 struct LengthRange {
   int min = 1, max = 1;
   constexpr bool operator==(const LengthRange&) const = default;
 };
 
-// What a workload is like, as a row of the table or as flags changed it.
+// The shape of a workload: a row of the table, or a row that flags have changed.
 struct WorkloadShape {
   std::string_view name = "";
   std::string_view help = "";  // a sentence
   int requests = 1;
-  LengthRange prompt = {16, 512};  // beside the head
+  LengthRange prompt = {16, 512};  // without the head
   LengthRange output = {16, 256};
   // Requests per second, as a Poisson process whose first request arrives at 0; 0: all at once.
   // Below 0: as fast as the trace.
   double rate = 0;
-  // Prompts begin with one of so many heads, each of so many tokens.
+  // Each prompt begins with one of `heads` texts, which have `head_tokens` tokens each.
   int heads = 0, head_tokens = 512;
-  // One of so many requests, at a random place among them, has a long prompt; 0: none.
+  // Among each `long_every` requests one, at a random place, has a long prompt; 0: none has.
   int long_every = 0;
   LengthRange long_prompt = {2048, 2048}, long_output = {16, 32};
-  bool from_trace = false;  // lengths and arrivals are those of a file
+  bool from_trace = false;  // a file gives the lengths and arrivals
   int max_batch_size = 0;   // of the run, unless it is given; 0: the default of a run
 };
 
@@ -95,9 +95,9 @@ struct BenchWorkload {
   int num_clipped = 0;  // requests whose prompts or outputs were shortened to fit
 };
 
-// Draws the requests. An output is clipped to leave a prompt one token of `max_model_len`, then a
-// prompt to leave its output what it needs.
-// `trace`: the rows, where the shape is made of them. A rate below 0 becomes that of the rows.
+// Draws the requests. If prompt and output exceed `max_model_len`, the output is clipped first, so
+// that at least one token is left for the prompt, and then the prompt is clipped. `trace` has the
+// rows for a shape with from_trace. A rate below 0 becomes the rate of the rows.
 // REQUIRES: max_model_len >= 2; the ranges are not empty; a trace has as many rows as the shape has
 // requests.
 BenchWorkload make_workload(const WorkloadShape& shape, uint64_t seed, int max_model_len,

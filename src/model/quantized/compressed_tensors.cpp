@@ -147,8 +147,8 @@ std::string_view class_of(std::string_view module) {
   return module.ends_with("embed_tokens") ? "Embedding" : "Linear";
 }
 
-// How closely an entry of "targets" names a module, as compressed-tensors has it: a name more than
-// an expression, and this more than a class of modules. 0: not at all.
+// How closely an entry of "targets" names a module, by the rules of compressed-tensors: a name
+// counts more than an expression, and an expression more than a class of modules. 0: not at all.
 int closeness(const ModulePattern& target, const std::string& module) {
   if (target.matches(module)) return target.is_expression() ? 2 : 3;
   return target.matches(class_of(module)) && !target.is_expression() ? 1 : 0;
@@ -171,8 +171,8 @@ const Scheme* find_scheme(const Schemes& schemes, const std::string& module) {
   return found;
 }
 
-// Codes of `bits` bits, the first in the lowest bits of a word, and rows in whole words. What is
-// stored is the code and half of their number.
+// Reads codes of `bits` bits. The first code of a word is in its lowest bits, and each row begins a
+// word. The stored number is the code plus half the number of codes.
 ReadCodes read_packed_codes(const uint32_t* words, int64_t cols, int bits) {
   const int64_t per_word = 32 / bits, words_across = ceil_div(cols, per_word);
   return [=](int64_t row, float* out) {
@@ -296,7 +296,7 @@ RowSource open(const Checkpoint& files, const std::string& module, int64_t rows,
                      find_scales(files, module, rows, cols, *scheme));
 }
 
-// What would change what a model computes.
+// Refuses all other settings that would change the results of a model.
 void refuse_others(const JsonObject& config) {
   const auto transforms = config.find_object("transform_config");
   const auto groups = transforms ? transforms->find_object("config_groups") : std::nullopt;

@@ -72,8 +72,8 @@ void read_version(const JsonObject& config, Form& form) {
   }
 }
 
-// Settings for some modules only, by regular expressions: "-:" excludes those that match, which the
-// checkpoint then has as they were.
+// Refuses settings for some modules only. Their keys are regular expressions; "-:" is accepted: it
+// excludes the modules that match, and the checkpoint has these unquantized.
 void refuse_other_settings(const JsonObject& config) {
   const auto settings = config.find_object("dynamic");
   if (!settings) return;

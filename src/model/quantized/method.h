@@ -28,8 +28,8 @@ struct StoredForm {
       open = {};
 };
 
-// They complain of what is not supported in the object "quantization_config"; what they return is
-// then of no use.
+// Each reads the object "quantization_config" and complains of settings that are not supported. Do
+// not use its result after a complaint.
 StoredForm read_fp8(const JsonObject& config);
 StoredForm read_compressed_tensors(const JsonObject& config);
 StoredForm read_gptq(const JsonObject& config);

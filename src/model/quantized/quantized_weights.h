@@ -11,8 +11,8 @@
 
 namespace pagedinfer {
 
-// The matrices that a checkpoint has in few bits, as numbers of its "quantization_config" in
-// config.json says. What is quantized there is for the checkpoint to say; how, for config.json.
+// The quantized matrices of a checkpoint. The tensors of the checkpoint decide which matrices are
+// quantized; "quantization_config" in config.json decides how.
 class QuantizedWeights {
  public:
   QuantizedWeights() = default;  // there are none
@@ -21,19 +21,21 @@ class QuantizedWeights {
 
   // "gptq, 4 bits, groups of 128"; "" if config.json speaks of no quantization.
   const std::string& description() const { return form_.description; }
-  // What of it is not done.
+  // Its parts that have no effect here.
   const std::vector<std::string>& notes() const { return form_.notes; }
-  // False if config.json asks for what is not supported: then nothing below is known.
+  // False if config.json asks for something unsupported. In that case do not call the functions
+  // below.
   bool is_known() const { return is_known_; }
 
-  // Whether the checkpoint has the matrix quantized, if it has it. `name` is that of the matrix if
-  // it were not ("model.layers.0.mlp.up_proj.weight"), here and below.
+  // Whether the matrix is quantized, if the checkpoint has it. Here and below, `name` is its name
+  // in an unquantized checkpoint ("model.layers.0.mlp.up_proj.weight").
   bool has(const Checkpoint& files, const std::string& name) const;
-  // A matrix that has() is true of. Throws Error if tensors of it are missing or are not what is
-  // expected. The files must outlive the source.
+  // Opens a quantized matrix. Throws Error if one of its tensors is missing or not as expected. The
+  // files must outlive the source. REQUIRES: has() is true.
   RowSource open(const Checkpoint& files, const std::string& name, int64_t rows,
                  int64_t cols) const;
-  // All tensors of the matrix will be read, or not be read any more (Checkpoint::give_back()).
+  // Says that all tensors of the matrix will be read, or that they will not be read again
+  // (Checkpoint::give_back()).
   void read_ahead(const Checkpoint& files, const std::string& name) const;
   void give_back(const Checkpoint& files, const std::string& name) const;
 

@@ -32,11 +32,11 @@ void check_groups(const StoredTensor& groups, const std::string& name, int64_t n
 void check_multiple(const Checkpoint& files, const std::string& name, std::string_view things,
                     int64_t number, int64_t unit);
 
-// Throws Error if there is MODULE.OTHER beside MODULE.CODES: which of them is the matrix?
+// Throws Error if there is MODULE.OTHER beside MODULE.CODES: either could be the matrix.
 void refuse_beside(const Checkpoint& files, const std::string& module, std::string_view codes,
                    std::string_view other);
 
-// Its numbers. REQUIRES: T is as large as a number of its type.
+// The numbers of a tensor. REQUIRES: T is as large as a number of the tensor's type.
 template <class T>
 std::span<const T> numbers_of(const StoredTensor& tensor) {
   return {reinterpret_cast<const T*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(T)};

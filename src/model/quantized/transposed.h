@@ -1,4 +1,4 @@
-// Matrices of which the file has the columns as rows: GPTQ and AWQ.
+// Matrices that the file stores transposed, columns as rows: GPTQ and AWQ.
 #pragma once
 
 #include <algorithm>
