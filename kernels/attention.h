@@ -1,11 +1,11 @@
 // Causal attention over a cache that a block table describes: whole prompts, chunks at any offset
 // and decode steps, with the paged and the contiguous pool. With `restarts` the bits of an output
 // row depend only on its row of q and on the keys and values that it sees, not on the plan, the
-// batch, the chunk, the block size or the pool. Without, those of tiles of many rows depend on
-// whether the plan cuts their tile.
+// batch, the chunk, the block size or the pool. Without it, the bits of a row in a tile of many
+// rows depend on whether the plan cuts the tile.
 //
 // The softmax is computed in float32. It restarts every kSegmentKeys keys, and the segments are
-// combined in ascending order, those of a tile that is cut by the last of its thread blocks.
+// combined in ascending order. The last thread block of a cut tile combines the tile's segments.
 // bfloat16 and float16 with a head_dim of 64, 80, 96, 128 or 256 run on tensor cores, unless scores
 // are capped; there the probabilities are rounded to the type before the product with V. Everything
 // else runs a slow float32 kernel, which ignores the plan. On devices that give a thread block

@@ -1,7 +1,7 @@
-// Combines the states of a cut tile: the thread block that is the last one to have written its own
-// reads all of them, in ascending order of their segments, and writes the output. Which block that
-// is changes no bit. Bound by reading the states, which the L2 cache still has: a thread computes
-// four dimensions of one row and loads kStatesAhead states at once.
+// Combines the states of a cut tile. The last thread block to write its states reads all states of
+// the tile, in ascending order of their segments, and writes the output. The bits do not depend on
+// which block is the last. Bound by reading the states, which the L2 cache still has: a thread
+// computes four dimensions of one row and loads kStatesAhead states at once.
 #pragma once
 
 #include "kernels/attention_launch.h"
@@ -22,9 +22,9 @@ __device__ int64_t row_offset(const TileArgs& a, const Tile& tile, int kv_head, 
          int64_t(kv_head * a.group + index % a.group) * D;
 }
 
-// True in all threads of the last thread block that calls it for a counter, `count` of which do;
-// what the others wrote before they called it is then visible to reads of the L2 cache. Leaves the
-// counter at 0.
+// Each of `count` thread blocks calls this for the same counter. Returns true in all threads of the
+// last block. Reads of the L2 cache then see everything that the others wrote before their calls.
+// Leaves the counter at 0.
 __device__ bool is_last_block(uint32_t* counter, uint32_t count) {
   __shared__ bool is_last;
   __threadfence();
@@ -38,8 +38,8 @@ __device__ bool is_last_block(uint32_t* counter, uint32_t count) {
   return is_last;
 }
 
-// All threads of the block call it when they have written their states of `item`, of which the
-// block computes the rows of `tile`.
+// All threads of the block call this after they have written their states of `item`. The block
+// computes the rows of `tile`, a part of the item.
 template <class T, int D, int kThreads>
 __device__ void combine_if_last(const TileArgs& a, const AttentionItem& item, const Tile& tile,
                                 int kv_head) {

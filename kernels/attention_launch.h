@@ -6,7 +6,7 @@
 
 namespace pagedinfer::kernels {
 
-// A tile is computed by at most so many thread blocks, each of some of its rows.
+// The maximum number of thread blocks that compute a tile, each some of its rows.
 constexpr int kMaxPartsOfTile = kLargeTileRows / kSmallTileRows;
 
 // Bytes of shared memory that a thread block has on every device or, for wide heads of int8, must

@@ -14,8 +14,8 @@ struct Rows {
   int segments() const { return end_segment - first_segment; }
 };
 
-// Calls use(tile, is_small) for each tile. The last tile of a prompt sees the most keys, so it
-// comes first.
+// Calls use(tile, is_small) for each tile. The last tile of a prompt comes first, because it sees
+// the most keys.
 template <class Use>
 void for_each_tile(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
                    int group, int window, const Use& use) {
@@ -47,8 +47,8 @@ void for_each_tile(std::span<const int32_t> query_starts, std::span<const int32_
 void plan_attention(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
                     int group, int window, const AttentionLimits& limits, AttentionPlan& plan) {
   plan.num_states = 0;
-  // The sum of all segments of a size, and the tiles that may be cut. A sequence of several tiles
-  // has work for several thread blocks without that.
+  // The sum of all segments of a size, and the tiles that may be cut. A sequence with several tiles
+  // has work for several thread blocks even without cuts.
   struct Size {
     int64_t segments = 0;
     int max_whole_segments = 1;  // tiles of more are cut

@@ -5,9 +5,9 @@
 // row = query * group + head within the group, which is cut into tiles. The context is cut into
 // segments of kSegmentKeys keys at absolute multiples. Either one item computes all segments of a
 // tile in order (state < 0), or the tile is *cut*: it has an item for each segment that its rows
-// see. Items of a cut tile write states, and the thread block that is the last one to do so joins
-// them in the same order. Both give the same bits. An item without rows does nothing; such items
-// pad a launch to a fixed size.
+// see. Items of a cut tile write states, and the last thread block to do so combines them in the
+// same order. Both ways give the same bits. An item without rows does nothing; such items pad a
+// launch to a fixed size.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct AttentionItem {
   int32_t cut = -1;  // number of its tile among those of this size that are cut; -1: it is not
 };
 
-// Items of tiles of one size, those with the most segments first: the last thread blocks are short.
+// Items of tiles of one size. Items with the most segments come first, so that the last thread
+// blocks are short.
 struct AttentionTiles {
   std::vector<AttentionItem> items = {};
   int num_cuts = 0;

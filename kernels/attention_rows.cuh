@@ -1,6 +1,6 @@
 // The arithmetic of attention on kBands bands of 16 rows and a tile of keys, by kParts warps
-// together. They divide the keys among them in the product with K and the dimensions in the product
-// with V; `part` is the warp's number among them. What is read of K and V serves all bands. A lane
+// together. The warps divide the keys in the product with K, and the dimensions in the product with
+// V; `part` is the number of the warp. K and V are read once for all bands. A lane
 // holds parts of two rows of a 16 x 8 accumulator, lane / 4 and lane / 4 + 8: its elements 0 and 1
 // belong to the first ("row 0"), 2 and 3 to the second ("row 1").
 #pragma once

@@ -16,7 +16,7 @@
 // above 65504 / 127, so nothing overflows.
 //
 // Shapes without restarts (FlashAttention-2, Dao 2023) have no totals. Their registers hold two
-// bands of rows instead, so that what is read of K and V in shared memory serves twice the
+// bands of rows instead, so that each read of K and V from shared memory serves twice as many
 // products. A row's bits then depend on whether its tile is cut or not.
 #pragma once
 

@@ -4,10 +4,10 @@
 // warp has the operands of two instructions of tensor cores. Columns are padded with zeros to whole
 // pieces.
 //
-// Behind the pieces of a panel of weights are the scales of its rows, as float32, and what pads
-// them to 128 bytes. A last panel that is not full is padded with zeros. The panels of the input
-// are followed by its scales, (groups, padded rows), of each 256 columns of a row; what lies in
-// rows of padding takes no part in the result.
+// The pieces of a panel of weights are followed by the scales of its rows, as float32, padded to
+// 128 bytes. A last panel that is not full is padded with zeros. The panels of the input are
+// followed by its scales, (groups, padded rows), one for each 256 columns of a row. Rows of padding
+// have no effect on the result.
 #pragma once
 
 #include <cstdint>

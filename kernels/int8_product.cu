@@ -1,13 +1,12 @@
 // Products in int8 on tensor cores. The sums of a group of columns are exact, so they are added in
 // any order; float32 chains add the groups in ascending order.
 //
-// Two shapes of a thread block. Up to kMaxFewRows rows every block has all of them, and 16 or 32
-// outputs, whose weights it reads once, straight to registers: there the weights are the left
-// operand, 16 outputs at a time, and the input is the right one, 8 rows at a time. Each warp
-// multiplies a group of its own, and the threads chain the sums of as many groups as there are
-// warps, which pass through shared memory. With more rows a block has a tile of rows and outputs
-// that all its warps share, of which asynchronous copies bring two pieces at a time, and the input
-// is the left operand.
+// Thread blocks have two shapes. Up to kMaxFewRows rows, a block has all rows and 16 or 32 outputs.
+// It reads the weights of these outputs once, straight to registers. The weights are the left
+// operand, 16 outputs at a time; the input is the right one, 8 rows at a time. Each warp multiplies
+// its own group. The sums of all warps pass through shared memory to the threads that chain them.
+// With more rows, all warps of a block share a tile of rows and outputs. Asynchronous copies bring
+// two pieces of it at a time, and the input is the left operand.
 #include "kernels/exact_math.h"
 #include "kernels/int8_panels.h"
 #include "kernels/int8_product.h"
@@ -62,13 +61,13 @@ struct Int8Operands {
   }
 };
 
-// Where the lane begins to read in a panel, from the beginning of `first` on. Beyond the last panel
-// it reads that one again: what comes of it is not stored.
+// Where the lane begins to read in a panel, relative to panel `first`. Beyond the last panel it
+// reads the last one again; the result is not stored.
 __device__ int lane_offset(int64_t stride, int num_panels, int first, int panel) {
   return min_of(panel, num_panels - 1 - first) * static_cast<int>(stride) +
          static_cast<int>(threadIdx.x) % kWarp * 16;
 }
-// What the lane has of a piece; zeros beyond the last one.
+// The lane's part of a piece; zeros beyond the last piece.
 __device__ Piece load_piece(const int8_t* panels, int offset, int piece, int num_pieces) {
   if (piece >= num_pieces) return {};
   return load_vec<4>(reinterpret_cast<const uint32_t*>(panels + offset + piece * kInt8PieceBytes));
@@ -166,7 +165,7 @@ __global__ void __launch_bounds__(kFewThreads, FewShape<kBands, kPanels>::kMinBl
                          weights[i % S::kAhead][j % kBands * 2 + 1], input, j / kBands);
         }
       }
-      // They come while others are multiplied and sums are chained.
+      // The next pieces are loaded while others are multiplied and sums are chained.
       const int next = i + S::kAhead;
       load_weights(i % S::kAhead, next < kInt8GroupPieces ? group : group + kFewWarps,
                    next % kInt8GroupPieces);
@@ -216,7 +215,7 @@ struct Int8Tile {
   static_assert(kInputPanels % kPanelsAtOnce == 0 && kWeightPanels % kPanelsAtOnce == 0);
 };
 
-// What a thread copies of each stage: 16 bytes of some panels, of the input first.
+// The part of each stage that a thread copies: 16 bytes of some panels, panels of the input first.
 template <class S>
 struct StageCopies {
   const int8_t* from[S::kCopies];
@@ -231,15 +230,15 @@ struct StageCopies {
       const bool is_input = i < S::kInputCopies;
       const int first = is_input ? first_input : first_weights - S::kInputPanels;
       const int last = (is_input ? of.input_panels : of.weight_panels) - 1;
-      // Beyond the last panel it copies that one again: what comes of it is not stored.
+      // Beyond the last panel it copies the last one again; the result is not stored.
       const int64_t panel = min_of(
           first + i * S::kPanelsAtOnce + static_cast<int>(threadIdx.x) / S::kPanelVecs, last);
       from[i] = is_input ? of.input + panel * of.input_stride + vec
                          : of.weights + panel * of.weight_stride + vec;
     }
   }
-  // Copies the next stage as a group, an empty one behind the last stage. Zeros beyond the last
-  // piece.
+  // Copies the next stage as a group, with zeros beyond the last piece. After the last stage the
+  // group is empty.
   __device__ void copy(int stage, uint4* to) {
     if (stage * S::kStagePieces < pieces) {
       const bool valid = stage * S::kStagePieces + piece < pieces;

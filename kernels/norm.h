@@ -1,5 +1,5 @@
-// RMSNorm (Zhang and Sennrich 2019), with the addition to the residual before it and the norm of
-// what is added. Bound by memory.
+// RMSNorm (Zhang and Sennrich 2019). Before it, x may be normalized and added to the residual.
+// Bound by memory.
 #pragma once
 
 #include "kernels/types.h"

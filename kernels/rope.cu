@@ -75,8 +75,8 @@ __device__ void store_int8(int8_t* to, const float (&from)[kVec], float scale) {
   store_vec(to, x);
 }
 
-// The elements of a head in pairs: those of pair i < half are rotated together, those of the others
-// stay. Both kinds are vectors side by side, in `low` and in `high`.
+// The elements of a head in pairs. The elements of pair i < half are rotated together; all others
+// do not change. Both kinds are adjacent vectors in `low` and in `high`.
 struct HeadPairs {
   int dim, half;
 

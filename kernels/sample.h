@@ -2,8 +2,8 @@
 // tokens, mask, penalties, temperature, top-k, top-p, min-p, then one draw by inversion. Equal
 // logits give the same token as on the CPU: candidates are ordered by logit (descending) and id;
 // weights are exact_exp(), summed in blocks of 256 (16 interleaved sums and a tree); block sums are
-// added in ascending order in double. Rows may also ask for what their tokens' log probabilities
-// are computed from.
+// added in ascending order in double. Rows may also ask for the numbers from which log
+// probabilities are computed.
 #pragma once
 
 #include "kernels/host_device.h"
@@ -37,7 +37,7 @@ struct SampleRowArgs {
   int32_t candidates_in_mask = 0;  // whether they are of the row's mask only. Of first_row only
 };
 
-// What log probabilities are computed from. A *raw* logit is one before any adjustment.
+// The numbers from which log probabilities are computed. A *raw* logit is not adjusted yet.
 struct RawLogit {
   int32_t id;
   float logit;

@@ -1,7 +1,7 @@
-// Sampling, third part: what log probabilities are computed from. One kernel runs before the logits
-// are adjusted: a thread block adds a row's sums and sorts its largest logits, which it gathers in
-// one pass. The other looks up the raw logits of the tokens that were drawn; a logit that was
-// adjusted is that of a token in one of the row's lists.
+// Sampling, third part: the numbers from which log probabilities are computed. One kernel runs
+// before the logits are adjusted: a thread block adds a row's sums, gathers its largest logits in
+// one pass and sorts them. The other looks up the raw logits of the drawn tokens. If a logit was
+// adjusted, its token is in one of the row's lists.
 #include "kernels/drawn_tokens.h"
 #include "kernels/sample_row.cuh"
 
@@ -21,7 +21,7 @@ __device__ int sort_largest(const Row& row, int count) {
   if (found > kSharedKeys) {  // many are equal, or close together
     const auto rank_at = [&](int id) { return rank_of(row.x[id]); };
     const Selected last = select_rank(row.a.vocabulary, count, rank_at, row.shared);
-    // Of the ids of the last rank the smallest.
+    // Among the ids of the last rank the smallest ones are taken.
     const auto reversed_id = [&](int id) { return rank_at(id) == last.rank ? ~id : 0; };
     const int last_id =
         static_cast<int>(~select_rank(row.a.vocabulary, last.place, reversed_id, row.shared).rank);

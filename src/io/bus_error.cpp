@@ -12,10 +12,10 @@
 namespace pagedinfer {
 namespace {
 
-// All threads read the same weights: only the first one that fails says so.
+// All threads read the same weights: only the first one that fails prints the message.
 std::atomic_flag has_explained = ATOMIC_FLAG_INIT;
 
-// What follows uses only what a signal handler may: no memory is allocated.
+// The code below runs in a signal handler, so it allocates no memory.
 class Characters {
  public:
   explicit Characters(const char* path) : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}

@@ -13,8 +13,8 @@ namespace pagedinfer {
 // Whether `bytes` begin with gzip's magic number. No UTF-8 text does.
 bool is_gzip(std::string_view bytes);
 
-// Decompresses gzip data of one or more members. Ignores NUL padding behind a member, as gzip -d
-// does. Returns all bytes before a damaged place before it throws.
+// Decompresses gzip data of one or more members. Ignores NUL padding after a member, as gzip -d
+// does. At a damaged place it first returns all bytes before the place, and then throws.
 class Gunzip {
  public:
   // Reads up to `size` compressed bytes; 0 at the end.

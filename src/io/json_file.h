@@ -60,11 +60,11 @@ class JsonObject {
                            std::string_view expected) const;
   [[noreturn]] void refuse(std::string_view key, std::string_view found,
                            std::string_view expected) const;
-  // As fail() and refuse(), for what need not end the reading: returns where problems are kept.
+  // As fail() and refuse(), for errors that need not end the reading: returns if problems are kept.
   void complain(std::string_view key, std::string_view message) const;
   void complain(std::string_view key, std::string_view found, std::string_view expected) const;
-  // Calls `step`. An Error that ends it goes where problems are kept, and the result is false;
-  // without such a place it is thrown.
+  // Calls `step`. If it throws Error and problems are kept, adds the Error to them and returns
+  // false. If problems are not kept, throws the Error.
   template <class Step>
   bool keep(const Step& step) const {
     if (problems_ != nullptr) return problems_->keep(step);

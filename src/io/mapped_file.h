@@ -7,8 +7,8 @@
 
 namespace pagedinfer {
 
-// A read-only mapping of a file. Pages are read when they are touched: what another program writes
-// into the file is seen, and SIGBUS comes of a page that it has cut off (io/bus_error.h).
+// A read-only mapping of a file. Pages are read when they are touched, so changes by another
+// program are seen. If that program has cut off a page, touching it raises SIGBUS (io/bus_error.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);  // throws Error
@@ -23,7 +23,7 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
-  // The file, whatever has its name now; -1 if there is none.
+  // A descriptor of the mapped file, even if another file has its name now; -1 if there is none.
   int fd() const { return fd_; }
   // Asks the system to prefetch `part` of bytes().
   static void read_ahead(std::span<const std::byte> part);

@@ -22,7 +22,7 @@ class Checkpoint {
  public:
   // Throws Error if a file is missing or a header or the index is invalid.
   explicit Checkpoint(const std::string& dir);
-  // Those of one file. Throws Error if it cannot be read or its header is invalid.
+  // The tensors of one file. Throws Error if it cannot be read or its header is invalid.
   static Checkpoint of_file(const std::string& path);
   // Matrices of zeros instead of files. The caller may write them (through const_cast); they take
   // memory when they are touched. `source` is for messages. Throws Error if they are too large.

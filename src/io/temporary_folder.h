@@ -7,7 +7,7 @@ namespace pagedinfer {
 // A new folder where the system keeps temporary files. The destructor removes it with its contents.
 class TemporaryFolder {
  public:
-  // Throws Error if it cannot be made.
+  // Throws Error if the folder cannot be made.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

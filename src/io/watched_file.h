@@ -7,17 +7,18 @@
 
 namespace pagedinfer {
 
-// Notices that a mapped file has got other bytes. A look costs a system call; only where size or
-// time are new, bytes are read again. Knows the file, not its name: one that is renamed, removed or
-// replaced keeps its bytes.
+// Notices changes of the bytes of a mapped file. A check costs one system call; bytes are read
+// again only if size or time have changed. Follows the file, not its name: a file that is renamed,
+// removed or replaced keeps its bytes.
 class WatchedFile {
  public:
   // REQUIRES: `file` is not of zeros; its mapping outlives this. Throws Error if it cannot be read.
   explicit WatchedFile(const MappedFile& file);
 
   const std::string& path() const { return path_; }
-  // Its size and a hash of samples, as they were at first. The header of a safetensors file is
-  // hashed as a whole; weights of another training differ everywhere, so samples tell them apart.
+  // The file's size and a hash of samples, from the time of construction. The header of a
+  // safetensors file is hashed as a whole; weights of another training differ everywhere, so
+  // samples tell them apart.
   const std::string& identity() const { return identity_; }
   // Throws Error if it has another identity now, or cannot be read.
   void check();

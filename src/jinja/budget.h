@@ -8,7 +8,7 @@
 
 namespace pagedinfer::jinja {
 
-// How much work one rendering may be. A template that needs more ends with a TemplateError.
+// The limits of one rendering. A template that exceeds one ends with a TemplateError.
 struct Limits {
   int64_t max_steps = 20'000'000;       // nodes evaluated, items handled, bytes read
   int max_depth = 1'000;                // nodes being evaluated, one inside the other
@@ -16,7 +16,7 @@ struct Limits {
   size_t max_memory = size_t{1} << 30;  // bytes of all values ever made
 };
 
-// What is left of the limits of a rendering.
+// The rest of the limits during a rendering.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
@@ -51,7 +51,7 @@ class Budget {
     constexpr size_t kBytes = 32;
     spend_memory(count * kBytes);
   }
-  // Before `count` values are made that are objects of their own.
+  // Before `count` values with an object each are made.
   void spend_objects(size_t count) {
     constexpr size_t kBytes = 128;
     if (count > limits_.max_memory / kBytes) fail_memory();
@@ -61,7 +61,7 @@ class Budget {
     memory_ += bytes;
     if (memory_ > limits_.max_memory) fail_memory();
   }
-  // What is evaluated inside something else is one level deeper while this lives.
+  // While this lives, evaluation is one level deeper.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {

@@ -4,10 +4,10 @@
 
 namespace pagedinfer::jinja {
 
-// Finds the variable of each name, and what the variables of a scope begin with. In a template this
-// is decided before it runs: a name that a loop's body assigns to is a variable of that body, which
-// begins each time as what the name is outside. Throws TemplateError where a tag assigns to `loop`
-// in a loop, and where a filter or a test is unknown outside of conditions.
+// Finds the variable of each name, and the first values of the variables of a scope. In a template
+// this is decided before it runs: a name that a loop's body assigns to is a variable of that body,
+// which begins each time with the value of the name outside. Throws TemplateError if a tag assigns
+// to `loop` in a loop, or if a filter or test outside of conditions is unknown.
 void resolve_names(SyntaxTree& tree);
 
 }  // namespace pagedinfer::jinja

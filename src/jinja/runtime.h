@@ -51,8 +51,7 @@ struct Runtime {
   }
 };
 
-// What a filter, a test or a method does to begin with: a step, and the reading of the strings it
-// works on.
+// The cost of every filter, test or method: one step, and the reading of its strings.
 void spend_operands(Budget& budget, const Value& value, const Arguments& arguments);
 
 // The arguments of a call by the names of the parameters. Throws TemplateError if there are too
@@ -99,7 +98,7 @@ std::vector<Value> all_items(Runtime& runtime, const Value& value);
 Value make_iterator(Runtime& runtime, std::string_view type, const std::vector<Value>& holds,
                     std::function<Value()> next);
 
-// Throws TemplateError with what an undefined value says of itself.
+// Throws TemplateError, with the value's own message, if it is undefined.
 void require_defined(const Value& value);
 
 // object.name and object[key], each of which falls back to the other, as in the sandbox of

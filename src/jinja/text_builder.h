@@ -8,7 +8,7 @@
 
 namespace pagedinfer::jinja {
 
-// Text that a template makes grow: what is added is spent from the budget before it is there.
+// A growing text. Each addition is spent from the budget before memory is taken.
 class TextBuilder {
  public:
   explicit TextBuilder(Budget& budget) : budget_(budget) {}

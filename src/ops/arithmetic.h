@@ -67,14 +67,14 @@ class Arithmetic {
   // Computes all products with the input x.
   virtual void matmul(Tensor x, std::span<const Product> products) = 0;
   // Announces the products of the largest step, so that a device can choose before the first step
-  // how to compute them. Of x and the outputs it may use all but the contents and the address, of
-  // which only the alignment is that of later steps.
+  // how to compute them. It may use the shapes, types and alignment of x and the outputs, but
+  // neither their contents nor their addresses.
   virtual void prepare(std::span<const InputProducts> products) { static_cast<void>(products); }
   // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq, both
   // times `scale`.
   virtual void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) = 0;
   // Rotary position embedding (Su et al. 2021): rotates the pairs (i, i + half) of every head,
-  // where 2 * half = table.cols; a head's elements from 2 * half on stay.
+  // where 2 * half = table.cols; a head's elements from 2 * half on do not change.
   virtual void rope(Tensor x, Tensor table, int head_dim) = 0;
   // out = activation(gate) * up
   virtual void gate(Tensor gate, Tensor up, Activation activation, Tensor out) = 0;

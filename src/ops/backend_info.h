@@ -16,20 +16,20 @@
 
 namespace pagedinfer {
 
-// Options for making a device. A backend ignores those that it does not have.
+// Options for making a device. A backend ignores options that it does not have.
 struct DeviceOptions {
   DType compute = DType::kBF16;        // of products
   DType cache = DType::kBF16;          // of keys and values, unless a run asks for another type
   int num_threads = 1;                 // of the host
-  CpuList cpus = {};                   // where these run; empty: anywhere
+  CpuList cpus = {};                   // where these threads run; empty: anywhere
   std::optional<CpuIsa> cpu_isa = {};  // unset: the best one, or not applicable
   bool deterministic = false;
   std::string cache_folder = {};  // for what a device measures once; "": nowhere
   bool pack_weights = false;      // copy weights into the order in which products read them fastest
 };
 
-// The share of the available memory that a run takes if no size is given, and the words of messages
-// about it.
+// The share of the available memory that a run takes if no size is given, and words for messages
+// about this memory.
 struct MemoryRules {
   double usual_share = 1;
   double max_share = 1;  // if the usual share has no room for a short prompt
@@ -53,7 +53,7 @@ struct BackendInfo {
   // REQUIRES: the options are resolved. Throws Error.
   std::unique_ptr<Ops> (*make)(const DeviceOptions& options);
 
-  // Types that the cache can have beside that of computation.
+  // Types that the cache can have beside the type of computation.
   std::span<const DType> cache_types = {};
   bool always_deterministic = false;  // even if not asked for
   // The first steps of a process take much longer: code is loaded and algorithms are chosen.

@@ -41,35 +41,36 @@ class DeviceMemory {
   // Makes a matrix of the checkpoint available to the device's Arithmetic, converted to `dtype`.
   // The result may be a view of `host`, which must outlive the DeviceMemory then.
   virtual Tensor upload(Tensor host, DType dtype) = 0;
-  // As upload(), for matmul() and embed() only, so the device may choose another layout, as it
-  // must for kI8.
+  // As upload(), but the result is for matmul() and embed() only, so the device may choose another
+  // layout. For kI8 it must.
   virtual Tensor upload_matrix(Tensor host, DType dtype) { return upload(host, dtype); }
-  // The same of a matrix that is computed: its rows are read now, by all threads, each once.
-  // REQUIRES: `dtype` is one that a step can multiply by.
+  // The same for a matrix whose rows are computed. All threads read the rows now, each row once.
+  // REQUIRES: a step can multiply by matrices of `dtype`.
   virtual Tensor upload_matrix(const RowSource& source, DType dtype) = 0;
   // An AddLowRank for matrices that are uploaded here.
   virtual void add_low_rank(const LowRankRow& row, int64_t first, int64_t n, float* y) const {
     pagedinfer::add_low_rank(row, first, n, y);
   }
-  // Whether upload_matrix() copies into such a layout, and keeps nothing of `host`.
+  // Whether upload_matrix() copies a matrix into another layout, and keeps no view of `host`.
   virtual bool packs(DType dtype) const { return static_cast<void>(dtype), false; }
   // The types in which to upload matrices and biases if products are computed in `compute`.
   virtual DType matrix_type(DType of_file, DType compute) const {
     return compute == DType::kF32 ? of_file : compute;
   }
   virtual DType bias_type(DType compute) const = 0;
-  // What upload() and upload_matrix() take up, with what they keep of `host`. For the memory plan.
+  // The bytes that the result of upload() or upload_matrix() takes, including a view of `host`. For
+  // the memory plan.
   virtual int64_t uploaded_bytes(Tensor host, DType dtype) const;
   virtual int64_t matrix_bytes(Tensor host, DType dtype) const {
     return uploaded_bytes(host, dtype);
   }
 
-  // Caches. Those of later runs lie where those of the runs before were.
+  // Caches. A later run uses the memory of the caches of earlier runs.
   virtual void reserve_kv(int64_t bytes) { static_cast<void>(bytes); }
   virtual KvLayer allocate_kv(DType dtype, int kv_heads, int head_dim, int64_t num_positions) = 0;
-  // Frees all that allocate_kv() returned. REQUIRES: no step is in flight.
+  // Frees all caches that allocate_kv() returned. REQUIRES: no step is in flight.
   virtual void clear_kv() = 0;
-  // Bytes that allocate_kv() takes of those of reserve_kv().
+  // The share of reserve_kv()'s bytes that allocate_kv() takes.
   virtual int64_t kv_bytes(DType dtype, int kv_heads, int head_dim,
                            int64_t num_positions) const = 0;
   // For the memory plan, where rounding does not count.
@@ -77,18 +78,18 @@ class DeviceMemory {
 
   // For steps within the bounds: `bytes` for scratch() and workspace_bytes(bounds) together.
   virtual void reserve_steps(const StepBounds& bounds, int64_t bytes) = 0;
-  // What a step takes beside its scratch(). For the memory plan.
+  // The bytes that a step takes beside its scratch(). For the memory plan.
   virtual int64_t workspace_bytes(const StepBounds&) const { return 0; }
-  // The host's memory that the threads which compute take beside these at most: their stacks and
-  // what each one computes with. For the memory plan.
+  // The maximum of further host memory that the computing threads take: their stacks and buffers.
+  // For the memory plan.
   virtual int64_t thread_bytes(const StepBounds&) const { return 0; }
 
-  // Faults in the weights and all that is reserved for caches and steps, and waits until it is
-  // done: then the first of several runs costs no more than the others.
+  // Faults in the weights and all memory reserved for caches and steps, and waits for the end. The
+  // first of several runs then costs no more than the others.
   virtual void make_present() {}
   // Bytes allocated so far, on the device or, if it has no capacity(), on the host.
   virtual int64_t held_bytes() const = 0;
-  // Of the device, at this moment; nullopt: it uses the host's memory.
+  // The present capacity of the device's own memory; nullopt: it uses the host's memory.
   virtual std::optional<Capacity> capacity() const { return std::nullopt; }
 };
 

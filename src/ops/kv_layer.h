@@ -13,7 +13,7 @@ struct KvLayer {
   Tensor k, v;
   int kv_heads = 0, head_dim = 0;
   int64_t num_positions = 0;
-  // What the rows of int8 are multiplied by, float32, one for each row of k and v; else empty.
+  // The scales of int8 rows, one float32 for each row of k and v; empty for other types.
   Tensor k_scale = {}, v_scale = {};
 
   // Bytes of a key or a value of one head, its scale included and padding left out.

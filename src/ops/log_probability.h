@@ -15,8 +15,8 @@ class LogProbability {
   LogProbability(float largest, double sum)
       : log_total_(static_cast<double>(largest) + log_double(sum)) {}
 
-  // Of a token with this logit. nullopt: no logit of the row is finite, or this one is NaN or
-  // infinity.
+  // The log probability of a token with this logit. nullopt: no logit of the row is finite, or this
+  // one is NaN or infinity.
   std::optional<float> of(float logit) const {
     if (!log_total_ || !(logit < INFINITY)) return std::nullopt;
     return static_cast<float>(static_cast<double>(logit) - *log_total_);

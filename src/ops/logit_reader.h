@@ -13,8 +13,8 @@ namespace pagedinfer {
 // Shows the rows of logits that tokens are drawn from. REQUIRES: the device's memory is the host's.
 class LogitReader final : public PassedOnSteps {
  public:
-  // Is called with each row, as the model gives it, before a token is drawn from it. What it
-  // returns becomes DrawnToken::logits_hash.
+  // Is called with each row of the model's logits, before a token is drawn from it. The result
+  // becomes DrawnToken::logits_hash.
   using Read = std::function<uint64_t(std::span<const float> row)>;
 
   // REQUIRES: `steps` outlives it.

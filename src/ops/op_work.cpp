@@ -71,7 +71,7 @@ AttendedKeys attended_keys(const Batch& batch, int window) {
       continue;
     }
     keys.read += std::min(end, num_queries + window - 1);
-    // The first queries see all keys before them, the others a full window.
+    // The first queries see all keys before them; later ones see a full window.
     const int64_t growing = std::clamp<int64_t>(window - first, 0, num_queries);
     keys.seen += sum_to(first + growing) - sum_to(first) + (num_queries - growing) * window;
   }

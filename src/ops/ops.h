@@ -14,7 +14,7 @@ namespace pagedinfer {
 // The algorithms of products, by number of rows.
 struct ProductChoices {
   int64_t buckets = 0;      // ranges of numbers of rows, over all shapes of products
-  int64_t fallen_back = 0;  // those that the slower algorithm for all numbers of rows serves
+  int64_t fallen_back = 0;  // buckets that use the slower algorithm for all numbers of rows
 };
 
 // A device: the four interfaces that a backend implements. Code that needs one takes only that one.
@@ -22,9 +22,9 @@ class Ops : public DeviceMemory, public StepProtocol, public Arithmetic, public 
  public:
   // "cpu (avx512, 2 threads)": for the statistics.
   virtual std::string description() const = 0;
-  // What the bits of deterministic runs depend on beside their settings, complete after prepare():
-  // "NVIDIA H200, cuBLAS 130100, products 5ad02eb15a3ff4d8". "": nothing, they are the same on
-  // every device of this kind.
+  // Names all that the bits of deterministic runs depend on beside their settings, such as
+  // "NVIDIA H200, cuBLAS 130100, products 5ad02eb15a3ff4d8". Complete after prepare(). "": the bits
+  // are the same on every device of this kind.
   virtual std::string arithmetic_name() const { return ""; }
   // What prepare() chose for deterministic runs; nullopt: it had no choice.
   virtual std::optional<ProductChoices> product_choices() const { return std::nullopt; }

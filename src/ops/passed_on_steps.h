@@ -7,7 +7,8 @@
 
 namespace pagedinfer {
 
-// Steps that pass every call on: a base class of those that look at some of them or change them.
+// Passes every call on to another StepProtocol: a base class for protocols that watch or change
+// some calls.
 class PassedOnSteps : public StepProtocol {
  public:
   // REQUIRES: `inner` outlives it.

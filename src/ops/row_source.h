@@ -9,8 +9,8 @@ namespace pagedinfer {
 // A matrix whose rows are computed when they are read, such as one of a quantized checkpoint.
 struct RowSource {
   int64_t rows = 0, cols = 0;
-  // Writes `count` rows from row `first` on as float32, one behind the other. Threads may call it
-  // at the same time. It throws nothing.
+  // Writes `count` rows from row `first` on as float32, one after another. Several threads may call
+  // it at once. It throws nothing.
   std::function<void(int64_t first, int64_t count, float* out)> read = {};
 };
 

@@ -1,6 +1,5 @@
-// The calls that make up a step on a device, in this order: expect(), which may be left out,
-// stage(), copy_kv() where the batch has copies, run() around the arithmetic, sample(), and later
-// collect().
+// The calls that make up a step on a device, in this order: expect(), which is optional; stage();
+// copy_kv() if the batch has copies; run() around the arithmetic; sample(); and later collect().
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ struct SampleRow {
   std::span<const TokenId> banned = {};                  // cannot be drawn
   // Bit t % 32 of word t / 32 says whether token t can be drawn; empty: each can.
   std::span<const uint32_t> mask = {};
-  bool candidates_in_mask = false;  // else of all tokens. REQUIRES: a mask
+  bool candidates_in_mask = false;  // false: candidates may be any tokens. REQUIRES: a mask
   uint64_t key = 0;                 // with sample and position: the draw's random numbers
   uint32_t sample = 0, position = 0;
   int logits_row = 0;
@@ -42,16 +41,15 @@ class StepProtocol {
  public:
   virtual ~StepProtocol() = default;
 
-  // Says what the step's sample() will be given, so that the settings can travel with the batch.
-  // The rows stay where they are, and as they are, until it has returned.
+  // Announces the rows of the step's sample(), so that their settings can travel with the batch.
+  // REQUIRES: the rows neither move nor change until sample() has returned.
   virtual void expect(std::span<const SampleRow> rows) { static_cast<void>(rows); }
 
   // Starts a step. The view, and with it the logits, may have padding rows, which belong to no
   // sequence, after those of the batch; no SampleRow names them.
   virtual BatchView stage(const Batch& batch) = 0;
 
-  // Queues the batch's copies in every layer of the cache. They may be queued again as long as
-  // run() was not called.
+  // Queues the batch's copies in every layer of the cache. May be called again before run().
   virtual void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) = 0;
 
   // Memory for results of the step's arithmetic, valid until the next stage().
@@ -80,8 +78,8 @@ class StepProtocol {
   // this one draws, so that the next step can be launched before the host collects them.
   using Ticket = int64_t;
   [[nodiscard]] virtual Ticket sample(Tensor logits, std::span<const SampleRow> rows) = 0;
-  // Waits for what one of the latest two sample() drew: a token for each of its rows. Where it
-  // throws it may be asked again.
+  // Waits for the tokens of one of the latest two sample(), one token for each of its rows. After
+  // an exception the caller may try again.
   virtual void collect(Ticket ticket, std::span<DrawnToken> out) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace pagedinfer {
 // REQUIRES: x is float32, bfloat16 or float16.
 float stored_number(const Tensor& x, int64_t row, int64_t column);
 
-// REQUIRES: so is the matrix. It must outlive the result.
+// REQUIRES: the matrix has one of these types, and outlives the result.
 RowSource stored_rows(const Tensor& matrix);
 
 }  // namespace pagedinfer

@@ -21,9 +21,9 @@ class TimedOps final : public StepProtocol {
  public:
   static constexpr int kTimedEvery = 16;
 
-  // Calls done(step) for every step, in order, once the device has finished it: when the tokens of
-  // the step or of a later one are collected. A step of which a call threw is reported up to that
-  // call. REQUIRES: all arguments belong to one device and outlive this.
+  // Calls done(step) for every step, in order, after the device has finished it: when the tokens of
+  // the step or of a later one are collected. If a call of a step throws, the step is reported up
+  // to that call. REQUIRES: all arguments belong to one device and outlive this.
   TimedOps(StepProtocol& steps, Arithmetic& arithmetic, DeviceTimer& timer,
            std::function<void(const TimedStep&)> done);
   TimedOps(const TimedOps&) = delete;

@@ -16,8 +16,8 @@ class Timing {
   // A timer for the device's queue. `clock` returns seconds; devices with a clock of their own
   // ignore it. REQUIRES: the Timing outlives the timer.
   virtual std::unique_ptr<DeviceTimer> make_timer(std::function<double()> clock);
-  // to = from, as fast as the device can: its peak is measured by this. REQUIRES: of one shape and
-  // type, without room between rows.
+  // Copies `from` to `to` as fast as the device can, to measure its peak. REQUIRES: both have the
+  // same shape and type, without gaps between rows.
   virtual void copy(Tensor from, Tensor to) = 0;
 };
 

@@ -16,10 +16,10 @@ struct TextOptions {
   bool keep_stop = false;     // the text includes the stop string that ended it
 };
 
-// The text of one completion, token by token, as valid UTF-8: what the tokens add behind the prompt
-// (a leading space is kept). Finds stop strings, also across tokens, in time linear in the text for
-// each of them. A run of byte tokens is decoded as one piece: if it is not UTF-8, each of its bytes
-// becomes U+FFFD, so text of the current run may still change.
+// The text of one completion, token by token, as valid UTF-8: the text that the tokens add to the
+// prompt (a leading space is kept). Finds stop strings, also across tokens, in time linear in the
+// text for each. A run of byte tokens is decoded as one piece: if it is not UTF-8, each of its
+// bytes becomes U+FFFD, so text of the current run may still change.
 class TextStream {
  public:
   // REQUIRES: the tokenizer outlives the stream.

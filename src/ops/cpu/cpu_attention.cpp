@@ -41,8 +41,8 @@ CpuAttention::CpuAttention(const Kernels& kernels, ThreadPool& pool)
       pool_(pool),
       workers_(std::make_unique_for_overwrite<Worker[]>(static_cast<size_t>(pool.num_threads()))) {}
 
-// The work of an item and head that several tasks share is more than that of a wanted task, so
-// there are fewer of them than wanted tasks.
+// Several tasks share an item and head only if its work exceeds the work of one wanted task. So
+// there are fewer shared ones than wanted tasks.
 int64_t CpuAttention::max_bytes(const StepBounds& bounds) const {
   const int64_t threads = pool_.num_threads();
   const int64_t workers = threads * int64_t{sizeof(Worker)};

@@ -15,8 +15,8 @@ namespace pagedinfer {
 //
 // The work is divided into items. An item is a set of query rows of one sequence, where a row is a
 // pair (token, query head within its group); it is computed once for each KV head. If there are too
-// few items for the threads, those of few rows and a long context are divided further into tasks of
-// some segments each, whose states are combined in ascending order.
+// few items for the threads, items with few rows and a long context are divided further into tasks
+// of some segments each, whose states are combined in ascending order.
 class CpuAttention {
  public:
   CpuAttention(const Kernels& kernels, ThreadPool& pool);

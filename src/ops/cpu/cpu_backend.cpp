@@ -44,7 +44,7 @@ void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t 
   for (int64_t c = 0; c < cols; c += head_dim) kernels.rope(x + c, cos, cos + half, half);
 }
 
-// What stage() takes of the scratch memory, and the gaps between all pieces of a step.
+// The scratch memory that stage() takes, and the gaps between all pieces of a step.
 int64_t staged_bytes(const StepBounds& bounds) {
   constexpr int64_t kGaps = 64 << 10;
   const int64_t blocks = (bounds.context + bounds.block_size - 1) / bounds.block_size;
@@ -198,9 +198,9 @@ int64_t CpuBackend::kv_bytes_per_position(DType dtype, int kv_heads, int head_di
   return 2 * kv_heads * (padded_head_dim(head_dim) * size_of(dtype) + scale);
 }
 
-// Memory is mapped here and has pages when it is touched. A run first fills the beginning of its
-// cache; as many positions as a step of usual size has are faulted in ahead. If steps may be larger
-// because prompts are not cut, few steps are.
+// Maps memory, which gets pages when it is touched. A run fills the beginning of its cache first,
+// so the positions of a step of usual size are faulted in ahead. Prompts that are not cut may make
+// larger steps, but few of them.
 void CpuBackend::reserve_steps(const StepBounds& bounds, int64_t bytes) {
   constexpr int64_t kUsualStep = 2048;
   first_positions_ = std::min(bounds.tokens, kUsualStep);

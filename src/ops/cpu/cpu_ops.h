@@ -14,8 +14,8 @@ namespace pagedinfer {
 std::vector<CpuIsa> available_isas();
 const char* name_of(CpuIsa isa);
 
-// Whether this processor shifts and masks vectors on the ports that multiply them, as those of
-// Intel do: then products with packed weights are faster in tiles that widen fewer weights.
+// Whether this processor shifts and masks vectors on the ports that multiply them, as Intel's do.
+// Products with packed weights are then faster in tiles that widen fewer weights.
 bool prefers_tall_tiles();
 
 struct CpuOptions {
@@ -31,7 +31,7 @@ struct CpuOptions {
   CpuList cpus = {};  // thread i runs on the i-th only, but the first on any; empty: anywhere
 };
 
-// Whether there is such an order for this instruction set and type of computation.
+// Whether this instruction set and type of computation have an order of packed weights.
 bool can_pack(CpuIsa isa, DType compute);
 
 // A backend on this processor. Results have the same bits for every isa and num_threads.

@@ -8,10 +8,10 @@
 
 namespace pagedinfer {
 
-// What the latest two sample() drew, and the values of placeholder tokens.
+// The tokens of the latest two sample(), and the values of placeholder tokens.
 class DrawnTokens {
  public:
-  // Room for what the next sample() draws; add() then makes it the latest.
+  // Room for the tokens of the next sample(); add() then makes it the latest.
   std::span<DrawnToken> next(size_t count);
   StepProtocol::Ticket add() { return ++latest_; }
 

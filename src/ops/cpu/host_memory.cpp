@@ -27,8 +27,8 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
   size_ = bytes;
 }
 
-// Begins at a multiple of the size of a large page: more is mapped, and what is too much is given
-// back.
+// The memory begins at a multiple of the size of a large page. More is mapped for that, and the
+// excess is given back.
 HostMemory HostMemory::of_large_pages(int64_t bytes, std::string_view what) {
   constexpr int64_t kPage = 4096, kLargePage = int64_t{2} << 20;
   if (bytes < kLargePage) return {bytes, what};

@@ -1,5 +1,5 @@
-// What products in int8 have in common: the packing of the input, and the order in which panels of
-// weights and rows of the input are taken.
+// The common parts of products in int8: the packing of the input, and the order in which panels of
+// weights and rows of the input are used.
 #pragma once
 
 #include "ops/cpu/int8_layout.h"
@@ -81,8 +81,8 @@ void multiply_panels(const MatmulArgs& args) {
   }
 }
 
-// Calls f(i) for the calls i of `count` that multiply one group, with group.lines and
-// group.prefetched such that together they prefetch the group that follows.
+// Calls f(i) for each i < count; together these calls multiply one group. Sets group.lines and
+// group.prefetched so that they also prefetch the next group.
 template <class F>
 FORCE_INLINE void share_prefetches(PanelGroup group, int count, const F& f) {
   constexpr int kLines = kFourBytes / 64;  // for every four columns

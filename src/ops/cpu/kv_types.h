@@ -1,4 +1,4 @@
-// What differs between the types of the CPU's cache. The kernels do not include this.
+// The differences between the types of the CPU's cache. The kernels do not include this.
 #pragma once
 
 #include "core/tensor.h"

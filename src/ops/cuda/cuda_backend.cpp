@@ -22,9 +22,11 @@ namespace pagedinfer {
 namespace {
 
 constexpr int kMinCapability = 8;
-// Of a piece of a weight. Threads are started for each, and the device waits for the first.
+// The size of the pieces in which a weight is uploaded. Each piece starts threads, and the device
+// waits for the first piece.
 constexpr int64_t kUploadBytes = int64_t{64} << 20;
-// Of weights in int8: a cache line. A panel is a multiple of it, so weights stay adjacent.
+// The alignment of weights in int8: a cache line. A panel is a multiple of it, so weights stay
+// adjacent.
 constexpr int64_t kInt8Alignment = 128;
 
 // Bytes of the keys, or of the values, of one position in one layer.
@@ -259,7 +261,7 @@ KvLayer CudaBackend::allocate_kv(DType dtype, int kv_heads, int head_dim, int64_
   return layer;
 }
 
-// What was queued for one cache means nothing to the next.
+// Graphs that were captured for one cache are invalid for the next.
 void CudaBackend::clear_kv() {
   graphs_.forget(capture_);
   kv_.arena = DeviceArena(kv_.arena.size());

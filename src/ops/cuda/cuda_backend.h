@@ -22,9 +22,9 @@
 
 namespace pagedinfer {
 
-// The Ops of make_cuda_ops(). Activations have the type of computation, matrices and the cache have
-// that or int8; weights of norms, rope tables and logits are float32. kernels/kv_layout.h is the
-// layout of the cache, kernels/int8_panels.h that of matrices in int8.
+// The Ops of make_cuda_ops(). Activations have the type of computation; matrices and the cache have
+// this type or int8; weights of norms, rope tables and logits are float32. kernels/kv_layout.h
+// defines the layout of the cache, kernels/int8_panels.h the layout of matrices in int8.
 class CudaBackend final : public CudaOps {
  public:
   explicit CudaBackend(const CudaOptions& options);
@@ -117,7 +117,7 @@ class CudaBackend final : public CudaOps {
     char* product_workspace = nullptr;
     char* int8_input = nullptr;  // of the product that is computed
     int64_t int8_bytes = 0;
-    char* arrays = nullptr;   // of a step, and behind them the settings of its samples
+    char* arrays = nullptr;   // of a step, followed by the settings of its samples
     int64_t array_bytes = 0;  // of a step, at most
     char* masks = nullptr;    // of sampled rows
     int64_t mask_bytes = 0;
@@ -136,7 +136,8 @@ class CudaBackend final : public CudaOps {
     StepArrays at = {};
     int32_t* arrays = nullptr;
     char* attention_workspace = nullptr;
-    // The rows whose settings sample_arrays_ has and came with the batch, and where these begin.
+    // The rows whose settings are in sample_arrays_ and were sent with the batch, and the place
+    // where the settings begin.
     std::span<const SampleRow> rows = {};
     char* row_settings = nullptr;
   };
@@ -171,7 +172,7 @@ class CudaBackend final : public CudaOps {
 
   StepBounds bounds_ = {};
   Piece weights_, kv_;
-  Piece steps_;  // from its beginning what all steps use, from its end what a step takes
+  Piece steps_;  // the buffers of all steps grow from its beginning, of one step from its end
   Fixed fixed_;
   Step step_;
   SampleArrays sample_arrays_;

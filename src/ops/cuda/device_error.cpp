@@ -59,8 +59,8 @@ Says says(cudaError_t status) {
 
 }  // namespace
 
-// A lost device answers every call that waits with the error that it was lost by. One that still
-// works finishes its queue, or refuses the call because a stream is being captured.
+// On a lost device every call that waits returns the error by which the device was lost. A device
+// that still works finishes its queue, or refuses the call because a stream is being captured.
 bool ends_device(cudaError_t status) {
   if (says(status) != Says::kNothing) return says(status) == Says::kIsLost;
   const cudaError_t now = cudaDeviceSynchronize();

@@ -6,8 +6,8 @@
 
 namespace pagedinfer {
 
-// Whether the device is lost to this process after such an error. An error that does not tell is
-// followed by a wait for the device, which does.
+// Whether the device is lost to this process after such an error. If the error does not tell, waits
+// for the device, which does.
 bool ends_device(cudaError_t status);
 
 // Throws Error, or DeviceLost if ends_device(), unless the call succeeded. `what` names the action.

@@ -8,8 +8,8 @@
 
 namespace pagedinfer {
 
-// The layout of what a sample() draws and reports, in one block of memory of the device and one of
-// the host: tokens first, then SampleReport::drawn, rows and candidates.
+// The layout of the results of a sample(), in one block of memory of the device and one of the
+// host: tokens first, then SampleReport::drawn, rows and candidates.
 struct DrawnLayout {
   // For at most this number of rows, each with kMaxCandidates.
   explicit DrawnLayout(int64_t max_rows);
@@ -17,7 +17,7 @@ struct DrawnLayout {
   int64_t logits = 0, rows = 0, candidates = 0, bytes = 0;
 };
 
-// What the rows of a sample() ask for, and where it is in its block of memory.
+// The results that the rows of a sample() ask for, and their places in its block of memory.
 class DrawnArrays {
  public:
   void set(std::span<const SampleRow> rows);

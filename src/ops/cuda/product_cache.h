@@ -10,9 +10,9 @@
 
 namespace pagedinfer {
 
-// Algorithms that were the fastest when they were timed, in a file that may be deleted at any time.
-// It belongs to one identity: what the times depend on. Several processes may use it at once; what
-// one of them adds may be lost.
+// The fastest algorithms of earlier timings, in a file that may be deleted at any time. The file
+// belongs to one identity, which names all that the times depend on. Several processes may use it
+// at once; additions of one of them may be lost.
 class ProductCache {
  public:
   // Reads the file of this identity in the folder. A file that is missing, of another identity or

@@ -116,13 +116,14 @@ inline ProductKey key_of(const Tensor& x, const Product& product) {
           .out_alignment = alignment_of(product.out)};
 }
 
-// Whether a sum over k elements may be split. Where a part does not end with a tile, versions 12
-// and 13 of cuBLAS can drop the elements behind the last whole one.
+// Whether a sum over k elements may be split. If a part does not end with a whole tile, versions 12
+// and 13 of cuBLAS can drop the elements after the last whole tile.
 constexpr bool may_split(int64_t k) { return k % 64 == 0; }
 
 // The numbers of rows with which the algorithm of a bucket must be checked.
 inline std::vector<int64_t> rows_to_check(int64_t bucket) { return {min_rows_of(bucket), bucket}; }
-// Those for an algorithm that serves every number of rows up to max_rows: some do not fill a tile.
+// The same for an algorithm that serves every number of rows up to max_rows. Some of these numbers
+// do not fill a tile.
 inline std::vector<int64_t> all_rows_to_check(int64_t max_rows) {
   std::vector<int64_t> rows = {1, 15, kReferenceRows, 1000, 8192};
   std::erase_if(rows, [&](int64_t count) { return count >= max_rows; });

@@ -15,8 +15,8 @@ struct ProductBench;
 class ProductCache;
 
 // Arithmetic::matmul on a GPU, by cuBLASLt. The library's heuristic proposes algorithms for each
-// ProductKey and bucket of rows. prepare() times some of them, if it is given time; the rest and
-// what was not announced take the first proposal.
+// ProductKey and bucket of rows. prepare() times some of them, if it is given time. Buckets that
+// are not timed, and products that were not announced, use the first proposal.
 //
 // With `deterministic` no sum is split, and each key has a reference algorithm, which serves all
 // numbers of rows, so that the bits of a row do not depend on the other rows. prepare() gives a
@@ -32,8 +32,8 @@ class CudaProducts {
   void set_max_rows(int64_t rows) { max_rows_ = rows; }
 
   // Chooses the algorithms for these products and for all their numbers of rows. Waits for the
-  // device. Without `deterministic` it takes what is in the cache, and times other algorithms and
-  // adds them for max_timing_ms of the device's time.
+  // device. Without `deterministic` it uses the algorithms in the cache. For missing ones it times
+  // proposals, for at most max_timing_ms of the device's time, and adds the fastest to the cache.
   void prepare(std::span<const InputProducts> inputs, const ProductBench& bench,
                ProductCache& cache, double max_timing_ms);
   const ProductLibrary& library() const { return library_; }

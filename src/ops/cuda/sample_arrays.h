@@ -9,9 +9,9 @@
 
 namespace pagedinfer {
 
-// The settings of sampled rows as arrays for the device. They hold only what the settings of a row
-// use: a request without penalties leaves out its tokens. Of the rows that draw from one row of
-// logits the first adjusts it for all, and reports its candidates.
+// The settings of sampled rows as arrays for the device. They leave out everything that a row does
+// not need: without penalties, the tokens of a request. If several rows draw from one row of
+// logits, the first of them adjusts the logits for all and reports the candidates.
 struct SampleArrays {
   std::vector<kernels::SampleRowArgs> rows = {};
   std::vector<float> biases = {};  // of the first tokens, one each
@@ -22,13 +22,13 @@ struct SampleArrays {
   int32_t num_candidates = 0;  // that all rows ask for
 
   void clear();
-  // Replaces the contents by as many of the rows behind the first `num_before` as fit into `bytes`,
-  // and returns how many. Those that draw from one row of logits stay together. REQUIRES: bytes >=
+  // Replaces the contents by as many rows after the first `num_before` as fit into `bytes`, and
+  // returns their number. Rows that draw from one row of logits stay together. REQUIRES: bytes >=
   // max_sample_bytes() for the number of rows.
   size_t fill(std::span<const SampleRow> from, size_t num_before, int64_t vocab, int64_t bytes);
 
-  // The layout of one block of memory: rows, biases, tokens, each at a multiple of 16 bytes. Behind
-  // these `bytes`, which pack() writes, is room for SampleReport::listed, if there is a report.
+  // The layout of one block of memory: rows, biases, tokens, each at a multiple of 16 bytes. pack()
+  // writes these `bytes`. Room for SampleReport::listed follows them if there is a report.
   struct Layout {
     int64_t biases = 0, tokens = 0, bytes = 0;
     int64_t bytes_with_listed = 0;

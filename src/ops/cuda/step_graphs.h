@@ -11,9 +11,9 @@
 
 namespace pagedinfer {
 
-// Queues steps. The first step of a shape is queued eagerly, call by call, so that initializations
-// at first use are over. The second is captured as a graph and launched; every later one launches
-// that graph. If that fails, the step is queued eagerly, and so are all later ones of the shape.
+// Queues steps. The first step of a shape is queued eagerly, call by call, which completes all
+// initializations at first use. The second is captured as a graph and launched; every later one
+// launches that graph. If that fails, this step and all later ones of the shape are queued eagerly.
 // Knows nothing of devices, nor of what a step is.
 //
 // Shape is everything that a step's graph depends on. Result is what queueing a step returns;
@@ -31,8 +31,8 @@ class StepGraphs {
   // Keeps the graphs of the max_shapes most recently used shapes.
   explicit StepGraphs(size_t max_shapes) : max_shapes_(max_shapes) {}
 
-  // Runs a step of this shape; `queue` queues it. An Error during a capture is dropped and the step
-  // queued eagerly; an Error of that is thrown. DeviceLost is always thrown.
+  // Runs a step of this shape; `queue` queues it. If a capture throws Error, the step is queued
+  // eagerly instead. Throws an Error of the eager step, and always DeviceLost.
   template <class Queue>
   Result run(const Shape& shape, Capture& capture, const Queue& queue) {
     Entry& entry = entry_for(shape, capture);

@@ -8,8 +8,8 @@ namespace pagedinfer {
 
 constexpr int64_t kCopiesAtOnce = 1024;
 
-// Device memory, in bytes, that steps within the bounds need beside the activations. All but the
-// last two are allocated once, those by each step.
+// Device memory, in bytes, that steps within the bounds need beside the activations. Each step
+// allocates the last two; the others are allocated once.
 struct StepMemory {
   explicit StepMemory(const StepBounds& bounds);
 

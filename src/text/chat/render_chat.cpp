@@ -21,7 +21,7 @@ using jinja::Value;
 
 namespace {
 
-// Stands behind the text that is continued, and is cut off again with all that comes behind it.
+// The tag is inserted after the continued text. It is cut off again with everything after it.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
 // A message's reasoning is there under each of these names.
@@ -46,7 +46,7 @@ Dict changed(const Dict& dict, std::string_view name, const Value& value) {
   return copy;
 }
 
-// The message with the tag behind the text of the field. `continued` becomes that text.
+// The message with the tag after the text of the field. `continued` becomes that text.
 Value tag_field(const Value& message, std::string_view field, std::string_view template_text,
                 std::string& continued) {
   const Value* const found = message.entries().find(field);
@@ -120,7 +120,7 @@ const jinja::Template* template_of(const ChatFormat& format, const Chat& chat) {
   return parsed ? &*parsed : nullptr;
 }
 
-// What clients say in the words of the OpenAI API, by the variables that the template has for it.
+// Sets the template's variables for settings that clients give in the words of the OpenAI API.
 void set_client_settings(const Chat& chat, const jinja::Template& parsed, Dict& variables) {
   const auto set = [&](std::string_view name, const std::string& word) {
     variables.set(name, Value::string(jinja::marked_text(word, /*marked=*/true)));

@@ -17,10 +17,10 @@ struct ThoughtMarks {
 // The token of an added token's exact spelling.
 std::optional<TokenId> added_token(const Tokenizer& tokenizer, std::string_view spelling);
 
-// Those of a tokenizer; nullopt if it has none.
+// The marks of a tokenizer; nullopt if it has none.
 std::optional<ThoughtMarks> thought_marks(const Tokenizer& tokenizer);
 
-// Whether a template leaves it to the line whether the model thinks.
+// Whether a template has a variable by which a line turns thoughts on or off.
 bool template_thinks(std::string_view template_text);
 
 // Whether the answer to the prompt of a conversation begins with thoughts, or amid them: the prompt

@@ -1,4 +1,4 @@
-// Calls of functions in what a model answers.
+// Finds calls of functions in the answers of a model.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,10 @@ struct SpokenCalls {
   std::vector<ToolCall> calls = {};
 };
 
-// The calls in an answer's tokens, without ids; nullopt if there is none, and where one is cut off
-// or is no call of its format. A forced call is the whole of what is said behind the thoughts.
-// Others begin with one of the marks that models are trained to call by, where the tokenizer has
-// the mark as a token of its own: a spelling of it in other tokens is text. May be called from
-// several threads at once.
+// The calls in an answer's tokens, without ids; nullopt if there is none, or if one is cut off or
+// breaks its format. A forced call is the whole answer after the thoughts. Other calls begin with
+// one of the marks that models are trained to use, if the tokenizer has the mark as a token: a
+// spelling of the mark in other tokens is text. May be called from several threads at once.
 std::optional<SpokenCalls> find_calls(const ToolUse& tools, const Tokenizer& tokenizer,
                                       std::span<const TokenId> tokens);
 
