@@ -62,7 +62,7 @@ std::string joined(const Rig::Tokens& tokens) {
   return text;
 }
 
-// Whether a token of the vocabulary goes on behind the text.
+// Whether a token of the vocabulary may follow the text.
 bool may_go_on(const RandomForm& form, const std::string& text, int vocab) {
   for (TokenId token = 0; token < vocab; ++token) {
     const std::string_view more = letters_of(token);

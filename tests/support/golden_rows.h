@@ -1,4 +1,4 @@
-// What a model computes for a recorded sequence: {"token_ids", "positions", "float32": [row, ...]}.
+// Computes the logits of a recorded sequence: {"token_ids", "positions", "float32": [row, ...]}.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,8 +13,8 @@
 
 namespace pagedinfer {
 
-// The logits after its positions, computed in one step or in chunks, whose sizes are those in
-// `parts`, in a cycle.
+// The logits after the recorded positions, computed in one step or in chunks. `parts` has the sizes
+// of the chunks, which repeat.
 inline std::vector<std::vector<float>> rows_of(ModelRunner& runner, simdjson::dom::element sequence,
                                                const std::vector<int>& parts = {}) {
   const auto tokens = ints(sequence["token_ids"]), positions = ints(sequence["positions"]);
@@ -36,7 +36,7 @@ inline std::vector<std::vector<float>> rows_of(ModelRunner& runner, simdjson::do
   return rows;
 }
 
-// Of these logits, how far they are from "float32" at most, as a part of a row's largest one.
+// The maximum difference of these logits from "float32", relative to the largest logit of a row.
 inline float float32_error(ModelRunner& runner, simdjson::dom::element sequence) {
   const auto rows = rows_of(runner, sequence);
   REQUIRE(rows.size() == sequence["float32"].get_array().size());

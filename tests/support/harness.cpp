@@ -237,8 +237,8 @@ class Run {
     if (!in_flight_) return;
     const Flight flight = *std::exchange(in_flight_, std::nullopt);
     for (const Draw& draw : flight.plan.draws) {
-      // Only a decode can be of a sequence that has ended, or the prompt of a sample that waited
-      // for room with a placeholder token.
+      // A surplus draw belongs to a decode, or to the prompt of a sample that waited for room with
+      // a placeholder token.
       const Chunk& chunk = flight.plan.chunks[draw.chunk];
       if (scheduler_.find(draw.age) != nullptr) continue;
       REQUIRE((chunk.count == 1 || waited_with_placeholder_.contains(draw.age)));
@@ -289,8 +289,8 @@ class Run {
     return std::nullopt;
   }
 
-  // Every token is computed once, and again only where a preemption lost it: a prompt by the first
-  // of its samples.
+  // Every token is computed once, and again only if a preemption lost it. The first sample of a
+  // prompt computes it.
   void done(const Sequence& seq) {
     REQUIRE(seq.lease.block_table.empty());
     REQUIRE((seq.num_preemptions > 0 || seq.sample > 0 || seq.num_recomputed == 0));

@@ -1,4 +1,4 @@
-// Parts of a device that do nothing: base classes of test doubles.
+// Base classes for test doubles of a device. Their operations do nothing.
 #pragma once
 
 #include <memory>

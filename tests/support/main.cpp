@@ -1,6 +1,6 @@
-// The program of tests. ctest shows a test as skipped if it ends with 77: that is if every test
-// case that ran has said "SKIPPED" and asserted nothing. One that asserts nothing and does not say
-// so fails; with sanitizers it may have too few random runs to assert any.
+// The program of tests. It ends with 77, which ctest shows as skipped, if every test case that ran
+// has said "SKIPPED" and asserted nothing. A case that asserts nothing without saying so fails,
+// except with sanitizers, where it may have too few random runs to assert anything.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -24,9 +24,9 @@ inline CompiledForm compile_form(const std::vector<std::string>& tokens, const A
   return std::get<CompiledForm>(outcome);
 }
 
-// Follows at most so many random tokens, those that hold '"' seldom where others may follow, and
-// compares every mask with `may_follow`, which gets all text so far. Returns how many tokens of
-// masks were compared.
+// Follows a limited number of random tokens and compares every mask with `may_follow`, which gets
+// all text so far. Tokens with '"' are rarely taken if others may follow. Returns the number of
+// compared bits of masks.
 template <class MayFollow, class IsComplete>
 int64_t compare_masks(const CompiledForm& form, const std::vector<std::string>& tokens,
                       std::mt19937& random, const MayFollow& may_follow,

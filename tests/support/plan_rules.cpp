@@ -97,7 +97,7 @@ void check_batch(const StepPlan& plan, const Batch& batch, const PlanContext& co
   const int block_size = context.pool.block_size();
   std::map<int32_t, int> num_holders;  // by block
   for (const auto& [age, seq] : context.scheduler.running()) {
-    // What it shares with an older beam is computed by that one.
+    // An older beam computes the tokens that this one shares with it.
     for (size_t i = static_cast<size_t>(seq.num_shared / block_size);
          i < seq.lease.block_table.size(); ++i) {
       ++num_holders[seq.lease.block_table[i] / block_size];
