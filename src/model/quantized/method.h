@@ -17,9 +17,9 @@ namespace pagedinfer {
 // are M.weight, or M.NAME for the names in `parts`.
 struct StoredForm {
   std::string description = {};         // "gptq, 4 bits, groups of 128"
-  std::vector<std::string> notes = {};  // what of the method is not done
+  std::vector<std::string> notes = {};  // parts of the method that have no effect here
   std::vector<std::string_view> parts = {};
-  // The part that has the numbers, if that is always the same one.
+  // The name of the part with the numbers, if it is always the same.
   std::string_view codes = {};
   // Opens a matrix. Throws Error, naming the tensor, if one is missing or is not what the form
   // says. The files must outlive the source.
