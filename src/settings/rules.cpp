@@ -43,15 +43,17 @@ void check_memory(const Config& config) {
   }
   const std::string_view reservations = reservations_of(config);
   if (reservations.empty()) return;
+  const std::string_view instead =
+      config.kv == Config::Kv::kContiguous ? "--kv paged" : "--batching continuous";
   if (config.prefix_cache.is_given && config.prefix_cache) {
-    throw Error(fmt::format(
-        "--prefix-cache on: reservations of {} share nothing; leave it out, or use --kv paged",
-        reservations));
+    throw Error(
+        fmt::format("--prefix-cache on: reservations of {} share nothing; leave it out, or use {}",
+                    reservations, instead));
   }
   if (config.admission_reserve.is_given) {
     throw Error(fmt::format(
-        "--admission-reserve {}: reservations of {} do not grow; leave it out, or use --kv paged",
-        config.admission_reserve.value, reservations));
+        "--admission-reserve {}: reservations of {} do not grow; leave it out, or use {}",
+        config.admission_reserve.value, reservations, instead));
   }
 }
 

@@ -57,7 +57,8 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
                 "--admission-reserve 0.3: reservations of --kv contiguous do not grow; leave it "
                 "out, or use --kv paged");
   check_refused("run --input x --batching static --admission-reserve 0",
-                "--admission-reserve 0: reservations of --batching static do not grow");
+                "--admission-reserve 0: reservations of --batching static do not grow; leave it "
+                "out, or use --batching continuous");
   check_refused("run --input x --temperature=-1", "--temperature: found -1, ");
   check_refused("run --input x --presence-penalty -3", "--presence-penalty: found -3, ");
 }
