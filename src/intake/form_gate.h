@@ -21,10 +21,10 @@ struct FormGateParts {
 // no place for one more, the lines behind wait too.
 class FormGate {
  public:
-  // The maximum number of lines that it holds, and of their memory, in tokens, to which one line
-  // may come.
+  // The maximum number of lines that it holds. It takes one more line while they hold fewer tokens
+  // of memory than kMaxTokens.
   static constexpr int kMaxLines = 256;
-  static constexpr int64_t kMaxTokens = int64_t{1} << 20;
+  static constexpr int64_t kMaxTokens = int64_t{4} << 20;
 
   explicit FormGate(FormGateParts parts) : parts_(std::move(parts)) {}
 
