@@ -152,7 +152,6 @@ void RecordOutput::restore(Leftover left) {
 
 void RecordOutput::append(int64_t turn, std::string_view record) {
   CHECK(record.ends_with('\n') && record.find('\n') == record.size() - 1);
-  ++num_appended_;
   begin();
   if (options_.order == RecordOrder::kCompletion) return deliver_at_once(turn, record);
 

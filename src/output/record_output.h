@@ -86,7 +86,6 @@ class RecordOutput {
   // appended or is done.
   void finish(const RunMark& mark);
 
-  int64_t num_appended() const { return num_appended_; }
   // Records that wait for earlier records before they go into PATH, including waiting records of an
   // earlier run.
   int64_t num_waiting() const { return num_waiting_; }
@@ -119,7 +118,7 @@ class RecordOutput {
   std::optional<PartFile> part_;  // if the output is not a file, created when first needed
   std::deque<int64_t> offsets_;   // in the part file, of the turns from next_ on; -1 = not appended
   int64_t next_ = 0;              // the turn of the next record of the output
-  int64_t num_waiting_ = 0, num_appended_ = 0;
+  int64_t num_waiting_ = 0;
   double last_sync_ = 0;
   std::vector<bool> done_;
   int64_t num_done_ = 0, num_failed_ = 0;

@@ -33,7 +33,6 @@ class DeviceArena {
     const int64_t rounded = align_up(bytes, kStepAlignment);
     if (rounded > size_ - step_ - permanent_) return std::nullopt;
     step_ += rounded;
-    max_step_ = step_ > max_step_ ? step_ : max_step_;
     return size_ - step_;
   }
   void end_step() { step_ = 0; }
@@ -43,11 +42,10 @@ class DeviceArena {
   int64_t size() const { return size_; }
   int64_t permanent() const { return permanent_; }
   int64_t step() const { return step_; }
-  int64_t max_step() const { return max_step_; }
 
  private:
   int64_t size_ = 0;
-  int64_t permanent_ = 0, step_ = 0, max_step_ = 0;
+  int64_t permanent_ = 0, step_ = 0;
 };
 
 }  // namespace pagedinfer
