@@ -59,7 +59,7 @@ inline constexpr std::tuple kCommands = {
                              }},
     Command<PlanConfig>{
         .name = "plan",
-        .help = "Show what a run would need: memory, and how many sequences run at once.",
+        .help = "Show what a run needs: memory, and how many sequences at once.",
         .footer = "Takes the flags of run, so that one command line serves both; no file is "
                   "written.",
         .flags = plan_flags,
