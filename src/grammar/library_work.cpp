@@ -106,6 +106,15 @@ void* operator new(size_t bytes) {
   }
 }
 
+// The sanitizers have one of their own, whose memory delete below could not free.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
 void operator delete(void* memory) noexcept { std::free(memory); }
 
 void operator delete(void* memory, size_t bytes) noexcept {
