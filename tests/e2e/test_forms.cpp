@@ -13,6 +13,7 @@
 
 #include "tests/support/e2e.h"
 #include "tests/support/grammar_support.h"
+#include "tests/support/sanitized.h"
 
 namespace pagedinfer {
 namespace {
@@ -329,6 +330,7 @@ TEST_CASE("a bad form is an error of its line, and nothing of it reaches standar
 TEST_CASE(
     "lines pass one whose form is being compiled, and the records are the same in every run") {
   if (is_skipped_without_grammar()) return;
+  if (is_skipped_when_sanitized("the model is slower than the compiler of forms")) return;
   std::string lines = line(slow_form()) + line(endless_form()) + line(slow_form(1), 5);
   for (int i = 0; i < 40; ++i) {
     lines += line(i % 4 == 3 ? R"("guided_choice":["yes","no"])" : R"("max_tokens":4)", i);

@@ -11,6 +11,7 @@
 #include "grammar/form_compiler.h"
 #include "grammar/token_matcher.h"
 #include "tests/support/grammar_support.h"
+#include "tests/support/sanitized.h"
 
 using namespace pagedinfer;
 
@@ -146,6 +147,7 @@ TEST_CASE("a form that takes too many steps or too much memory is refused at onc
 
 TEST_CASE("a compiled form says what it takes, and what compiling took is free again") {
   if (is_skipped_without_grammar()) return;
+  if (is_skipped_when_sanitized("sanitizers have an allocator of their own")) return;
   FormCompiler compiler(byte_tokens);
   static_cast<void>(compiler.compile({.kind = FormKind::kChoices, .texts = {"a"}}));
   const auto allocated = [] {
