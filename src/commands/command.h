@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/output_paths.h"
 #include "commands/variant.h"
 #include "core/error.h"
 #include "core/range.h"
@@ -38,19 +39,32 @@ Error refused(const CommandFlag<Options>& flag, std::string_view text, std::stri
 }
 
 // The number after the flag. Throws Error if `range` does not contain it.
-template <class Options>
-int64_t read_in_range(const CommandFlag<Options>& flag, std::string_view text,
-                      const IntegerRange& range) {
-  const auto number = read_number<int64_t>(text);
+template <class Options, class Range>
+auto read_in_range(const CommandFlag<Options>& flag, std::string_view text, const Range& range) {
+  const auto number = read_number<decltype(range.from)>(text);
   if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
   return *number;
 }
-template <class Options>
-double read_in_range(const CommandFlag<Options>& flag, std::string_view text,
-                     const NumberRange& range) {
-  const auto number = read_number<double>(text);
-  if (!number || !range.contains(*number)) throw refused(flag, text, text_of(range));
-  return *number;
+
+// What CommandFlag::give is for most flags: a switch is on, a text is any, a path is not empty.
+template <auto kMember, class Options>
+void give_switch(const CommandFlag<Options>&, std::string_view, Options& options) {
+  options.*kMember = true;
+}
+template <auto kMember, class Options>
+void give_text(const CommandFlag<Options>&, std::string_view text, Options& options) {
+  options.*kMember = text;
+}
+template <auto kMember, class Options>
+void give_path(const CommandFlag<Options>& flag, std::string_view text, Options& options) {
+  if (text.empty()) throw refused(flag, text, flag.value == "FILE|-" ? "a file, or -" : "a file");
+  options.*kMember = text;
+}
+// The path of a file that is written.
+template <auto kMember, class Options>
+void give_output(const CommandFlag<Options>& flag, std::string_view text, Options& options) {
+  check_output_name(flag.flag, text);
+  give_path<kMember>(flag, text, options);
 }
 
 // A setting of `run` that a subcommand does not take, and what to do instead.

@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "commands/output_paths.h"
 #include "core/error.h"
 #include "core/near_name.h"
 #include "core/read_number.h"
@@ -40,22 +39,6 @@ void give_lengths(const BenchFlag& flag, std::string_view text, BenchConfig& con
   config.*kMember = LengthRange{*min, *max};
 }
 
-template <auto kMember>
-void give_path(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  if (text.empty()) throw refused(flag, text, "a file");
-  config.*kMember = text;
-}
-
-template <auto kMember>
-void give_output(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  check_output_name(flag.flag, text);
-  give_path<kMember>(flag, text, config);
-}
-
-void give_workload(const BenchFlag&, std::string_view text, BenchConfig& config) {
-  config.workload = text;
-}
-
 void give_seed(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
   const auto seed = read_number<uint64_t>(text);
   if (!seed) throw refused(flag, text, "an integer of 64 bits, at least 0");
@@ -70,7 +53,7 @@ constexpr BenchFlag kFlags[] = {
     {kWorkload, "--workload", "NAME", "",
      "What to run: baseline, continuous_batching, paged_attention, chunked_prefill, "
      "prefix_caching, trace or random.",
-     "The only flag you need.", give_workload},
+     "The only flag you need.", give_text<&Bench::workload>},
     {kWorkload, "--seed", "N", "0",
      "The seed of lengths, tokens, arrivals and draws; the same seed gives the same workload.",
      "Change it for another workload of the same kind.", give_seed},

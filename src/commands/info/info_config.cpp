@@ -11,16 +11,11 @@ constexpr std::string_view kInfo = "Info";
 constexpr InfoFlag kFlags[] = {
     {kInfo, "--render", "FILE|-", "",
      "Print the prompts of a file instead, as a run would give them to the model.",
-     "For a look at what a chat template makes of a file.",
-     [](const InfoFlag& flag, std::string_view text, InfoConfig& info) {
-       if (text.empty()) throw refused(flag, text, "a file, or -");
-       info.render = text;
-     }},
+     "For a look at what a chat template makes of a file.", give_path<&InfoConfig::render>},
     {kInfo, "--ids", "", "", "With --render, print token ids instead of text.",
-     "For comparing token ids with another program.",
-     [](const InfoFlag&, std::string_view, InfoConfig& info) { info.ids = true; }},
+     "For comparing token ids with another program.", give_switch<&InfoConfig::ids>},
     {kInfo, "--json", "", "", "Print JSON: one object for a model, one for each line of --render.",
-     "For scripts.", [](const InfoFlag&, std::string_view, InfoConfig& info) { info.json = true; }},
+     "For scripts.", give_switch<&InfoConfig::json>},
 };
 
 constexpr std::string_view kTaken[] = {

@@ -27,16 +27,14 @@ constexpr MergeFlag kFlags[] = {
      }},
     {kMerge, "-o,--output", "FILE|-", "",
      "Where the records go; - is standard output. A file gets its name when it is complete.", "",
-     [](const MergeFlag&, std::string_view text, MergeConfig& merge) { merge.output = text; }},
+     give_text<&MergeConfig::output>},
     {kMerge, "--overwrite", "", "", "Replace an output that exists.",
-     "Without it the merge is refused.",
-     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.overwrite = true; }},
+     "Without it the merge is refused.", give_switch<&MergeConfig::overwrite>},
     {kMerge, "--trust", "", "",
      "Merge shards without a SHARD.run, which cannot be checked for completeness.",
-     "Without it they are refused.",
-     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.trust = true; }},
+     "Without it they are refused.", give_switch<&MergeConfig::trust>},
     {kMerge, "--quiet", "", "", "No closing line.", "For scripts; errors still show.",
-     [](const MergeFlag&, std::string_view, MergeConfig& merge) { merge.quiet = true; }},
+     give_switch<&MergeConfig::quiet>},
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr PlanFlag kFlags[] = {
      "completion has its maximum length.",
      "For completions that end before their maximum.", give_expected_tokens},
     {kPlan, "--json", "", "", "Print one JSON object instead of the table.", "For scripts.",
-     [](const PlanFlag&, std::string_view, PlanConfig& config) { config.json = true; }},
+     give_switch<&PlanConfig::json>},
 };
 
 }  // namespace

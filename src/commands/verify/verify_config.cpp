@@ -4,8 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "commands/output_paths.h"
-
 namespace pagedinfer {
 namespace {
 
@@ -34,17 +32,11 @@ constexpr VerifyFlag kFlags[] = {
     {kComparison, "--logits", "", "",
      "Compare the bits of all rows of logits too. The first rows that differ are computed again, "
      "alone, to show by how much. On a CPU only.",
-     "For finding a difference before it changes a token.",
-     [](const VerifyFlag&, std::string_view, VerifyConfig& verify) { verify.logits = true; }},
+     "For finding a difference before it changes a token.", give_switch<&VerifyConfig::logits>},
     {kComparison, "--output", "FILE|-", "",
      "The file for one line of JSON per difference and a last line with all counts; - is standard "
      "output.",
-     "For seeing more than the first differences.",
-     [](const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
-       if (text.empty()) throw refused(flag, text, "a file, or -");
-       check_output_name(flag.flag, text);
-       verify.output = text;
-     }},
+     "For seeing more than the first differences.", give_output<&VerifyConfig::output>},
 };
 
 constexpr std::string_view kWhole = "both configurations run the whole file; leave it out";
