@@ -12,11 +12,13 @@
 namespace pagedinfer {
 namespace {
 
-// Adds to a file that is there, or replaces it; `is_named`: by a flag.
-MeasurementFile measurements(const std::string& path, bool is_named, bool adds,
-                             const Interrupt& interrupt) {
+// A run that goes on with an earlier one adds to a file that is there, as every run does if
+// `always_adds`; else the file is replaced. `is_named`: by a flag.
+MeasurementFile measurements(const std::string& path, bool is_named, bool always_adds,
+                             const RecordOutput& records, const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(path, interrupt.fd());
   interrupt.throw_if_happened();
+  const bool adds = always_adds || records.num_done() > 0;
   return MeasurementFile(path,
                          adds ? OutputFile::Existing::kAppend : OutputFile::Existing::kReplace,
                          is_named, reader.fd);
@@ -76,9 +78,9 @@ Outlets::Outlets(const Config& config, const Paths& paths, Fingerprint fingerpri
       run_(std::move(run)),
       summary_(paths.summary),
       records_(record_output(config, paths, std::move(fingerprint), clock, interrupt)),
-      adds_(adds_measurements || records_.num_done() > 0),
-      stats_(measurements(paths.stats, !config.stats.empty(), adds_, interrupt)),
-      trace_(measurements(config.trace, true, adds_, interrupt)) {}
+      stats_(
+          measurements(paths.stats, !config.stats.empty(), adds_measurements, records_, interrupt)),
+      trace_(measurements(config.trace, true, adds_measurements, records_, interrupt)) {}
 
 void Outlets::answer(const Completion& completion, const RequestStats& stats,
                      const RecordOptions& options) {

@@ -73,7 +73,6 @@ class Outlets {
   const RunStamp run_;
   const std::string summary_;  // the file's name, or ""
   RecordOutput records_;
-  const bool adds_;  // to files of measurements that are there
   MeasurementFile stats_, trace_;
   Report report_;
   std::string line_;
