@@ -159,10 +159,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       parsed.request.head.turn = line.turn;
       parsed.request.head.arrived = line.read;
       parsed.request.head.arrival = line.arrival.time;
-      if (!parsed.failed() && !line.arrival.fault.empty()) {
-        parsed.error = {"invalid_value", line.arrival.fault};
-      }
-      note_unread_settings(parsed, parts_.chat, parts_.strict, batch.unknown_keys);
+      check_line(parsed, line.arrival, parts_.chat, parts_.strict, batch.unknown_keys);
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));

@@ -354,8 +354,9 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   return make_several(std::move(line.request), tokenizer, chat, limits);
 }
 
-void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
-                          RequestParser::UnknownKeys& keys) {
+void check_line(ParsedLine& line, const LineArrival& arrival, const ChatSettings& chat, bool strict,
+                RequestParser::UnknownKeys& keys) {
+  if (!line.failed() && !arrival.fault.empty()) line.error = {"invalid_value", arrival.fault};
   if (line.failed()) return;
   const ChatFormat* const format = is_chat(line.request, chat) ? &chat.format : nullptr;
   for (const std::string_view name : unread_settings(format, line.request.chat)) {

@@ -8,6 +8,7 @@
 #include "engine/pull.h"
 #include "intake/chat_prompt.h"
 #include "model/spec.h"
+#include "request/line_arrivals.h"
 #include "request/request_parser.h"
 #include "text/tokenizer.h"
 
@@ -34,9 +35,10 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 
-// Counts in `keys`, as unknown keys, the line's settings for a chat template that no template
-// reads. With `strict` such a line fails.
-void note_unread_settings(ParsedLine& line, const ChatSettings& chat, bool strict,
-                          RequestParser::UnknownKeys& keys);
+// What the parser cannot judge: the line fails if its arrival is not allowed. Counts in `keys`, as
+// unknown keys, the line's settings for a chat template that no template reads; with `strict` such
+// a line fails too.
+void check_line(ParsedLine& line, const LineArrival& arrival, const ChatSettings& chat, bool strict,
+                RequestParser::UnknownKeys& keys);
 
 }  // namespace pagedinfer

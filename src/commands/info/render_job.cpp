@@ -112,12 +112,8 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
   bool failed = false;
   while (const auto line = lines.next()) {
     ParsedLine parsed = parser.parse(line->text, line->index, line->number);
-    LineArrival arrival = arrivals.add(line->text, line->number);
-    if (!parsed.failed() && !arrival.fault.empty()) {
-      parsed.error = {"invalid_value", std::move(arrival.fault)};
-    }
     RequestParser::UnknownKeys unread;
-    note_unread_settings(parsed, model.chat, settings.strict, unread);
+    check_line(parsed, arrivals.add(line->text, line->number), model.chat, settings.strict, unread);
     const RequestDraft draft = parsed.request;
     IntakeItem item = make_request(std::move(parsed), tokenizer, model.chat, limits);
     if (const auto* const failure = std::get_if<Completion>(&item)) {
