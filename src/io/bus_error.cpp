@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/exit_codes.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -92,7 +94,7 @@ void explain_bus_error(int signal, siginfo_t* info, void*) {
   std::memcpy(text + kBeginBytes + size, kEnd, kEndBytes);
   const ssize_t written = write(STDERR_FILENO, text, kBeginBytes + size + kEndBytes);
   static_cast<void>(written);  // the process ends in any case
-  _exit(1);
+  _exit(exit_code::kFailed);
 }
 
 }  // namespace pagedinfer

@@ -23,7 +23,6 @@ struct ForeignName {
   bool flag_only = false;             // no program has it as a key of a line
 };
 
-// Sorted by name.
 inline constexpr ForeignName kForeignNames[] = {
     {"add_bos_token", "add_special_tokens", Neutral::kTrue},
     {"cache_type_k", "--kv-dtype", {}, true},
