@@ -47,10 +47,10 @@ void for_each_tile(std::span<const int32_t> query_starts, std::span<const int32_
 void plan_attention(std::span<const int32_t> query_starts, std::span<const int32_t> positions,
                     int group, int window, const AttentionLimits& limits, AttentionPlan& plan) {
   plan.num_states = 0;
-  // The sum of all segments of a size, and the tiles that may be cut. A sequence with several tiles
-  // has work for several thread blocks even without cuts.
+  // A tile may be cut only if it has all rows of its sequence: a sequence with several tiles has
+  // work for several thread blocks even without cuts.
   struct Size {
-    int64_t segments = 0;
+    int64_t segments = 0;        // of all tiles
     int max_whole_segments = 1;  // tiles of more are cut
   };
   Size small, large;

@@ -91,9 +91,9 @@ struct Command {
   std::string_view name, help;
   std::string_view footer = {};                                // of --help, before the exit codes
   std::span<const CommandFlag<Options>> (*flags)() = nullptr;  // its own; null: none
-  // The settings of `run` that the subcommand takes: where they are stored (null: it takes none),
-  // which they are, and what to say about some of the others.
+  // Where settings of `run` are stored. null: the subcommand takes none.
   Config& (*config)(Options&) = nullptr;
+  // Whether the subcommand takes a setting. It takes no setting of `unused` in any case.
   bool (*takes)(const Setting&) = [](const Setting&) { return true; };
   std::span<const UnusedSetting> (*unused)() = nullptr;
   std::string_view variants_flag = {};  // the flag that takes several texts; "": none does

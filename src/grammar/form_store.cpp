@@ -171,8 +171,7 @@ bool FormStore::has_room(const Kind& kind) {
   return kind.bytes + (kind.num_active + 1) * kind.limits.max_bytes <= kind.share;
 }
 
-// Drops forms that are not in use, the one first that was not asked for for longest, until the kind
-// has room.
+// Drops forms that are not in use, the least recently asked for first, until the kind has room.
 void FormStore::make_room(Kind& kind) {
   for (auto it = compiled_.end(); it != compiled_.begin() && !has_room(kind);) {
     --it;

@@ -79,7 +79,7 @@ void FormGate::hold(IntakeItem& item) {
   waits_ = false;
 }
 
-// Where the lines behind would be waited for too, they are asked for again after a moment.
+// Waits for a form for a moment only, so that the caller can ask for later lines again.
 Pull FormGate::wait_for_form(Wait wait, Pull pulled, IntakeItem& item) {
   constexpr double kMoment = 0.02;
   const bool comes_later = pulled == Pull::kLater;

@@ -13,7 +13,7 @@ namespace pagedinfer {
 // Shows the rows of logits that tokens are drawn from. REQUIRES: the device's memory is the host's.
 class LogitReader final : public PassedOnSteps {
  public:
-  // Is called with each row of the model's logits, before a token is drawn from it. The result
+  // The reader calls it with each row of logits before it draws a token from the row. The result
   // becomes DrawnToken::logits_hash.
   using Read = std::function<uint64_t(std::span<const float> row)>;
 

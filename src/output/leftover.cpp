@@ -139,7 +139,8 @@ class LeftoverReader {
     return true;
   }
 
-  // Checks a line after that part. Returns false if the part file does not hold its hash.
+  // Checks a line after the part of the output that the mark covers. Returns false if the part file
+  // does not hold the line's hash.
   bool check_hash(int64_t number, int64_t index, std::string_view line) const {
     if (paths_.has_ended) {
       fail(paths_.output, number, "the run had ended before this record");

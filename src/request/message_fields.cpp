@@ -100,7 +100,7 @@ void check_message(RequestFields& fields, dom::element value, const std::string&
   if (role.empty()) {
     fields.refuse("invalid_value", fmt::format("{}.role: found nothing, expected a string", path));
   }
-  // An assistant may only think or call a tool, without content.
+  // An assistant's message needs no content if it has thoughts or calls of tools.
   if (!has_content && !(role == "assistant" && has_more)) {
     fields.refuse("invalid_value",
                   fmt::format("{}.content: found nothing, expected a string", path));
