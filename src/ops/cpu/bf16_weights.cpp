@@ -25,11 +25,11 @@ void round_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t
   kernels.to_bf16(wide.data(), y, n);
 }
 
-int64_t bytes_of(int64_t rows, int64_t cols) {
+int64_t bf16_bytes(int64_t rows, int64_t cols) {
   return bf16_panels(rows) * bf16_panel_size(cols) * int64_t{sizeof(bf16)};
 }
 
-void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
+void pack_bf16_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
   bf16* to = reinterpret_cast<bf16*>(packed) + first / kBf16Panel * bf16_panel_size(rows.cols) +
              first % kBf16Panel * 2;
   bf16 numbers[kPackedWeightRows * kBf16Step] = {};
@@ -44,11 +44,11 @@ void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* 
   }
 }
 
-Tensor view_of(char* packed, int64_t rows, int64_t cols) {
+Tensor bf16_view(char* packed, int64_t rows, int64_t cols) {
   return {packed, DType::kBF16, rows, cols, bf16_panel_size(cols), Layout::kPanels};
 }
 
-void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
+void widen_bf16_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
   CHECK(weights.dtype == DType::kBF16 && weights.layout == Layout::kPanels);
   const bf16* from = weights.row<bf16>(i / kBf16Panel) + i % kBf16Panel * 2;
   for (int64_t first = 0; first < weights.cols; first += kBf16Step) {
@@ -62,6 +62,6 @@ void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* 
 
 }  // namespace
 
-constinit const PackedFormat kBf16Format = {bytes_of, pack_rows, view_of, widen_row};
+constinit const PackedFormat kBf16Format = {bf16_bytes, pack_bf16_rows, bf16_view, widen_bf16_row};
 
 }  // namespace pagedinfer

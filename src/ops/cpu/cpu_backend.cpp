@@ -10,6 +10,7 @@
 #include "core/denormals.h"
 #include "core/error.h"
 #include "ops/cpu/copy_kv.h"
+#include "ops/cpu/host_memory.h"
 #include "ops/cpu/kv_types.h"
 #include "ops/cpu/widen_numbers.h"
 #include "ops/cpu/write_kv.h"
@@ -18,7 +19,6 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kPageBytes = 4096;
 constexpr const char* kCacheName = "the KV cache (--kv-memory says how much it takes)";
 constexpr DType kScaleType = DType::kF32;
 

@@ -44,9 +44,9 @@ struct TaskSize {
 };
 TaskSize task_size(int num_threads, int64_t outputs, int num_rows, DType weight) {
   const int min_outputs = weight == DType::kI8 ? kInt8Panel : 32;
-  constexpr int kMaxOutputs = 1024, kMinRows = 64, kTasksPerThread = 4;
+  constexpr int kMaxOutputs = 1024, kMinRows = 64, kPerThread = 4;
   if (num_threads == 1) return {static_cast<int>(outputs), num_rows};
-  const int tasks = num_threads * kTasksPerThread;
+  const int tasks = num_threads * kPerThread;
   const int size = static_cast<int>(std::min<int64_t>(
       kMaxOutputs, ceil_div(ceil_div(outputs, tasks), min_outputs) * min_outputs));
   const int output_parts = static_cast<int>(ceil_div(outputs, size));

@@ -30,12 +30,12 @@ HostMemory::HostMemory(int64_t bytes, std::string_view what) {
 // The memory begins at a multiple of the size of a large page. More is mapped for that, and the
 // excess is given back.
 HostMemory HostMemory::of_large_pages(int64_t bytes, std::string_view what) {
-  constexpr int64_t kPage = 4096, kLargePage = int64_t{2} << 20;
+  constexpr int64_t kLargePage = int64_t{2} << 20;
   if (bytes < kLargePage) return {bytes, what};
   HostMemory whole(bytes + kLargePage, what);
   const auto begin = reinterpret_cast<uintptr_t>(whole.data_);
   const auto before = static_cast<int64_t>(-begin % kLargePage);
-  const int64_t used = (before + bytes + kPage - 1) / kPage * kPage;
+  const int64_t used = (before + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   if (before > 0) munmap(whole.data_, static_cast<size_t>(before));
   if (used < whole.size_) munmap(whole.data_ + used, static_cast<size_t>(whole.size_ - used));
   whole.data_ += before;

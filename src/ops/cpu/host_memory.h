@@ -5,6 +5,8 @@
 
 namespace pagedinfer {
 
+constexpr int64_t kPageBytes = 4096;
+
 // Zeroed, page-aligned memory from the system. A page takes no memory until it is written.
 class HostMemory {
  public:

@@ -12,9 +12,11 @@ namespace {
 
 static_assert(kInt8Panel % kPackedWeightRows == 0);
 
-int64_t bytes_of(int64_t rows, int64_t cols) { return int8_panels(rows) * int8_panel_bytes(cols); }
+int64_t int8_bytes(int64_t rows, int64_t cols) {
+  return int8_panels(rows) * int8_panel_bytes(cols);
+}
 
-void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
+void pack_int8_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* packed) {
   const int64_t columns = int8_columns(rows.cols);
   std::vector<float> wide(static_cast<size_t>(rows.cols));
   std::vector<int8_t> numbers(static_cast<size_t>(kPackedWeightRows * columns));
@@ -29,11 +31,11 @@ void pack_rows(const Kernels& kernels, const Tensor& rows, int64_t first, char* 
                           reinterpret_cast<uint8_t*>(panel) + place * kFour);
 }
 
-Tensor view_of(char* packed, int64_t rows, int64_t cols) {
+Tensor int8_view(char* packed, int64_t rows, int64_t cols) {
   return {packed, DType::kI8, rows, cols, int8_panel_bytes(cols), Layout::kPanels};
 }
 
-void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
+void widen_int8_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* y) {
   CHECK(weights.dtype == DType::kI8 && weights.stride == int8_panel_bytes(weights.cols));
   const char* const panel =
       static_cast<const char*>(weights.data) + i / kInt8Panel * weights.stride;
@@ -57,6 +59,6 @@ void widen_row(const Kernels& kernels, const Tensor& weights, int64_t i, float* 
 
 }  // namespace
 
-constinit const PackedFormat kInt8Format = {bytes_of, pack_rows, view_of, widen_row};
+constinit const PackedFormat kInt8Format = {int8_bytes, pack_int8_rows, int8_view, widen_int8_row};
 
 }  // namespace pagedinfer

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <system_error>
 
+#include "ops/cpu/host_memory.h"
+
 namespace pagedinfer {
 
 namespace {
 
-constexpr uintptr_t kPageBytes = 4096;
 constexpr uintptr_t kPieceBytes = 4 << 20;  // per madvise(); a multiple of large pages
 
 // MADV_POPULATE_READ and _WRITE of Linux 5.14, which older headers lack.
