@@ -11,14 +11,13 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kInt32Types[] = {"I32"};
 constexpr int kBits = 4, kPerWord = 8;
 // The lowest bits of a word are those of its row 0, the next of its row 2, then 4, 6, 1, 3, 5, 7.
 // So row i has these bits, in units of kBits.
 constexpr std::array<int, kPerWord> kPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
-RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-               int64_t group_size) {
+RowSource open_awq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+                   int64_t group_size) {
   const int64_t size = group_size > 0 ? group_size : cols;
   check_multiple(files, module + ".qweight", "rows", rows, kPerWord);
   check_multiple(files, module + ".qweight", "columns", cols, size);
@@ -75,7 +74,9 @@ StoredForm read_awq(const JsonObject& config) {
   form.description = fmt::format(
       "awq, 4 bits, {}", group_size > 0 ? fmt::format("groups of {}", group_size) : "one group");
   form.open = [group_size](const Checkpoint& files, const std::string& module, int64_t rows,
-                           int64_t cols) { return open(files, module, rows, cols, group_size); };
+                           int64_t cols) {
+    return open_awq(files, module, rows, cols, group_size);
+  };
   return form;
 }
 

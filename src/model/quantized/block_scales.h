@@ -10,6 +10,8 @@
 
 namespace pagedinfer {
 
+constexpr int64_t kMaxBlock = 1 << 24;  // rows or columns
+
 // The blocks of a matrix, those at its edges cut off there. Each has a scale and may have a zero
 // point: value = (code - zero) * scale.
 struct BlockScales {

@@ -17,9 +17,7 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kMaxBlock = 1 << 24;
 constexpr std::string_view kInt8Types[] = {"I8"};
-constexpr std::string_view kInt32Types[] = {"I32"};
 constexpr std::string_view kShapeTypes[] = {"I64", "I32"};
 
 enum class Storage : uint8_t { kFloats, kBytes, kPacked };
@@ -280,8 +278,8 @@ BlockScales find_scales(const Checkpoint& files, const std::string& module, int6
   return blocks;
 }
 
-RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-               const Schemes& schemes) {
+RowSource open_compressed(const Checkpoint& files, const std::string& module, int64_t rows,
+                          int64_t cols, const Schemes& schemes) {
   const Scheme* const scheme = find_scheme(schemes, module);
   if (scheme == nullptr) {
     throw Error(
@@ -343,7 +341,9 @@ StoredForm read_compressed_tensors(const JsonObject& config) {
     form.notes = {"activations and the cache are not quantized as quantization_config asks for"};
   }
   form.open = [schemes](const Checkpoint& files, const std::string& module, int64_t rows,
-                        int64_t cols) { return open(files, module, rows, cols, schemes); };
+                        int64_t cols) {
+    return open_compressed(files, module, rows, cols, schemes);
+  };
   return form;
 }
 

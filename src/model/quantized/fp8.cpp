@@ -11,15 +11,13 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kMaxBlock = 1 << 24;
-
 // Of "weight_scale_inv".
 struct BlockSize {
   int64_t rows = 128, cols = 128;  // 0: there are no blocks
 };
 
-BlockScales find_scales(const Checkpoint& files, const std::string& module, int64_t rows,
-                        int64_t cols, BlockSize size) {
+BlockScales fp8_scales(const Checkpoint& files, const std::string& module, int64_t rows,
+                       int64_t cols, BlockSize size) {
   const std::string of_blocks = module + ".weight_scale_inv", of_rows = module + ".weight_scale";
   const bool has_blocks = files.contains(of_blocks);
   if (has_blocks == files.contains(of_rows)) {
@@ -40,11 +38,11 @@ BlockScales find_scales(const Checkpoint& files, const std::string& module, int6
   return {is_one ? rows : 1, cols, 1, StoredFloats(scales)};
 }
 
-RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-               BlockSize size) {
+RowSource open_fp8(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+                   BlockSize size) {
   const StoredTensor& codes = find_part(files, module + ".weight", kFp8Types, {{rows, cols}});
   return scaled_rows(rows, cols, read_fp8_codes(codes, cols),
-                     find_scales(files, module, rows, cols, size));
+                     fp8_scales(files, module, rows, cols, size));
 }
 
 }  // namespace
@@ -66,7 +64,7 @@ StoredForm read_fp8(const JsonObject& config) {
   });
   form.notes = {"activations are not quantized, as the checkpoint's fp8 would have them"};
   form.open = [size](const Checkpoint& files, const std::string& module, int64_t rows,
-                     int64_t cols) { return open(files, module, rows, cols, size); };
+                     int64_t cols) { return open_fp8(files, module, rows, cols, size); };
   return form;
 }
 

@@ -11,8 +11,6 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kInt32Types[] = {"I32"};
-
 struct Form {
   int bits = 4;
   int64_t group_size = -1;  // -1: one group
@@ -20,8 +18,8 @@ struct Form {
   bool has_order = false;   // columns of a group are anywhere
 };
 
-RowSource open(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
-               const Form& form) {
+RowSource open_gptq(const Checkpoint& files, const std::string& module, int64_t rows, int64_t cols,
+                    const Form& form) {
   const int64_t per_word = 32 / form.bits;
   const int64_t size = form.group_size > 0 ? form.group_size : cols;
   const int64_t num_groups = ceil_div(cols, size);
@@ -109,7 +107,7 @@ StoredForm read_gptq(const JsonObject& config) {
       fmt::format("gptq{}, {} bits, {}", form.adds_one ? "" : " v2", form.bits,
                   form.group_size > 0 ? fmt::format("groups of {}", form.group_size) : "one group");
   stored.open = [form](const Checkpoint& files, const std::string& module, int64_t rows,
-                       int64_t cols) { return open(files, module, rows, cols, form); };
+                       int64_t cols) { return open_gptq(files, module, rows, cols, form); };
   return stored;
 }
 

@@ -15,6 +15,8 @@ namespace pagedinfer {
 
 // Types of scales.
 constexpr std::string_view kFloatTypes[] = {"F32", "F16", "BF16"};
+// The type of words of packed numbers and of groups of columns.
+constexpr std::string_view kInt32Types[] = {"I32"};
 
 using Shape = std::vector<int64_t>;
 
