@@ -70,7 +70,7 @@ bool has_any_of(const Checkpoint& file, const AdapterTargets& targets) {
 }
 
 // "a.b" of "base_model.model.a.b.lora_A.weight".
-std::string module_of(std::string_view tensor) {
+std::string adapted_module(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.find(".lora_")).substr(kRoot.size()));
 }
 
@@ -111,7 +111,7 @@ Adapter::Adapter(const std::string& dir, std::span<const AdapterTargets> targets
     const auto tensors = tensors_below(file_, fmt::format("{}{}", kRoot, part));
     if (tensors.empty()) continue;
     root.keep([&] { refuse_unused(part, tensors); });
-    for (const std::string_view tensor : tensors) modules.push_back({module_of(tensor)});
+    for (const std::string_view tensor : tensors) modules.push_back({adapted_module(tensor)});
     of_unused.insert(tensors.begin(), tensors.end());
   }
   config.check_targets(modules);

@@ -86,8 +86,8 @@ void add_totals(const Checkpoint& files, InspectedModel& model) {
 }
 
 // Whether the tensor is a matrix that is quantized.
-bool is_quantized(const Checkpoint& files, const QuantizedWeights& quantized,
-                  const Checkpoint::Declared& tensor) {
+bool is_quantized_matrix(const Checkpoint& files, const QuantizedWeights& quantized,
+                         const Checkpoint::Declared& tensor) {
   return tensor.rows > 1 && quantized.has(files, tensor.name);
 }
 
@@ -97,7 +97,7 @@ void check_tensors(const Checkpoint& files, const QuantizedWeights& quantized,
   for (const Checkpoint::Declared& tensor : needed) {
     Problems of_tensor;
     const bool is_right = of_tensor.keep([&] {
-      if (is_quantized(files, quantized, tensor)) {
+      if (is_quantized_matrix(files, quantized, tensor)) {
         static_cast<void>(quantized.open(files, tensor.name, tensor.rows, tensor.cols));
       } else {
         files.check(tensor.name, tensor.rows, tensor.cols);
@@ -124,7 +124,7 @@ void describe_quantization(const Checkpoint& files, const QuantizedWeights& quan
   int64_t num_matrices = 0, num_quantized = 0;
   for (const Checkpoint::Declared& tensor : needed) {
     if (tensor.rows > 1) ++num_matrices;
-    if (is_quantized(files, quantized, tensor)) ++num_quantized;
+    if (is_quantized_matrix(files, quantized, tensor)) ++num_quantized;
   }
   model.quantization = fmt::format("{}; {} of {}", quantized.description(), num_quantized,
                                    counted(num_matrices, "matrix", "matrices"));

@@ -49,7 +49,7 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
 
 std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorNames& used,
                                             std::span<const TensorNames> known) {
-  using Kind = AdaptedModule::Kind;
+  using ModuleKind = AdaptedModule::Kind;
   const std::vector<Checkpoint::Declared> tensors = needed_matrices(spec, used);
   std::vector<AdapterTargets> all;
   for (const TensorNames& names : known) {
@@ -58,15 +58,15 @@ std::vector<AdapterTargets> adapter_targets(const ModelSpec& spec, const TensorN
     for (size_t i = 0; i < tensors.size(); ++i) {
       const auto& [tensor, rows, cols] = tensors[i];
       const std::string& name = called[i].name;
-      const Kind kind = name == names.embedding ? Kind::kEmbedding
-                        : name == names.output  ? Kind::kOutput
-                                                : Kind::kLayer;
+      const ModuleKind kind = name == names.embedding ? ModuleKind::kEmbedding
+                              : name == names.output  ? ModuleKind::kOutput
+                                                      : ModuleKind::kLayer;
       targets.push_back({tensor, {module_of(name), kind}, rows, cols});
     }
     if (spec.tied_embeddings) {
       targets.front().is_tied = true;
       AdapterTarget output = targets.front();
-      output.module = {module_of(names.output), Kind::kOutput};
+      output.module = {module_of(names.output), ModuleKind::kOutput};
       targets.push_back(std::move(output));
     }
     all.push_back({std::move(targets), names.unused});

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
 constexpr double kMinFactor = 1e-6, kMaxFactor = 1e6;
-constexpr int kMaxPositions = 1 << 30;
+constexpr int kMaxRopePositions = 1 << 30;
 constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
 constexpr std::string_view kTrained = "original_max_position_embeddings";
 
@@ -75,7 +75,7 @@ class Reader {
   // The positions that the model was trained for, before it was stretched.
   int trained_positions() const {
     const auto read_from = [](const JsonObject& where) {
-      return where.find_integer(kTrained, 2, kMaxPositions);
+      return where.find_integer(kTrained, 2, kMaxRopePositions);
     };
     std::optional<int64_t> found = read_from(fields_.config);
     if (!found && fields_.defaults.trained_positions > 0) {
@@ -182,7 +182,8 @@ class Reader {
   // Lets --max-model-len ask for so many positions.
   void stretch(double positions) {
     if (spec_.max_positions == 0 || positions <= spec_.max_positions) return;
-    spec_.max_stretched_positions = static_cast<int>(std::min<double>(positions, kMaxPositions));
+    spec_.max_stretched_positions =
+        static_cast<int>(std::min<double>(positions, kMaxRopePositions));
   }
 
   const RopeFields& fields_;

@@ -14,13 +14,13 @@
 namespace pagedinfer {
 namespace {
 
-enum class Kind : uint8_t { kEmbedding, kMatrix, kNorm, kBias };
+enum class TensorKind : uint8_t { kEmbedding, kMatrix, kNorm, kBias };
 
 struct Needed {
   const std::string& name;
   Tensor& destination;  // in Weights
   int64_t rows, cols;
-  Kind kind = Kind::kMatrix;
+  TensorKind kind = TensorKind::kMatrix;
   // The place of its rows in the tensor of this name, which may have the rows of several matrices.
   int64_t first_row = 0, stored_rows = rows;
   // The matrices that are multiplied together; they must have one type.
@@ -53,21 +53,21 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
   const int64_t hidden = spec.hidden, q_dim = int64_t{spec.heads} * spec.head_dim,
                 kv_dim = int64_t{spec.kv_heads} * spec.head_dim;
 
-  visit({names.embedding, weights.embedding, spec.vocab, hidden, Kind::kEmbedding});
+  visit({names.embedding, weights.embedding, spec.vocab, hidden, TensorKind::kEmbedding});
   weights.layers.resize(spec.layers.size());
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerNames& n = names.layers[i];
     LayerWeights& w = weights.layers[i];
     const auto norm = [&](const std::string& name, Tensor& destination, int64_t cols) {
-      visit({name, destination, 1, cols, Kind::kNorm});
+      visit({name, destination, 1, cols, TensorKind::kNorm});
     };
     if (spec.norms_inputs) norm(n.attention_norm, w.attention_norm, hidden);
     visit_matrices(
         {{n.q, w.q, q_dim, hidden}, {n.k, w.k, kv_dim, hidden}, {n.v, w.v, kv_dim, hidden}}, visit);
     if (spec.qkv_bias) {
-      visit({n.q_bias, w.q_bias, 1, q_dim, Kind::kBias});
-      visit({n.k_bias, w.k_bias, 1, kv_dim, Kind::kBias});
-      visit({n.v_bias, w.v_bias, 1, kv_dim, Kind::kBias});
+      visit({n.q_bias, w.q_bias, 1, q_dim, TensorKind::kBias});
+      visit({n.k_bias, w.k_bias, 1, kv_dim, TensorKind::kBias});
+      visit({n.v_bias, w.v_bias, 1, kv_dim, TensorKind::kBias});
     }
     if (spec.qk_norm != QkNorm::kNone) {
       const bool by_head = spec.qk_norm == QkNorm::kHeads;
@@ -76,7 +76,7 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
     }
     visit({n.attention_out, w.attention_out, hidden, q_dim});
     if (spec.attention_out_bias) {
-      visit({n.attention_out_bias, w.attention_out_bias, 1, hidden, Kind::kBias});
+      visit({n.attention_out_bias, w.attention_out_bias, 1, hidden, TensorKind::kBias});
     }
     if (spec.norms_outputs) {
       norm(n.attention_out_norm, w.attention_out_norm, hidden);
@@ -88,28 +88,29 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
         visit);
     visit({n.down, w.down, hidden, spec.intermediate});
     if (spec.mlp_bias) {
-      visit({n.gate_bias, w.gate_bias, 1, spec.intermediate, Kind::kBias});
-      visit({n.up_bias, w.up_bias, 1, spec.intermediate, Kind::kBias});
-      visit({n.down_bias, w.down_bias, 1, hidden, Kind::kBias});
+      visit({n.gate_bias, w.gate_bias, 1, spec.intermediate, TensorKind::kBias});
+      visit({n.up_bias, w.up_bias, 1, spec.intermediate, TensorKind::kBias});
+      visit({n.down_bias, w.down_bias, 1, hidden, TensorKind::kBias});
     }
   }
-  visit({names.final_norm, weights.final_norm, 1, hidden, Kind::kNorm});
+  visit({names.final_norm, weights.final_norm, 1, hidden, TensorKind::kNorm});
   if (!spec.tied_embeddings) visit({names.output, weights.output, spec.vocab, hidden});
 }
 
 // Chosen so that products keep the scale of their input and norms multiply by about 1.
 DummyRange dummy_range(const Needed& needed, const ModelSpec& spec) {
   switch (needed.kind) {
-    case Kind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
-    case Kind::kBias: return {0.0f, 0.25f};
-    case Kind::kEmbedding:
-    case Kind::kMatrix: break;
+    case TensorKind::kNorm: return {1.0f - spec.norm_weight_offset, 0.25f};
+    case TensorKind::kBias: return {0.0f, 0.25f};
+    case TensorKind::kEmbedding:
+    case TensorKind::kMatrix: break;
   }
   return {0.0f, std::sqrt(3.0f / static_cast<float>(needed.cols))};
 }
 
-bool is_multiplied(const OpenedModel& model, Kind kind) {
-  return kind == Kind::kMatrix || (kind == Kind::kEmbedding && model.spec.tied_embeddings);
+bool is_multiplied(const OpenedModel& model, TensorKind kind) {
+  return kind == TensorKind::kMatrix ||
+         (kind == TensorKind::kEmbedding && model.spec.tied_embeddings);
 }
 
 // Whether the model's adapter changes the tensor.
@@ -125,8 +126,8 @@ bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
 // An embedding that is looked up only stays as it is: a step reads few of its rows.
 DType uploaded_type(const OpenedModel& model, const Needed& needed, DType of_file, DType compute,
                     const DeviceMemory& memory, Quantization quantize) {
-  if (needed.kind == Kind::kNorm) return DType::kF32;
-  if (needed.kind == Kind::kBias) return memory.bias_type(compute);
+  if (needed.kind == TensorKind::kNorm) return DType::kF32;
+  if (needed.kind == TensorKind::kBias) return memory.bias_type(compute);
   if (quantize == Quantization::kInt8 && is_multiplied(model, needed.kind)) return DType::kI8;
   if (is_sum(model, needed) || is_beside_sum(model, needed)) return compute;
   return memory.matrix_type(of_file, compute);
@@ -145,7 +146,8 @@ Tensor rows_of(const Needed& needed, Tensor stored) {
 }
 
 bool is_quantized(const OpenedModel& model, const Needed& needed) {
-  const bool is_matrix = needed.kind == Kind::kMatrix || needed.kind == Kind::kEmbedding;
+  const bool is_matrix =
+      needed.kind == TensorKind::kMatrix || needed.kind == TensorKind::kEmbedding;
   return is_matrix && model.quantized.has(model.checkpoint, needed.name);
 }
 
@@ -256,12 +258,13 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
 }
 
 std::vector<Checkpoint::Declared> needed_tensors(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names, [](Kind) { return true; });
+  return tensors_of(spec, names, [](TensorKind) { return true; });
 }
 
 std::vector<Checkpoint::Declared> needed_matrices(const ModelSpec& spec, const TensorNames& names) {
-  return tensors_of(spec, names,
-                    [](Kind kind) { return kind == Kind::kEmbedding || kind == Kind::kMatrix; });
+  return tensors_of(spec, names, [](TensorKind kind) {
+    return kind == TensorKind::kEmbedding || kind == TensorKind::kMatrix;
+  });
 }
 
 WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMemory& memory,
