@@ -12,11 +12,12 @@
 namespace pagedinfer::jinja {
 namespace {
 
-constexpr int kMaxNesting = 300;
+constexpr int kMaxJsonNesting = 300;
 
-class Parser {
+class JsonParser {
  public:
-  Parser(std::string_view json, bool marked) : rest_(json), size_(json.size()), marked_(marked) {}
+  JsonParser(std::string_view json, bool marked)
+      : rest_(json), size_(json.size()), marked_(marked) {}
 
   Value document() {
     Value result = value(0);
@@ -40,8 +41,8 @@ class Parser {
   }
 
   Value value(int nesting) {
-    if (nesting > kMaxNesting) {
-      throw TemplateError(fmt::format("JSON is nested more than {} deep", kMaxNesting), 0,
+    if (nesting > kMaxJsonNesting) {
+      throw TemplateError(fmt::format("JSON is nested more than {} deep", kMaxJsonNesting), 0,
                           TemplateError::Reason::kLimit);
     }
     skip_space();
@@ -165,7 +166,7 @@ class Parser {
 
 Value from_json(std::string_view json, bool marked) {
   if (!is_utf8(json)) throw TemplateError("not JSON: not UTF-8");
-  return Parser(json, marked).document();
+  return JsonParser(json, marked).document();
 }
 
 }  // namespace pagedinfer::jinja

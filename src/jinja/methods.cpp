@@ -38,7 +38,7 @@ bool is_item(Runtime& runtime, const Value& item, const Value& wanted) {
   return is_same(item, wanted) || equals(item, wanted, runtime.budget);
 }
 
-Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value count_equal(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound = positional("count", arguments, {"value"}, 1);
   Items items(runtime, self);
   int64_t found = 0;
@@ -48,7 +48,7 @@ Value count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return Value::integer(found);
 }
 
-Value index(Runtime& runtime, const Value& self, const Arguments& arguments) {
+Value find_equal(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Bound bound = positional("index", arguments, {"value", "start", "stop"}, 1);
   const int64_t size = length_of(self).as_int();
   const auto bounded = [&](size_t i, int64_t otherwise) {
@@ -73,9 +73,9 @@ constexpr std::array kDictMethods = std::to_array<NamedMethod>({
     {"values", view<ViewObject::Of::kValues>},
 });
 constexpr std::array kListMethods =
-    std::to_array<NamedMethod>({{"copy", copy}, {"count", count}, {"index", index}});
+    std::to_array<NamedMethod>({{"copy", copy}, {"count", count_equal}, {"index", find_equal}});
 constexpr std::array kTupleMethods =
-    std::to_array<NamedMethod>({{"count", count}, {"index", index}});
+    std::to_array<NamedMethod>({{"count", count_equal}, {"index", find_equal}});
 
 constexpr std::array<std::string_view, 5> kMutatingDict = {"clear", "pop", "popitem", "setdefault",
                                                            "update"};

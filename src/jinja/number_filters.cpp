@@ -109,7 +109,7 @@ Value filesizeformat(Runtime&, const Value& value, const Arguments& arguments) {
   return {};
 }
 
-constexpr std::array kFilters = std::to_array<NamedFilter>({
+constexpr std::array kNumberFilters = std::to_array<NamedFilter>({
     {"abs", absolute},
     {"filesizeformat", filesizeformat},
     {"float", to_float},
@@ -119,6 +119,6 @@ constexpr std::array kFilters = std::to_array<NamedFilter>({
 
 }  // namespace
 
-std::span<const NamedFilter> number_filters() { return kFilters; }
+std::span<const NamedFilter> number_filters() { return kNumberFilters; }
 
 }  // namespace pagedinfer::jinja

@@ -13,7 +13,7 @@
 namespace pagedinfer::jinja {
 namespace {
 
-bool is_alphanumeric(char c) {
+bool is_ascii_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -23,8 +23,8 @@ std::optional<std::string> without_underscores(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
       result += text[i];
-    } else if (i == 0 || i + 1 == text.size() || !is_alphanumeric(text[i - 1]) ||
-               !is_alphanumeric(text[i + 1])) {
+    } else if (i == 0 || i + 1 == text.size() || !is_ascii_alphanumeric(text[i - 1]) ||
+               !is_ascii_alphanumeric(text[i + 1])) {
       return std::nullopt;
     }
   }

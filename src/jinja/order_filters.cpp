@@ -144,7 +144,7 @@ Value groupby(Runtime& runtime, const Value& value, const Arguments& arguments) 
   return runtime.list(std::move(groups));
 }
 
-constexpr std::array kFilters = std::to_array<NamedFilter>({
+constexpr std::array kOrderFilters = std::to_array<NamedFilter>({
     {"dictsort", dictsort},
     {"groupby", groupby},
     {"max", extreme<true>},
@@ -155,6 +155,6 @@ constexpr std::array kFilters = std::to_array<NamedFilter>({
 
 }  // namespace
 
-std::span<const NamedFilter> order_filters() { return kFilters; }
+std::span<const NamedFilter> order_filters() { return kOrderFilters; }
 
 }  // namespace pagedinfer::jinja

@@ -18,7 +18,7 @@ namespace pagedinfer::jinja {
 namespace {
 
 constexpr int64_t kMaxPrecision = 4'000;
-constexpr size_t kFloatSteps = 8;  // of writing one
+constexpr size_t kFormatFloatSteps = 8;  // of writing one
 
 // How a value is written: of `%5.2f` and of `{:>5.2f}`.
 struct Spec {
@@ -75,7 +75,7 @@ std::string upper_ascii(std::string text) {
 std::string float_digits(double number, char type, int64_t precision, bool alternate,
                          Budget& budget) {
   if (precision > kMaxPrecision) throw TemplateError("a precision in a format is too large");
-  budget.spend_steps(kFloatSteps + static_cast<size_t>(std::max<int64_t>(precision, 0)));
+  budget.spend_steps(kFormatFloatSteps + static_cast<size_t>(std::max<int64_t>(precision, 0)));
   const double value = std::abs(number);
   const bool upper = type >= 'A' && type <= 'Z';
   const char lower = upper ? static_cast<char>(type - 'A' + 'a') : type;
@@ -380,7 +380,7 @@ void group_digits(std::string& digits, char separator, size_t size) {
 }
 
 std::string general_digits(double number, const Spec& spec, Budget& budget) {
-  budget.spend_steps(kFloatSteps);
+  budget.spend_steps(kFormatFloatSteps);
   if (spec.type == 0 && spec.precision < 0) return float_repr(std::abs(number));
   if (spec.type != 0) {
     return float_digits(number, spec.type == 'n' ? 'g' : spec.type, spec.precision, spec.alternate,

@@ -104,7 +104,7 @@ Value items(Runtime& runtime, const Value& value, const Arguments& arguments) {
       });
 }
 
-Value join(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Value join_items(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("join", arguments, {"d", "attribute"});
   const MarkedText separator = bound.has(0) ? to_text(bound[0], runtime.budget) : MarkedText();
   const AttributePath path(runtime, bound[1]);
@@ -270,7 +270,7 @@ Value slice(Runtime& runtime, const Value& value, const Arguments& arguments) {
                        });
 }
 
-constexpr std::array kFilters = std::to_array<NamedFilter>({
+constexpr std::array kSequenceFilters = std::to_array<NamedFilter>({
     {"attr", attr},
     {"batch", batch},
     {"count", length},
@@ -278,7 +278,7 @@ constexpr std::array kFilters = std::to_array<NamedFilter>({
     {"default", otherwise},
     {"first", first},
     {"items", items},
-    {"join", join},
+    {"join", join_items},
     {"last", last},
     {"length", length},
     {"list", list},
@@ -294,7 +294,7 @@ constexpr std::array kFilters = std::to_array<NamedFilter>({
 
 }  // namespace
 
-std::span<const NamedFilter> sequence_filters() { return kFilters; }
+std::span<const NamedFilter> sequence_filters() { return kSequenceFilters; }
 
 AttributePath::AttributePath(Runtime& runtime, const Value& path, const Value& otherwise)
     : runtime_(runtime), otherwise_(otherwise) {

@@ -55,7 +55,7 @@ Value string(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return as_string(runtime, value);
 }
 
-Value replace(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Value replace_text(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("replace", arguments, {"old", "new", "count"}, 2);
   Budget& budget = runtime.budget;
   const int64_t count = bound.has_value(2) ? bound.integer(2, -1) : -1;
@@ -155,7 +155,7 @@ Value wordcount(Runtime& runtime, const Value& value, const Arguments& arguments
   return Value::integer(count);
 }
 
-Value format(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Value format_text(Runtime& runtime, const Value& value, const Arguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty()) {
     throw TemplateError("format takes values by name or by place, not both");
   }
@@ -264,16 +264,16 @@ Value tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return runtime.text(to_json(value, options, runtime.budget));
 }
 
-constexpr std::array kFilters = std::to_array<NamedFilter>({
+constexpr std::array kTextFilters = std::to_array<NamedFilter>({
     {"capitalize", capitalize},
     {"center", center},
     {"e", escape},
     {"escape", escape},
     {"forceescape", forceescape},
-    {"format", format},
+    {"format", format_text},
     {"indent", indent},
     {"lower", lower},
-    {"replace", replace},
+    {"replace", replace_text},
     {"safe", safe},
     {"string", string},
     {"title", title},
@@ -288,6 +288,6 @@ constexpr std::array kFilters = std::to_array<NamedFilter>({
 
 }  // namespace
 
-std::span<const NamedFilter> text_filters() { return kFilters; }
+std::span<const NamedFilter> text_filters() { return kTextFilters; }
 
 }  // namespace pagedinfer::jinja

@@ -11,12 +11,12 @@
 namespace pagedinfer::jinja {
 namespace {
 
-constexpr int kMaxNesting = 400;
+constexpr int kMaxValueNesting = 400;
 constexpr size_t kMinIndexed = 9;  // entries of a dict that is searched through its index
 
 int checked_depth(int depth) {
-  if (depth > kMaxNesting) {
-    throw TemplateError(fmt::format("values are nested more than {} deep", kMaxNesting), 0,
+  if (depth > kMaxValueNesting) {
+    throw TemplateError(fmt::format("values are nested more than {} deep", kMaxValueNesting), 0,
                         TemplateError::Reason::kLimit);
   }
   return depth;
