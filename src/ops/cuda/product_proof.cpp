@@ -17,7 +17,7 @@ constexpr int kPeriod = 64;
 // numbers and kPeriod rows.
 constexpr int64_t kMaxRows = 1024;
 int64_t aligned(int64_t bytes) { return align_up(bytes, DeviceArena::kStepAlignment); }
-constexpr const char* kWhat = "a comparison of algorithms";
+constexpr const char* kComparison = "a comparison of algorithms";
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
   auto* const counts = reinterpret_cast<int*>(memory + x_bytes + out_bytes + hash_bytes);
   std::vector<int> different(algorithms.size());
   const auto set = [&](void* to, int byte, int64_t bytes) {
-    check_cuda(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), bench.stream), kWhat);
+    check_cuda(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), bench.stream), kComparison);
   };
   const auto compute = [&](const ProductAlgorithm& algorithm, int64_t rows, int* num_different) {
     set(out.data, 0xff, out_bytes);  // what is not written differs
@@ -51,7 +51,7 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
                                 .period = kPeriod,
                                 .num_different = num_different},
                                bench.stream);
-    check_cuda(cudaGetLastError(), kWhat);
+    check_cuda(cudaGetLastError(), kComparison);
   };
 
   set(counts, 0, count_bytes);
@@ -64,7 +64,7 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
                                .period = kPeriod,
                                .seed = static_cast<uint64_t>(trial) << 32},
                               bench.stream);
-    check_cuda(cudaGetLastError(), kWhat);
+    check_cuda(cudaGetLastError(), kComparison);
     compute(reference, std::min<int64_t>(rows, kPeriod), nullptr);
     for (size_t i = 0; i < algorithms.size(); ++i) {
       compute(algorithms[i].algorithm, std::min(rows, algorithms[i].rows), counts + i);
@@ -72,8 +72,8 @@ std::vector<bool> equal_bits(const ProductBench& bench, const ProductKey& key,
   }
   check_cuda(cudaMemcpyAsync(different.data(), counts, static_cast<size_t>(count_bytes),
                              cudaMemcpyDeviceToHost, bench.stream),
-             kWhat);
-  check_cuda(cudaStreamSynchronize(bench.stream), kWhat);
+             kComparison);
+  check_cuda(cudaStreamSynchronize(bench.stream), kComparison);
   std::vector<bool> equal;
   for (const int count : different) equal.push_back(count == 0);
   return equal;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRounds = 3;    // the first one loads code
 constexpr int kProducts = 3;  // in a row, of a round
-constexpr const char* kWhat = "to time algorithms";
+constexpr const char* kTiming = "to time algorithms";
 
 }  // namespace
 
@@ -35,7 +35,7 @@ size_t ProductTiming::fastest(const ProductKey& key, const ProductLibrary::Layou
                              .period = 64,
                              .seed = 0},
                             bench_.stream);
-  check_cuda(cudaGetLastError(), kWhat);
+  check_cuda(cudaGetLastError(), kTiming);
   EventTimer timer(bench_.stream);
   size_t next = 0;
   timer.mark();

@@ -10,9 +10,9 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kGranule = 16;
+constexpr int64_t kGranuleBytes = 16;
 
-int64_t rounded(int64_t bytes) { return align_up(bytes, kGranule); }
+int64_t rounded_bytes(int64_t bytes) { return align_up(bytes, kGranuleBytes); }
 
 bool has_penalty(const SamplingParams& params) {
   return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
@@ -79,8 +79,9 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
     if (is_first) {
       const int64_t num_rows = count(rows) + num_alike(from.subspan(index));
       const int64_t needed =
-          rounded(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) + rounded(num_biases * 4) +
-          (any_report || reports ? 2 : 1) * rounded((num_biases + num_others) * 4);
+          rounded_bytes(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) +
+          rounded_bytes(num_biases * 4) +
+          (any_report || reports ? 2 : 1) * rounded_bytes((num_biases + num_others) * 4);
       if (taken > 0 && needed > bytes) break;
       first_row = static_cast<int32_t>(taken);
     }
@@ -149,9 +150,9 @@ size_t SampleArrays::fill(std::span<const SampleRow> from, size_t num_before, in
 
 SampleArrays::Layout SampleArrays::layout() const {
   Layout layout;
-  layout.biases = rounded(static_cast<int64_t>(rows.size() * sizeof(rows[0])));
-  layout.tokens = layout.biases + rounded(static_cast<int64_t>(biases.size()) * 4);
-  const int64_t token_bytes = rounded(static_cast<int64_t>(tokens.size()) * 4);
+  layout.biases = rounded_bytes(static_cast<int64_t>(rows.size() * sizeof(rows[0])));
+  layout.tokens = layout.biases + rounded_bytes(static_cast<int64_t>(biases.size()) * 4);
+  const int64_t token_bytes = rounded_bytes(static_cast<int64_t>(tokens.size()) * 4);
   layout.bytes = layout.tokens + token_bytes;
   layout.bytes_with_listed = layout.bytes + (any_report ? token_bytes : 0);
   return layout;
@@ -181,8 +182,8 @@ void SampleArrays::pack_masks(char* to, int64_t vocab) const {
 
 int64_t max_sample_bytes(int64_t vocab, int64_t context, int64_t num_rows) {
   // Every token biased, allowed and banned, and the tokens of the longest sequence.
-  return rounded(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) + rounded(4 * vocab) +
-         2 * rounded(4 * (3 * vocab + context));
+  return rounded_bytes(num_rows * int64_t{sizeof(kernels::SampleRowArgs)}) +
+         rounded_bytes(4 * vocab) + 2 * rounded_bytes(4 * (3 * vocab + context));
 }
 
 }  // namespace pagedinfer

@@ -9,11 +9,11 @@
 namespace pagedinfer {
 namespace {
 
-constexpr int64_t kGranule = 4;  // numbers
+constexpr int64_t kGranuleNumbers = 4;  // numbers
 constexpr int64_t kItemInts = sizeof(kernels::AttentionItem) / sizeof(int32_t);
 constexpr kernels::AttentionItem kNoItem = {};
 
-int64_t rounded(int64_t count) { return align_up(count, kGranule); }
+int64_t rounded_count(int64_t count) { return align_up(count, kGranuleNumbers); }
 
 }  // namespace
 
@@ -21,7 +21,7 @@ StepArrays lay_out(const StepShape& shape) {
   StepArrays arrays;
   const auto take = [&](PackedRange& range, int64_t count) {
     range = {arrays.size, count};
-    arrays.size += rounded(count);
+    arrays.size += rounded_count(count);
   };
   take(arrays.tokens, shape.tokens);
   take(arrays.positions, shape.tokens);
@@ -45,7 +45,7 @@ void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, con
   const auto column = [&](const PackedRange& range, std::span<const int32_t> numbers,
                           const auto& filler) {
     int32_t* const begin = std::copy(numbers.begin(), numbers.end(), to + range.first);
-    int32_t* const end = to + range.first + rounded(range.count);
+    int32_t* const end = to + range.first + rounded_count(range.count);
     for (int32_t* i = begin; i != end; ++i) *i = filler(static_cast<int32_t>(i - begin));
   };
   const auto zero = [](int32_t) { return 0; };
@@ -66,7 +66,7 @@ void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, con
     std::fill(std::copy(own.begin(), own.end(), row), row + shape.max_blocks, -1);
     row += shape.max_blocks;
   }
-  std::fill(row, to + at.block_table.first + rounded(at.block_table.count), -1);
+  std::fill(row, to + at.block_table.first + rounded_count(at.block_table.count), -1);
 
   const auto items = [&](const PackedRange& range, std::span<const kernels::AttentionItem> list) {
     int32_t* place = to + range.first;
@@ -77,7 +77,7 @@ void pack(const Batch& batch, std::span<const kernels::AttentionPlan> plans, con
     };
     append(list.data(), list.size());
     while (place != end) append(&kNoItem, 1);
-    std::fill(end, to + range.first + rounded(range.count), 0);
+    std::fill(end, to + range.first + rounded_count(range.count), 0);
   };
   for (size_t i = 0; i < plans.size(); ++i) {
     items(at.plans[i].small_items, plans[i].small.items);
@@ -91,7 +91,7 @@ int64_t max_packed(const StepBounds& bounds) {
   // Each sequence may have one tile that is not full. A tile is one item, or several, with states.
   const int64_t items = rows / kernels::kSmallTileRows + bounds.sequences + states;
   return 3 * bounds.tokens + bounds.sequences * (3 + max_blocks(bounds)) + 1 +
-         num_plans * items * kItemInts + parts * kGranule;
+         num_plans * items * kItemInts + parts * kGranuleNumbers;
 }
 
 }  // namespace pagedinfer

@@ -17,7 +17,7 @@ namespace pagedinfer {
 namespace {
 
 // One thread copies and converts more slowly than the bus transfers.
-constexpr int kMaxThreads = 8;
+constexpr int kMaxCopyThreads = 8;
 constexpr int64_t kNumbersPerThread = 1 << 20;  // at least
 constexpr int64_t kRowsAtOnce = 16;             // of a matrix that is computed
 
@@ -85,7 +85,8 @@ void send_units(int64_t total, int64_t unit_bytes, int64_t per_thread, char* to,
   for (int64_t first = 0; first < total; first += piece) {
     const int64_t count = std::min(piece, total - first);
     char* const buffer = staging.next();
-    const int64_t parts = std::clamp<int64_t>(count / per_thread, 1, std::min(kMaxThreads, cores));
+    const int64_t parts =
+        std::clamp<int64_t>(count / per_thread, 1, std::min(kMaxCopyThreads, cores));
     const auto fill_part = [&](int64_t part) {
       const int64_t begin = count * part / parts, end = count * (part + 1) / parts;
       fill(first + begin, end - begin, buffer + begin * unit_bytes);
