@@ -1,7 +1,6 @@
 #include "text/chat/chat_values.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "jinja/from_json.h"
@@ -12,9 +11,6 @@ using jinja::Dict;
 using jinja::Value;
 
 namespace {
-
-// The names of a message's reasoning, the one that counts first.
-constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
 
 Value message_value(const Dict& given) {
   const Value* reasoning = nullptr;

@@ -24,9 +24,6 @@ namespace {
 // The tag is inserted after the continued text. It is cut off again with everything after it.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
-// A message's reasoning is there under each of these names.
-constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
-
 constexpr std::string_view kNoEffort =
     "none";  // the reasoning_effort of a model that does not think
 
