@@ -17,7 +17,9 @@ namespace {
 constexpr uint32_t kMaxSteps = 1'000'000;
 constexpr uint32_t kMaxMemory = 16 << 10;  // KiB
 
-PCRE2_SPTR bytes_of(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
+PCRE2_SPTR code_units_of(std::string_view text) {
+  return reinterpret_cast<PCRE2_SPTR>(text.data());
+}
 
 Error invalid(std::string_view pattern, std::string_view problem) {
   return Error(
@@ -46,8 +48,8 @@ NamePattern::NamePattern(std::string_view pattern, Extent extent)
   int error = 0;
   PCRE2_SIZE at = 0;
   const uint32_t ends = extent == Extent::kWholeName ? PCRE2_ENDANCHORED : 0;
-  code_->code =
-      pcre2_compile(bytes_of(pattern), pattern.size(), PCRE2_ANCHORED | ends, &error, &at, nullptr);
+  code_->code = pcre2_compile(code_units_of(pattern), pattern.size(), PCRE2_ANCHORED | ends, &error,
+                              &at, nullptr);
   if (code_->code == nullptr) {
     std::array<PCRE2_UCHAR, 200> text = {};
     pcre2_get_error_message(error, text.data(), text.size());
@@ -65,7 +67,7 @@ NamePattern& NamePattern::operator=(NamePattern&&) noexcept = default;
 
 bool NamePattern::matches(std::string_view name) const {
   const int found =
-      pcre2_match(code_->code, bytes_of(name), name.size(), 0, 0, code_->match, code_->limits);
+      pcre2_match(code_->code, code_units_of(name), name.size(), 0, 0, code_->match, code_->limits);
   if (found >= 0) return true;
   if (found == PCRE2_ERROR_NOMATCH) return false;
   throw invalid(code_->pattern, fmt::format("matching '{}' takes too long", shortened(name)));

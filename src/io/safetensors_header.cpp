@@ -29,7 +29,7 @@ constexpr TypeBits kTypes[] = {
     {"F8_E8M0", 8}, {"C64", 64}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
 };
 
-std::string shown(const std::vector<int64_t>& numbers) {
+std::string shown_numbers(const std::vector<int64_t>& numbers) {
   return shortened(fmt::format("[{}]", fmt::join(numbers, ", ")));
 }
 
@@ -70,18 +70,18 @@ StoredTensor parse_tensor(const JsonObject& fields, const std::string& path,
   tensor.shape = fields.integers("shape", 0, kMax);
   const auto expected = bytes_of(tensor.shape, bits);
   if (!expected) {
-    fields.refuse("shape", shown(tensor.shape), "a whole number of bytes below 2^64");
+    fields.refuse("shape", shown_numbers(tensor.shape), "a whole number of bytes below 2^64");
   }
 
   const std::vector<int64_t> range = fields.integers("data_offsets", 0, kMax);
   const auto says = [&](std::string_view expectation) {
-    fields.refuse("data_offsets", shown(range), expectation);
+    fields.refuse("data_offsets", shown_numbers(range), expectation);
   };
   if (range.size() != 2 || range[0] > range[1]) says("a begin and an end");
   const auto begin = static_cast<uint64_t>(range[0]), end = static_cast<uint64_t>(range[1]);
   if (end > data.size()) says(fmt::format("an end in the file's {} bytes of data", data.size()));
   if (end - begin != *expected) {
-    says(fmt::format("{} bytes, for {} {}", *expected, tensor.type, shown(tensor.shape)));
+    says(fmt::format("{} bytes, for {} {}", *expected, tensor.type, shown_numbers(tensor.shape)));
   }
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;

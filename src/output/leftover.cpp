@@ -12,7 +12,7 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kCheckEvery = 1024;  // records
+constexpr int64_t kRecordsPerCheck = 1024;  // records
 
 bool is_set(const std::vector<bool>& bits, int64_t index) {
   return index < static_cast<int64_t>(bits.size()) && bits[static_cast<size_t>(index)];
@@ -118,7 +118,7 @@ class LeftoverReader {
   }
 
   StoredRecord parse(const std::string& path, int64_t number, std::string_view line) {
-    if (number % kCheckEvery == 0) check_();
+    if (number % kRecordsPerCheck == 0) check_();
     const std::optional<StoredRecord> record = parser_.parse(line);
     if (!record) fail(path, number, "expected a record");
     if (record->index < num_indices() && !is_set(taken_, record->index)) {

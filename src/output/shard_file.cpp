@@ -15,12 +15,12 @@ namespace pagedinfer {
 
 namespace {
 
-constexpr int64_t kMaxWindow = 256 << 10;  // for each of possibly many shards
+constexpr int64_t kMaxShardWindow = 256 << 10;  // for each of possibly many shards
 
 }  // namespace
 
 ShardFile::ShardFile(std::string path, const Take& take)
-    : path_(std::move(path)), file_(path_), window_(0, kMaxWindow) {
+    : path_(std::move(path)), file_(path_), window_(0, kMaxShardWindow) {
   int64_t last = -1;
   num_bytes_ = scan_lines(path_, 0, [&](std::string_view line, int64_t) {
     const std::optional<StoredRecord> record = parser_.parse(line);

@@ -48,7 +48,7 @@ std::vector<double> values_of(const ComparedRuns& runs, size_t figure) {
   return values;
 }
 
-std::string row(std::string_view name, const std::vector<std::string>& cells) {
+std::string text_row(std::string_view name, const std::vector<std::string>& cells) {
   std::string out = fmt::format("{:<13}", name);
   for (const std::string& cell : cells) out += fmt::format("{:>12}", cell);
   return out + "\n";
@@ -59,7 +59,7 @@ std::string ratio_row(const RatioToFirst& of) {
   std::vector<std::string> cells = {fmt::format("{:.3f}", ratio.median),
                                     fmt::format("{:.3f}", ratio.mean)};
   if (ratio.low) cells.push_back(fmt::format("  {:.3f} to {:.3f}", *ratio.low, *ratio.high));
-  return row(of.label, cells);
+  return text_row(of.label, cells);
 }
 
 }  // namespace
@@ -89,22 +89,23 @@ std::string comparison_table(const std::vector<ComparedRuns>& all) {
   std::vector<std::string> numbers;
   for (size_t i = 0; i < all.size(); ++i) {
     numbers.push_back(std::to_string(i + 1));
-    out += row(numbers.back(), {}).insert(13, all[i].flags.empty() ? "no flags" : all[i].flags);
+    out +=
+        text_row(numbers.back(), {}).insert(13, all[i].flags.empty() ? "no flags" : all[i].flags);
   }
-  out += row(fmt::format("medians of {}", all.front().runs.size()), numbers);
+  out += text_row(fmt::format("medians of {}", all.front().runs.size()), numbers);
   const std::vector<Figure> figures = figures_of(all.front().runs.front());
   for (size_t figure = 0; figure < figures.size(); ++figure) {
     std::vector<std::string> cells;
     for (const ComparedRuns& runs : all) {
       cells.push_back(shown(figures[figure].unit, median_of(values_of(runs, figure))));
     }
-    out += row(figures[figure].label, cells);
+    out += text_row(figures[figure].label, cells);
   }
   size_t of = 0;
   for (const RatioToFirst& ratio : ratios_to_first(all)) {
     if (ratio.of != of) {
       of = ratio.of;
-      out += row(fmt::format("{} over 1", of + 1), {"median", "mean", "  95 % interval"});
+      out += text_row(fmt::format("{} over 1", of + 1), {"median", "mean", "  95 % interval"});
     }
     out += ratio_row(ratio);
   }

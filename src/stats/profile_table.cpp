@@ -39,7 +39,7 @@ std::string op_row(const std::string& name, const OpProfile& op, double seconds)
                  percent(ratio(op.bound, op.seconds))});
 }
 
-void add(OpProfile& sum, const OpProfile& op) {
+void add_op(OpProfile& sum, const OpProfile& op) {
   sum.calls += op.calls;
   sum.work.bytes += op.work.bytes;
   sum.work.flops += op.work.flops;
@@ -55,9 +55,9 @@ std::string op_rows(const char* heading, const Profile& profile, bool decode_onl
   OpProfile all, small;
   for (const OpProfile& op : profile.ops) {
     if (op.decode_only != decode_only) continue;
-    add(all, op);
+    add_op(all, op);
     if (op.seconds < kMinShare * seconds) {
-      add(small, op);
+      add_op(small, op);
     } else {
       out += op_row(label_of(op.name), op, seconds);
     }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
 constexpr std::string_view kTime = "a time, as in 2023-11-16 18:17:03.9799600";
-constexpr std::string_view kTokens = "a number of tokens, at least 1";
+constexpr std::string_view kTokenCount = "a number of tokens, at least 1";
 
 // Takes digits from the front of `text`.
 std::optional<int> take_number(std::string_view& text, size_t digits) {
@@ -129,8 +129,8 @@ std::vector<TraceRow> read_trace(std::istream& from, const std::string& name, in
     if (!moment) throw refuse((*parts)[0], kTime);
     if (!first) first = moment;
     const auto prompt = read_tokens((*parts)[1]), output = read_tokens((*parts)[2]);
-    if (!prompt) throw refuse((*parts)[1], kTokens);
-    if (!output) throw refuse((*parts)[2], kTokens);
+    if (!prompt) throw refuse((*parts)[1], kTokenCount);
+    if (!output) throw refuse((*parts)[2], kTokenCount);
     const double time = seconds_between(*first, *moment);
     if (!rows.empty() && time < rows.back().time) {
       throw refuse((*parts)[0], "a time that is not before that of the row above");

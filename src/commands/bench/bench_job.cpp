@@ -39,9 +39,9 @@ void print_row(const std::string& name, const std::string& text) {
   fmt::print(stderr, "{:<13}{}\n", name, text);
 }
 
-class Bench {
+class BenchRun {
  public:
-  Bench(const BenchConfig& bench, const LoadAll& load, Interrupt& interrupt)
+  BenchRun(const BenchConfig& bench, const LoadAll& load, Interrupt& interrupt)
       : bench_(bench), load_(load), interrupt_(interrupt), shape_(shape_of(bench)) {}
 
   int run();
@@ -81,7 +81,7 @@ class Bench {
   double capacity_ = 0;  // requests per second, if the rate is a share of it
 };
 
-Config Bench::run_of(const Config& config, const std::string& input) const {
+Config BenchRun::run_of(const Config& config, const std::string& input) const {
   Config run = config;
   run.input = input;
   if (run.output.empty()) {
@@ -94,7 +94,7 @@ Config Bench::run_of(const Config& config, const std::string& input) const {
   return run;
 }
 
-std::vector<Config> Bench::all_configs() const {
+std::vector<Config> BenchRun::all_configs() const {
   if (bench_.compare.empty()) return {run_of(bench_.config, input_)};
   std::vector<Config> configs;
   for (const Variant& variant : bench_.compare) configs.push_back(run_of(variant.config, input_));
@@ -102,7 +102,7 @@ std::vector<Config> Bench::all_configs() const {
 }
 
 // Makes the workload. Reads the parts of the model that it needs, but no weights.
-void Bench::draw() {
+void BenchRun::draw() {
   const std::string dir = find_model(config_.model, program_path());
   const auto source =
       config_.weights == Config::Weights::kDummy ? WeightSource::kDummy : WeightSource::kFiles;
@@ -119,7 +119,7 @@ void Bench::draw() {
   if (bench_.time_scale) workload_.shape.rate /= *bench_.time_scale;
 }
 
-void Bench::write(OutputFile& file, double rate) {
+void BenchRun::write(OutputFile& file, double rate) {
   std::string line;
   for (int i = 0; i < shape_.requests; ++i) {
     line.clear();
@@ -130,7 +130,7 @@ void Bench::write(OutputFile& file, double rate) {
 }
 
 // Writes the workload to the file that is run.
-void Bench::emit(double rate) {
+void BenchRun::emit(double rate) {
   const bool replaces = bench_.emit.empty() || bench_.config.overwrite;
   OutputFile file(input_,
                   replaces ? OutputFile::Existing::kReplace : OutputFile::Existing::kRefuse);
@@ -138,7 +138,7 @@ void Bench::emit(double rate) {
 }
 
 // Runs the workload with all requests arriving at once.
-void Bench::measure_capacity() {
+void BenchRun::measure_capacity() {
   Config config = config_;
   config.input = folder_.file("at_once.jsonl");
   config.output = folder_.file("at_once.completions.jsonl");
@@ -153,7 +153,7 @@ void Bench::measure_capacity() {
   if (capacity_ <= 0) throw Error("--load: no request completed, so there is no capacity");
 }
 
-void Bench::print_workload(const Summary& summary) const {
+void BenchRun::print_workload(const Summary& summary) const {
   std::string text =
       fmt::format("{}, {} requests, seed {}", shape_.name, shape_.requests, bench_.seed);
   text += rate() > 0 ? fmt::format(", {} requests/s", three_digits(rate())) : ", all at once";
@@ -172,14 +172,14 @@ void Bench::print_workload(const Summary& summary) const {
   }
 }
 
-void Bench::keep(const std::string& line) {
+void BenchRun::keep(const std::string& line) {
   if (!results_) return;
   results_->append(line);
   results_->close();
 }
 
 // One run of `config_`, with the output of `run`.
-int Bench::measure() {
+int BenchRun::measure() {
   const JobResult result = run_over(config_, *model_, model_->plans.front(), interrupt_);
   if (!config_.quiet) print_workload(result.summary);
   if (result.exit_code == exit_code::kInterrupted) return result.exit_code;
@@ -191,7 +191,7 @@ int Bench::measure() {
 
 // Whether all configurations must give the same completions. Their model, requests and sampling
 // settings are the same in any case.
-bool Bench::promises_same_completions() const {
+bool BenchRun::promises_same_completions() const {
   const auto has_type_of_first = [&](const RunPlan& plan) {
     return plan.kv_type == model_->plans.front().kv_type;
   };
@@ -201,7 +201,7 @@ bool Bench::promises_same_completions() const {
 }
 
 // A run that prints nothing. Only measured runs write statistics and a trace.
-JobResult Bench::run_in_turn(size_t i, bool is_measured) {
+JobResult BenchRun::run_in_turn(size_t i, bool is_measured) {
   Config config = configs_[i];
   config.quiet = true;
   if (!is_measured) {
@@ -223,7 +223,7 @@ JobResult Bench::run_in_turn(size_t i, bool is_measured) {
 }
 
 // Runs rounds of all configurations. A warm-up round comes first and is not measured.
-int Bench::compare() {
+int BenchRun::compare() {
   const int num_rounds = bench_.pairs.value_or(kDefaultPairs);
   const std::string expected = folder_.file("expected.jsonl");
   Comparison comparison;
@@ -270,7 +270,7 @@ int Bench::compare() {
   return exit_code::kDone;
 }
 
-int Bench::run() {
+int BenchRun::run() {
   for (const Config& config : configs_) validate(config);
   draw();
   if (!bench_.results.empty()) results_.emplace(bench_.results, OutputFile::Existing::kAppend);
@@ -296,7 +296,7 @@ int run_bench(const BenchConfig& bench, const LoadAll& load) {
   limit_heaps();
   Interrupt interrupt;
   try {
-    return Bench(bench, load, interrupt).run();
+    return BenchRun(bench, load, interrupt).run();
   } catch (const Interrupted&) {
     if (!bench.config.quiet) std::fputs("interrupted: nothing was measured\n", stderr);
     return exit_code::kInterrupted;
