@@ -3,8 +3,10 @@
 
   check_docs.py [--update] ROOT PROGRAM    exits with 1 and a line for each fault
 
-  commands   Every ```sh block is run, in a scratch folder for each page that looks like the
-             repository with PROGRAM as build/pagedinfer. Comments before a block change that:
+  commands   The ```sh blocks of a page are run one after the other, in a copy of the repository
+             in which PROGRAM is build/pagedinfer. There is nothing else: what a block reads is in
+             the repository, or an earlier block of the page makes it. git ignores what they write.
+             Comments before a block change that:
 
                <!-- not run: REASON -->   it is skipped
                <!-- exit code N -->       the block must end with N instead of 0
@@ -38,8 +40,8 @@ from check_layers import MAY_INCLUDE
 
 MAX_README_LINES = 150
 LIMIT = 120  # seconds for a block
-# Files that the commands take for granted, made of the demo prompts: name and number of lines.
-INPUTS = {"prompts.jsonl": 40, "questions.jsonl": 12, "million.jsonl": 24}
+COPIED = (".gitignore", "datasets", "docs", "results", "scripts", "src", "tests", "tools")
+LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run", "__pycache__")
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
     "--build", "--cpunodebind", "--cpus", "--dir", "--local-dir", "--membind", "--out",
@@ -133,19 +135,32 @@ def first_command(code):
     return re.sub(r"\s+#.*", "", code.splitlines()[0]).strip()
 
 
+def git(folder, *words):
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True,
+                          check=True).stdout
+
+
 def make_scratch(root, program, folder):
-    """A folder that looks like the repository to the commands of a page."""
-    demo = (root / "datasets" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(True)
-    for name, count in INPUTS.items():
-        (folder / name).write_text("".join(demo[:count]), encoding="utf-8")
-    for name in ("datasets", "build"):
-        (folder / name).mkdir()
-    for path in (root / "datasets").iterdir():
-        place = folder / "datasets" / path.name
-        shutil.copy(path, place) if path.is_file() else place.symlink_to(path)
-    for name in ("scripts", "tools", "src", "tests", "docs", "results"):
-        (folder / name).symlink_to(root / name)
+    """A copy of the repository as scripts/demo.sh leaves it, with what the commands touch."""
+    for path in (root / name for name in COPIED):
+        if path.is_file():
+            shutil.copy(path, folder)
+        else:
+            shutil.copytree(path, folder / path.name, symlinks=True,
+                            ignore=shutil.ignore_patterns(*LEFT_BY_RUNS))
+    (folder / "build").mkdir()
     (folder / "build" / "pagedinfer").symlink_to(program)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+
+
+def left_behind(folder):
+    """What git would show as new or changed. The folder is then as it was."""
+    left = git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
+    left += git(folder, "diff", "--name-only").splitlines()
+    git(folder, "clean", "-qfdx", "-e", "/build")
+    git(folder, "checkout", "-q", "--", ".")
+    return left
 
 
 def run_block(code, folder):
@@ -167,18 +182,17 @@ def shape_of(text):
 class Commands:
     """Runs the blocks of a page in their order and compares what they print."""
 
-    def __init__(self, root, program, page):
+    def __init__(self, page, folder):
         self.page, self.faults, self.updates = page, [], []
         self.output = self.errors = None
-        with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
-            folder = pathlib.Path(name)
-            make_scratch(root, program, folder)
-            for block in FENCE.finditer(page.text):
-                comment = page.comment_before(block.start())
-                if block[1] == "sh":
-                    self.run(block, comment, folder)
-                elif comment.startswith("<!-- printed"):
-                    self.compare(block, comment)
+        for block in FENCE.finditer(page.text):
+            comment = page.comment_before(block.start())
+            if block[1] == "sh":
+                self.run(block, comment, folder)
+            elif comment.startswith("<!-- printed"):
+                self.compare(block, comment)
+        for path in left_behind(folder):
+            self.faults.append(f"{page.name}: a block leaves {path}, which git does not ignore")
 
     def fault(self, place, text):
         self.faults.append(f"{self.page.name}:{self.page.line_of(place)}: {text}")
@@ -227,11 +241,14 @@ def main():
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
-    for page in pages:
-        commands = Commands(root, program, page)
-        faults += commands.faults
-        if args.update:
-            commands.update()
+    with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
+        folder = pathlib.Path(name)
+        make_scratch(root, program, folder)
+        for page in pages:
+            commands = Commands(page, folder)
+            faults += commands.faults
+            if args.update:
+                commands.update()
     for fault in faults:
         print(fault)
     sys.exit(1 if faults else 0)
