@@ -17,7 +17,8 @@ figure { margin: 2rem 0 0; } figure svg { width: 100%; height: auto; display: bl
 figcaption, .note, details { color: var(--muted); font-size: .87rem; margin: .3rem 0 0; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem .25rem 0; text-align: right; border-bottom: 1px solid var(--rule); }
-th { font-weight: 600; vertical-align: bottom; } th:first-child, td:first-child { text-align: left; }
+th { font-weight: 600; vertical-align: bottom; } td span, th span { white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
 code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 """
 
@@ -41,14 +42,28 @@ def inline(svg, plot):
 
 
 def machine_text(machine):
+    """What a line says of its machine. The device names its threads, so they are not said twice."""
     if isinstance(machine, dict):
-        return ", ".join(f"{k} {' '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in machine.items())
+        return ", ".join(("" if k in ("processor", "device") else f"{k} ")
+                         + (" ".join(map(str, v)) if isinstance(v, list) else str(v))
+                         for k, v in machine.items() if k != "threads" or "device" not in machine)
     return str(machine)
 
 
+def cell_html(text):
+    """Lines break between flags, not within them."""
+    return re.sub(r"--[\w-]+(?: (?!over |--)[^\s<]+)?", r"<span>\g<0></span>", html.escape(text))
+
+
+MAX_COLUMNS = 8
+
+
 def table_html(table):
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.headers)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
+    headers, *rows = [table.headers, *table.rows]
+    if len(headers) > MAX_COLUMNS > len(rows):  # a wide table of few rows
+        headers, *rows = zip(headers, *rows)
+    head = "".join(f"<th>{cell_html(cell)}</th>" for cell in headers)
+    rows = "".join("<tr>" + "".join(f"<td>{cell_html(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
     note = f'<p class="note">{html.escape(table.note)}</p>' if table.note else ""
     return (f"<h2>{html.escape(table.title)}</h2>\n<div class=\"wide\"><table><thead><tr>{head}</tr></thead>\n"
             f"<tbody>{rows}</tbody></table></div>{note}\n")
@@ -61,7 +76,8 @@ def sources_html(lines):
     parts = [f"Measured on {html.escape(machine)}." for machine in machines if machine]
     devices = dict.fromkeys(run.summary["device"] for run in lines.runs.values()
                             if run.summary and run.summary.get("device"))
-    parts += [f"Device: {html.escape(device)}." for device in devices]
+    parts += [f"Device: {html.escape(device)}." for device in devices
+              if not any(device in machine for machine in machines)]
     text = f'<p class="note">{" ".join(parts)}</p>\n' if parts else ""
     if commands:
         text += ("<details><summary>Commands</summary>"

@@ -35,7 +35,7 @@ def requests_of(run, name):
             continue
         axis.step(*distribution(values), where="post", color=colour)
         axis.set_title(f"{words} [ms]", color=colour, fontweight="bold")
-        axis.set_ylabel("requests, at most so long [%]" if axis is not axes[0][1] else "")
+        axis.set_ylabel("share of requests [%]" if axis is not axes[0][1] else "")
         axis.set_xlim(0, max(values) * 1.04 or 1)
         axis.xaxis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         from_zero(axis, 100)

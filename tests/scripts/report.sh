@@ -18,7 +18,7 @@ tables() {
   PYTHONPATH=$dir/none ends_with 0 "$python" "$report" "$sample"/*.jsonl --out "$dir/out" > "$dir/text" 2> "$dir/notes"
   has "$dir/notes" 'matplotlib is not installed; apt-get install python3-matplotlib'
   cmp "$dir/text" "$dir/out/tables.md"
-  has "$dir/out/report.html" '<td>--max-batch-size 8 --kv paged</td>'
+  has "$dir/out/report.html" '<th><span>--max-batch-size 8</span> <span>--kv paged</span></th>'
   # Medians of two runs, a ratio with its interval, a prediction, two runs told apart by settings.
   "$python" - "$dir/text" "$sample/bench_results.jsonl" << 'END'
 import json, statistics, sys

@@ -26,6 +26,11 @@ def saved(drawn):
         return plots.save(list(drawn.values()), pathlib.Path(folder))
 
 
+def latencies_are_over_the_share_of_requests():
+    axes = plots_of(request(1), request(2))["requests-made"].drawn.axes
+    assert [axis.get_ylabel() for axis in axes[:3]] == ["share of requests [%]", "", "share of requests [%]"]
+
+
 def percentiles_over_the_rate_are_those_of_the_summary():
     lines = [result(f"--rate {rate}", workload={"rate": rate}, summary={"p99_ttft_ms": p99})
              for rate, p99 in ((200, 30.0), (400, 60.0))]

@@ -95,6 +95,30 @@ def requests_arrive_when_the_file_says_or_as_long_before_the_end_as_they_took():
     assert len(values) == times.MAX_MARKS and (values[0], values[-1], shares[-1]) == (0, 9999, 100)
 
 
+def the_page_names_a_device_once():
+    machine = {"processor": "one", "family": "26", "threads": 2, "device": "cpu (avx2, 2 threads)"}
+    lines = lines_of(result(machine=machine), summary(device=machine["device"]), summary(run_id="s", device="cuda"))
+    said = page.sources_html(lines).partition("</p>")[0].partition(">")[2]
+    assert said == "Measured on one, family 26, cpu (avx2, 2 threads). Device: cuda.", said
+
+
+def a_wide_table_of_few_rows_stands_on_its_side():
+    wide, = tables_of(result("--kv paged --block-size 8"), result("--kv contiguous"))
+    head, *rows = page.table_html(wide).split("<tr>")[1:]
+    assert "<th><span>--kv paged</span> <span>--block-size 8</span></th><th><span>--kv contiguous</span></th>" in head, head
+    assert rows[0].startswith("<td>runs</td><td>1</td><td>1</td>") and len(rows) == len(wide.headers) - 1, rows
+    many, = tables_of(*(result(f"--seed {seed}") for seed in range(20)))
+    head, *rows = page.table_html(many).split("<tr>")[1:]
+    assert head.startswith("<th>flags</th>") and len(rows) == 20, head
+
+
+def a_ratio_breaks_between_its_flags():
+    assert page.cell_html("a: --kv paged over --prefix-cache off") == (
+        "a: <span>--kv paged</span> over <span>--prefix-cache off</span>")
+    assert page.cell_html("--overwrite over default") == "<span>--overwrite</span> over default"
+    assert page.cell_html("a < b") == "a &lt; b"
+
+
 def ids_in_the_page_are_those_of_one_plot():
     svg = '<?xml?><svg><g id="p1"/><use xlink:href="#p1"/><path clip-path="url(#p1)"/></svg>'
     inline = page.inline(svg, SimpleNamespace(name="one", title="a title"))
