@@ -245,7 +245,7 @@ TEST_CASE("configurations that are compared have the same completions") {
        {"1            --kv contiguous --max-model-len 64\n",
         "medians of 2            1           2",
         "2 over 1           median        mean  95 % interval\n", "3 over 1 ",
-        "completions  same completions in all runs\n", "round 2 of 2, configuration 3: "}) {
+        "completions  the same in all runs\n", "round 2 of 2, configuration 3: "}) {
     CHECK_MESSAGE(ended.err.find(row) != std::string::npos, row);
   }
   const Json result = result_of(results);

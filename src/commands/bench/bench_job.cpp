@@ -259,7 +259,7 @@ int BenchRun::compare() {
     }
     std::fputs(comparison_table(comparison.runs).c_str(), stderr);
     print_row("completions", difference                    ? *difference
-                             : comparison.same_completions ? "same completions in all runs"
+                             : comparison.same_completions ? "the same in all runs"
                                                            : "may differ; not compared");
     print_workload(comparison.runs.front().runs.front());
   }
