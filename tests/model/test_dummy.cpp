@@ -96,7 +96,8 @@ TEST_CASE("shapes that no memory holds are refused") {
 }
 
 TEST_CASE("the configs of real models ask for as many weights as these models have") {
-  const std::pair<const char*, int64_t> models[] = {{"llama-3.2-3b-instruct", 3212749824},
+  const std::pair<const char*, int64_t> models[] = {{"llama-3.1-8b-instruct", 8030261248},
+                                                    {"llama-3.2-3b-instruct", 3212749824},
                                                     {"qwen3-4b", 4022468096},
                                                     {"gemma-3-1b-it", 999885952}};
   for (const auto& [name, expected] : models) {
