@@ -71,8 +71,8 @@ constexpr Statistic<RequestStats> kOfRequest[] = {
     row<&RequestStats::head, &RecordHead::index>("index", kCount, "as in the record"),
     row<RequestStats>(
         "arrival_s", kSeconds,
-        "when its line arrives, as the file says it ([records](records.md#arrivals)); null where "
-        "the file does not say it of this line or of one before",
+        "the line's `arrival_s`, or the last one before it ([records](records.md#arrivals)); null "
+        "if there is none",
         {}, [](const auto& r) { return r.head.arrival ? *r.head.arrival : Measure(); }),
     row<&RequestStats::prompt_tokens>("prompt_tokens", kCount, "as in the record"),
     row<&RequestStats::completion_tokens>(
