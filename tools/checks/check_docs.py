@@ -44,9 +44,9 @@ COPIED = (".gitignore", "datasets", "docs", "results", "scripts", "src", "tests"
 LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run", "__pycache__")
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
-    "--build", "--cpunodebind", "--cpus", "--dir", "--local-dir", "--membind", "--out",
-    "--output-on-failure", "--packed", "--save", "--shards", "--target", "--test-dir", "--type",
-    "--update",
+    "--build", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
+    "--membind", "--out", "--output-on-failure", "--packed", "--preserve-status", "--save",
+    "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
