@@ -135,32 +135,40 @@ def first_command(code):
     return re.sub(r"\s+#.*", "", code.splitlines()[0]).strip()
 
 
-def git(folder, *words):
-    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True,
-                          check=True).stdout
+def files_of(folder):
+    """The files of a folder but for build/, and when they were written."""
+    return {path.relative_to(folder): path.lstat().st_mtime_ns for path in folder.rglob("*")
+            if not path.is_dir() and path.relative_to(folder).parts[0] != "build"}
 
 
-def make_scratch(root, program, folder):
+def is_ignored(path, patterns):
+    """Whether git ignores a path, by patterns as simple as those of .gitignore."""
+    return any(pathlib.PurePosixPath("/", part).match(pattern.rstrip("/"))
+               for pattern in patterns for part in (path, *path.parents))
+
+
+class Scratch:
     """A copy of the repository as scripts/demo.sh leaves it, with what the commands touch."""
-    for path in (root / name for name in COPIED):
-        if path.is_file():
-            shutil.copy(path, folder)
-        else:
-            shutil.copytree(path, folder / path.name, symlinks=True,
-                            ignore=shutil.ignore_patterns(*LEFT_BY_RUNS))
-    (folder / "build").mkdir()
-    (folder / "build" / "pagedinfer").symlink_to(program)
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
 
+    def __init__(self, root, program, folder):
+        self.folder = folder
+        for path in (root / name for name in COPIED):
+            if path.is_file():
+                shutil.copy(path, folder)
+            else:
+                shutil.copytree(path, folder / path.name, symlinks=True,
+                                ignore=shutil.ignore_patterns(*LEFT_BY_RUNS))
+        (folder / "build").mkdir()
+        (folder / "build" / "pagedinfer").symlink_to(program)
+        self.files = files_of(folder)
 
-def left_behind(folder):
-    """What git would show as new or changed. The folder is then as it was."""
-    left = git(folder, "ls-files", "--others", "--exclude-standard").splitlines()
-    left += git(folder, "diff", "--name-only").splitlines()
-    git(folder, "clean", "-qfdx", "-e", "/build")
-    git(folder, "checkout", "-q", "--", ".")
-    return left
+    def left_behind(self):
+        """What git status would show: files that are new and not ignored, changed, or gone."""
+        patterns = (self.folder / ".gitignore").read_text(encoding="utf-8").split()
+        files = files_of(self.folder)
+        return sorted(path for path in files.keys() | self.files
+                      if files.get(path) != self.files.get(path)
+                      and (path in self.files or not is_ignored(path, patterns)))
 
 
 def run_block(code, folder):
@@ -182,17 +190,19 @@ def shape_of(text):
 class Commands:
     """Runs the blocks of a page in their order and compares what they print."""
 
-    def __init__(self, page, folder):
+    def __init__(self, root, program, page):
         self.page, self.faults, self.updates = page, [], []
         self.output = self.errors = None
-        for block in FENCE.finditer(page.text):
-            comment = page.comment_before(block.start())
-            if block[1] == "sh":
-                self.run(block, comment, folder)
-            elif comment.startswith("<!-- printed"):
-                self.compare(block, comment)
-        for path in left_behind(folder):
-            self.faults.append(f"{page.name}: a block leaves {path}, which git does not ignore")
+        with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
+            scratch = Scratch(root, program, pathlib.Path(name))
+            for block in FENCE.finditer(page.text):
+                comment = page.comment_before(block.start())
+                if block[1] == "sh":
+                    self.run(block, comment, scratch.folder)
+                elif comment.startswith("<!-- printed"):
+                    self.compare(block, comment)
+            for path in scratch.left_behind():
+                self.faults.append(f"{page.name}: a block leaves {path}, which git status would show")
 
     def fault(self, place, text):
         self.faults.append(f"{self.page.name}:{self.page.line_of(place)}: {text}")
@@ -241,14 +251,11 @@ def main():
     num_lines = len(pages[0].text.splitlines())
     if num_lines > MAX_README_LINES:
         faults.append(f"README.md: {num_lines} lines, expected at most {MAX_README_LINES}")
-    with tempfile.TemporaryDirectory(prefix="pagedinfer-docs-") as name:
-        folder = pathlib.Path(name)
-        make_scratch(root, program, folder)
-        for page in pages:
-            commands = Commands(page, folder)
-            faults += commands.faults
-            if args.update:
-                commands.update()
+    for page in pages:
+        commands = Commands(root, program, page)
+        faults += commands.faults
+        if args.update:
+            commands.update()
     for fault in faults:
         print(fault)
     sys.exit(1 if faults else 0)
