@@ -202,7 +202,7 @@ class Commands:
                 elif comment.startswith("<!-- printed"):
                     self.compare(block, comment)
             for path in scratch.left_behind():
-                self.faults.append(f"{page.name}: a block leaves {path}, which git status would show")
+                self.faults.append(f"{page.name}: a block leaves {path}, which git would show")
 
     def fault(self, place, text):
         self.faults.append(f"{self.page.name}:{self.page.line_of(place)}: {text}")
