@@ -131,7 +131,10 @@ inline constexpr auto kSettings = [] {
           "change.",
           "For finding where the time goes."),
       row(kJob, "quiet", field_of<&Config::quiet>(), kKeepsRecords,
-          "Print neither progress nor the closing table; errors still show.", "For scripts."),
+          "Print neither progress nor the closing table. Errors, keys that may be mistyped and the "
+          "last "
+          "line still show.",
+          "For scripts."),
       row(kJob, "progress", field_of<&Config::progress>(), kKeepsRecords,
           "Progress on standard error: redrawn on a terminal, else a line every 5 s.",
           "Take off to keep logs short.", {.choices = choices::kProgress}),

@@ -11,7 +11,8 @@ namespace pagedinfer {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1;
-constexpr double kPlainSeconds = 5;
+constexpr double kPlainSeconds = 5, kRarestSeconds = 600;
+constexpr size_t kPlainColumns = 80;
 
 // Two significant digits: an estimate with more would change with every line.
 int64_t roughly(int64_t number) {
@@ -20,54 +21,86 @@ int64_t roughly(int64_t number) {
   return (number + unit / 2) / unit * unit;
 }
 
+// "8 %  904/10,800"
 std::string done_of(const ProgressState& state) {
-  const std::string done = grouped(state.done);
-  if (!state.total) return done;
-  if (!state.total_is_estimate) return fmt::format("{}/{}", done, grouped(*state.total));
-  return fmt::format("{} of about {}", done, grouped(std::max(state.done, roughly(*state.total))));
+  const int64_t done = state.resumed + state.done;
+  if (!state.total) return grouped(done);
+  const bool about = state.total_is_estimate;
+  const int64_t all = state.resumed + *state.total;
+  const int64_t total = about ? std::max(done, roughly(all)) : all;
+  const int64_t percent = total > 0 ? 100 * done / total : 100;
+  return fmt::format("{} %  {}/{}{}", percent, grouped(done), about ? "~" : "", grouped(total));
 }
 
 }  // namespace
 
-std::string progress_line(const ProgressState& state) {
-  std::string line = done_of(state) + " done";
-  if (state.next_arrival) {
-    line += fmt::format(", next line arrives in {}", clock_time(std::ceil(*state.next_arrival)));
-  } else if (state.total && state.done > 0) {
-    const auto left = static_cast<double>(std::max<int64_t>(0, *state.total - state.done));
-    const double eta = state.elapsed / static_cast<double>(state.done) * left;
-    line += fmt::format(", ETA {}", clock_time(eta));
+std::optional<double> TimeLeft::seconds(const ProgressState& state) {
+  constexpr size_t kHistory = 256;
+  if (samples_.size() == kHistory) {  // keeps every second one
+    for (size_t i = 1; 2 * i < kHistory; ++i) samples_[i] = samples_[2 * i];
+    samples_.resize(kHistory / 2);
   }
-  if (state.out_of_order > 0) {
-    line += fmt::format(", {} done out of order", grouped(state.out_of_order));
+  samples_.push_back({state.elapsed, state.done, state.computed_tokens, state.finished_tokens});
+  if (!state.total || state.done == 0) return std::nullopt;
+  const auto quarter = std::ranges::lower_bound(samples_, state.elapsed / 4, {}, &Sample::elapsed);
+  const Sample from =
+      quarter->done < state.done && quarter != samples_.end() - 1 ? *quarter : samples_.front();
+  const double speed = static_cast<double>(state.computed_tokens - from.computed_tokens) /
+                       (state.elapsed - from.elapsed);
+  const double each = static_cast<double>(state.finished_tokens - from.finished_tokens) /
+                      static_cast<double>(state.done - from.done);
+  const int64_t begun = state.computed_tokens - state.finished_tokens;  // of requests in progress
+  const double tokens =
+      static_cast<double>(*state.total - state.done) * each - static_cast<double>(begun);
+  if (!(speed > 0)) return std::nullopt;
+  return std::max(0.0, tokens / speed);
+}
+
+std::string progress_line(const ProgressState& state, std::optional<double> seconds_left,
+                          size_t columns) {
+  std::string line = done_of(state);
+  const auto add = [&](const std::string& part) {
+    if (line.size() + 2 + part.size() <= columns) line += "  " + part;
+  };
+  if (state.next_arrival) {
+    add(fmt::format("next line in {}", clock_time(std::ceil(*state.next_arrival))));
+  } else if (seconds_left) {
+    add("ETA " + clock_time(*seconds_left));
   }
   const double rate =
       state.elapsed > 0 ? static_cast<double>(state.output_tokens) / state.elapsed : 0;
-  return line + fmt::format(", {} tokens/s, {} running, {} waiting, KV {:.0f} %",
-                            grouped(static_cast<int64_t>(rate)), state.running,
-                            grouped(state.waiting), 100 * state.kv_use);
+  add(grouped(static_cast<int64_t>(rate)) + " tok/s");
+  add(state.model);
+  add(fmt::format("{} running", state.running));
+  add(fmt::format("KV {:.0f} %", 100 * state.kv_use));
+  if (state.out_of_order > 0) add(fmt::format("{} out of order", grouped(state.out_of_order)));
+  line.resize(std::min(line.size(), columns));
+  return line;
 }
 
 bool Progress::due(double now) {
-  if (!last_) {
+  if (!first_) {
+    first_ = now;
     // A plain line at the start would say nothing: the first interval begins now.
     last_ = terminal_ ? now - kRedrawSeconds : now;
   }
-  return now - *last_ >= (terminal_ ? kRedrawSeconds : kPlainSeconds);
+  const double interval = terminal_
+                              ? kRedrawSeconds
+                              : std::clamp((*last_ - *first_) / 20, kPlainSeconds, kRarestSeconds);
+  return now - *last_ >= interval;
 }
 
 void Progress::show(double now, const ProgressState& state) {
   if (!due(now)) return;
   last_ = now;
-  std::string line = progress_line(state);
+  const std::optional<double> left = time_left_.seconds(state);
   if (!terminal_) {
-    write_(line + "\n");
+    write_(progress_line(state, left, kPlainColumns) + "\n");
     return;
   }
   // Leaves the last column free: writing there may move a terminal's cursor to the next line.
-  if (const size_t columns = columns_(); columns > 1) {
-    line.resize(std::min(line.size(), columns - 1));
-  }
+  const size_t columns = columns_();
+  std::string line = progress_line(state, left, columns > 1 ? columns - 1 : kPlainColumns - 1);
   const size_t width = line.size();
   if (width < width_) line.append(width_ - width, ' ');
   width_ = width;

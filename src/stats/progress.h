@@ -5,30 +5,54 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace pagedinfer {
 
 struct ProgressState {
+  std::string model = {};             // the model's name
   double elapsed = 0;                 // seconds since the model was loaded
-  int64_t done = 0;                   // requests completed or failed
-  std::optional<int64_t> total = {};  // requests of the input, if known
+  int64_t resumed = 0;                // requests that an earlier run has answered
+  int64_t done = 0;                   // requests completed or failed by this run
+  std::optional<int64_t> total = {};  // requests that this run answers, if known
   bool total_is_estimate = false;
-  int64_t out_of_order = 0;  // done, but their records wait for those of earlier lines
-  int64_t output_tokens = 0;
+  int64_t out_of_order = 0;     // done, but their records wait for those of earlier lines
+  int64_t computed_tokens = 0;  // by all steps: prompts and outputs, also of requests in progress
+  int64_t finished_tokens = 0;  // the part of computed_tokens that belongs to requests done
+  int64_t output_tokens = 0;    // of requests done
   int running = 0;
-  int64_t waiting = 0;
   double kv_use = 0;                        // share of the pool, 0 to 1
   std::optional<double> next_arrival = {};  // seconds left, if the run only waits for a line
 };
 
-// One line without a newline: requests done; when the line arrives that the run waits for, else the
-// remaining time where the total is known (at the mean rate so far); records that wait for earlier
-// ones; mean output tokens per second; running and waiting requests; use of the KV cache.
-std::string progress_line(const ProgressState& state);
+// The remaining time of a run. The run so far, but for its first quarter, tells the speed and the
+// tokens of a request: at the beginning the cache is empty, and the shortest requests end first.
+class TimeLeft {
+ public:
+  // In seconds; nothing before a request is done, or without a total. REQUIRES: times never
+  // decrease.
+  std::optional<double> seconds(const ProgressState& state);
+
+ private:
+  struct Sample {
+    double elapsed = 0;
+    int64_t done = 0, computed_tokens = 0, finished_tokens = 0;
+  };
+  std::vector<Sample> samples_ = {{}};
+};
+
+// One line without a newline of at most `columns` columns: the share and number of requests done
+// (those of earlier runs too); when the line arrives that the run waits for, else the time left;
+// mean output tokens per second; the model; running requests; use of the KV cache; records that
+// wait for earlier ones. What does not fit is left out from the end.
+std::string progress_line(const ProgressState& state, std::optional<double> seconds_left,
+                          size_t columns);
 
 // Decides when a progress line is due and writes it. On a terminal the line is redrawn in place at
-// most ten times a second and cut off at the terminal's width; elsewhere one line is written every
-// five seconds. Knows nothing of files or clocks: times are arguments, text goes to `write`.
+// most ten times a second and fits the terminal; elsewhere a line of at most 80 columns is written
+// every five seconds, and after 100 seconds after each twentieth of the time so far, up to ten
+// minutes. Knows nothing of files or clocks: times are arguments, text goes to `write`.
 class Progress {
  public:
   using Write = std::function<void(std::string_view)>;
@@ -53,7 +77,8 @@ class Progress {
   bool terminal_;
   Write write_;
   Columns columns_;
-  std::optional<double> last_ = {};
+  std::optional<double> first_ = {}, last_ = {};  // calls of due(), lines
+  TimeLeft time_left_ = {};
   size_t width_ = 0;  // of the line on the terminal
 };
 

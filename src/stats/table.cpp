@@ -77,8 +77,8 @@ double number_of(const Measure& measure) {
   return number != nullptr ? *number : 0;
 }
 
-std::string summary_table(const Summary& summary) {
-  std::vector<std::string> lines;
+std::string summary_table(std::string_view model, const Summary& summary) {
+  std::vector<std::string> lines = {line("model", std::string(model))};
   std::string_view row;  // of the last one
   bool has_heading = false;
   for (const Statistic<Summary>& statistic : summary_statistics()) {
@@ -94,7 +94,7 @@ std::string summary_table(const Summary& summary) {
         lines.push_back(line(place.row, fmt::format("{} {}", grouped(count), code)));
       }
     } else if (const double number = number_of(measure);
-               !place.words.empty() && (number != 0 || lines.empty())) {
+               !place.words.empty() && (number != 0 || lines.size() == 1)) {
       const std::string text =
           fmt::format(fmt::runtime(place.words), shown(statistic.unit, number));
       if (!lines.empty() && row == place.row) {

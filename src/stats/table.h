@@ -8,7 +8,7 @@ namespace pagedinfer {
 
 // The summary table that is printed at the end of a run: lines of at most 80 columns, each with a
 // newline.
-std::string summary_table(const Summary& summary);
+std::string summary_table(std::string_view model, const Summary& summary);
 
 // The parts of its rows.
 

@@ -276,7 +276,7 @@ TEST_CASE("notes stand on standard error once, and in the summary even of a quie
     CHECK(ended.err.find(note) != std::string::npos);
     CHECK(ended.err.find(note) == ended.err.rfind(note));
   }
-  CHECK(run_it({"--quiet"}).err == "");
+  CHECK(run_it({"--quiet"}).err == last_line(1, 0, std::filesystem::path(model).filename()));
   const Json summary = summary_beside(dir / "in.stats.jsonl");
   CHECK(summary["/notes"].find("num_beams 3") != std::string::npos);
   CHECK(summary["/notes"].find("top_k 50") != std::string::npos);

@@ -28,8 +28,9 @@ Summary full_summary() {
 }
 
 TEST_CASE("stats: the table shows every number of the run") {
-  const std::string table = summary_table(full_summary());
-  for (const char* expected : {"1,234,567 completed",
+  const std::string table = summary_table("tiny", full_summary());
+  for (const char* expected : {"model        tiny\n",
+                               "1,234,567 completed",
                                "3 failed",
                                "2 bad_json",
                                "1 prompt_too_long",
@@ -81,7 +82,7 @@ TEST_CASE("stats: the table shows every number of the run") {
 TEST_CASE("stats: the table has no rows of nothing") {
   Summary s;
   s.failed = 2, s.failed_by_code = {{"invalid_json", 2}}, s.times.total = 1.5;
-  const std::string failed = summary_table(s);
+  const std::string failed = summary_table("tiny", s);
   CHECK(failed.find("2 invalid_json") != std::string::npos);
   CHECK(failed.find("1.50 s") != std::string::npos);
   for (const char* word : {"tokens", "throughput", "TTFT", "ITL", "KV", "steps", "preemptions"}) {
@@ -92,7 +93,7 @@ TEST_CASE("stats: the table has no rows of nothing") {
   s = full_summary();
   s.tpot = s.itl = {};  // completions of one token
   s.sum.cache.positions_contiguous = s.sum.preempted = s.recomputed_tokens = 0;
-  const std::string table = summary_table(s);
+  const std::string table = summary_table("tiny", s);
   CHECK(table.find("TTFT") != std::string::npos);
   for (const char* word : {"TPOT", "ITL", "contiguous", "preemptions", "again"}) {
     CAPTURE(word);
@@ -104,7 +105,7 @@ TEST_CASE("stats: no line of the table is longer than 80 columns") {
   Summary large = full_summary();
   large.input_tokens = large.output_tokens = 9876543, large.duration = 1;
   for (const Summary& summary : {full_summary(), large, Summary{}}) {
-    std::istringstream table(summary_table(summary));
+    std::istringstream table(summary_table("tiny", summary));
     for (std::string line; std::getline(table, line);) {
       INFO(line);
       CHECK(line.size() <= 80);

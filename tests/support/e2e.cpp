@@ -1,5 +1,7 @@
 #include "tests/support/e2e.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -88,6 +90,11 @@ std::vector<Json> of_kind(std::vector<Json> lines, std::string_view kind) {
 }
 
 Words command(const Words& words) { return Words{built_program()} + words; }
+
+std::string last_line(size_t completed, size_t failed, const std::string& model) {
+  return fmt::format("{}: {} {} completed, {} ended in an error record\n", model, completed,
+                     completed == 1 ? "line" : "lines", failed);
+}
 
 Ended run(const Words& flags, std::string_view input) {
   Ended ended = run_program(command(Words{"run"} + flags), input);

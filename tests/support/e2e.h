@@ -53,6 +53,10 @@ Words command(const Words& words);
 // Runs `pagedinfer run FLAGS` to its end. CHECKs that it ended by itself.
 Ended run(const Words& flags, std::string_view input = "");
 
+// What a run, also a quiet one, prints at its end.
+std::string last_line(size_t completed, size_t failed = 0,
+                      const std::string& model = "story-llama");
+
 // The results of `pagedinfer run --input - --output - FLAGS` with these lines as input.
 struct Answers {
   int exit_code = -1;

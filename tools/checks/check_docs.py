@@ -51,7 +51,7 @@ OTHER_FLAGS = {
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
 EXIT_CODE = re.compile(r"<!-- exit code (\d+) -->")
-PROGRESS = re.compile(r"^\d[\d,/]* done, .*\n", re.M)  # of a run that takes more than some seconds
+PROGRESS = re.compile(r"^(\d+ %  )?\d[\d,/~]*  .*tok/s  .*\n", re.M)  # of a run that takes more than some seconds
 NUMBER = re.compile(r"\d[\d,.:]*( ?(us|ms|s|%|GiB|MiB|KiB|B)(?![\w/]))?")
 
 

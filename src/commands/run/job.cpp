@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,7 @@
 #include "commands/run/run_info.h"
 #include "commands/run/run_input.h"
 #include "commands/run/validate.h"
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
 #include "core/json.h"
@@ -90,6 +93,15 @@ std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
   }
   if (list.empty()) return "";
   return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
+}
+
+// Whether the file is bundled with the model: it is in the folder that has the model's folder.
+bool is_beside(const std::string& file, const std::string& model_dir) {
+  std::error_code ignored;
+  const auto folder_of = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(path, ignored).parent_path();
+  };
+  return folder_of(file) == folder_of(model_dir);
 }
 
 // The error that ended the reading of the input early, or an error if the input was changed after
@@ -207,7 +219,15 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
     profiler_.emplace(model_->steps(), model_->arithmetic(), *model_->ops, *model_->peaks, clock_);
   }
   info_ = describe_run(config_, *model_, plan);
+  state_.model = model_->name;
+  state_.resumed = outlets_->records().num_done();
   if (!tells_) return;
+  if (config_.model == Config{}.model && !is_beside(config_.input, model_->dir)) {
+    print_note(
+        fmt::format("{}, a bundled model that tells small stories, answers; --model names "
+                    "another",
+                    config_.model));
+  }
   for (const std::string& note : info_.notes) print_note(note);
 }
 
@@ -287,7 +307,7 @@ void Job::wait_for_arrival(double seconds) {
   const double arrival = clock_() + seconds;
   for (double now = clock_(); now < arrival && !interrupt_.happened(); now = clock_()) {
     if (shows_progress(now)) {
-      state_.running = 0, state_.waiting = 0, state_.kv_use = 0;
+      state_.running = 0, state_.kv_use = 0;
       state_.next_arrival = arrival - now;
       show_progress(now);
     }
@@ -305,14 +325,16 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
   watcher_.answered(completion);
   ++state_.done;
   state_.output_tokens += stats.completion_tokens;
+  state_.finished_tokens +=
+      stats.prompt_tokens - stats.cached_tokens + stats.completion_tokens + stats.recomputed_tokens;
 }
 
 void Job::stepped(const StepStats& stats) {
   outlets_->step(stats, intake_->mark());
+  state_.computed_tokens += stats.num_tokens;
   print_hints();
   if (!shows_progress(stats.end)) return;
-  state_.running = stats.running;
-  state_.waiting = stats.waiting;
+  state_.running = static_cast<int>(stats.running);
   state_.kv_use = stats.pool.utilization();
   state_.next_arrival.reset();
   show_progress(stats.end);
@@ -340,7 +362,7 @@ void Job::show_progress(double now) {
 }
 
 void Job::print_hints() {
-  if (!tells_) return;
+  if (!watcher_.tells) return;
   const std::vector<LineHint> hints = intake_->hints(num_hints_);
   if (!hints.empty()) progress_.clear();
   for (const LineHint& hint : hints) print_note(text_of(hint));
@@ -378,12 +400,15 @@ JobResult Job::report() {
   return {.exit_code = exit_code_of(summary), .info = std::move(info_), .summary = summary};
 }
 
-// Also prints how many lines failed, even with --quiet.
+// Also prints how the lines ended, even with --quiet.
 int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return exit_code::kInterrupted;
-  const int64_t num_failed = summary.failed + outlets_->records().num_failed();
-  if (num_failed > 0 && watcher_.tells) {
-    print(fmt::format("lines that ended in an error record: {}\n", num_failed));
+  const RecordOutput& records = outlets_->records();
+  const int64_t num_failed = summary.failed + records.num_failed();
+  if (watcher_.tells) {
+    const int64_t num_completed = summary.completed + records.num_done() - records.num_failed();
+    print(fmt::format("{}: {} completed, {} ended in an error record\n", model_->name,
+                      counted(num_completed, "line", "lines"), num_failed));
   }
   if (num_leaked_ > 0) {
     print("the program lost count of its cache; the records are complete, please report it\n");
@@ -394,7 +419,7 @@ int Job::exit_code_of(const Summary& summary) const {
 
 void Job::print_result(const Summary& summary) const {
   if (summary.completed + summary.failed > 0) {
-    print(summary_table(summary));
+    print(summary_table(model_->name, summary));
     if (profiler_) print(profile_table(profiler_->profile()));
   } else if (summary.resumed > 0) {
     print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
