@@ -232,6 +232,7 @@ set(pagedinfer_core_sources
   src/commands/info/info_job.cpp
   src/commands/info/info_text.cpp
   src/commands/plan/input_survey.cpp
+  src/commands/run/first_lines.cpp
   src/commands/run/job.cpp
   src/commands/bench/machine.cpp
   src/commands/merge/merge_job.cpp

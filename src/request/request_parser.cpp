@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/shortened.h"
 #include "io/line_reader.h"
 #include "request/line_arrivals.h"
 #include "request/line_json.h"
@@ -69,6 +70,25 @@ std::string similar_to(std::string_view name, const RequestFields& fields) {
   if (is_near_key(name, prompt)) return std::string(prompt);
   const std::string_view similar = find_similar_key(name);
   return similar == "prompt" ? "" : std::string(similar);
+}
+
+// What helps a user who has left out --prompt-field: the line's first keys, and the first whose
+// value can be a prompt.
+std::string about_keys(dom::object object) {
+  constexpr size_t kMaxShown = 5;
+  std::string keys, prompt;
+  for (const auto [name, value] : object) {
+    if (prompt.empty() && value.is_string() && find_key(name) < 0) prompt = shortened(name);
+  }
+  size_t num_shown = 0;
+  for (const auto [name, value] : object) {
+    if (++num_shown > kMaxShown) break;
+    keys += fmt::format("{}{}", keys.empty() ? "" : ", ", shortened(name));
+  }
+  if (keys.empty()) return "";
+  const std::string more = object.size() > kMaxShown ? ", ..." : "";
+  const std::string flag = prompt.empty() ? "" : fmt::format("; --prompt-field {}?", prompt);
+  return fmt::format("; the line has {}{}{}", keys, more, flag);
 }
 
 void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t count) {
@@ -171,6 +191,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
       read_plain(fields, draft);
     }
     result.error = fields.error();
+    if (result.error.code == "missing_prompt") result.error.message += about_keys(object);
     result.hints = std::exchange(hints_, {});
   }
   json_.done(text);

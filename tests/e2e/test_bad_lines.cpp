@@ -1,6 +1,9 @@
 // Lines that cannot be completed: each has its record, and other lines are not affected.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>
@@ -236,6 +239,56 @@ TEST_CASE("a request that fits the cache exactly runs, one longer never does") {
   REQUIRE(never.records.size() == 2);
   CHECK(never.records[0].text("/error/code") == "exceeds_cache");
   CHECK(never.records[1].integer("/completion_tokens") == 3);
+}
+
+TEST_CASE("a file whose first 100 lines have no prompt is refused before a file is made") {
+  const TempDir dir;
+  const auto lines = [](int bad, const std::string& more = "") {
+    std::string text = "\n";
+    for (int i = 0; i < bad; ++i) {
+      text += R"({"task_id": 7, "question": "Who?", "answer": "Nora"})"
+              "\n";
+    }
+    return text + more;
+  };
+  const std::string good = R"({"prompt": "Nora", "max_tokens": 1})"
+                           "\n";
+  const auto ask = [&](const std::string& text, const Words& more = {}) {
+    write_file(dir / "in.jsonl", text);
+    return run(Words{"--input", dir / "in.jsonl", "--quiet", "--max-tokens", "1"} + more);
+  };
+  const Ended refused = ask(lines(100, good));
+  CHECK(refused.exit_code == 1);
+  CHECK(
+      refused.err ==
+      "pagedinfer: " +
+          dir /
+              "in.jsonl: none of the first 100 lines can be "
+              "answered; line 2: missing_prompt: prompt: found neither it nor prompt_token_ids nor "
+              "messages, expected one of them; the line has task_id, question, answer; "
+              "--prompt-field "
+              "question?; --prompt-field KEY names the prompt's key\n");
+  CHECK(std::distance(std::filesystem::directory_iterator(std::string(dir / "")), {}) == 1);
+  CHECK(ask(lines(100), {"--prompt-field", "question"}).exit_code == 0);
+
+  const Words again = {"--overwrite"};
+  CHECK(ask(lines(99, good), again).exit_code == 2);
+  CHECK(ask(lines(99), again).exit_code == 2);  // fewer lines: the records tell enough
+  CHECK(ask(lines(99, "{\n"), again).exit_code == 2);
+  CHECK(ask(lines(100), {"--overwrite", "--shard", "0/2"}).exit_code == 2);
+  CHECK(ask(lines(100), {"--resume"}).exit_code == 1);  // of other lines
+  const Ended piped = run({"--input", "-", "--quiet"}, lines(100));
+  CHECK(piped.exit_code == 2);
+  CHECK(std::ranges::count(piped.out, '\n') == 100);
+}
+
+TEST_CASE("the first error of each code is printed, also by a quiet run") {
+  const Answers found =
+      answer("{}\n[]\n{\"a\":1}\n3\n{\"prompt\":\"Nora\"}\n", {"--quiet", "--max-tokens", "1"});
+  CHECK(found.err ==
+        "line 1: missing_prompt: prompt: found neither it nor prompt_token_ids nor messages, "
+        "expected one of them\nline 2: not_an_object: found an empty list, expected an object\n" +
+            last_line(1, 4));
 }
 
 }  // namespace pagedinfer

@@ -236,10 +236,10 @@ TEST_CASE("where statistics cannot stand beside the output a note says so") {
     const Ended ended =
         run({"--input", dir / "in.jsonl", "--output", dir / "out.jsonl", "--quiet"});
     CHECK(ended.exit_code == 2);
-    CHECK(ended.err == "note: " + dir / name +
-                           ": cannot open for writing: Is a directory; the run goes on without "
-                           "these measurements\n" +
-                           last_line(8, 2));
+    CHECK(ended.err.find("note: " + dir / name +
+                         ": cannot open for writing: Is a directory; the run goes on "
+                         "without these measurements\n") != std::string::npos);
+    CHECK(ended.err.ends_with("\n" + last_line(8, 2)));
     CHECK(json_file(dir / "out.jsonl").size() == 10);
     for (const char* made : {"out.jsonl", "out.jsonl.run", "out.stats.jsonl", "out.summary.json"}) {
       std::filesystem::remove(dir / made);

@@ -451,7 +451,10 @@ TEST_CASE("a prompt may stand under another key, and there only") {
   CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"answer", 1}, {"prompt", 1}});
 
   CHECK(parse(parser, R"({"prompt":"a"})").error.message ==
-        "question: found neither it nor prompt_token_ids nor messages, expected one of them");
+        "question: found neither it nor prompt_token_ids nor messages, expected one of them; the "
+        "line has prompt");
+  CHECK(parse(parser, R"({"x":1,"b c":"a","c":"d","d":1,"e":1,"f":1})")
+            .error.message.ends_with("; the line has x, b c, c, d, e, ...; --prompt-field b c?"));
   CHECK(parse(parser, R"({"question":["a"]})").error.message ==
         "question: found a list, expected a string");
   CHECK(parse(parser, R"({"question":"a","prompt_token_ids":[1]})").error.message ==

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "commands/output_paths.h"
+#include "commands/run/first_lines.h"
 #include "commands/run/outlets.h"
 #include "commands/run/packing_choice.h"
 #include "commands/run/run_clock.h"
@@ -154,6 +156,7 @@ class Job {
   void before_wait();
   void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
+  void tell_error(const Completion& completion);
   void stepped(const StepStats& stats);
   void leaked(int num_blocks);
 
@@ -178,7 +181,8 @@ class Job {
   InputLines lines_;
   Progress progress_;
   ProgressState state_ = {};
-  size_t num_hints_ = 0;  // hints printed so far
+  size_t num_hints_ = 0;                  // hints printed so far
+  std::set<std::string_view> told_ = {};  // of the errors printed so far
 
   // Set by open(), in this order.
   std::optional<LoadedModel> own_model_ = {};  // empty: the caller owns the model
@@ -210,6 +214,10 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   interrupt_.throw_if_happened();
   if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
+  if (own_model_) {
+    check_first_lines(config_, *model_, model_->prompt_limits(plan.limits.max_model_len),
+                      interrupt_);
+  }
   // The outputs are opened last, so that a run that fails earlier changes no file.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_, !own_model_);
@@ -223,10 +231,9 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   state_.resumed = outlets_->records().num_done();
   if (!tells_) return;
   if (config_.model == Config{}.model && !is_beside(config_.input, model_->dir)) {
-    print_note(
-        fmt::format("{}, a bundled model that tells small stories, answers; --model names "
-                    "another",
-                    config_.model));
+    print_note(fmt::format(
+        "the bundled model {} is used, which tells small stories; --model names another",
+        config_.model));
   }
   for (const std::string& note : info_.notes) print_note(note);
 }
@@ -323,10 +330,19 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
                     .model_name = model_->name,
                     .token_label = token_label_});
   watcher_.answered(completion);
+  if (stats.failed()) tell_error(completion);
   ++state_.done;
   state_.output_tokens += stats.completion_tokens;
   state_.finished_tokens +=
       stats.prompt_tokens - stats.cached_tokens + stats.completion_tokens + stats.recomputed_tokens;
+}
+
+// Prints the first error of each code: a mistake in all lines shows at once.
+void Job::tell_error(const Completion& completion) {
+  const RequestError& error = completion.error;
+  if (!watcher_.tells || !told_.insert(error.code.name()).second) return;
+  progress_.clear();
+  print(fmt::format("line {}: {}: {}\n", completion.head.line, error.code.name(), error.message));
 }
 
 void Job::stepped(const StepStats& stats) {
