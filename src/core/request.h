@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/answer_form.h"
-#include "core/error_code.h"
+#include "core/result.h"
 #include "core/shared_list.h"
 #include "core/tool_use.h"
 
@@ -152,13 +152,6 @@ struct Request {
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kError };
-
-// Why a line has no completion.
-struct RequestError {
-  ErrorCode code = {};
-  std::string message = {};              // a sentence
-  std::optional<std::string> text = {};  // of the completion, up to where it could not go on
-};
 
 // Times of one request in seconds on the run's clock. A time is 0 if the request did not get that
 // far.

@@ -87,48 +87,30 @@ void repeat_prompt(const Request& request, const std::vector<TokenLogProbs>& pro
 }  // namespace
 
 void RequestTracker::submit(IntakeItem item, double now, const Done& done) {
-  Completion refused;
-  if (Request* request = std::get_if<Request>(&item)) {
-    std::optional<RequestError> refusal = find_refusal(*request);
-    if (!refusal) {
-      std::unique_ptr<Line> line = make_line(std::move(*request));
-      for (Prompt& prompt : line->prompts) {
-        if (!has_work(prompt.request)) continue;
-        const int64_t age = scheduler_.submit(prompt.request);
-        line->ages.push_back(age);
-        line->num_left += prompt.request.num_samples;
-        prompts_.emplace(age, &prompt);
-      }
-      if (line->ages.empty()) return answer(*line, now, done);
-      const int64_t age = line->ages.front();
-      lines_.emplace(age, std::move(line));
-      return;
-    }
-    refused = {.head = std::move(request->head),
-               .num_prompt_tokens = num_prompt_tokens(*request),
-               .error = std::move(*refusal)};
-  } else {
-    refused = std::move(std::get<Completion>(item));
+  if (Request* const request = std::get_if<Request>(&item)) {
+    Result<> fits = scheduler_.fits(*request);
+    if (fits) return begin(make_line(std::move(*request)), now, done);
+    item = Completion{.head = std::move(request->head),
+                      .num_prompt_tokens = num_prompt_tokens(*request),
+                      .error = std::move(fits.error())};
   }
+  auto& refused = std::get<Completion>(item);
   refused.timing = {.finished = now};
   const RequestStats stats = stats_of(refused);
   done(std::move(refused), stats);
 }
 
-// The error of the first prompt that can never run; nullopt if all can.
-std::optional<RequestError> RequestTracker::find_refusal(const Request& first) const {
-  const auto refusal_of = [&](const Request& request) {
-    return scheduler_.refusal(std::ssize(request.prompt), request.sampling.max_tokens,
-                              request.sampling.beams.width);
-  };
-  if (first.more.empty()) return refusal_of(first);
-  for (size_t i = 0; i <= first.more.size(); ++i) {
-    std::optional<RequestError> refusal = refusal_of(i == 0 ? first : first.more[i - 1]);
-    if (!refusal) continue;
-    refusal->message = fmt::format("prompt[{}]: {}", i, refusal->message);
-    return refusal;
+void RequestTracker::begin(std::unique_ptr<Line> line, double now, const Done& done) {
+  for (Prompt& prompt : line->prompts) {
+    if (!has_work(prompt.request)) continue;
+    const int64_t age = scheduler_.submit(prompt.request);
+    line->ages.push_back(age);
+    line->num_left += prompt.request.num_samples;
+    prompts_.emplace(age, &prompt);
   }
-  return std::nullopt;
+  if (line->ages.empty()) return answer(*line, now, done);
+  const int64_t age = line->ages.front();
+  lines_.emplace(age, std::move(line));
 }
 
 std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) const {

@@ -89,8 +89,8 @@ class RequestTracker {
   };
 
   Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }
-  std::optional<RequestError> find_refusal(const Request& first) const;
   std::unique_ptr<Line> make_line(Request first) const;
+  void begin(std::unique_ptr<Line> line, double now, const Done& done);
   static void fail(int64_t age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;

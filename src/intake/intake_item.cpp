@@ -56,6 +56,7 @@ RequestError fault_without_messages(const Chat& chat) {
 }
 
 RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
+  if (prompt.empty()) return {"empty_prompt", "the prompt has no tokens, expected at least 1"};
   if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
     return {"prompt_too_long",
             fmt::format("the prompt has {} tokens: expected fewer than max-model-len = {}",

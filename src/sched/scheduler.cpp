@@ -53,38 +53,40 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerLimits& limits)
   CHECK(limits.max_step_tokens >= limits.max_running + prompt);
 }
 
-std::optional<RequestError> Scheduler::refusal(int64_t num_prompt, int64_t max_tokens,
-                                               int beam_width) const {
-  if (num_prompt == 0) {
-    return RequestError{"empty_prompt", "the prompt has no tokens, expected at least 1"};
-  }
-  if (num_prompt >= limits_.max_model_len) {
-    return RequestError{"prompt_too_long",
-                        fmt::format("the prompt has {} tokens, expected at most {} (one less than "
-                                    "the longest sequence)",
-                                    num_prompt, limits_.max_model_len - 1)};
-  }
+Result<> Scheduler::fits(int64_t num_prompt, int64_t max_tokens, int beam_width) const {
+  CHECK(0 < num_prompt && num_prompt < limits_.max_model_len);
   // The last token needs no position: it is delivered and never computed.
   const int64_t needed = bound_on_tokens(num_prompt, max_tokens, limits_.max_model_len) - 1;
   const int64_t total = pool_.stats().positions_total;
   if (needed > total) {
-    return RequestError{
-        "exceeds_cache",
-        fmt::format("{} prompt tokens and up to {} completion tokens need {} cache positions, "
-                    "and the whole cache has {}",
-                    num_prompt, needed + 1 - num_prompt, needed, total)};
+    return {"exceeds_cache",
+            fmt::format("{} prompt tokens and up to {} completion tokens need {} cache positions, "
+                        "and the whole cache has {}",
+                        num_prompt, needed + 1 - num_prompt, needed, total)};
   }
   // Beams share at least the full blocks of the prompt.
   const int64_t size = pool_.block_size(), shared = num_prompt / size;
   const int64_t blocks = shared + beam_width * ((needed + size - 1) / size - shared);
   if (blocks * size > total) {
-    return RequestError{
-        "exceeds_cache",
-        fmt::format("{} prompt tokens and {} beams of up to {} completion tokens need {} cache "
-                    "positions, and the whole cache has {}",
-                    num_prompt, beam_width, needed + 1 - num_prompt, blocks * size, total)};
+    return {"exceeds_cache",
+            fmt::format("{} prompt tokens and {} beams of up to {} completion tokens need {} cache "
+                        "positions, and the whole cache has {}",
+                        num_prompt, beam_width, needed + 1 - num_prompt, blocks * size, total)};
   }
-  return std::nullopt;
+  return {};
+}
+
+Result<> Scheduler::fits(const Request& first) const {
+  for (size_t i = 0; i <= first.more.size(); ++i) {
+    const Request& request = i == 0 ? first : first.more[i - 1];
+    Result<> result =
+        fits(std::ssize(request.prompt), request.sampling.max_tokens, request.sampling.beams.width);
+    if (result) continue;
+    std::string& message = result.error().message;
+    if (!first.more.empty()) message = fmt::format("prompt[{}]: {}", i, message);
+    return result;
+  }
+  return {};
 }
 
 int64_t Scheduler::submit(const Request& request) {
@@ -92,7 +94,7 @@ int64_t Scheduler::submit(const Request& request) {
   const auto num_prompt = static_cast<int64_t>(request.prompt.size());
   const int width = request.sampling.beams.width;
   CHECK(max_tokens > 0 || (request.num_prompt_candidates() >= 0 && num_prompt > 1));
-  CHECK(!refusal(num_prompt, max_tokens, width));
+  CHECK(fits(num_prompt, max_tokens, width));
   CHECK(request.num_samples > 0);
   CHECK(width == 1 || (request.num_samples == 1 && request.num_prompt_candidates() < 0));
   const int64_t age = next_age_;
@@ -158,7 +160,7 @@ void Scheduler::serve_decodes(StepPlan& plan) {
     if (!it->second.is_beam()) cut_drafts(it->second, draft_budget);
     while (!grow(it, end())) {
       const bool is_youngest = end() == running_.end();
-      CHECK(!is_youngest || it != running_.begin());  // by refusal() the pool holds it alone
+      CHECK(!is_youngest || it != running_.begin());  // by fits() the pool holds it alone
       plan.num_preempted += preempt_youngest();
       if (is_youngest) return;
     }
@@ -293,7 +295,7 @@ void Scheduler::admit(StepPlan& plan) {
     const ShareScope scope = count > 0 ? seq.lease.scope : kShareNone;
     const auto wanted = std::span(seq.tokens).first(seq.num_wanted());
     std::optional<KvLease> lease = pool_.open(wanted, alone ? 0 : reserve_, scope);
-    CHECK(lease || !alone);  // by refusal()
+    CHECK(lease || !alone);  // by fits()
     if (!lease) return;
 
     seq.lease = std::move(*lease);
@@ -322,7 +324,7 @@ bool Scheduler::readmit_beams(bool alone, StepPlan& plan) {
   std::vector<Sequence*> beams;
   for (auto it = begin; it != end; ++it) beams.push_back(&it->second);
   auto leases = groups_.open(beams, alone ? 0 : reserve_, first.lease.scope);
-  CHECK(leases || !alone);  // by refusal()
+  CHECK(leases || !alone);  // by fits()
   if (!leases) return false;
 
   const int64_t first_age = first.age;

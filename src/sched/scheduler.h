@@ -41,13 +41,15 @@ class Scheduler {
   // REQUIRES: every limit is positive, and max_step_tokens is as large as its comment says.
   Scheduler(KvPool& pool, const SchedulerLimits& limits);
 
-  // Why such a request can never run, even with the pool to itself.
-  std::optional<RequestError> refusal(int64_t num_prompt, int64_t max_tokens,
-                                      int beam_width = 1) const;
+  // Whether such a request fits into the pool if it runs alone. REQUIRES: the prompt has a token
+  // and is shorter than max_model_len.
+  Result<> fits(int64_t num_prompt, int64_t max_tokens, int beam_width = 1) const;
+  // Whether each prompt of a line does, if this is the line's first request.
+  Result<> fits(const Request& first) const;
 
-  // Returns the age of the request's first sample. REQUIRES: refusal() returns nullopt; num_samples
-  // is positive; max_tokens is positive, or the prompt is scored and has at least 2 tokens; a beam
-  // search has one sample and does not score its prompt; the request outlives its sequences.
+  // Returns the age of the request's first sample. REQUIRES: fits(); num_samples is positive;
+  // max_tokens is positive, or the prompt is scored and has at least 2 tokens; a beam search has
+  // one sample and does not score its prompt; the request outlives its sequences.
   int64_t submit(const Request& request);
   // Says that no more input is there for now, so that a static batch starts with the submitted
   // requests. Holds until the next submit().

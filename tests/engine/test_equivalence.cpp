@@ -26,8 +26,6 @@ Expected one_at_a_time(Rig& rig, const Workload& work) {
   const auto stops = [](const Rig::Tokens& generated) { return generated.back() == kTinyStop; };
   rig.start();
   for (const auto& [step, request] : work.arrivals) {
-    const auto num_prompt = static_cast<int>(request.prompt.size());
-    if (num_prompt == 0 || num_prompt >= work.limits.max_model_len) continue;
     const bool searches = request.sampling.beams.width > 1;
     for (int sample = 0; sample < (searches ? 0 : request.num_samples); ++sample) {
       expected.answers[{request.head.index, sample}] =

@@ -339,10 +339,11 @@ TEST_CASE("a line of which one prompt can never run is refused whole") {
   Scene scene;
   Request request = asking(-1, 3);
   Request other = request;
-  other.prompt.assign(200, 0);
+  other.prompt.assign(100, 0);
+  other.sampling.beams.width = 60;
   request.more.push_back(std::move(other));
   const Completion completion = scene.answer(request, [](int, int) { return drawn(0, 0); });
-  CHECK(completion.error.code == "prompt_too_long");
+  CHECK(completion.error.code == "exceeds_cache");
   CHECK(completion.error.message.starts_with("prompt[1]: "));
-  CHECK(completion.num_prompt_tokens == 203);
+  CHECK(completion.num_prompt_tokens == 103);
 }

@@ -20,12 +20,14 @@ using namespace pagedinfer;
 namespace {
 
 constexpr std::string_view kHostile = "!!!";  // a text that cannot be encoded
+constexpr std::string_view kSilent = "...";   // a text without tokens
 
 // A token per byte.
 class ByteTokenizer : public Tokenizer {
  public:
   std::vector<TokenId> encode(std::string_view text, AddBos) const override {
     if (text == kHostile) throw EncodeError("too hard");
+    if (text == kSilent) return {};
     return {text.begin(), text.end()};
   }
   std::optional<TokenId> find_token(std::string_view) const override { return {}; }
@@ -76,6 +78,8 @@ TEST_CASE("a line becomes a request, or the error that answers it") {
   CHECK(code_of(make_request(line_with("abcdefghij"), &tokenizer, kNoChat, kLimits)) ==
         "prompt_too_long");
   CHECK(code_of(make_request(line_with("abc"), nullptr, kNoChat, kLimits)) == "no_tokenizer");
+  CHECK(code_of(make_request(line_with(std::string(kSilent)), &tokenizer, kNoChat, kLimits)) ==
+        "empty_prompt");
   CHECK(code_of(make_request(line_with(std::string(kHostile)), &tokenizer, kNoChat, kLimits)) ==
         "tokenization_failed");
   ParsedLine broken = line_with("abc");

@@ -139,14 +139,14 @@ TEST_CASE("a search that the pool can never hold is refused, one that just fits 
   PagedPool pool(14, 4);
   const Scheduler scheduler(pool, {.max_model_len = 64});
   // Full blocks of the prompt, and four times the rest of 19 computed tokens.
-  CHECK_FALSE(scheduler.refusal(10, 10, 4));
-  CHECK(scheduler.refusal(10, 12, 4)->code == "exceeds_cache");
-  CHECK(scheduler.refusal(10, 10, 5)->code == "exceeds_cache");
-  CHECK(scheduler.refusal(7, 12, 4)->code == "exceeds_cache");
+  CHECK(scheduler.fits(10, 10, 4));
+  CHECK(scheduler.fits(10, 12, 4).error().code == "exceeds_cache");
+  CHECK(scheduler.fits(10, 10, 5).error().code == "exceeds_cache");
+  CHECK(scheduler.fits(7, 12, 4).error().code == "exceeds_cache");
   ContiguousPool reservations(3 * 64, 64);
   const Scheduler copies(reservations, {.max_model_len = 64});
-  CHECK_FALSE(copies.refusal(10, 10, 3));
-  CHECK(copies.refusal(10, 10, 4)->message ==
+  CHECK(copies.fits(10, 10, 3));
+  CHECK(copies.fits(10, 10, 4).error().message ==
         "10 prompt tokens and 4 beams of up to 10 completion tokens need 256 cache positions, and "
         "the whole cache has 192");
 }

@@ -173,26 +173,23 @@ TEST_CASE("only decodes preempt: a new prompt waits for room") {
   CHECK(s.step().num_admitted == 1);
 }
 
-TEST_CASE("what can never run is refused with what was found and what is allowed") {
+TEST_CASE("what never fits the cache is refused with what was found and what is allowed") {
   PagedPool pool(4, 4);
   Scheduler scheduler(pool, {.max_model_len = 20});
-  const auto check = [&](int64_t num_prompt, int64_t max_tokens, const char* code,
+  const auto check = [&](int64_t num_prompt, int64_t max_tokens,
                          std::initializer_list<const char*> parts) {
-    const auto error = scheduler.refusal(num_prompt, max_tokens);
-    REQUIRE(error);
-    CHECK(error->code == code);
-    for (const char* part : parts) CHECK(error->message.find(part) != std::string::npos);
+    const Result<> fits = scheduler.fits(num_prompt, max_tokens);
+    REQUIRE_FALSE(fits);
+    CHECK(fits.error().code == "exceeds_cache");
+    for (const char* part : parts) CHECK(fits.error().message.find(part) != std::string::npos);
   };
-  check(0, 1, "empty_prompt", {"no tokens"});
-  check(20, 1, "prompt_too_long", {"20 tokens", "19"});
-  check(int64_t{1} << 40, 1, "prompt_too_long", {"1099511627776", "19"});
-  check(15, 3, "exceeds_cache", {"15 prompt", "17 cache", "16"});
-  CHECK_FALSE(scheduler.refusal(15, 2));  // 16 positions: the last token is not computed
-  CHECK_FALSE(scheduler.refusal(16, 1));
-  check(15, int64_t{1} << 40, "exceeds_cache", {"19 cache"});  // cut off at the model's length
-  CHECK_FALSE(Scheduler(pool, {.max_model_len = 17}).refusal(15, int64_t{1} << 40));
+  check(15, 3, {"15 prompt", "17 cache", "16"});
+  CHECK(scheduler.fits(15, 2));  // 16 positions: the last token is not computed
+  CHECK(scheduler.fits(16, 1));
+  check(15, int64_t{1} << 40, {"19 cache"});  // cut off at the model's length
+  CHECK(Scheduler(pool, {.max_model_len = 17}).fits(15, int64_t{1} << 40));
   ContiguousPool reservation(20, 20);
-  CHECK_FALSE(Scheduler(reservation, {.max_model_len = 20}).refusal(19, 100));
+  CHECK(Scheduler(reservation, {.max_model_len = 20}).fits(19, 100));
 }
 
 TEST_CASE("the use of the cache counts held tokens, leased positions and the alternative") {

@@ -176,8 +176,6 @@ Completion answer_alone(Rig& rig, const Request& request, const RandomForm& form
 // Why the request can never run; empty if it can.
 ErrorCode error_of(const Request& request, int max_model_len, int64_t positions_total) {
   const auto num_prompt = static_cast<int>(request.prompt.size());
-  if (num_prompt == 0) return "empty_prompt";
-  if (num_prompt >= max_model_len) return "prompt_too_long";
   const int longest = std::min(num_prompt + request.sampling.max_tokens, max_model_len);
   return longest - 1 > positions_total ? ErrorCode("exceeds_cache") : ErrorCode();
 }
@@ -355,7 +353,8 @@ std::vector<Line> make_lines(const Workload& work, WorkloadRandom& random, Forms
     while (random.one_in(10)) {
       Request other = request;
       other.head = {}, other.more = {};
-      other.prompt = random.tokens(random.pick(1, 12), kTinyVocab);
+      const int longest = std::min(12, work.limits.max_model_len - 1);
+      other.prompt = random.tokens(random.pick(1, longest), kTinyVocab);
       other.random_key += 1 + request.more.size();
       request.more.push_back(std::move(other));
     }

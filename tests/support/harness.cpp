@@ -106,9 +106,8 @@ class Run {
   void take(const std::vector<Arrival>& arrivals, int time) {
     for (; next_ < arrivals.size() && arrivals[next_].step <= time; ++next_) {
       const Request& request = arrivals[next_].request;
-      const auto num_prompt = static_cast<int64_t>(request.prompt.size());
       const int width = request.sampling.beams.width;
-      if (scheduler_.refusal(num_prompt, request.sampling.max_tokens, width)) {
+      if (!scheduler_.fits(request)) {
         outcome_.refused.insert(request.head.index);
         ++counters_.of["refused"];
         continue;

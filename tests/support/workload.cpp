@@ -59,7 +59,6 @@ Workload random_workload(WorkloadRandom& random, TokenId vocab) {
     step += random.pick(0, spread);
     work.arrivals.push_back({step, make_request(i, num_prompt, max_tokens, vocab)});
   }
-  if (random.one_in(4)) work.arrivals[random.pick(0, num_requests - 1)].request.prompt.clear();
 
   if (!random.one_in(3)) share_heads(work.arrivals, random, vocab);
 
@@ -71,9 +70,9 @@ Workload random_workload(WorkloadRandom& random, TokenId vocab) {
   if (random.one_in(3)) limits.max_prefill_chunks = random.pick(1, 3);
   limits.max_running = random.pick(1, 16);
   limits.max_waiting = random.pick(1, 40);
-  // Some prompts are too long, some answers are cut off.
-  limits.max_model_len = random.one_in(3) ? longest_prompt : random.pick(longest_prompt, longest);
-  limits.max_model_len = std::max(2, limits.max_model_len);
+  // Some answers are cut off.
+  limits.max_model_len =
+      random.one_in(3) ? longest_prompt + 1 : random.pick(longest_prompt + 1, longest);
   limits.max_step_tokens = limits.max_running + random.pick(0, 64);
   if (!limits.chunked_prefill) limits.max_step_tokens += limits.max_model_len;
   limits.admission_reserve = random.one_in(3) ? 0.0 : random.one_in(5) ? 1.0 : 0.2;

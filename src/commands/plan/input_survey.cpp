@@ -8,19 +8,15 @@
 
 namespace pagedinfer {
 
-void InputSurvey::add(const IntakeItem& item, const Refusal& refusal) {
+void InputSurvey::add(const IntakeItem& item, const Scheduler& scheduler) {
   ++num_lines_;
   if (const Completion* const failed = std::get_if<Completion>(&item)) {
     ++failed_by_code_[std::string(failed->error.code.name())];
     return;
   }
   const Request& first = std::get<Request>(item);
-  std::optional<RequestError> error = refusal(first);
-  for (const Request& request : first.more) {
-    if (!error) error = refusal(request);
-  }
-  if (error) {
-    ++failed_by_code_[std::string(error->code.name())];
+  if (const Result<> fits = scheduler.fits(first); !fits) {
+    ++failed_by_code_[std::string(fits.error().code.name())];
     return;
   }
   int64_t bytes = add_request(first);

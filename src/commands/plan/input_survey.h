@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "commands/plan/request_sample.h"
 #include "engine/pull.h"
+#include "sched/scheduler.h"
 #include "stats/histogram.h"
 
 namespace pagedinfer {
@@ -15,14 +14,11 @@ namespace pagedinfer {
 // Collects what a run's input asks for, in bounded memory.
 class InputSurvey {
  public:
-  // The reason why a request can never run; nullopt if it can.
-  using Refusal = std::function<std::optional<RequestError>(const Request&)>;
-
   InputSurvey(int max_model_len, RequestSample sample)
       : max_model_len_(max_model_len), sample_(std::move(sample)) {}
 
-  // Adds the next line's request or error.
-  void add(const IntakeItem& item, const Refusal& refusal);
+  // Adds the next line's request or error. A request that does not fit `scheduler` is an error.
+  void add(const IntakeItem& item, const Scheduler& scheduler);
 
   int64_t num_lines() const { return num_lines_; }
   const std::map<std::string, int64_t>& failed_by_code() const { return failed_by_code_; }

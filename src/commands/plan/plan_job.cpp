@@ -44,10 +44,7 @@ InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLi
                  .max_items = int64_t{plan.limits.max_waiting} + kReadAhead,
                  .num_workers = num_tokenizers(model.options.num_threads)});
   for (IntakeItem item; intake.pull(true, item) == Pull::kItem;) {
-    survey.add(item, [&](const Request& request) {
-      return scheduler.refusal(std::ssize(request.prompt), request.sampling.max_tokens,
-                               request.sampling.beams.width);
-    });
+    survey.add(item, scheduler);
   }
   interrupt.throw_if_happened();
   intake.rethrow_failure();

@@ -78,9 +78,9 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
     const std::vector<Request> requests = mixed_requests(random, 60, with_samples);
     for (const RunPlan& plan : model.plans) {
       InputSurvey survey(plan.limits.max_model_len, RequestSample(plan.memory.block_size));
-      for (const Request& request : requests) {
-        survey.add(request, [](const Request&) { return std::nullopt; });
-      }
+      const std::unique_ptr<KvPool> pool = make_pool(plan);
+      const Scheduler scheduler(*pool, plan.limits);
+      for (const Request& request : requests) survey.add(request, scheduler);
       const Rehearsal rehearsal = rehearse(survey.sample().requests(), {.plan = plan});
       const Steps expected = steps_of(model, plan, requests);
       CHECK(rehearsal.num_requests == 60);
