@@ -64,13 +64,13 @@ bool is_chat(const RequestDraft& draft, const ChatSettings& settings) {
   return draft.has_messages || (draft.prompt && settings.wrap_prompts);
 }
 
-RenderedChat make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings) {
+Result<RenderedChat> make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings) {
   CHECK(is_chat(draft, settings));
   if (settings.format.sources.empty()) {
-    return {.error = {"no_chat_template", settings.format.problem}};
+    return {"no_chat_template", settings.format.problem};
   }
   if (draft.has_messages && draft.chat.messages == "[]") {
-    return {.error = {"empty_prompt", "messages is an empty list"}};
+    return {"empty_prompt", "messages is an empty list"};
   }
   if (!draft.prompt) return render_chat(settings.format, draft.chat, settings.system);
   Chat chat = draft.chat;

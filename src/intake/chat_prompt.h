@@ -51,6 +51,6 @@ bool is_chat(const RequestDraft& draft, const ChatSettings& settings);
 //   invalid_messages  the template refuses the conversation, fails or needs too much
 //
 // REQUIRES: is_chat(draft, settings)
-RenderedChat make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings);
+Result<RenderedChat> make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings);
 
 }  // namespace pagedinfer

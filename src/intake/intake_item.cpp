@@ -20,7 +20,7 @@
 namespace pagedinfer {
 namespace {
 
-RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
+Result<> check_draft(const RequestDraft& draft, bool can_tokenize) {
   if (draft.prompt || draft.has_messages) {
     if (draft.prompt && draft.prompt->empty()) {
       return {"empty_prompt", "the prompt is an empty string"};
@@ -44,9 +44,9 @@ RequestError fault_of(const RequestDraft& draft, bool can_tokenize) {
 }
 
 // Refuses keys that only a chat template can use.
-RequestError fault_without_messages(const Chat& chat) {
+Result<> check_without_messages(const Chat& chat) {
   const auto found = [](std::string_view key) {
-    return RequestError{"unsupported", fmt::format("{}: found it, but there are no messages", key)};
+    return Result<>("unsupported", fmt::format("{}: found it, but there are no messages", key));
   };
   if (!chat.tools.empty() && chat.tools != "[]") return found("tools");
   if (!chat.documents.empty() && chat.documents != "[]") return found("documents");
@@ -55,7 +55,7 @@ RequestError fault_without_messages(const Chat& chat) {
   return {};
 }
 
-RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
+Result<> check_prompt(const std::vector<TokenId>& prompt, const PromptLimits& limits) {
   if (prompt.empty()) return {"empty_prompt", "the prompt has no tokens, expected at least 1"};
   if (static_cast<int64_t>(prompt.size()) >= limits.max_model_len) {
     return {"prompt_too_long",
@@ -69,8 +69,7 @@ RequestError fault_of(const std::vector<TokenId>& prompt, const PromptLimits& li
   return {};
 }
 
-// Checks the token ids among the sampling parameters.
-RequestError fault_of(const SamplingParams& sampling, const PromptLimits& limits) {
+Result<> check_token_ids(const SamplingParams& sampling, const PromptLimits& limits) {
   const auto unknown = [&](TokenId token) { return token < 0 || token >= limits.vocab; };
   for (const TokenBias& bias : sampling.logit_bias) {
     if (!unknown(bias.token)) continue;
@@ -123,8 +122,8 @@ LengthFloor without_prompt(const LengthFloor& floor, int64_t num_prompt) {
 // Refuses a request for which no first token is allowed. Later tokens have no additional bans. A
 // request with a form passes unless it lists the allowed tokens, because its answer may be complete
 // without tokens.
-RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
-                             const PromptLimits& limits) {
+Result<> check_choice(int64_t num_prompt, const SamplingParams& sampling,
+                      const PromptLimits& limits) {
   const std::span<const TokenId> allowed = sampling.allowed_token_ids;
   if (limits.spec == nullptr || sampling.max_tokens == 0) return {};
   if (allowed.empty() && !sampling.form.is_free()) return {};
@@ -146,13 +145,13 @@ RequestError fault_of_choice(int64_t num_prompt, const SamplingParams& sampling,
                       allowed.empty() ? "stop_token_ids" : "allowed_token_ids")};
 }
 
-RequestError fault_of_form(const AnswerForm& form, const PromptLimits& limits) {
+Result<> check_form(const AnswerForm& form, const PromptLimits& limits) {
   if (form.is_free() || limits.no_forms.empty()) return {};
   return {"unsupported", fmt::format("the form of the answer: {}", limits.no_forms)};
 }
 
 // Refuses a beam search that needs more candidates than a row of logits gives.
-RequestError fault_of_beams(const SamplingParams& sampling, const PromptLimits& limits) {
+Result<> check_beams(const SamplingParams& sampling, const PromptLimits& limits) {
   if (limits.spec == nullptr || sampling.beams.width == 1) return {};
   const int needed = num_beam_candidates(*limits.spec, sampling);
   if (needed <= kMaxCandidates) return {};
@@ -215,105 +214,127 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len) {
 
 namespace {
 
-// The request of one prompt; `number` is its index in the line.
-IntakeItem make_one(RequestDraft draft, size_t number, const Tokenizer* tokenizer,
-                    const ChatSettings& chat, const PromptLimits& limits) {
-  const auto failed = [&](RequestError error, size_t num_prompt) {
+// Makes the request of one prompt: renders, tokenizes, checks and builds it.
+struct PromptMaker {
+  RequestDraft draft;
+  size_t number;               // of the prompt in the line
+  const Tokenizer* tokenizer;  // may be null
+  const ChatSettings& chat;
+  const PromptLimits& limits;
+
+  bool converses = is_chat(draft, chat);
+  std::vector<TextRange> ranges = {};  // of the text, that people wrote
+  std::string_view template_text = {};
+  std::vector<TokenId> prompt = {};
+  bool is_cut = false;  // some tokens of the text are not in `prompt`
+
+  IntakeItem make() {
+    Result<> result = render();
+    if (result) result = tokenize();
+    if (result) result = check();
+    if (result) return build();
     return Completion{.head = std::move(draft.head),
-                      .num_prompt_tokens = static_cast<int>(num_prompt),
-                      .error = std::move(error)};
-  };
-  if (RequestError fault = fault_of(draft, tokenizer != nullptr); !fault.code.empty()) {
-    return failed(std::move(fault), 0);
+                      .num_prompt_tokens = static_cast<int>(prompt.size()),
+                      .error = std::move(result.error())};
   }
-  const bool converses = is_chat(draft, chat);
-  AddBos add_bos = AddBos::kYes;
-  std::vector<TextRange> ranges;  // of the prompt, that people wrote
-  WrittenParts written;
-  if (converses && draft.echo) {
-    return failed({"unsupported", "echo: found true; a conversation has no text to repeat"}, 0);
+
+  // Turns a conversation into the text of the draft.
+  Result<> render() {
+    if (Result<> checked = check_draft(draft, tokenizer != nullptr); !checked) return checked;
+    if (!converses) {
+      if (draft.prompt) ranges = {{0, draft.prompt->size()}};
+      return check_without_messages(draft.chat);
+    }
+    if (draft.echo) {
+      return {"unsupported", "echo: found true; a conversation has no text to repeat"};
+    }
+    Result<RenderedChat> made = make_chat_prompt(draft, chat);
+    if (!made) return std::move(made.error());
+    draft.prompt = std::move(made->text);
+    ranges = std::move(made->written);
+    template_text = made->template_text;
+    return {};
   }
-  if (converses) {
-    RenderedChat made = make_chat_prompt(draft, chat);
-    if (!made.error.code.empty()) return failed(std::move(made.error), 0);
-    draft.prompt = std::move(made.text);
-    ranges = std::move(made.written);
-    written.also = made.template_text;
-    add_bos = draft.add_special_tokens.value_or(false) ? AddBos::kYes : AddBos::kNo;
-  } else if (RequestError fault = fault_without_messages(draft.chat); !fault.code.empty()) {
-    return failed(std::move(fault), 0);
-  } else if (draft.prompt) {
-    ranges = {{0, draft.prompt->size()}};
-  }
-  if (draft.escape_special.value_or(chat.escape_special)) written.ranges = ranges;
-  if (!converses && !draft.add_special_tokens.value_or(true)) add_bos = AddBos::kNo;
-  const std::optional<int> max_prompt = longest_prompt(draft, limits);
-  if (draft.prompt && !max_prompt &&
-      static_cast<int64_t>(draft.prompt->size()) > limits.max_prompt_bytes) {
-    return failed({"prompt_too_long",
-                   fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = "
-                               "{} tokens",
-                               draft.prompt->size(), limits.max_model_len)},
-                  0);
-  }
-  std::vector<TokenId> prompt = std::move(draft.prompt_token_ids);
-  size_t num_tokens = 0;  // before it is truncated
-  try {
+
+  // Makes the tokens of the prompt. The template of a conversation writes what stands around it.
+  Result<> tokenize() {
+    const std::optional<int> max_prompt = longest_prompt(draft, limits);
+    if (!draft.prompt) {
+      prompt = std::move(draft.prompt_token_ids);
+      if (max_prompt) keep_last(prompt, 0, *max_prompt);
+      return {};
+    }
+    if (!max_prompt && std::ssize(*draft.prompt) > limits.max_prompt_bytes) {
+      return {"prompt_too_long",
+              fmt::format("the prompt has {} bytes, too many for fewer than max-model-len = {} "
+                          "tokens",
+                          draft.prompt->size(), limits.max_model_len)};
+    }
+    WrittenParts written = {.also = template_text};
+    if (draft.escape_special.value_or(chat.escape_special)) written.ranges = ranges;
     const auto encode = [&](AddBos around) {
       return tokenizer->encode_apart(*draft.prompt, around, written);
     };
-    if (draft.prompt) prompt = encode(add_bos);
-    num_tokens = prompt.size();
-    if (draft.prompt && max_prompt) truncate(prompt, encode, add_bos, *max_prompt);
-  } catch (const EncodeError& error) {
-    return failed({"tokenization_failed", error.what()}, 0);
+    const AddBos around =
+        draft.add_special_tokens.value_or(!converses) ? AddBos::kYes : AddBos::kNo;
+    try {
+      std::vector<TokenId> tokens = encode(around);
+      const size_t num_tokens = tokens.size();
+      if (max_prompt) truncate(tokens, encode, around, *max_prompt);
+      is_cut = tokens.size() < num_tokens;
+      prompt = std::move(tokens);
+    } catch (const EncodeError& error) {
+      return {"tokenization_failed", error.what()};
+    }
+    return {};
   }
-  if (max_prompt) keep_last(prompt, 0, *max_prompt);
-  RequestError fault = fault_of(prompt, limits);
-  if (fault.code.empty() && number == 0) fault = fault_of(draft.sampling, limits);
-  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  // The tokenizer may know more tokens than the model, which never draws them.
-  for (const TokenId end : chat.ends_of_turn) {
-    if (!converses || end >= limits.vocab || draft.sampling.ignore_eos) continue;
-    draft.sampling.stop_token_ids.push_back(end);
+
+  // Checks the tokens and the sampling parameters, which it completes.
+  Result<> check() {
+    SamplingParams& sampling = draft.sampling;
+    Result<> result = check_prompt(prompt, limits);
+    if (result && number == 0) result = check_token_ids(sampling, limits);
+    if (!result) return result;
+    // The tokenizer may know more tokens than the model, which never draws them.
+    for (const TokenId end : chat.ends_of_turn) {
+      if (!converses || end >= limits.vocab || sampling.ignore_eos) continue;
+      sampling.stop_token_ids.push_back(end);
+    }
+    sampling.floor = without_prompt(sampling.floor, std::ssize(prompt));
+    result = check_beams(sampling, limits);
+    if (result && number == 0) result = check_form(sampling.form, limits);
+    if (result) result = check_choice(std::ssize(prompt), sampling, limits);
+    return result;
   }
-  fault = fault_of_beams(draft.sampling, limits);
-  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  draft.sampling.floor = without_prompt(draft.sampling.floor, std::ssize(prompt));
-  if (number == 0) fault = fault_of_form(draft.sampling.form, limits);
-  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  fault = fault_of_choice(std::ssize(prompt), draft.sampling, limits);
-  if (!fault.code.empty()) return failed(std::move(fault), prompt.size());
-  std::optional<TokenId> form_behind;
-  const bool may_think = draft.chat.add_generation_prompt && template_thinks(written.also);
-  if (converses && chat.thoughts && !draft.sampling.form.is_free() &&
-      begins_with_thoughts(*chat.thoughts, *tokenizer, prompt, may_think)) {
-    form_behind = chat.thoughts->end;
+
+  Request build() {
+    // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
+    const std::string& id = draft.head.id_json;
+    std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
+    if (number > 0) origin += fmt::format(" prompt {}", number);
+    std::optional<TokenId> form_behind;
+    const bool may_think = draft.chat.add_generation_prompt && template_thinks(template_text);
+    if (converses && chat.thoughts && !draft.sampling.form.is_free() &&
+        begins_with_thoughts(*chat.thoughts, *tokenizer, prompt, may_think)) {
+      form_behind = chat.thoughts->end;
+    }
+    Request request = {.head = std::move(draft.head),
+                       .random_key = random_key(draft.sampling.seed, origin, prompt),
+                       .num_samples = draft.sampling.best_of.value_or(draft.sampling.n),
+                       .num_returned = draft.sampling.n,
+                       .num_prompt_log_probs = draft.num_prompt_log_probs,
+                       .echo = draft.echo,
+                       .tools = converses ? std::move(draft.tools) : ToolUse{},
+                       .form_behind = form_behind};
+    if (is_certain(draft.sampling)) request.num_samples = 1;
+    request.prompt = std::move(prompt);
+    request.sampling = std::move(draft.sampling);
+    if (request.echo || request.num_prompt_log_probs >= 0) {
+      add_text(draft.prompt && !is_cut ? &*draft.prompt : nullptr, tokenizer, request);
+    }
+    return request;
   }
-  // Neither "line N" nor "... prompt N" is JSON, so it never equals an id.
-  const std::string& id = draft.head.id_json;
-  std::string origin = id.empty() ? fmt::format("line {}", draft.head.line) : id;
-  if (number > 0) origin += fmt::format(" prompt {}", number);
-  const uint64_t key = random_key(draft.sampling.seed, origin, prompt);
-  const bool is_as_given = draft.prompt && prompt.size() == num_tokens;
-  const int num_returned = draft.sampling.n;
-  const int num_drawn = draft.sampling.best_of.value_or(num_returned);
-  const int num_samples = is_certain(draft.sampling) ? 1 : num_drawn;
-  Request request = {.head = std::move(draft.head),
-                     .prompt = std::move(prompt),
-                     .sampling = std::move(draft.sampling),
-                     .random_key = key,
-                     .num_samples = num_samples,
-                     .num_returned = num_returned,
-                     .num_prompt_log_probs = draft.num_prompt_log_probs,
-                     .echo = draft.echo,
-                     .tools = converses ? std::move(draft.tools) : ToolUse{},
-                     .form_behind = form_behind};
-  if (request.echo || request.num_prompt_log_probs >= 0) {
-    add_text(is_as_given ? &*draft.prompt : nullptr, tokenizer, request);
-  }
-  return request;
-}
+};
 
 // The requests of several prompts: the first request, which holds the others.
 IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const ChatSettings& chat,
@@ -326,7 +347,7 @@ IntakeItem make_several(RequestDraft draft, const Tokenizer* tokenizer, const Ch
   for (size_t i = 0; i < prompts.size(); ++i) {
     draft.prompt = std::move(prompts[i].text);
     draft.prompt_token_ids = std::move(prompts[i].token_ids);
-    IntakeItem item = make_one(draft, i, tokenizer, chat, limits);
+    IntakeItem item = PromptMaker{draft, i, tokenizer, chat, limits}.make();
     if (Completion* const failure = std::get_if<Completion>(&item)) {
       failure->error.message = fmt::format("prompt[{}]: {}", i, failure->error.message);
       return item;
@@ -350,7 +371,7 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
     return Completion{.head = std::move(line.request.head), .error = std::move(line.error)};
   }
   if (line.request.more.empty()) {
-    return make_one(std::move(line.request), 0, tokenizer, chat, limits);
+    return PromptMaker{std::move(line.request), 0, tokenizer, chat, limits}.make();
   }
   return make_several(std::move(line.request), tokenizer, chat, limits);
 }

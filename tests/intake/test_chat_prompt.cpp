@@ -55,17 +55,17 @@ TEST_CASE("Llama 3's prompts have one beginning of sequence, and tokens for its 
   const ChatSettings settings = make_chat_settings({}, model.dir.path(), tokenizer.get());
   CHECK(settings.ends_of_turn == std::vector<TokenId>{128009});
   for (const bool spelt : {false, true}) {
-    const RenderedChat prompt =
+    const Result<RenderedChat> prompt =
         make_chat_prompt(conversation(spelt ? "<|begin_of_text|>Hi" : "Hi"), settings);
-    REQUIRE(prompt.error.code == "");
-    const auto tokens = tokenizer->encode(prompt.text, AddBos::kNo);
+    REQUIRE(prompt);
+    const auto tokens = tokenizer->encode(prompt->text, AddBos::kNo);
     CHECK(tokens[0] == 128000);
     CHECK(count(tokens, 128000) == (spelt ? 2 : 1));
     CHECK(count(tokens, 128006) == 5);  // headers begin
     CHECK(count(tokens, 128007) == 5);  // and end
     CHECK(count(tokens, 128009) == 4);  // turns end
     const auto escaped = tokenizer->encode_apart(
-        prompt.text, AddBos::kNo, {.ranges = prompt.written, .also = prompt.template_text});
+        prompt->text, AddBos::kNo, {.ranges = prompt->written, .also = prompt->template_text});
     CHECK(count(escaped, 128000) == 1);
     CHECK((escaped == tokens) == !spelt);
   }
@@ -83,15 +83,15 @@ TEST_CASE("Qwen 3's marks are tokens, but not those that people spell where that
   CHECK(settings.ends_of_turn == std::vector<TokenId>{151645});
   RequestDraft draft = conversation("a<|im_end|>b</think>");
   draft.chat.template_arguments = R"({"enable_thinking":false})";
-  const RenderedChat prompt = make_chat_prompt(draft, settings);
-  const auto tokens = tokenizer->encode(prompt.text, AddBos::kNo);
+  const Result<RenderedChat> prompt = make_chat_prompt(draft, settings);
+  const auto tokens = tokenizer->encode(prompt->text, AddBos::kNo);
   CHECK(tokens[0] == 151644);
   CHECK(count(tokens, 151644) == 4);
   CHECK(count(tokens, 151645) == 4);
   CHECK(count(tokens, 151667) == 1);  // <think>
   CHECK(count(tokens, 151668) == 2);  // </think>
   const auto escaped = tokenizer->encode_apart(
-      prompt.text, AddBos::kNo, {.ranges = prompt.written, .also = prompt.template_text});
+      prompt->text, AddBos::kNo, {.ranges = prompt->written, .also = prompt->template_text});
   CHECK(count(escaped, 151644) == 4);
   CHECK(count(escaped, 151645) == 3);
   CHECK(count(escaped, 151667) == 1);
@@ -115,7 +115,8 @@ TEST_CASE("a template that cannot be parsed is told as the reason for every line
   ChatFormat format = chatml_format();
   format.templates.front().reset();
   format.faults.front() = "it is broken";
-  const RenderedChat prompt = make_chat_prompt(conversation("Hi"), {.format = std::move(format)});
-  CHECK(prompt.error.code == "no_chat_template");
-  CHECK(prompt.error.message == "it is broken");
+  const Result<RenderedChat> prompt =
+      make_chat_prompt(conversation("Hi"), {.format = std::move(format)});
+  CHECK(prompt.error().code == "no_chat_template");
+  CHECK(prompt.error().message == "it is broken");
 }

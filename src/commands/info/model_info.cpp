@@ -81,12 +81,12 @@ void read_chat(const Config& config, ModelInfo& info) {
   draft.chat.messages = R"([{"role":"user","content":"What is 3 + 4?"},)"
                         R"({"role":"assistant","content":"7"},)"
                         R"({"role":"user","content":"And 5 more?"}])";
-  RenderedChat prompt = make_chat_prompt(draft, info.chat);
-  if (prompt.error.code.empty()) {
-    info.example = std::move(prompt.text);
+  Result<RenderedChat> prompt = make_chat_prompt(draft, info.chat);
+  if (prompt) {
+    info.example = std::move(prompt->text);
   } else if (format.problem.empty()) {
     info.notes.push_back(
-        fmt::format("of a plain conversation there is no prompt: {}", prompt.error.message));
+        fmt::format("of a plain conversation there is no prompt: {}", prompt.error().message));
   }
 }
 

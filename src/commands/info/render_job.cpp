@@ -46,7 +46,7 @@ std::string text_of(const std::vector<TokenId>& tokens, const Tokenizer* tokeniz
 
 // The text of the line's first prompt, as the tokenizer gets it. A prompt of token ids is decoded.
 std::string prompt_text(const RequestDraft& draft, const Request& request, const ModelInfo& model) {
-  if (is_chat(draft, model.chat)) return make_chat_prompt(draft, model.chat).text;
+  if (is_chat(draft, model.chat)) return make_chat_prompt(draft, model.chat)->text;
   return draft.prompt ? *draft.prompt : text_of(request.prompt, model.tokenizer.get());
 }
 

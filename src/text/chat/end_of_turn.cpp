@@ -22,12 +22,12 @@ std::string message(std::string_view role, std::string_view content, std::string
 
 std::optional<std::string> rendered(const ChatFormat& format, const std::string& messages,
                                     const std::string& tools = "") {
-  RenderedChat chat = render_chat(
+  Result<RenderedChat> chat = render_chat(
       format,
       {.messages = fmt::format("[{}]", messages), .tools = tools, .add_generation_prompt = false},
       std::nullopt);
-  if (!chat.error.code.empty()) return std::nullopt;
-  return std::move(chat.text);
+  if (!chat) return std::nullopt;
+  return std::move(chat->text);
 }
 
 std::optional<Tokenizer::AddedPrefix> token_behind(std::string_view text, std::string_view word,

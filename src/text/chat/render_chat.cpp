@@ -175,13 +175,13 @@ std::vector<std::string_view> unread_settings(const ChatFormat* format, const Ch
   return unread;
 }
 
-RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
-                         const std::optional<std::string>& system) {
+Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
+                                 const std::optional<std::string>& system) {
   const TemplateSource* const source = choose_template(format.sources, !chat.tools.empty());
-  if (source == nullptr) return {.error = RequestError{"no_chat_template", format.problem}};
+  if (source == nullptr) return {"no_chat_template", format.problem};
   const auto place = static_cast<size_t>(source - format.sources.data());
   const auto& parsed = format.templates[place];
-  if (!parsed) return {.error = RequestError{"no_chat_template", format.faults[place]}};
+  if (!parsed) return {"no_chat_template", format.faults[place]};
   try {
     std::string continued;
     std::vector<Value> messages = message_values(chat, system);
@@ -200,7 +200,7 @@ RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
     }
     return result;
   } catch (const TemplateError& error) {
-    return {.error = RequestError{"invalid_messages", message_of(error, *source)}};
+    return {"invalid_messages", message_of(error, *source)};
   }
 }
 

@@ -12,12 +12,11 @@
 
 namespace pagedinfer {
 
-// The prompt of a conversation, or the reason why there is none.
+// The prompt of a conversation.
 struct RenderedChat {
   std::string text = {};
   std::vector<TextRange> written = {};  // the parts that people wrote
   std::string_view template_text = {};  // of the template that wrote it
-  RequestError error = {};              // without a code if all is well
 };
 
 // The names of what the conversation asks for, and its template has no variable for. Without a
@@ -32,7 +31,7 @@ std::vector<std::string_view> unread_settings(const ChatFormat* format, const Ch
 //                     nothing to continue
 //
 // REQUIRES: the conversation has messages.
-RenderedChat render_chat(const ChatFormat& format, const Chat& chat,
-                         const std::optional<std::string>& system);
+Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
+                                 const std::optional<std::string>& system);
 
 }  // namespace pagedinfer

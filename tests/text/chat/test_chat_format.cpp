@@ -32,10 +32,10 @@ std::string named(const std::string& name, const std::string& text) {
 
 // What the directory's template makes of a conversation, or its error.
 std::string rendered(const TempDir& dir, const std::string& tools = "") {
-  const RenderedChat chat = render_chat(
+  const Result<RenderedChat> chat = render_chat(
       read_chat_format(dir.path(), "", kDay),
       {.messages = R"([{"role":"user","content":"Hi"}])", .tools = tools}, std::nullopt);
-  return chat.error.code.empty() ? chat.text : std::string(chat.error.code.name());
+  return chat ? chat->text : std::string(chat.error().code.name());
 }
 
 }  // namespace
