@@ -132,11 +132,10 @@ Measured walk(const CompiledForm& form, std::mt19937_64& random) {
 
 void measure(FormCompiler& compiler, const std::string& name, const AnswerForm& form, bool as_json,
              std::mt19937_64& random) {
-  std::variant<CompiledForm, RequestError> outcome = RequestError();
-  const double compile = seconds(Clock::kThread, [&] { outcome = compiler.compile(form); });
-  const auto* const compiled = std::get_if<CompiledForm>(&outcome);
-  if (compiled == nullptr) {
-    const std::string& message = std::get<RequestError>(outcome).message;
+  Result<CompiledForm> compiled = RequestError();
+  const double compile = seconds(Clock::kThread, [&] { compiled = compiler.compile(form); });
+  if (!compiled) {
+    const std::string& message = compiled.error().message;
     if (!as_json) fmt::print("{:20} {:10.1f} refused: {}\n", name, 1e3 * compile, message);
     return;
   }

@@ -45,12 +45,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                  FormKind::kGrammar};
   const AnswerForm form = {
       .kind = kKinds[data[0] % 4], .whitespace = data[0] >= 128, .texts = {text}};
-  CheckedForm checked;
-  const auto error = check_form(form, checked);
-  require(!error || !error->message.empty(), "an error has a sentence");
-  const std::string& rewritten = checked.schema ? checked.schema->text : checked.rules;
-  if (error || rewritten.size() > 2000) return 0;
-  const auto outcome = compiler.compile(form);
-  if (const auto* const compiled = std::get_if<CompiledForm>(&outcome)) walk(*compiled);
+  const Result<CheckedForm> checked = check_form(form);
+  require(checked || !checked.error().message.empty(), "an error has a sentence");
+  if (!checked) return 0;
+  const std::string& rewritten = checked->schema ? checked->schema->text : checked->rules;
+  if (rewritten.size() > 2000) return 0;
+  if (const auto compiled = compiler.compile(form)) walk(*compiled);
   return 0;
 }

@@ -32,10 +32,10 @@ void append_literal(std::string& rules, std::string_view text) {
   rules += '"';
 }
 
-std::optional<RequestError> check_choices(const AnswerForm& form, std::string& rules) {
+Result<CheckedForm> check_choices(const AnswerForm& form) {
   if (form.texts.empty()) return invalid("the list of choices is empty");
   size_t num_bytes = 0;
-  rules = "root ::= ";
+  std::string rules = "root ::= ";
   for (const std::string& choice : form.texts) {
     if (choice.empty()) return invalid("a choice is empty");
     num_bytes += choice.size();
@@ -46,12 +46,12 @@ std::optional<RequestError> check_choices(const AnswerForm& form, std::string& r
     if (rules.back() == '"') rules += " | ";
     append_literal(rules, choice);
   }
-  return std::nullopt;
+  return CheckedForm{.rules = std::move(rules)};
 }
 
 // `texts` are names and schemas in turn.
-std::optional<RequestError> check_calls(const SharedList<std::string>& texts,
-                                        std::vector<CheckedCall>& calls) {
+Result<CheckedForm> check_calls(const SharedList<std::string>& texts) {
+  CheckedForm form;
   size_t num_bytes = 0;
   for (size_t i = 0; i + 1 < texts.size(); i += 2) {
     num_bytes += texts[i].size() + texts[i + 1].size();
@@ -59,16 +59,16 @@ std::optional<RequestError> check_calls(const SharedList<std::string>& texts,
       return invalid(fmt::format("the functions of tools are longer than {} bytes", kMaxCallBytes));
     }
     std::string name, before = "root ::= ";
-    RewrittenSchema schema;
     append_json_string(name, texts[i]);
     append_literal(before, fmt::format(R"({{"name":{},"arguments":)", name));
-    if (std::optional<RequestError> error = rewrite_schema(texts[i + 1], schema)) {
-      error->message = fmt::format("tools[{}].function.parameters: {}", i / 2, error->message);
-      return error;
+    Result<RewrittenSchema> schema = rewrite_schema(texts[i + 1]);
+    if (!schema) {
+      return {schema.error().code,
+              fmt::format("tools[{}].function.parameters: {}", i / 2, schema.error().message)};
     }
-    calls.push_back({std::move(before), std::move(schema)});
+    form.calls.push_back({std::move(before), *std::move(schema)});
   }
-  return std::nullopt;
+  return form;
 }
 
 // The library's notation has more than rules: names with brackets behind them stand for tokens,
@@ -95,7 +95,7 @@ bool is_bad_escape(std::string_view text, bool is_quoted) {
 }
 
 // What the library would nest or repeat too deep, and what is not only rules.
-std::optional<RequestError> check_grammar(std::string_view rules) {
+Result<CheckedForm> check_grammar(std::string_view rules) {
   if (rules.size() > kMaxGrammarBytes) {
     return invalid(fmt::format("the grammar is longer than {} bytes", kMaxGrammarBytes));
   }
@@ -144,28 +144,34 @@ std::optional<RequestError> check_grammar(std::string_view rules) {
       }
     }
   }
-  return std::nullopt;
+  return CheckedForm{.rules = std::string(rules)};
+}
+
+Result<CheckedForm> check_schema(std::string_view schema) {
+  Result<RewrittenSchema> rewritten = rewrite_schema(schema);
+  if (!rewritten) return std::move(rewritten.error());
+  return CheckedForm{.schema = *std::move(rewritten)};
+}
+
+Result<CheckedForm> check_regex(std::string_view regex) {
+  const Result<std::string> rule = rewrite_regex(regex, RegexUse::kRule);
+  if (!rule) return invalid(fmt::format("the regular expression: {}", rule.error().message));
+  return CheckedForm{.rules = fmt::format("root ::= {}", *rule)};
 }
 
 }  // namespace
 
-std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out) {
-  out = {};
+Result<CheckedForm> check_form(const AnswerForm& form) {
   switch (form.kind) {
     case FormKind::kFree: break;
-    case FormKind::kJson: return rewrite_schema(R"({"type": "object"})", out.schema.emplace());
-    case FormKind::kJsonSchema: return rewrite_schema(form.texts[0], out.schema.emplace());
-    case FormKind::kCall: return check_calls(form.texts, out.calls);
-    case FormKind::kChoices: return check_choices(form, out.rules);
-    case FormKind::kGrammar: out.rules = form.texts[0]; return check_grammar(out.rules);
-    case FormKind::kRegex: {
-      const std::string problem = rewrite_regex(form.texts[0], RegexUse::kRule, out.rules);
-      out.rules.insert(0, "root ::= ");
-      if (!problem.empty()) return invalid(fmt::format("the regular expression: {}", problem));
-      return std::nullopt;
-    }
+    case FormKind::kJson: return check_schema(R"({"type": "object"})");
+    case FormKind::kJsonSchema: return check_schema(form.texts[0]);
+    case FormKind::kCall: return check_calls(form.texts);
+    case FormKind::kChoices: return check_choices(form);
+    case FormKind::kGrammar: return check_grammar(form.texts[0]);
+    case FormKind::kRegex: return check_regex(form.texts[0]);
   }
-  return std::nullopt;
+  return CheckedForm();
 }
 
 }  // namespace pagedinfer

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/answer_form.h"
-#include "core/request.h"
+#include "core/result.h"
 #include "grammar/schema_check.h"
 
 namespace pagedinfer {
@@ -32,6 +32,6 @@ struct CheckedForm {
 // Checks a form against the limits and against what is supported, before the library sees it, which
 // has neither a limit nor an error for much of it. REQUIRES: the form is not free, and its texts
 // are UTF-8.
-[[nodiscard]] std::optional<RequestError> check_form(const AnswerForm& form, CheckedForm& out);
+Result<CheckedForm> check_form(const AnswerForm& form);
 
 }  // namespace pagedinfer

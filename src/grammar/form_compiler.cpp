@@ -66,23 +66,22 @@ RequestError error_of(CompileMeter::End end, const CompileLimits& limits, FormKi
                       kind == FormKind::kCall ? "tools: to compile them" : "to compile it", limit)};
 }
 
-// Without an error the grammar is there.
-RequestError compile_checked(const CheckedForm& form, bool whitespace,
-                             const xgrammar::TokenizerInfo& vocabulary,
-                             std::optional<xgrammar::CompiledGrammar>& grammar) {
+Result<xgrammar::CompiledGrammar> compile_checked(const CheckedForm& form, bool whitespace,
+                                                  const xgrammar::TokenizerInfo& vocabulary) {
   std::string problem;
   {
     const LibraryMessages messages;
     try {
-      grammar.emplace(compile_grammar(grammar_of(form, whitespace), vocabulary));
+      xgrammar::CompiledGrammar grammar = compile_grammar(grammar_of(form, whitespace), vocabulary);
       problem = messages.first_warning();
+      if (problem.empty()) return grammar;
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
       problem = error.what();
     }
   }
-  return problem.empty() ? RequestError() : error_of(form, whitespace, problem);
+  return error_of(form, whitespace, problem);
 }
 
 // The library makes some lists when it first needs them. They must not be counted as the form's.
@@ -115,7 +114,7 @@ FormCompiler::FormCompiler(Vocabulary vocabulary)
 
 FormCompiler::~FormCompiler() = default;
 
-FormOutcome FormCompiler::compile(const AnswerForm& form) {
+Result<CompiledForm> FormCompiler::compile(const AnswerForm& form) {
   const std::atomic<bool> goes_on = false;
   const int num_tokens = impl_->vocabulary().GetVocabSize();
   return attempt(form, limits_of_compiling(num_tokens), goes_on).outcome;
@@ -123,20 +122,18 @@ FormOutcome FormCompiler::compile(const AnswerForm& form) {
 
 FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const CompileLimits& limits,
                                             const std::atomic<bool>& stopped) {
-  CheckedForm checked;
-  if (std::optional<RequestError> error = check_form(form, checked)) return {*std::move(error)};
+  Result<CheckedForm> checked = check_form(form);
+  if (!checked) return {std::move(checked.error())};
   const xgrammar::TokenizerInfo& known = impl_->vocabulary();
-  std::optional<xgrammar::CompiledGrammar> grammar;
+  std::optional<Result<xgrammar::CompiledGrammar>> grammar;
   std::exception_ptr failure;
-  RequestError error;
   CompileMeter::End end = {};
   int64_t num_bytes = 0;
   {
     const CompileMeter meter(limits, stopped);
     try {
-      error = compile_checked(checked, form.whitespace, known, grammar);
+      grammar = compile_checked(*checked, form.whitespace, known);
     } catch (...) {
-      grammar.reset();
       failure = std::current_exception();
     }
     end = meter.end();
@@ -144,9 +141,9 @@ FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const Compil
   }
   if (end != CompileMeter::End::kNone) return {error_of(end, limits, form.kind), true};
   if (failure) std::rethrow_exception(failure);
-  if (!error.code.empty()) return {std::move(error)};
+  if (!*grammar) return {std::move(grammar->error())};
   return {CompiledForm(std::make_shared<const CompiledForm::Impl>(
-      CompiledForm::Impl{*std::move(grammar), known.GetVocabSize(), num_bytes}))};
+      CompiledForm::Impl{**std::move(grammar), known.GetVocabSize(), num_bytes}))};
 }
 
 const xgrammar::TokenizerInfo& FormCompiler::Impl::vocabulary() {

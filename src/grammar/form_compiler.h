@@ -5,22 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "core/answer_form.h"
-#include "core/request.h"
+#include "core/result.h"
 #include "grammar/compiled_form.h"
 
 namespace pagedinfer {
 
 // Why no form can be kept by this build; "" if it can.
 std::string grammar_problem();
-
-// The compiled form, or why there is none.
-using FormOutcome = std::variant<CompiledForm, RequestError>;
 
 // What compiling one form may take: steps, of which some 50 million take a second, and bytes of
 // memory at once.
@@ -43,12 +38,12 @@ class FormCompiler {
   ~FormCompiler();
 
   // A function of the form and the vocabulary. REQUIRES: the form is not free.
-  FormOutcome compile(const AnswerForm& form);
+  Result<CompiledForm> compile(const AnswerForm& form);
 
   // The same within other limits. `gave_up`: the outcome is an error because it takes more than
   // them, or because `stopped` became true.
   struct Attempt {
-    FormOutcome outcome;
+    Result<CompiledForm> outcome;
     bool gave_up = false;
   };
   Attempt attempt(const AnswerForm& form, const CompileLimits& limits,

@@ -12,7 +12,7 @@ namespace pagedinfer {
 struct FormStore::Entry {
   AnswerForm form;
   bool is_slow = false;
-  std::optional<FormOutcome> outcome = {};  // none: it is not compiled yet
+  std::optional<Result<CompiledForm>> outcome = {};  // none: it is not compiled yet
   int64_t num_bytes = 0;
   std::list<Ticket>::iterator place = {};  // once it is compiled
 };
@@ -20,11 +20,10 @@ struct FormStore::Entry {
 namespace {
 
 // Of a form that is kept, beside what it is compiled to.
-int64_t bytes_of(const AnswerForm& form, const FormOutcome& outcome) {
+int64_t bytes_of(const AnswerForm& form, const Result<CompiledForm>& outcome) {
   int64_t bytes = 1024;
   for (const std::string& text : form.texts) bytes += std::ssize(text);
-  const auto* const compiled = std::get_if<CompiledForm>(&outcome);
-  return compiled != nullptr ? bytes + compiled->num_bytes() : bytes;
+  return outcome ? bytes + outcome->num_bytes() : bytes;
 }
 
 }  // namespace
@@ -81,11 +80,11 @@ std::optional<FormStore::Found> FormStore::take(Ticket& ticket) {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   if (!ticket->outcome) return std::nullopt;
-  const FormOutcome outcome = *ticket->outcome;
-  if (const auto* const error = std::get_if<RequestError>(&outcome)) {
+  const Result<CompiledForm> outcome = *ticket->outcome;
+  if (!outcome) {
     ticket.reset();
     work_.notify_all();
-    return *error;
+    return outcome.error();
   }
   auto leave = [this, kept = std::move(ticket)](const CompiledForm* form) mutable {
     delete form;
@@ -93,8 +92,7 @@ std::optional<FormStore::Found> FormStore::take(Ticket& ticket) {
     kept.reset();
     work_.notify_all();
   };
-  return std::shared_ptr<const CompiledForm>(new CompiledForm(std::get<CompiledForm>(outcome)),
-                                             std::move(leave));
+  return std::shared_ptr<const CompiledForm>(new CompiledForm(*outcome), std::move(leave));
 }
 
 void FormStore::wait(double seconds) {

@@ -12,7 +12,6 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
-#include <variant>
 #include <vector>
 
 #include "core/answer_form.h"
@@ -62,7 +61,7 @@ class FormStore {
 
   // The form, kept for as long as there are copies of the pointer, or why there is none; then the
   // ticket is null. nullopt while it is not there yet. Throws where there was no memory to compile.
-  using Found = std::variant<std::shared_ptr<const CompiledForm>, RequestError>;
+  using Found = Result<std::shared_ptr<const CompiledForm>>;
   std::optional<Found> take(Ticket& ticket);
 
   // Waits until a form gets there, at most so long.

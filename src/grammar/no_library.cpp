@@ -15,8 +15,8 @@ std::string grammar_problem() {
 
 FormCompiler::FormCompiler(Vocabulary) {}
 FormCompiler::~FormCompiler() = default;
-FormOutcome FormCompiler::compile(const AnswerForm&) {
-  return RequestError{"unsupported", grammar_problem()};
+Result<CompiledForm> FormCompiler::compile(const AnswerForm&) {
+  return {"unsupported", grammar_problem()};
 }
 FormCompiler::Attempt FormCompiler::attempt(const AnswerForm& form, const CompileLimits&,
                                             const std::atomic<bool>&) {

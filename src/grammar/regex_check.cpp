@@ -29,10 +29,10 @@ bool is_escaped_in_json(uint32_t c) { return c < 0x20 || c == '"' || c == '\\'; 
 
 class RegexWriter {
  public:
-  RegexWriter(std::string_view regex, RegexUse use, std::string& out)
-      : rest_(regex), size_(regex.size()), use_(use), out_(out) {}
+  RegexWriter(std::string_view regex, RegexUse use)
+      : rest_(regex), size_(regex.size()), use_(use) {}
 
-  std::string write();
+  Result<std::string> write();
 
  private:
   // What stands before a place: how often it is repeated, so far.
@@ -96,13 +96,15 @@ class RegexWriter {
   std::string_view rest_;
   const size_t size_;
   const RegexUse use_;
-  std::string& out_;
+  std::string out_;
   std::string problem_;
   std::vector<Group> groups_ = {{}};
 };
 
-std::string RegexWriter::write() {
-  if (size_ > kMaxRegexBytes) return fmt::format("is longer than {} bytes", kMaxRegexBytes);
+Result<std::string> RegexWriter::write() {
+  if (size_ > kMaxRegexBytes) {
+    return {"invalid_form", fmt::format("is longer than {} bytes", kMaxRegexBytes)};
+  }
   eat("^");
   while (!rest_.empty() && problem_.empty()) {
     if (rest_ == "$") break;
@@ -110,7 +112,8 @@ std::string RegexWriter::write() {
   }
   if (problem_.empty() && groups_.size() > 1) fail("a group has no end");
   end_branch();
-  return problem_;
+  if (!problem_.empty()) return {"invalid_form", problem_};
+  return std::move(out_);
 }
 
 bool RegexWriter::step() {
@@ -363,9 +366,8 @@ bool RegexWriter::unit_of_class(bool negated, std::optional<uint32_t>& character
 
 }  // namespace
 
-std::string rewrite_regex(std::string_view regex, RegexUse use, std::string& out) {
-  out.clear();
-  return RegexWriter(regex, use, out).write();
+Result<std::string> rewrite_regex(std::string_view regex, RegexUse use) {
+  return RegexWriter(regex, use).write();
 }
 
 }  // namespace pagedinfer

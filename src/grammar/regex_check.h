@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/result.h"
+
 namespace pagedinfer {
 
 constexpr size_t kMaxRegexBytes = 8 << 10;
@@ -18,11 +20,10 @@ constexpr int64_t kMaxEmptyRepetitions = 16;  // of a group that may be empty, i
 // JSON.
 enum class RegexUse : uint8_t { kRule, kJsonString };
 
-// Writes a regular expression, which the whole text must match, to `out`, so that the library reads
-// it, and allows no text that Python or ECMA-262 would not match: \d, \w, \D and \W are of ASCII,
-// and so are classes that exclude \d or \w. `out` is ASCII. Returns "", or why it is
-// refused: what the library would ignore or read differently, or what is beyond the limits.
-// REQUIRES: `regex` is UTF-8.
-[[nodiscard]] std::string rewrite_regex(std::string_view regex, RegexUse use, std::string& out);
+// A regular expression, which the whole text must match, so that the library reads it, and allows
+// no text that Python or ECMA-262 would not match: \d, \w, \D and \W are of ASCII, and so are
+// classes that exclude \d or \w. The result is ASCII. invalid_form: the library would ignore a part
+// or read it differently, or it is beyond the limits. REQUIRES: `regex` is UTF-8.
+Result<std::string> rewrite_regex(std::string_view regex, RegexUse use);
 
 }  // namespace pagedinfer

@@ -101,9 +101,12 @@ using Fields = std::map<std::string_view, dom::element>;
 
 class SchemaWriter {
  public:
-  SchemaWriter(dom::element root, RewrittenSchema& out) : root_(root), out_(out), json_(out.text) {}
+  explicit SchemaWriter(dom::element root) : root_(root) {}
 
-  std::optional<RequestError> write();
+  Result<RewrittenSchema> write() {
+    if (document()) return std::move(out_);
+    return *std::move(error_);
+  }
 
  private:
   // Where the walk is: its path for messages, and how it got there.
@@ -136,6 +139,7 @@ class SchemaWriter {
     return fmt::format("{}{}{}: {}", place.path, keyword.empty() ? "" : "/", keyword, what);
   }
 
+  bool document();
   bool schema(dom::element value, const Place& place);
   bool write_schema(dom::element value, const Place& place);
   bool read_fields(dom::object object, const Place& place, Fields& fields);
@@ -160,8 +164,8 @@ class SchemaWriter {
   bool check_one_ofs();
 
   dom::element root_;
-  RewrittenSchema& out_;
-  JsonWriter json_;
+  RewrittenSchema out_;
+  JsonWriter json_{out_.text};
   std::optional<RequestError> error_;
   // The definitions that are referred to, in the order in which they are met; their places there
   // are their names in the output. One has several if discriminators stand around it.
@@ -178,35 +182,32 @@ class SchemaWriter {
   int num_marks_ = 0;
 };
 
-std::optional<RequestError> SchemaWriter::write() {
+bool SchemaWriter::document() {
   const Place root = {.path = "#"};
   find_annotation_names(root_, false, false);
   same_value_.emplace_back();
   json_.begin_object();
   // The root is a reference too: its own keywords and the definitions then cannot clash.
   json_.key("$ref").value("#/$defs/0").key("$defs").begin_object().key("0");
-  if (!check_definitions() || !schema(root_, root)) return error_;
+  if (!check_definitions() || !schema(root_, root)) return false;
   for (size_t i = 0; i < definitions_.size(); ++i) {
     current_ = static_cast<int>(i) + 1;
     const auto [name, tags] = definitions_[i];
     dom::element value;
     if (root_.at_pointer("/" + name).get(value) != simdjson::SUCCESS) {
-      fail_value(root, name, "a definition");
-      return error_;
+      return fail_value(root, name, "a definition");
     }
     json_.key(fmt::format("{}", i + 1));
-    if (!schema(value, {.path = "#/" + name, .tags = tags})) return error_;
+    if (!schema(value, {.path = "#/" + name, .tags = tags})) return false;
     if (out_.text.size() > kMaxRewrittenBytes) {
-      fail_form(root, "",
-                fmt::format("with a definition for each discriminator around it, the "
-                            "schema is longer than {} bytes",
-                            kMaxRewrittenBytes));
-      return error_;
+      return fail_form(root, "",
+                       fmt::format("with a definition for each discriminator around it, the "
+                                   "schema is longer than {} bytes",
+                                   kMaxRewrittenBytes));
     }
   }
   json_.end_object().end_object();
-  static_cast<void>(check_circles() && check_one_ofs());
-  return error_;
+  return check_circles() && check_one_ofs();
 }
 
 // A reference finds the first of a name, and Python the last.
@@ -625,16 +626,15 @@ bool SchemaWriter::string(const Fields& fields, const Place& place) {
   std::string_view text;
   if (pattern != fields.end()) {
     if (!only(fields, place, "pattern", {})) return false;
-    std::string regex;
     if (pattern->second.get(text) != simdjson::SUCCESS) {
       return fail_value(place, "pattern", "a string");
     }
-    const std::string problem = rewrite_regex(text, RegexUse::kJsonString, regex);
-    if (!problem.empty()) return refuse(place, "pattern", problem);
-    if (regex.find(kLengthMark) != regex.npos) {
+    const Result<std::string> regex = rewrite_regex(text, RegexUse::kJsonString);
+    if (!regex) return refuse(place, "pattern", regex.error().message);
+    if (regex->find(kLengthMark) != regex->npos) {
       return refuse(place, "pattern", "has a reserved text");
     }
-    json_.field("pattern", regex);
+    json_.field("pattern", *regex);
     return true;
   }
   if (format != fields.end()) {
@@ -725,20 +725,18 @@ bool SchemaWriter::check_one_ofs() {
 
 }  // namespace
 
-std::optional<RequestError> rewrite_schema(std::string_view schema, RewrittenSchema& out) {
-  out = {};
+Result<RewrittenSchema> rewrite_schema(std::string_view schema) {
   if (schema.size() > kMaxSchemaBytes) {
-    return RequestError{"invalid_form",
-                        fmt::format("the schema is longer than {} bytes", kMaxSchemaBytes)};
+    return {"invalid_form", fmt::format("the schema is longer than {} bytes", kMaxSchemaBytes)};
   }
   simdjson::dom::parser parser;
   dom::element root;
   const simdjson::error_code error = parser.parse(schema.data(), schema.size()).get(root);
   if (error == simdjson::DEPTH_ERROR) {
-    return RequestError{"invalid_form", "the schema is nested deeper than 1024 levels"};
+    return {"invalid_form", "the schema is nested deeper than 1024 levels"};
   }
-  if (error != simdjson::SUCCESS) return RequestError{"invalid_form", "the schema is not JSON"};
-  return SchemaWriter(root, out).write();
+  if (error != simdjson::SUCCESS) return {"invalid_form", "the schema is not JSON"};
+  return SchemaWriter(root).write();
 }
 
 }  // namespace pagedinfer

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/request.h"
+#include "core/result.h"
 
 namespace pagedinfer {
 
@@ -44,7 +43,6 @@ struct RewrittenSchema {
 // drops much in silence: a keyword or combination that is not on the list of
 // docs/structured_outputs.md is the error unsupported_schema, with its path. A schema that is no
 // schema, or beyond the limits, is invalid_form.
-[[nodiscard]] std::optional<RequestError> rewrite_schema(std::string_view schema,
-                                                         RewrittenSchema& out);
+Result<RewrittenSchema> rewrite_schema(std::string_view schema);
 
 }  // namespace pagedinfer

@@ -55,10 +55,10 @@ bool FormGate::take_ready(IntakeItem& item) {
     num_tokens_ -= it->num_tokens;
     auto request = std::get<Request>(std::move(it->item));
     held_.erase(it);
-    if (const auto* const error = std::get_if<RequestError>(&*found)) {
-      item = failed(std::move(request), *error);
+    if (!*found) {
+      item = failed(std::move(request), found->error());
     } else {
-      request.compiled_form = std::get<std::shared_ptr<const CompiledForm>>(*std::move(found));
+      request.compiled_form = **std::move(found);
       for (Request& other : request.more) other.compiled_form = request.compiled_form;
       item = std::move(request);
     }

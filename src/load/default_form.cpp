@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "core/error.h"
@@ -25,15 +24,6 @@ std::string text_of_file(std::string_view flag, const std::string& path) {
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", flag, error.what()));
   }
-}
-
-// What makes the form wrong for every model; "" if nothing does.
-std::string problem_of(const AnswerForm& form) {
-  if (std::string problem = grammar_problem(); !problem.empty()) return problem;
-  FormCompiler compiler([] { return std::vector<std::string>{"a"}; });
-  const auto outcome = compiler.compile(form);
-  const auto* const error = std::get_if<RequestError>(&outcome);
-  return error != nullptr ? error->message : "";
 }
 
 }  // namespace
@@ -59,8 +49,9 @@ AnswerForm form_of_flags(const Config& config) {
 void check_form_of_flags(const Config& config) {
   const AnswerForm form = form_of_flags(config);
   if (form.is_free()) return;
-  if (const std::string problem = problem_of(form); !problem.empty()) {
-    throw Error(fmt::format("{}: {}", flag_of_form(config), problem));
+  FormCompiler compiler([] { return std::vector<std::string>{"a"}; });
+  if (const Result<CompiledForm> compiled = compiler.compile(form); !compiled) {
+    throw Error(fmt::format("{}: {}", flag_of_form(config), compiled.error().message));
   }
 }
 

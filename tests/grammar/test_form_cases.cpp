@@ -53,19 +53,19 @@ TEST_CASE("a form allows the texts that jsonschema and re find valid, and no oth
     const AnswerForm form = form_of(line);
     CAPTURE(form.texts[0]);
     const auto outcome = compiler.compile(form);
-    const bool is_refused = std::holds_alternative<RequestError>(outcome);
+    const bool is_refused = !outcome;
     ++num_forms;
     if (line["refused"].error() == simdjson::SUCCESS) {
       // A keyword that was ignored would let these pass.
       for (const std::string_view text : dom::array(line["invalid"])) {
         CAPTURE(std::string(text));
-        CHECK((is_refused || !allows(std::get<CompiledForm>(outcome), text)));
+        CHECK((is_refused || !allows(*outcome, text)));
       }
       CHECK(is_refused);
       continue;
     }
     REQUIRE_FALSE(is_refused);
-    const CompiledForm& compiled = std::get<CompiledForm>(outcome);
+    const CompiledForm& compiled = *outcome;
     for (const std::string_view text : dom::array(line["valid"])) {
       CAPTURE(std::string(text));
       CHECK(allows(compiled, text));

@@ -16,17 +16,15 @@ namespace {
 
 // "CODE PATH" of the error, or "".
 std::string refusal_of(std::string_view schema) {
-  RewrittenSchema out;
-  const auto error = rewrite_schema(schema, out);
-  if (!error) return "";
-  return fmt::format("{} {}", error->code.name(),
-                     error->message.substr(0, error->message.find(": ")));
+  const Result<RewrittenSchema> rewritten = rewrite_schema(schema);
+  if (rewritten) return "";
+  const RequestError& error = rewritten.error();
+  return fmt::format("{} {}", error.code.name(), error.message.substr(0, error.message.find(": ")));
 }
 
 std::string refusal_of(FormKind kind, const std::string& text) {
-  CheckedForm out;
-  const auto error = check_form({.kind = kind, .texts = {text}}, out);
-  return error ? error->message : "";
+  const Result<CheckedForm> checked = check_form({.kind = kind, .texts = {text}});
+  return checked ? "" : checked.error().message;
 }
 
 std::string repeated(std::string_view text, int count) {
@@ -156,13 +154,13 @@ TEST_CASE("an answer has the property that a discriminator names, though it has 
   CHECK(refusal_of(schema_of("")) == "unsupported_schema #/items/oneOf");
   CHECK(refusal_of(schema_of(R"(, "discriminator": {"propertyName": "x"})")) ==
         "unsupported_schema #/items/oneOf");
-  RewrittenSchema out;
-  CHECK_FALSE(rewrite_schema(schema_of(R"(, "discriminator": {"propertyName": "kind",
-      "mapping": {"a": "#/$defs/a"}})"),
-                             out));
+  Result<RewrittenSchema> out =
+      rewrite_schema(schema_of(R"(, "discriminator": {"propertyName": "kind",
+      "mapping": {"a": "#/$defs/a"}})"));
+  REQUIRE(out);
   const auto count_of = [&](std::string_view part) {
     int count = 0;
-    for (size_t at = 0; (at = out.text.find(part, at)) != out.text.npos; ++at) ++count;
+    for (size_t at = 0; (at = out->text.find(part, at)) != out->text.npos; ++at) ++count;
     return count;
   };
   // Behind "y" no discriminator stands.
@@ -174,7 +172,8 @@ TEST_CASE("an answer has the property that a discriminator names, though it has 
       fmt::format(R"({{"oneOf": [{}, "discriminator": {{"propertyName": "kind"}}}}, {{"type":
           "null"}}], "discriminator": {{"propertyName": "x"}}, "$defs": {{{}, {}}}}})",
                   either, of_kind("a"), of_kind("b"));
-  CHECK_FALSE(rewrite_schema(nested, out));
+  out = rewrite_schema(nested);
+  REQUIRE(out);
   CHECK(count_of(R"("required":["kind","x"])") == 2);
   std::string deep = R"({"$ref": "#/$defs/a"})";
   for (int i = 0; i < 9; ++i) {
@@ -265,8 +264,7 @@ TEST_CASE("forms are bounded before the library sees them") {
   CHECK(refusal_of(FormKind::kChoices, repeated("a", 70000)) != "");
   CHECK(refusal_of(FormKind::kChoices, "") != "");
   CHECK(refusal_of(FormKind::kChoices, std::string("a\0b", 3)) != "");
-  CheckedForm out;
-  CHECK(check_form({.kind = FormKind::kCall, .texts = {repeated("a", 300000), "{}"}}, out));
+  CHECK_FALSE(check_form({.kind = FormKind::kCall, .texts = {repeated("a", 300000), "{}"}}));
 }
 
 TEST_CASE("rules of a grammar only: tokens, free text and attributes are refused") {
@@ -301,10 +299,9 @@ TEST_CASE("an expression that the library would read otherwise is refused") {
     CHECK(refusal_of(FormKind::kRegex, regex) == "");
   }
   // Between the quotes of a string of JSON these stand only escaped.
-  std::string out;
   for (const char* const regex : {"\"", "\\\\", "\\n", "[\"a]", "\\x1f"}) {
     CAPTURE(regex);
-    CHECK(rewrite_regex(regex, RegexUse::kJsonString, out) != "");
+    CHECK_FALSE(rewrite_regex(regex, RegexUse::kJsonString));
   }
-  CHECK(rewrite_regex("[^\"\\\\]\\s.", RegexUse::kJsonString, out) == "");
+  CHECK(rewrite_regex("[^\"\\\\]\\s.", RegexUse::kJsonString));
 }

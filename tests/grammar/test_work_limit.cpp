@@ -19,7 +19,7 @@ namespace {
 
 CompiledForm compile(const AnswerForm& form) {
   FormCompiler compiler(byte_tokens);
-  return std::get<CompiledForm>(compiler.compile(form));
+  return *compiler.compile(form);
 }
 
 // Matches the text that `byte_at` gives, at most `length` bytes of it, with a mask before each

@@ -90,10 +90,10 @@ int main() {
     const auto outcome = compiler.compile(form_of(fields));
     out.clear();
     JsonWriter json(out);
-    if (const auto* const error = std::get_if<RequestError>(&outcome)) {
+    if (!outcome) {
       json.begin_object()
-          .field("code", error->code.name())
-          .field("message", error->message)
+          .field("code", outcome.error().code.name())
+          .field("message", outcome.error().message)
           .end_object();
     } else {
       json.begin_array();
@@ -102,7 +102,7 @@ int main() {
         std::string text;
         bool has_ended = false;
         try {
-          has_ended = walk(std::get<CompiledForm>(outcome), tokens, random, text);
+          has_ended = walk(*outcome, tokens, random, text);
         } catch (const Error&) {  // there are too many ways to match it
         }
         if (has_ended) json.value(text);

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "grammar/form_compiler.h"
@@ -21,9 +20,9 @@ inline bool is_skipped_without_grammar() {
 // Compiles the form of the request, unless it is free.
 inline void compile_form_of(Request& request, FormCompiler& compiler) {
   if (request.sampling.form.is_free()) return;
-  const FormOutcome outcome = compiler.compile(request.sampling.form);
-  REQUIRE(std::holds_alternative<CompiledForm>(outcome));
-  request.compiled_form = std::make_shared<const CompiledForm>(std::get<CompiledForm>(outcome));
+  const Result<CompiledForm> compiled = compiler.compile(request.sampling.form);
+  REQUIRE(compiled);
+  request.compiled_form = std::make_shared<const CompiledForm>(*compiled);
   for (Request& other : request.more) other.compiled_form = request.compiled_form;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "grammar/form_compiler.h"
@@ -17,11 +16,10 @@ namespace pagedinfer {
 // Fails the test if the form does not compile.
 inline CompiledForm compile_form(const std::vector<std::string>& tokens, const AnswerForm& form) {
   FormCompiler compiler([&] { return tokens; });
-  const auto outcome = compiler.compile(form);
-  const auto* const error = std::get_if<RequestError>(&outcome);
-  INFO(std::string(error != nullptr ? error->message : ""));
-  REQUIRE(error == nullptr);
-  return std::get<CompiledForm>(outcome);
+  const Result<CompiledForm> compiled = compiler.compile(form);
+  INFO((compiled ? "" : compiled.error().message));
+  REQUIRE(compiled);
+  return *compiled;
 }
 
 // Follows a limited number of random tokens and compares every mask with `may_follow`, which gets
