@@ -16,17 +16,18 @@ namespace {
 
 constexpr int kTriesPerStep = 2;
 
-// Calls f. Returns "" or its error, but passes DeviceLost on.
+// Calls f. Returns its error, but passes DeviceLost on.
 template <class F>
-std::string try_once(StepStats& stats, const F& f) {
+Result<> try_once(StepStats& stats, const F& f) {
   try {
     f();
-    return "";
+    return {};
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
     ++stats.failures;
-    return fmt::format("a step failed {} times, at last with: {}", stats.failures, error.what());
+    return {"step_failed",
+            fmt::format("a step failed {} times, at last with: {}", stats.failures, error.what())};
   }
 }
 
@@ -87,11 +88,11 @@ void Engine::step(const EnginePorts& ports) {
   next.stats.times.plan = parts_.clock() - next.stats.begin;
   for (const Sequence* seq : sequences_) requests_.on_step(*seq, next.stats.begin);
 
-  const std::string failure = launch(next, ports);
+  const Result<> launched = launch(next, ports);
   describe(next);
-  if (!failure.empty()) {
+  if (!launched) {
     const double now = parts_.clock();
-    return end(next, scheduler_.abort(next.plan), failure, now, ports);
+    return end(next, scheduler_.abort(next.plan), launched, now, ports);
   }
   retire_in_flight(&next.plan, ports);
   scheduler_.advance(next.plan);
@@ -102,27 +103,27 @@ void Engine::step(const EnginePorts& ports) {
 
 // The second try uses no placeholder tokens, because after a failure it is uncertain which sample()
 // was the latest.
-std::string Engine::launch(Step& step, const EnginePorts& ports) {
-  std::string failure;
+Result<> Engine::launch(Step& step, const EnginePorts& ports) {
+  Result<> result;
   bool has_placeholders = in_flight_.has_value();
   while (step.stats.failures < kTriesPerStep) {
-    failure = compute(step, ports);
-    if (failure.empty()) break;
+    result = compute(step, ports);
+    if (result) break;
     if (!has_placeholders) continue;
     has_placeholders = false;
     retire_in_flight(&step.plan, ports);
     scheduler_.erase_finished(step.plan);
     flatten(step.plan);
   }
-  return failure;
+  return result;
 }
 
-std::string Engine::compute(Step& step, const EnginePorts& ports) {
+Result<> Engine::compute(Step& step, const EnginePorts& ports) {
   step.ticket.reset();
-  if (step.plan.chunks.empty()) return "";
+  if (step.plan.chunks.empty()) return {};
   Tensor logits;
-  std::string failure = try_once(step.stats, [&] { logits = queue_forward(step); });
-  if (!failure.empty()) return failure;
+  Result<> queued = try_once(step.stats, [&] { logits = queue_forward(step); });
+  if (!queued) return queued;
   if (step.plan.is_guided && in_flight_) {
     retire_in_flight(&step.plan, ports);
     for (size_t i = 0; i < sequences_.size(); ++i) {
@@ -143,13 +144,13 @@ void Engine::flatten(const StepPlan& plan) {
 void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
   if (!in_flight_) return;
   Step step = *std::exchange(in_flight_, std::nullopt);
-  const std::string failure = collect(step);
+  const Result<> collected = collect(step);
   const double now = parts_.clock();
-  if (!failure.empty()) {
+  if (!collected) {
     std::vector<Sequence> aborted;
     if (next != nullptr) aborted = scheduler_.abort(*next);
     std::ranges::move(scheduler_.abort(step.plan), back_inserter(aborted));
-    return end(step, std::move(aborted), failure, now, ports);
+    return end(step, std::move(aborted), collected, now, ports);
   }
   for (size_t i = 0; i < step.plan.draws.size(); ++i) {
     const Draw& draw = step.plan.draws[i];
@@ -164,7 +165,7 @@ void Engine::retire_in_flight(const StepPlan* next, const EnginePorts& ports) {
       },
       [&](const Sequence& beam) { return requests_.roles_in_beam(beam); });
   step.stats.num_surplus = committed.num_surplus;
-  end(step, std::move(committed.finished), failure, now, ports);
+  end(step, std::move(committed.finished), collected, now, ports);
 }
 
 // Makes a forced end the beam's only candidate, with log probability 0.
@@ -179,18 +180,18 @@ void Engine::force_ends(const StepPlan& plan) {
 }
 
 // Copies the step's drawn tokens to drawn_.
-std::string Engine::collect(Step& step) {
-  std::string failure;
+Result<> Engine::collect(Step& step) {
+  Result<> result;
   drawn_.resize(step.plan.draws.size());
   while (step.ticket && step.stats.failures < kTriesPerStep) {
-    failure = try_once(step.stats, [&] {
+    result = try_once(step.stats, [&] {
       const double begin = parts_.clock();
       parts_.steps.collect(*step.ticket, drawn_);
       step.stats.times.sample += parts_.clock() - begin;
     });
-    if (failure.empty()) break;
+    if (result) break;
   }
-  return failure;
+  return result;
 }
 
 Tensor Engine::queue_forward(Step& step) {
@@ -313,9 +314,9 @@ void Engine::limit_choice(const Sequence& seq, int position, FormProgress* form,
   row.candidates_in_mask = seq.is_beam();
 }
 
-void Engine::end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
+void Engine::end(Step& step, std::vector<Sequence> finished, const Result<>& result, double now,
                  const EnginePorts& ports) {
-  for (Sequence& seq : finished) requests_.finish(std::move(seq), failure, now, ports.done);
+  for (Sequence& seq : finished) requests_.finish(std::move(seq), result, now, ports.done);
   step.stats.end = parts_.clock();
   step.stats.times.commit = step.stats.end - now;
   ports.stepped(step.stats);

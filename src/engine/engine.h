@@ -10,7 +10,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/request.h"
@@ -81,11 +80,10 @@ class Engine {
   bool fill_window(const EnginePorts& ports);  // false: there will be no more
   Wait how_to_wait() const;
   void step(const EnginePorts& ports);
-  // launch() and collect() return "" or the error.
-  std::string launch(Step& step, const EnginePorts& ports);
-  std::string compute(Step& step, const EnginePorts& ports);
+  Result<> launch(Step& step, const EnginePorts& ports);
+  Result<> compute(Step& step, const EnginePorts& ports);
   void retire_in_flight(const StepPlan* next, const EnginePorts& ports);
-  std::string collect(Step& step);
+  Result<> collect(Step& step);
   Tensor queue_forward(Step& step);
   void queue_draws(Step& step, Tensor logits);
   void flatten(const StepPlan& plan);
@@ -94,7 +92,7 @@ class Engine {
   void limit_choice(const Sequence& seq, int position, FormProgress* form, SampleRow& row);
   void force_ends(const StepPlan& plan);
   void describe(Step& step) const;
-  void end(Step& step, std::vector<Sequence> finished, const std::string& failure, double now,
+  void end(Step& step, std::vector<Sequence> finished, const Result<>& result, double now,
            const EnginePorts& ports);
   void audit(const EnginePorts& ports);
 

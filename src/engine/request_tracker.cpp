@@ -276,15 +276,14 @@ RequestError RequestTracker::error_of_draw(const Sequence& seq, Prompt& prompt) 
       sample.text ? sample.text->finish() : choice_of({.tokens = tokens}, params).text};
 }
 
-void RequestTracker::finish(Sequence seq, const std::string& failure, double now,
-                            const Done& done) {
+void RequestTracker::finish(Sequence seq, const Result<>& step, double now, const Done& done) {
   Prompt& prompt = prompt_of(seq);
   Line& line = *prompt.line;
   line.num_preemptions += seq.num_preemptions;
   line.num_recomputed += seq.num_recomputed;
   line.num_found += seq.num_found;
-  if (!failure.empty()) {
-    fail(seq.age, RequestError{"step_failed", failure}, line);
+  if (!step) {
+    fail(seq.age, step.error(), line);
   } else if (seq.finished == FinishReason::kError && seq.is_guided()) {
     fail(seq.age, error_of_draw(seq, prompt), line);
   } else if (seq.finished == FinishReason::kError) {

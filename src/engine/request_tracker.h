@@ -53,9 +53,9 @@ class RequestTracker {
   std::optional<FinishReason> on_token(const Sequence& seq, const DrawnToken& token, double now);
 
   // Takes `seq`, which has left the scheduler, and keeps the result of its sample: its tokens, or
-  // an error if `failure` is not "" or the logits were not finite. When no sample of the request is
-  // left, calls `done` with the completion.
-  void finish(Sequence seq, const std::string& failure, double now, const Done& done);
+  // an error if `step`, its last step, failed or the logits were not finite. When no sample of the
+  // request is left, calls `done` with the completion.
+  void finish(Sequence seq, const Result<>& step, double now, const Done& done);
 
  private:
   struct Sample {

@@ -206,8 +206,9 @@ void read_sampling(RequestFields& fields, RequestDraft& draft, PromptForm form) 
   read_beams(fields, sampling.beams);
   if (sampling.beams.width > 1) keep_to_beams(fields, sampling);
   const auto name = [&](std::string_view key) { return fmt::format("{}{}", fields.where(), key); };
-  const std::string conflict = conflict_in(sampling, name);
-  if (!conflict.empty()) fields.refuse("invalid_value", conflict);
+  if (const Result<> checked = check_together(sampling, name); !checked) {
+    fields.refuse(checked.error());
+  }
 }
 
 }  // namespace pagedinfer

@@ -107,9 +107,9 @@ void check_form(const Config& config) {
 }
 
 void check_sampling(const SamplingParams& sampling) {
-  const std::string conflict =
-      conflict_in(sampling, [](std::string_view key) { return flag_of(*find_setting(key)); });
-  if (!conflict.empty()) throw Error(conflict);
+  const Result<> checked =
+      check_together(sampling, [](std::string_view key) { return flag_of(*find_setting(key)); });
+  if (!checked) throw Error(checked.error().message);
 }
 
 // Sets max_step_tokens, and a max_batch_size that fits it. A step must have room for max_batch_size
@@ -152,19 +152,20 @@ void check_adapter(const Config& config) {
       "of them out");
 }
 
-std::string conflict_in(const SamplingParams& sampling,
+Result<> check_together(const SamplingParams& sampling,
                         const std::function<std::string(std::string_view)>& name_of) {
   const int best_of = sampling.best_of.value_or(sampling.n);
   if (best_of < sampling.n) {
-    return refusal(name_of("best_of"), std::to_string(best_of),
-                   fmt::format("at least {}, which is {}", name_of("n"), sampling.n));
+    return {"invalid_value",
+            refusal(name_of("best_of"), std::to_string(best_of),
+                    fmt::format("at least {}, which is {}", name_of("n"), sampling.n))};
   }
   if (sampling.min_tokens > sampling.max_tokens) {
-    return refusal(
-        name_of("min_tokens"), std::to_string(sampling.min_tokens),
-        fmt::format("at most {}, which is {}", name_of("max_tokens"), sampling.max_tokens));
+    return {"invalid_value", refusal(name_of("min_tokens"), std::to_string(sampling.min_tokens),
+                                     fmt::format("at most {}, which is {}", name_of("max_tokens"),
+                                                 sampling.max_tokens))};
   }
-  return "";
+  return {};
 }
 
 void check_rules(const Config& config) {

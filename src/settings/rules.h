@@ -18,9 +18,9 @@ void check_rules(const Config& config);
 // The rule of check_rules() about the adapter.
 void check_adapter(const Config& config);
 
-// The message about two sampling settings that contradict each other; "" if none do. `name_of`
-// spells a key for the message: "--min-tokens".
-std::string conflict_in(const SamplingParams& sampling,
+// Refuses two sampling settings that contradict each other: invalid_value. `name_of` spells a key
+// for the message: "--min-tokens".
+Result<> check_together(const SamplingParams& sampling,
                         const std::function<std::string(std::string_view)>& name_of);
 
 struct Resolved {

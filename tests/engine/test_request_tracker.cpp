@@ -68,7 +68,7 @@ class Scene {
           scheduler.commit(plan, tokens, [&](const Sequence& seq, const DrawnToken& token) {
             return tracker.on_token(seq, token, ++now);
           });
-      for (Sequence& seq : committed.finished) tracker.finish(std::move(seq), "", ++now, done);
+      for (Sequence& seq : committed.finished) tracker.finish(std::move(seq), {}, ++now, done);
     }
     REQUIRE(answers.size() == 1);
     return std::move(answers.front());
@@ -143,10 +143,10 @@ TEST_CASE("the error of a line is that of its first sample, whichever ends last"
       scene.scheduler.commit(plan, tokens, [&](const Sequence& seq, const DrawnToken& token) {
         return scene.tracker.on_token(seq, token, 2);
       });
-  for (Sequence& seq : committed.finished) scene.tracker.finish(std::move(seq), "", 3, done);
+  for (Sequence& seq : committed.finished) scene.tracker.finish(std::move(seq), {}, 3, done);
   plan = scene.scheduler.plan();
   for (Sequence& seq : scene.scheduler.abort(plan)) {
-    scene.tracker.finish(std::move(seq), "it broke", 4, done);
+    scene.tracker.finish(std::move(seq), {"step_failed", "it broke"}, 4, done);
   }
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].error.code == "no_finite_logits");
