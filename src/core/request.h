@@ -135,15 +135,12 @@ struct Request {
   // unless the record shows the prompt or its tokens and their text is known.
   std::string prompt_text = {};
   std::vector<int> prompt_offsets = {};
-  // How many candidates of each draw the completion keeps; -1: it keeps no draws.
-  int num_kept_candidates = -1;
   // The first prompt of a line holds the requests of the line's other prompts, which have no heads.
   std::vector<Request> more = {};
 
   // SampleRow::num_log_probs of its draws. Choosing the best samples needs log probabilities too.
   int num_candidates() const {
-    return std::max(
-        {sampling.num_log_probs, num_returned < num_samples ? 0 : -1, num_kept_candidates});
+    return std::max(sampling.num_log_probs, num_returned < num_samples ? 0 : -1);
   }
   // The same for the tokens of the prompt; -1: they are not scored.
   int num_prompt_candidates() const {
@@ -178,8 +175,16 @@ struct CompletionChoice {
   std::optional<double> score = {};  // the beam search's score, by which completions are ranked
   // One entry for each token that the text shows, if the line asks for log probabilities.
   std::optional<std::vector<TokenLogProbs>> log_probs = {};
-  // How each of `tokens` was drawn, if draws are kept.
-  std::vector<DrawnToken> draws = {};
+};
+
+// How the tokens of a line were drawn, so that two runs can be compared. Every list is empty if
+// draws are not kept.
+struct DrawTrace {
+  std::vector<std::vector<TokenId>> prompts = {};
+  // One list for each prompt; it is empty if the prompt was not scored. Otherwise entry i is
+  // DrawnToken::logits_hash of the row that scored token i, and entry 0 is 0.
+  std::vector<std::vector<uint64_t>> prompt_hashes = {};
+  std::vector<std::vector<DrawnToken>> draws = {};  // one list for each choice
 };
 
 // The answer to one line: its completions, or the reason why there are none.
@@ -191,11 +196,7 @@ struct Completion {
   std::vector<CompletionChoice> choices = {};  // as in the record; none if the line failed
   // One list for each prompt, if the line asks for them.
   std::vector<std::vector<TokenLogProbs>> prompt_log_probs = {};
-  // Filled if draws are kept. prompt_hashes has one list for each prompt; it is empty if the prompt
-  // was not scored. Otherwise entry i is DrawnToken::logits_hash of the row that scored token i,
-  // and entry 0 is 0.
-  std::vector<std::vector<TokenId>> prompts = {};
-  std::vector<std::vector<uint64_t>> prompt_hashes = {};
+  DrawTrace trace = {};
   RequestError error = {};  // set if it failed
   RequestTiming timing = {};
 

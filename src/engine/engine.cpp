@@ -270,7 +270,7 @@ void Engine::make_rows(const StepPlan& plan) {
                      .sample = static_cast<uint32_t>(seq.sample + (draw.age - seq.age)),
                      .position = static_cast<uint32_t>(draw.position),
                      .logits_row = draw.logits_row,
-                     .num_log_probs = seq.request->num_candidates()};
+                     .num_log_probs = std::max(seq.request->num_candidates(), parts_.num_traced)};
     if (seq.is_beam()) {
       row.num_log_probs =
           std::min(num_beam_candidates(parts_.spec, *row.params), parts_.spec.vocab);

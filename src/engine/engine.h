@@ -36,6 +36,8 @@ struct EngineParts {
   // Whether steps overlap. This helps on devices that compute while the host does other work. If
   // the host is the device, it gains nothing and surplus rows cost time.
   bool overlaps = false;
+  // How many candidates of each draw Completion::trace keeps; -1: no draws are kept.
+  int num_traced = -1;
 };
 
 // The functions that supply requests and take answers.
@@ -60,7 +62,7 @@ class Engine {
   Engine(EngineParts parts, const SchedulerLimits& limits)
       : parts_(std::move(parts)),
         scheduler_(parts_.pool, limits),
-        requests_(parts_.spec, parts_.tokenizer, scheduler_) {}
+        requests_(parts_.spec, parts_.tokenizer, scheduler_, parts_.num_traced) {}
 
   // Reads requests, at most a window ahead, until every one is answered. A step that fails is tried
   // once more; if it fails again, its requests and those of a step launched after it are answered

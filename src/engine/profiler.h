@@ -24,8 +24,8 @@ class Profiler {
 
   // The same parts, with the device timed.
   EngineParts in_front_of(const EngineParts& parts) {
-    return {parts.spec,        parts.weights,   parts.cache, parts.pool,    ops_,
-            ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps};
+    return {parts.spec,        parts.weights,   parts.cache, parts.pool,     ops_,
+            ops_.arithmetic(), parts.tokenizer, parts.clock, parts.overlaps, parts.num_traced};
   }
   // Call when the engine has nothing to compute until the next step.
   void idle() { ops_.idle(); }

@@ -62,6 +62,12 @@ std::vector<TokenCandidate> first_of(std::vector<TokenCandidate> candidates, int
   return candidates;
 }
 
+uint64_t hash_of(std::span<const TokenId> tokens) {
+  uint64_t hash = 0;
+  for (const TokenId token : tokens) hash = hash_word(hash, static_cast<uint64_t>(token));
+  return hash;
+}
+
 // The tokens with their first `count` candidates.
 std::vector<TokenLogProbs> with_candidates(std::vector<TokenLogProbs> tokens, int count) {
   for (TokenLogProbs& token : tokens) {
@@ -124,7 +130,7 @@ std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) c
     if (prompt.request.num_prompt_candidates() < 0) return;
     const std::vector<TokenId>& tokens = prompt.request.prompt;
     for (const TokenId token : tokens) prompt.log_probs.push_back({.token = token});
-    if (prompt.request.num_kept_candidates >= 0) prompt.hashes.resize(tokens.size());
+    if (num_traced_ >= 0) prompt.hashes.resize(tokens.size());
     const std::vector<int>& offsets = prompt.request.prompt_offsets;
     if (!offsets.empty()) place(offsets, prompt.log_probs);
   };
@@ -191,6 +197,8 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   if (first_token == 0) first_token = now;
   if (seq.is_beam()) {
     if (seq.sample == 0) prompt.samples.front().token_times.push_back(now);
+    const std::span<const TokenId> tokens = seq.generated();
+    if (num_traced_ >= 0) prompt.beam_draws[hash_of(tokens.first(tokens.size() - 1))] = drawn;
     return std::nullopt;
   }
   Sample& sample = prompt.samples[seq.sample];
@@ -201,9 +209,9 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   }
   sample.token_times.push_back(now);
   sample.sum_log_probs += drawn.log_probability.value_or(0);
-  if (const int num_kept = seq.request->num_kept_candidates; num_kept >= 0) {
-    DrawnToken& kept = sample.choice.draws.emplace_back(drawn);
-    kept.candidates = first_of(std::move(kept.candidates), num_kept);
+  if (num_traced_ >= 0) {
+    DrawnToken& kept = sample.draws.emplace_back(drawn);
+    kept.candidates = first_of(std::move(kept.candidates), num_traced_);
   }
   const bool may_end = !params.ignore_eos || sample.form;
   const bool is_end = may_end && contains(spec_.eos_tokens, token);
@@ -316,13 +324,13 @@ void RequestTracker::keep_beams(const Sequence& seq, Prompt& prompt) const {
   prompt.samples.resize(num_kept);
   for (size_t i = 0; i < num_kept; ++i) {
     prompt.samples[i].choice = choice_of(seq.found_beams[i], prompt.request.sampling);
+    if (num_traced_ >= 0) prompt.samples[i].draws = draws_of(seq.found_beams[i], prompt);
   }
 }
 
 CompletionChoice RequestTracker::choice_of(const FinishedBeam& beam,
                                            const SamplingParams& params) const {
-  CompletionChoice choice = {
-      .tokens = beam.tokens, .reason = beam.reason, .score = beam.score, .draws = beam.draws};
+  CompletionChoice choice = {.tokens = beam.tokens, .reason = beam.reason, .score = beam.score};
   if (tokenizer_ == nullptr) return choice;
   TextStream text(*tokenizer_, {}, {.show_special = !params.skip_special});
   const std::vector<TokenId> ends = end_tokens(spec_, params);
@@ -332,6 +340,21 @@ CompletionChoice RequestTracker::choice_of(const FinishedBeam& beam,
   }
   choice.text = text.finish();
   return choice;
+}
+
+// The draws of the rows in which the beam's tokens were candidates, as if it had drawn them.
+std::vector<DrawnToken> RequestTracker::draws_of(const FinishedBeam& beam,
+                                                 const Prompt& prompt) const {
+  std::vector<DrawnToken> draws;
+  for (size_t i = 0; i < beam.tokens.size(); ++i) {
+    const uint64_t before = hash_of(std::span(beam.tokens).first(i));
+    DrawnToken& draw = draws.emplace_back(prompt.beam_draws.at(before));
+    draw.token = beam.tokens[i];
+    draw.log_probability =
+        std::ranges::find(draw.candidates, draw.token, &TokenCandidate::token)->log_probability;
+    draw.candidates = first_of(std::move(draw.candidates), num_traced_);
+  }
+  return draws;
 }
 
 void RequestTracker::answer(Line& line, double now, const Done& done) const {
@@ -381,9 +404,9 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
     if (request.echo) repeat_prompt(request, prompt.log_probs, sample.choice);
     completion.num_completion_tokens += num_times * std::ssize(sample.choice.tokens);
   }
-  if (request.num_kept_candidates >= 0) {
-    completion.prompts.push_back(request.prompt);
-    completion.prompt_hashes.push_back(std::move(prompt.hashes));
+  if (num_traced_ >= 0) {
+    completion.trace.prompts.push_back(request.prompt);
+    completion.trace.prompt_hashes.push_back(std::move(prompt.hashes));
   }
   for (const size_t sample : order_of_choices(prompt)) {
     CompletionChoice& drawn = prompt.samples[sample].choice;
@@ -395,6 +418,7 @@ void RequestTracker::add_results(Prompt& prompt, Completion& completion) const {
       call.id = fmt::format("call_{:016x}", hash);
     }
     completion.choices.push_back(std::move(choice));
+    if (num_traced_ >= 0) completion.trace.draws.push_back(prompt.samples[sample].draws);
   }
   if (request.num_prompt_log_probs < 0) return;
   completion.prompt_log_probs.push_back(

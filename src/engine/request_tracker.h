@@ -26,9 +26,11 @@ class RequestTracker {
   // As EnginePorts::done.
   using Done = std::function<void(Completion, const RequestStats&)>;
 
-  // A null tokenizer: completions have no text. All outlive the tracker.
-  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler)
-      : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler) {}
+  // A null tokenizer: completions have no text. All outlive the tracker. `num_traced` is
+  // EngineParts::num_traced.
+  RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler,
+                 int num_traced = -1)
+      : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler), num_traced_(num_traced) {}
 
   // Answers an item at once if it is an error, if one of its prompts can never run, or if there is
   // nothing to compute.
@@ -65,6 +67,7 @@ class RequestTracker {
     std::optional<FormProgress> form = {};      // from the first draw on, if the answer has a form
     double sum_log_probs = 0;                   // of the tokens, to choose the best samples
     std::vector<TokenLogProbs> log_probs = {};  // if asked for: of tokens in the text
+    std::vector<DrawnToken> draws = {};         // of its tokens, if draws are kept
   };
   struct Line;
   struct Prompt {
@@ -72,8 +75,10 @@ class RequestTracker {
     Request request = {};
     std::vector<Sample> samples = {};
     std::vector<TokenLogProbs> log_probs = {};  // if asked for: of the prompt's tokens
-    std::vector<uint64_t> hashes = {};          // Completion::prompt_hashes
+    std::vector<uint64_t> hashes = {};          // an entry of DrawTrace::prompt_hashes
     std::optional<BeamForms> beam_forms = {};   // as Sample::form
+    // If draws are kept: what each beam drew, by a hash of the beam's tokens before.
+    std::unordered_map<uint64_t, DrawnToken> beam_draws = {};
   };
   // Kept through preemption.
   struct Line {
@@ -100,6 +105,7 @@ class RequestTracker {
   bool may_draw(FormProgress& form, const SamplingParams& params, int num_generated) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;
   CompletionChoice choice_of(const FinishedBeam& beam, const SamplingParams& params) const;
+  std::vector<DrawnToken> draws_of(const FinishedBeam& beam, const Prompt& prompt) const;
 
   // Moves the function calls in an answer's text to its tool_calls.
   void speak_calls(const Request& request, CompletionChoice& choice) const;
@@ -110,6 +116,7 @@ class RequestTracker {
   const ModelSpec& spec_;
   const Tokenizer* tokenizer_;
   Scheduler& scheduler_;
+  const int num_traced_;
   std::unordered_map<int64_t, std::unique_ptr<Line>> lines_;  // by their first age
   std::unordered_map<int64_t, Prompt*> prompts_;              // by the age of sample 0
 };

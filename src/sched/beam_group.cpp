@@ -51,24 +51,19 @@ BeamGroups::Step BeamGroups::step(BeamGroup beams, std::span<const DrawnToken> d
   CHECK(beams.size() == drawn.size());
   bool fails = false;
   std::vector<BeamSearch::Candidates> candidates;
-  std::vector<DrawnToken> kept;
-  const int num_kept = beams.front().request->num_kept_candidates;
   for (size_t i = 0; i < beams.size(); ++i) {
     Sequence& seq = beams[i];
     CHECK(std::exchange(seq.tokens.back(), drawn[i].token) < 0);
     fails = end_of(seq, drawn[i]).has_value() || fails;
     seq.tokens.pop_back();
     candidates.push_back(drawn[i].candidates);
-    if (num_kept < 0) continue;
-    std::vector<TokenCandidate>& likeliest = kept.emplace_back(drawn[i]).candidates;
-    if (std::ssize(likeliest) > num_kept) likeliest.resize(static_cast<size_t>(num_kept));
   }
   const Sequence& first = beams.front();
   const int max_tokens = first.max_tokens - first.num_prompt();
   BeamSearch& search =
       searches_.try_emplace(first.first_age(), first.request->sampling.beams, max_tokens)
           .first->second;
-  if (!fails) search.step(candidates, roles_of(first), kept);
+  if (!fails) search.step(candidates, roles_of(first));
   if (!fails && !search.is_done()) return follow(search.running(), std::move(beams));
 
   std::vector<FinishedBeam> found = fails ? std::vector<FinishedBeam>() : search.finished();

@@ -15,14 +15,11 @@ BeamSearch::BeamSearch(const BeamSettings& settings, int max_tokens)
   CHECK(settings.width > 0 && max_tokens > 0);
 }
 
-void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role_of,
-                      std::span<const DrawnToken> kept) {
+void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role_of) {
   CHECK(!is_done_ && candidates.size() == running_.size());
-  CHECK(kept.empty() || kept.size() == running_.size());
   struct Continuation {
     int parent;
     TokenId token;
-    float log_probability;
     double sum;
   };
   std::vector<Continuation> all;
@@ -30,7 +27,7 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
     for (const TokenCandidate& candidate : candidates[parent]) {
       if (!std::isfinite(candidate.log_probability)) continue;
       const double sum = running_[parent].sum + double{candidate.log_probability};
-      all.push_back({parent, candidate.token, candidate.log_probability, sum});
+      all.push_back({parent, candidate.token, sum});
     }
   }
   std::ranges::sort(all, {},
@@ -40,7 +37,7 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
   const auto width = static_cast<size_t>(settings_.width);
   const bool is_last = ++num_tokens_ == max_tokens_;
   size_t rank = 0;  // among those that are not banned
-  for (const auto& [parent, token, log_probability, sum] : all) {
+  for (const auto& [parent, token, sum] : all) {
     if (running_.size() == width || (is_last && rank == width)) break;
     const TokenRole role = role_of(before[parent], token);
     if (role == TokenRole::kBanned) continue;
@@ -48,21 +45,13 @@ void BeamSearch::step(std::span<const Candidates> candidates, const RoleOf& role
     if (rank++ >= width && ends) continue;
     std::vector<TokenId> tokens = before[parent].tokens;
     tokens.push_back(token);
-    std::vector<DrawnToken> draws = before[parent].draws;
-    if (!kept.empty()) {
-      DrawnToken& draw = draws.emplace_back(kept[parent]);
-      draw.token = token;
-      draw.log_probability = log_probability;
-    }
     if (ends || is_last) {
       keep({.tokens = std::move(tokens),
             .sum = sum,
             .score = score(sum, num_tokens_),
-            .reason = ends ? FinishReason::kStop : FinishReason::kLength,
-            .draws = std::move(draws)});
+            .reason = ends ? FinishReason::kStop : FinishReason::kLength});
     } else {
-      running_.push_back(
-          {.parent = parent, .tokens = std::move(tokens), .sum = sum, .draws = std::move(draws)});
+      running_.push_back({.parent = parent, .tokens = std::move(tokens), .sum = sum});
     }
   }
   is_done_ = running_.empty() || !may_improve();

@@ -15,8 +15,7 @@ namespace pagedinfer {
 struct Beam {
   int parent = 0;  // index of the beam that it continues, among the beams of the step before
   std::vector<TokenId> tokens = {};
-  double sum = 0;                      // of the log probabilities of its tokens
-  std::vector<DrawnToken> draws = {};  // one for each token, or none if they are not kept
+  double sum = 0;  // of the log probabilities of its tokens
 };
 
 struct FinishedBeam {
@@ -24,7 +23,6 @@ struct FinishedBeam {
   double sum = 0;
   double score = 0;  // sum / (number of tokens) ^ length_penalty
   FinishReason reason = FinishReason::kStop;
-  std::vector<DrawnToken> draws = {};
 };
 
 // The effect of a token on the beam that it continues.
@@ -42,13 +40,10 @@ class BeamSearch {
 
   // Continues each beam by its candidates, given in the order of running(). Ignores candidates that
   // are banned or whose log probability is not finite. Calls `role_of` for the best continuations
-  // first, until the rules need no further ones. Unless `kept` is empty, it has one draw for each
-  // beam; each continuation stores a copy of its parent's draw, with its own token.
-  // REQUIRES: the search is not done; no step keeps draws, or each does.
+  // first, until the rules need no further ones. REQUIRES: the search is not done.
   using RoleOf = std::function<TokenRole(const Beam& beam, TokenId token)>;
   using Candidates = std::vector<TokenCandidate>;
-  void step(std::span<const Candidates> candidates, const RoleOf& role_of,
-            std::span<const DrawnToken> kept = {});
+  void step(std::span<const Candidates> candidates, const RoleOf& role_of);
 
   bool is_done() const { return is_done_; }
   // The beams to continue, best first: `width` of them after the first step, fewer if they were

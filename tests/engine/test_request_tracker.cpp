@@ -39,10 +39,15 @@ DrawnToken drawn(TokenId token, float log_probability, std::vector<TokenCandidat
 }
 
 // Runs requests to their end, with tokens that the test says.
+struct SceneOptions {
+  bool has_tokenizer = true;
+  int num_traced = -1;
+};
+
 class Scene {
  public:
-  explicit Scene(bool has_tokenizer = true)
-      : tracker(spec, has_tokenizer ? &tokenizer : nullptr, scheduler) {
+  explicit Scene(const SceneOptions& options = {})
+      : tracker(spec, options.has_tokenizer ? &tokenizer : nullptr, scheduler, options.num_traced) {
     spec.eos_tokens = {kEnd};
   }
 
@@ -64,10 +69,12 @@ class Scene {
         const Sequence& seq = *scheduler.find(draw.age);
         tokens.push_back(draws(seq.sample, draw.position - seq.num_prompt()));
       }
-      auto committed =
-          scheduler.commit(plan, tokens, [&](const Sequence& seq, const DrawnToken& token) {
+      auto committed = scheduler.commit(
+          plan, tokens,
+          [&](const Sequence& seq, const DrawnToken& token) {
             return tracker.on_token(seq, token, ++now);
-          });
+          },
+          [&](const Sequence& beam) { return tracker.roles_in_beam(beam); });
       for (Sequence& seq : committed.finished) tracker.finish(std::move(seq), {}, ++now, done);
     }
     REQUIRE(answers.size() == 1);
@@ -186,7 +193,7 @@ TEST_CASE("tokens that a stop string cuts off have no log probabilities") {
 }
 
 TEST_CASE("without a tokenizer log probabilities have no places in a text") {
-  Scene scene(false);
+  Scene scene({.has_tokenizer = false});
   CHECK(places(scene.choice(asking(0), {2, 1, kEnd})) == Places{{2, 0}, {1, 0}});
 }
 
@@ -333,6 +340,33 @@ TEST_CASE("the prompts of a line are answered together, in their order") {
   for (size_t i = 0; i < 6; ++i) CHECK(completion.choices[i].tokens.size() == 2 + i % 2);
   CHECK(completion.num_completion_tokens == 3 * (2 + 3));
   CHECK(scene.stats.token_times.size() == 6);
+}
+
+TEST_CASE("the trace has the draws of each choice, and of a beam the rows of its own tokens") {
+  Scene scene({.num_traced = 1});
+  const auto draw = [](TokenId token, std::vector<TokenCandidate> candidates, uint64_t hash) {
+    return DrawnToken{token, candidates.front().log_probability, candidates, hash};
+  };
+  const Completion sampled = scene.answer(asking(-1, 2), [&](int, int place) {
+    return draw(4, {{4, -1.0f}, {5, -2.0f}}, static_cast<uint64_t>(70 + place));
+  });
+  CHECK(sampled.trace.prompts == std::vector<std::vector<TokenId>>{{0, 1, 2}});
+  CHECK(sampled.trace.draws == std::vector<std::vector<DrawnToken>>{
+                                   {draw(4, {{4, -1.0f}}, 70), draw(4, {{4, -1.0f}}, 71)}});
+
+  Request request = asking(-1, 2);
+  request.sampling.beams.width = request.num_returned = 2;
+  const Completion found = scene.answer(request, [&](int beam, int place) {
+    if (place == 0) return draw(1, {{1, -1.0f}, {2, -2.0f}}, 7);
+    if (beam == 0) return draw(6, {{6, -0.5f}, {5, -9.0f}}, 8);
+    return draw(5, {{5, -0.5f}, {6, -9.0f}}, 9);
+  });
+  REQUIRE(found.choices.size() == 2);
+  CHECK(found.choices[0].tokens == std::vector<TokenId>{1, 6});
+  CHECK(found.choices[1].tokens == std::vector<TokenId>{2, 5});
+  CHECK(found.trace.draws == std::vector<std::vector<DrawnToken>>{
+                                 {{1, -1.0f, {{1, -1.0f}}, 7}, {6, -0.5f, {{6, -0.5f}}, 8}},
+                                 {{2, -2.0f, {{1, -1.0f}}, 7}, {5, -0.5f, {{5, -0.5f}}, 9}}});
 }
 
 TEST_CASE("a line of which one prompt can never run is refused whole") {

@@ -232,23 +232,6 @@ TEST_CASE("banned tokens and logits that are no numbers are no candidates of a b
   CHECK(search.finished().size() == 1);
 }
 
-TEST_CASE("beams keep the draws of their own tokens") {
-  BeamSearch search({.width = 2}, 2);
-  const auto kept = [](uint64_t hash) { return DrawnToken{.logits_hash = hash}; };
-  search.step(std::vector<BeamSearch::Candidates>{{{1, -1.0f}, {2, -2.0f}}}, roles({}),
-              std::vector{kept(7)});
-  search.step(std::vector<BeamSearch::Candidates>{{{4, -9.0f}}, {{5, -1.0f}, {6, -0.5f}}},
-              roles({}), std::vector{kept(8), kept(9)});
-  REQUIRE(search.finished().size() == 2);
-  for (const FinishedBeam& beam : search.finished()) {
-    REQUIRE(beam.draws.size() == 2);
-    CHECK(beam.draws[0] == DrawnToken{.token = 2, .log_probability = -2.0f, .logits_hash = 7});
-    CHECK(beam.draws[1].token == beam.tokens[1]);
-    CHECK(beam.draws[1].log_probability == (beam.tokens[1] == 5 ? -1.0f : -0.5f));
-    CHECK(beam.draws[1].logits_hash == 9);
-  }
-}
-
 TEST_CASE("a beam knows its parent, and what ended it") {
   BeamSearch search({.width = 2}, 2);
   const Tokens ends = {3};

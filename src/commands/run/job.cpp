@@ -152,7 +152,6 @@ class Job {
   int exit_code_of(const Summary& summary) const;
 
   // The ports of the engine.
-  Pull next(FormGate& gate, Wait wait, IntakeItem& item) const;
   void before_wait();
   void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
@@ -262,7 +261,8 @@ void Job::open_intake() {
 }
 
 void Job::compute() {
-  const EngineParts parts = run_->parts(clock_);
+  EngineParts parts = run_->parts(clock_);
+  parts.num_traced = watcher_.num_candidates;
   ArrivalGate arrivals(
       {.pull = [this](bool wait, IntakeItem& item) { return intake_->pull(wait, item); },
        .clock = clock_,
@@ -274,7 +274,7 @@ void Job::compute() {
                  .before_wait = [this] { before_wait(); }});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
-    engine.run({.next = [&](Wait wait, IntakeItem& item) { return next(gate, wait, item); },
+    engine.run({.next = [&](Wait wait, IntakeItem& item) { return gate.next(wait, item); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },
@@ -290,16 +290,6 @@ void Job::compute() {
     if (tells_) print_resume_hint("failed");
     throw;
   }
-}
-
-Pull Job::next(FormGate& gate, Wait wait, IntakeItem& item) const {
-  const Pull pull = gate.next(wait, item);
-  if (pull != Pull::kItem) return pull;
-  if (auto* const request = std::get_if<Request>(&item)) {
-    request->num_kept_candidates = watcher_.num_candidates;
-    for (Request& other : request->more) other.num_kept_candidates = watcher_.num_candidates;
-  }
-  return pull;
 }
 
 // Writes out finished records before the run waits.

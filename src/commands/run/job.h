@@ -35,7 +35,7 @@ struct JobResult {
 
 // For callers that need more of a run than its records.
 struct JobWatcher {
-  int num_candidates = -1;  // as Request::num_kept_candidates
+  int num_candidates = -1;  // as EngineParts::num_traced
   std::function<void(const Completion&)> answered = [](const Completion&) {};  // once a line
   bool tells = true;  // false: only progress and faults of the program are printed
 };

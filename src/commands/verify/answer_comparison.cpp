@@ -7,11 +7,6 @@
 namespace pagedinfer {
 namespace {
 
-// The draw of a token; null if there is none, or it was not kept.
-const DrawnToken* draw_of(const CompletionChoice& choice, size_t i) {
-  return i < choice.draws.size() ? &choice.draws[i] : nullptr;
-}
-
 std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
   if (token == draw.token) return draw.log_probability;
   const auto found = std::ranges::find(draw.candidates, token, &TokenCandidate::token);
@@ -19,19 +14,21 @@ std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
   return found->log_probability;
 }
 
-// Two log probabilities of one row differ by as much as the two logits.
-TokenChosen chosen(const CompletionChoice& own, const CompletionChoice& other, size_t i) {
+// What `own` chose as token i of a choice. Two log probabilities of one row differ by as much as
+// the two logits.
+TokenChosen chosen(const Completion& own, const Completion& other, size_t choice, size_t i) {
   TokenChosen result;
-  if (i >= own.tokens.size()) return result;
-  result.token = own.tokens[i];
-  const DrawnToken* const draw = draw_of(own, i);
-  if (draw == nullptr) return result;
-  if (draw->candidates.size() >= 2) {
-    result.margin = draw->candidates[0].log_probability - draw->candidates[1].log_probability;
+  const std::vector<TokenId>& tokens = own.choices[choice].tokens;
+  const std::vector<TokenId>& others = other.choices[choice].tokens;
+  if (i >= tokens.size()) return result;
+  result.token = tokens[i];
+  const DrawnToken& draw = own.trace.draws[choice][i];
+  if (draw.candidates.size() >= 2) {
+    result.margin = draw.candidates[0].log_probability - draw.candidates[1].log_probability;
   }
-  if (i >= other.tokens.size()) return result;
-  const auto here = log_probability_of(own.tokens[i], *draw);
-  const auto there = log_probability_of(other.tokens[i], *draw);
+  if (i >= others.size()) return result;
+  const auto here = log_probability_of(tokens[i], draw);
+  const auto there = log_probability_of(others[i], draw);
   if (here && there) result.lead = *here - *there;
   return result;
 }
@@ -114,8 +111,9 @@ class Comparison {
       result.tokens += std::ssize(a.tokens);
       return;
     }
-    TokenDifference difference = {
-        .place = place(choice, first), .a = chosen(a, b, first), .b = chosen(b, a, first)};
+    TokenDifference difference = {.place = place(choice, first),
+                                  .a = chosen(a_, b_, choice, first),
+                                  .b = chosen(b_, a_, choice, first)};
     difference.is_tolerated =
         tolerance_ && is_within(difference.a, *tolerance_) && is_within(difference.b, *tolerance_);
     result.tokens += static_cast<int64_t>(first) + 1;
@@ -138,8 +136,8 @@ class Comparison {
   }
 
   void compare_rows_of_prompts() {
-    for (size_t i = 0; i < std::min(a_.prompt_hashes.size(), b_.prompt_hashes.size()); ++i) {
-      const std::vector<uint64_t>&a = a_.prompt_hashes[i], &b = b_.prompt_hashes[i];
+    for (size_t i = 0; i < a_.trace.prompt_hashes.size(); ++i) {
+      const std::vector<uint64_t>&a = a_.trace.prompt_hashes[i], &b = b_.trace.prompt_hashes[i];
       for (size_t token = 1; token < std::min(a.size(), b.size()); ++token) {
         compare_row(a[token], b[token],
                     {.choice = -1,
@@ -153,11 +151,10 @@ class Comparison {
   // Rows are compared up to the first token that differs, because up to there both runs have the
   // same tokens.
   void compare_rows(size_t choice) {
-    const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
-    const size_t num_rows =
-        std::min({first_difference(a.tokens, b.tokens) + 1, a.draws.size(), b.draws.size()});
-    for (size_t i = 0; i < num_rows; ++i) {
-      compare_row(a.draws[i].logits_hash, b.draws[i].logits_hash, place(choice, i));
+    const size_t num_same = first_difference(a_.choices[choice].tokens, b_.choices[choice].tokens);
+    const std::vector<DrawnToken>&a = a_.trace.draws[choice], &b = b_.trace.draws[choice];
+    for (size_t i = 0; i < std::min({num_same + 1, a.size(), b.size()}); ++i) {
+      compare_row(a[i].logits_hash, b[i].logits_hash, place(choice, i));
     }
   }
 
@@ -195,12 +192,12 @@ class Comparison {
 
   // Every prompt of a line has the same number of choices.
   TokenPlace place(size_t choice, size_t token) const {
-    const size_t per_prompt = std::max<size_t>(1, a_.choices.size() / a_.prompts.size());
+    const size_t per_prompt = std::max<size_t>(1, a_.choices.size() / a_.trace.prompts.size());
     const size_t prompt = choice / per_prompt;
     return {.choice = static_cast<int>(choice),
             .prompt = static_cast<int>(prompt),
             .token = static_cast<int>(token),
-            .position = static_cast<int>(a_.prompts[prompt].size() + token)};
+            .position = static_cast<int>(a_.trace.prompts[prompt].size() + token)};
   }
 
   const Completion &a_, &b_;
@@ -220,7 +217,7 @@ AnswerComparison compare_answers(const Completion& a, const Completion& b,
   AnswerComparison& result = comparison.result;
   // The numbers of choices differ only if the line is an error in one run. The tokens of the
   // prompts differ only if the runs have two tokenizers.
-  result.same_outcome = a.error.code == b.error.code && a.prompts == b.prompts &&
+  result.same_outcome = a.error.code == b.error.code && a.trace.prompts == b.trace.prompts &&
                         a.choices.size() == b.choices.size();
   if (!result.same_outcome) return result;
   if (has_hashes) comparison.compare_rows_of_prompts();

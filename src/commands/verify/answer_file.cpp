@@ -116,17 +116,19 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.head.line);
   codec(answer.head.id_json);
   codec(answer.error.code);  // a pointer into the table of codes, valid while the program runs
-  codec.each(answer.prompts, codec);
-  codec.each(answer.prompt_hashes, codec);
-  codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });
-  codec.each(answer.choices, [&](auto& choice) {
-    codec(choice.tokens);
-    codec.each(choice.draws, [&](auto& draw) {
+  codec.each(answer.trace.prompts, codec);
+  codec.each(answer.trace.prompt_hashes, codec);
+  codec.each(answer.trace.draws, [&](auto& draws) {
+    codec.each(draws, [&](auto& draw) {
       codec(draw.token);
       codec(draw.log_probability);
       codec(draw.candidates);
       codec(draw.logits_hash);
     });
+  });
+  codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });
+  codec.each(answer.choices, [&](auto& choice) {
+    codec(choice.tokens);
     codec.maybe(choice.log_probs, [&](auto& list) { pack_log_probs(codec, list); });
   });
 }

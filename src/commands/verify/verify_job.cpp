@@ -101,7 +101,7 @@ void find_largest_difference(const std::vector<float>& a, const std::vector<floa
 }
 
 std::vector<TokenId> tokens_before(const Completion& answer, const TokenPlace& place) {
-  std::vector<TokenId> tokens = answer.prompts[static_cast<size_t>(place.prompt)];
+  std::vector<TokenId> tokens = answer.trace.prompts[static_cast<size_t>(place.prompt)];
   if (place.choice >= 0) {
     const std::vector<TokenId>& drawn = answer.choices[static_cast<size_t>(place.choice)].tokens;
     tokens.insert(tokens.end(), drawn.begin(), drawn.end());

@@ -50,12 +50,12 @@ void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chose
 // The outcome of a line, in words. REQUIRES: `other` has another outcome.
 std::string outcome_of(const Completion& answer, const Completion& other) {
   if (answer.failed()) return std::string(answer.error.code.name());
-  if (other.failed() || answer.prompts == other.prompts) {
+  if (other.failed() || answer.trace.prompts == other.trace.prompts) {
     return fmt::format("{} completions", answer.choices.size());
   }
-  const auto [prompt, differs] = std::ranges::mismatch(answer.prompts, other.prompts);
-  if (prompt == answer.prompts.end() || differs == other.prompts.end()) {
-    return fmt::format("{} prompts", answer.prompts.size());
+  const auto [prompt, differs] = std::ranges::mismatch(answer.trace.prompts, other.trace.prompts);
+  if (prompt == answer.trace.prompts.end() || differs == other.trace.prompts.end()) {
+    return fmt::format("{} prompts", answer.trace.prompts.size());
   }
   const auto part = std::ranges::mismatch(*prompt, *differs).in1 - prompt->begin();
   return fmt::format("a prompt of {} tokens, others from position {} on", prompt->size(), part);

@@ -22,24 +22,24 @@ DrawnToken draw(TokenId token, std::vector<TokenCandidate> candidates, uint64_t 
   return drawn;
 }
 
-CompletionChoice choice_of(std::vector<DrawnToken> draws) {
-  CompletionChoice choice;
-  for (const DrawnToken& drawn : draws) choice.tokens.push_back(drawn.token);
-  choice.draws = std::move(draws);
-  return choice;
-}
+using Draws = std::vector<DrawnToken>;  // of a choice
 
-Completion answer_of(std::vector<CompletionChoice> choices,
+Completion answer_of(std::vector<Draws> choices,
                      std::vector<std::vector<TokenId>> prompts = {{1, 2, 3}}) {
-  return {.choices = std::move(choices), .prompts = std::move(prompts)};
+  Completion answer = {.trace = {.prompts = std::move(prompts), .draws = std::move(choices)}};
+  for (const Draws& draws : answer.trace.draws) {
+    CompletionChoice& choice = answer.choices.emplace_back();
+    for (const DrawnToken& drawn : draws) choice.tokens.push_back(drawn.token);
+  }
+  return answer;
 }
 
 // Draws 5, then 6 or 7, whose logits differ by `lead`, then 8.
 Completion near_tie(TokenId second, float lead) {
   const TokenId other = second == 6 ? 7 : 6;
-  return answer_of({choice_of({draw(5, {{5, -0.1f}, {9, -3}}),
-                               draw(second, {{second, -0.5f}, {other, -0.5f - lead}}),
-                               draw(8, {{8, -0.25f}, {9, -0.75f}})})});
+  return answer_of(
+      {Draws{draw(5, {{5, -0.1f}, {9, -3}}), draw(second, {{second, -0.5f}, {other, -0.5f - lead}}),
+             draw(8, {{8, -0.25f}, {9, -0.75f}})}});
 }
 
 Completion error(ErrorCode code) { return {.error = {code, "why"}}; }
@@ -75,14 +75,15 @@ Completion random_answer(WorkloadRandom& random, int64_t turn) {
     answer.error.code = "prompt_too_long";
     return answer;
   }
-  answer.prompts = {random.tokens(random.pick(1, 9), 100), random.tokens(1, 100)};
+  answer.trace.prompts = {random.tokens(random.pick(1, 9), 100), random.tokens(1, 100)};
   for (int i = random.pick(0, 2); i > 0; --i) {
     answer.prompt_log_probs.push_back(random_log_probs(random));
   }
   for (int i = random.pick(1, 4); i > 0; --i) {
     CompletionChoice& choice = answer.choices.emplace_back();
     choice.tokens = random.tokens(random.pick(0, 5), 100);
-    for (size_t t = 0; t < choice.tokens.size(); ++t) choice.draws.push_back(random_draw(random));
+    Draws& draws = answer.trace.draws.emplace_back();
+    for (size_t t = 0; t < choice.tokens.size(); ++t) draws.push_back(random_draw(random));
     if (random.one_in(2)) choice.log_probs = random_log_probs(random);
   }
   return answer;
@@ -99,7 +100,7 @@ void check_same(const std::vector<TokenLogProbs>& a, const std::vector<TokenLogP
 
 // A scored prompt of four tokens; its third token has this log probability and these candidates.
 Completion scored(float log_probability, std::vector<TokenCandidate> candidates = {}) {
-  Completion answer = answer_of({choice_of({})}, {{1, 2, 3, 4}});
+  Completion answer = answer_of({Draws{}}, {{1, 2, 3, 4}});
   answer.prompt_log_probs = {
       {{1, {}}, {2, -0.5f}, {3, log_probability, std::move(candidates)}, {4, -2.0f}}};
   return answer;
@@ -150,7 +151,7 @@ TEST_CASE("a difference is tolerated only if both tokens are near in both runs")
 
 TEST_CASE("a choice that is not among the other run's likeliest tokens is not tolerated") {
   Completion other = near_tie(7, 0.1f);
-  other.choices[0].draws[1].candidates.pop_back();
+  other.trace.draws[0][1].candidates.pop_back();
   const AnswerComparison found = compare(near_tie(6, 0.1f), other, 1e6);
   CHECK(!found.agrees());
   CHECK(!found.differences[0].b.lead);
@@ -160,7 +161,7 @@ TEST_CASE("a choice that is not among the other run's likeliest tokens is not to
 TEST_CASE("a completion that goes on where the other ends differs there, at any tolerance") {
   Completion shorter = near_tie(6, 0.0f);
   shorter.choices[0].tokens.pop_back();
-  shorter.choices[0].draws.pop_back();
+  shorter.trace.draws[0].pop_back();
   for (const bool swaps : {false, true}) {
     const Completion longer = near_tie(6, 0.0f);
     const AnswerComparison found =
@@ -175,7 +176,7 @@ TEST_CASE("a completion that goes on where the other ends differs there, at any 
 
 TEST_CASE("each choice of each prompt is compared") {
   const std::vector<std::vector<TokenId>> prompts = {{1}, {1, 2, 3, 4}};
-  const auto choice = [](TokenId token) { return choice_of({draw(9, {}), draw(token, {})}); };
+  const auto choice = [](TokenId token) { return Draws{draw(9, {}), draw(token, {})}; };
   const Completion a = answer_of({choice(1), choice(2), choice(3), choice(4)}, prompts);
   const Completion b = answer_of({choice(1), choice(7), choice(3), choice(7)}, prompts);
   const AnswerComparison found = compare(a, b);
@@ -250,8 +251,8 @@ TEST_CASE("log probabilities of completions are compared up to the first token t
 }
 
 TEST_CASE("answers to other tokens of the prompt differ at any tolerance") {
-  const Completion a = answer_of({choice_of({draw(5, {})})}, {{1, 2, 3}});
-  const Completion b = answer_of({choice_of({draw(5, {})})}, {{1, 2, 4}});
+  const Completion a = answer_of({Draws{draw(5, {})}}, {{1, 2, 3}});
+  const Completion b = answer_of({Draws{draw(5, {})}}, {{1, 2, 4}});
   CHECK(!compare(a, b, 1e6).agrees());
   CHECK(compare(a, b, 1e6).tokens == 0);
 }
@@ -265,8 +266,8 @@ TEST_CASE("errors agree if their codes are equal, and with nothing else") {
 
 TEST_CASE("rows of logits are compared up to the first token that differs") {
   const auto answer = [](TokenId second, uint64_t first_hash, uint64_t second_hash) {
-    return answer_of({choice_of({draw(5, {}, first_hash), draw(second, {}, second_hash),
-                                 draw(8, {}, uint64_t{77} + static_cast<uint64_t>(second))})});
+    return answer_of({Draws{draw(5, {}, first_hash), draw(second, {}, second_hash),
+                            draw(8, {}, uint64_t{77} + static_cast<uint64_t>(second))}});
   };
   const auto compare_rows = [](const Completion& a, const Completion& b) {
     return compare_answers(a, b, {}, true);
@@ -304,7 +305,8 @@ TEST_CASE("answers are read by their turn as they were kept, in whichever order 
     REQUIRE(read.head.line == kept.head.line);
     REQUIRE(read.head.id_json == kept.head.id_json);
     REQUIRE(read.error.code == kept.error.code);
-    REQUIRE(read.prompts == kept.prompts);
+    REQUIRE(read.trace.prompts == kept.trace.prompts);
+    REQUIRE(read.trace.draws == kept.trace.draws);
     REQUIRE(read.prompt_log_probs.size() == kept.prompt_log_probs.size());
     for (size_t i = 0; i < read.prompt_log_probs.size(); ++i) {
       check_same(read.prompt_log_probs[i], kept.prompt_log_probs[i]);
@@ -312,7 +314,6 @@ TEST_CASE("answers are read by their turn as they were kept, in whichever order 
     REQUIRE(read.choices.size() == kept.choices.size());
     for (size_t i = 0; i < read.choices.size(); ++i) {
       REQUIRE(read.choices[i].tokens == kept.choices[i].tokens);
-      REQUIRE(read.choices[i].draws == kept.choices[i].draws);
       REQUIRE(read.choices[i].log_probs.has_value() == kept.choices[i].log_probs.has_value());
       if (read.choices[i].log_probs) {
         check_same(*read.choices[i].log_probs, *kept.choices[i].log_probs);

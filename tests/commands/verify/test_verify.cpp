@@ -395,14 +395,15 @@ TEST_CASE("keeping how tokens were drawn changes no answer") {
   const auto complete_all = [&](int num_kept) {
     std::vector<Request> requests = requests_of(61);
     for (size_t i = 0; i < requests.size(); ++i) {
-      requests[i].num_kept_candidates = num_kept;
       requests[i].sampling.num_log_probs = static_cast<int>(i % 4) - 1;
       if (i % 5 == 0) requests[i].num_samples = requests[i].num_returned = 2;
     }
     std::map<int64_t, Completion> completions;
     Run run(model, model.plans[0]);
     double now = 0;
-    Engine engine(run.parts([&] { return now += 1; }), model.plans[0].limits);
+    EngineParts parts = run.parts([&] { return now += 1; });
+    parts.num_traced = num_kept;
+    Engine engine(parts, model.plans[0].limits);
     run_requests(engine, requests, [&](Completion completion) {
       completions[completion.head.index] = std::move(completion);
     });
@@ -412,19 +413,20 @@ TEST_CASE("keeping how tokens were drawn changes no answer") {
   REQUIRE(with.size() == 24);
   for (const auto& [index, completion] : with) {
     const Completion& same = without.at(index);
-    CHECK(same.prompts.empty());
-    REQUIRE(completion.prompts.size() == 1);
-    CHECK(completion.prompts[0] == requests_of(61)[static_cast<size_t>(index)].prompt);
+    CHECK(same.trace.prompts.empty());
+    CHECK(same.trace.draws.empty());
+    REQUIRE(completion.trace.prompts.size() == 1);
+    CHECK(completion.trace.prompts[0] == requests_of(61)[static_cast<size_t>(index)].prompt);
     REQUIRE(completion.choices.size() == same.choices.size());
     for (size_t i = 0; i < same.choices.size(); ++i) {
       const CompletionChoice &choice = completion.choices[i], &other = same.choices[i];
       CHECK(choice.tokens == other.tokens);
-      CHECK(other.draws.empty());
-      REQUIRE(choice.draws.size() == choice.tokens.size());
-      for (size_t t = 0; t < choice.draws.size(); ++t) {
-        CHECK(choice.draws[t].token == choice.tokens[t]);
-        CHECK(choice.draws[t].candidates.size() == 2);
-        CHECK(choice.draws[t].log_probability);
+      const std::vector<DrawnToken>& draws = completion.trace.draws.at(i);
+      REQUIRE(draws.size() == choice.tokens.size());
+      for (size_t t = 0; t < draws.size(); ++t) {
+        CHECK(draws[t].token == choice.tokens[t]);
+        CHECK(draws[t].candidates.size() == 2);
+        CHECK(draws[t].log_probability);
       }
       REQUIRE(choice.log_probs.has_value() == other.log_probs.has_value());
       if (!choice.log_probs) continue;
