@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +12,6 @@
 #include "core/tool_use.h"
 
 namespace pagedinfer {
-
-class CompiledForm;
 
 using TokenId = int32_t;
 constexpr TokenId kNoToken = -1;  // the result of a draw if no logit is finite
@@ -129,8 +126,6 @@ struct Request {
   // If set, the form of the answer begins after this token. Tokens before it are unconstrained, but
   // the answer may not end there.
   std::optional<TokenId> form_behind = {};
-  // sampling.form, compiled; null: not compiled yet. It lives as long as a request holds it.
-  std::shared_ptr<const CompiledForm> compiled_form = {};
   // The text of the prompt, and the number of its characters before each token. Both are empty
   // unless the record shows the prompt or its tokens and their text is known.
   std::string prompt_text = {};

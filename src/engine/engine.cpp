@@ -68,9 +68,9 @@ Wait Engine::how_to_wait() const {
 
 bool Engine::fill_window(const EnginePorts& ports) {
   while (!scheduler_.input_ended() && !scheduler_.window_full()) {
-    IntakeItem item;
-    switch (ports.next(how_to_wait(), item)) {
-      case Pull::kItem: requests_.submit(std::move(item), parts_.clock(), ports.done); break;
+    EngineLine line;
+    switch (ports.next(how_to_wait(), line)) {
+      case Pull::kItem: requests_.submit(std::move(line), parts_.clock(), ports.done); break;
       case Pull::kLater: return true;
       case Pull::kNotArrived: scheduler_.end_batch(); return true;
       case Pull::kEnded: scheduler_.end_input();

@@ -42,9 +42,9 @@ struct EngineParts {
 
 // The functions that supply requests and take answers.
 struct EnginePorts {
-  // Gives the next line's item. Waits for no more than `wait` says. If the run is interrupted, ends
-  // the wait early with kLater or kNotArrived.
-  std::function<Pull(Wait wait, IntakeItem& item)> next;
+  // Gives the next line. Waits for no more than `wait` says. If the run is interrupted, ends the
+  // wait early with kLater or kNotArrived.
+  std::function<Pull(Wait wait, EngineLine& line)> next;
   // Called once for each line, in the order of finishing. A line that can never run is answered at
   // once.
   std::function<void(Completion, const RequestStats&)> done;

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 
 #include "core/request.h"
+#include "grammar/compiled_form.h"
 
 namespace pagedinfer {
 
 // The result of one line: a request to run, or an answer, which is an error.
 using IntakeItem = std::variant<Request, Completion>;
+
+// A line as the engine takes it.
+struct EngineLine {
+  IntakeItem item = {};
+  // The form of its answers, compiled; null: they have none.
+  std::shared_ptr<const CompiledForm> form = {};
+};
 
 inline RecordHead& head_of(IntakeItem& item) {
   return std::visit([](auto& content) -> RecordHead& { return content.head; }, item);

@@ -92,15 +92,15 @@ void repeat_prompt(const Request& request, const std::vector<TokenLogProbs>& pro
 
 }  // namespace
 
-void RequestTracker::submit(IntakeItem item, double now, const Done& done) {
-  if (Request* const request = std::get_if<Request>(&item)) {
+void RequestTracker::submit(EngineLine line, double now, const Done& done) {
+  if (Request* const request = std::get_if<Request>(&line.item)) {
     Result<> fits = scheduler_.fits(*request);
-    if (fits) return begin(make_line(std::move(*request)), now, done);
-    item = Completion{.head = std::move(request->head),
-                      .num_prompt_tokens = num_prompt_tokens(*request),
-                      .error = std::move(fits.error())};
+    if (fits) return begin(make_line(std::move(*request), std::move(line.form)), now, done);
+    line.item = Completion{.head = std::move(request->head),
+                           .num_prompt_tokens = num_prompt_tokens(*request),
+                           .error = std::move(fits.error())};
   }
-  auto& refused = std::get<Completion>(item);
+  auto& refused = std::get<Completion>(line.item);
   refused.timing = {.finished = now};
   const RequestStats stats = stats_of(refused);
   done(std::move(refused), stats);
@@ -119,8 +119,10 @@ void RequestTracker::begin(std::unique_ptr<Line> line, double now, const Done& d
   lines_.emplace(age, std::move(line));
 }
 
-std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(Request first) const {
+std::unique_ptr<RequestTracker::Line> RequestTracker::make_line(
+    Request first, std::shared_ptr<const CompiledForm> form) const {
   auto line = std::make_unique<Line>();
+  line->form = std::move(form);
   std::vector<Request> more = std::move(first.more);
   const auto add = [&](Request& request) {
     Prompt& prompt = line->prompts.emplace_back();
@@ -148,16 +150,17 @@ void RequestTracker::on_step(const Sequence& seq, double now) {
 FormProgress& RequestTracker::form_of(const Sequence& seq, int sample) {
   Prompt& prompt = prompt_of(seq);
   if (seq.is_beam()) {
-    if (!prompt.beam_forms) prompt.beam_forms.emplace(begin_form(*seq.request));
+    if (!prompt.beam_forms) prompt.beam_forms.emplace(begin_form(prompt));
     return prompt.beam_forms->of(seq.generated());
   }
   std::optional<FormProgress>& form = prompt.samples.at(static_cast<size_t>(sample)).form;
-  return form ? *form : form.emplace(begin_form(*seq.request));
+  return form ? *form : form.emplace(begin_form(prompt));
 }
 
-FormProgress RequestTracker::begin_form(const Request& request) const {
-  CHECK(request.compiled_form != nullptr);
-  return {*request.compiled_form, end_tokens(spec_, request.sampling), request.form_behind};
+FormProgress RequestTracker::begin_form(const Prompt& prompt) const {
+  CHECK(prompt.line->form != nullptr);
+  const Request& request = prompt.request;
+  return {*prompt.line->form, end_tokens(spec_, request.sampling), request.form_behind};
 }
 
 BeamSearch::RoleOf RequestTracker::roles_in_beam(const Sequence& beam) {

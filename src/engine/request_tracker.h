@@ -32,9 +32,9 @@ class RequestTracker {
                  int num_traced = -1)
       : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler), num_traced_(num_traced) {}
 
-  // Answers an item at once if it is an error, if one of its prompts can never run, or if there is
+  // Answers a line at once if it is an error, if one of its prompts can never run, or if there is
   // nothing to compute.
-  void submit(IntakeItem item, double now, const Done& done);
+  void submit(EngineLine line, double now, const Done& done);
 
   // A step that computes tokens of `seq` begins.
   void on_step(const Sequence& seq, double now);
@@ -83,7 +83,8 @@ class RequestTracker {
   // Kept through preemption.
   struct Line {
     std::vector<Prompt> prompts = {};
-    std::vector<int64_t> ages = {};  // of the first sample of each computed prompt
+    std::shared_ptr<const CompiledForm> form = {};  // EngineLine::form
+    std::vector<int64_t> ages = {};                 // of the first sample of each computed prompt
     RequestTiming timing = {};
     int num_left = 0;         // samples that have not ended
     RequestError error = {};  // of the failed sample with the lowest age
@@ -94,13 +95,13 @@ class RequestTracker {
   };
 
   Prompt& prompt_of(const Sequence& seq) { return *prompts_.at(seq.age - seq.sample); }
-  std::unique_ptr<Line> make_line(Request first) const;
+  std::unique_ptr<Line> make_line(Request first, std::shared_ptr<const CompiledForm> form) const;
   void begin(std::unique_ptr<Line> line, double now, const Done& done);
   static void fail(int64_t age, RequestError error, Line& line);
   void answer(Line& line, double now, const Done& done) const;
   void keep_beams(const Sequence& seq, Prompt& prompt) const;
   static std::optional<FinishReason> follow_form(TokenId token, Sample& sample);
-  FormProgress begin_form(const Request& request) const;
+  FormProgress begin_form(const Prompt& prompt) const;
   bool lacks_tokens(const Sequence& seq);
   bool may_draw(FormProgress& form, const SamplingParams& params, int num_generated) const;
   RequestError error_of_draw(const Sequence& seq, Prompt& prompt) const;

@@ -32,35 +32,33 @@ Completion failed(Request request, const RequestError& error) {
 
 }  // namespace
 
-Pull FormGate::next(Wait wait, IntakeItem& item) {
-  if (parts_.forms == nullptr) return parts_.pull(wait, item);
+Pull FormGate::next(Wait wait, EngineLine& line) {
+  if (parts_.forms == nullptr) return parts_.pull(wait, line.item);
   Pull pulled = Pull::kNotArrived;
-  while (!take_ready(item)) {
-    if (!has_place()) return wait_for_form(wait, Pull::kNotArrived, item);
-    pulled = parts_.pull(held_.empty() ? wait : Wait::kNo, item);
+  while (!take_ready(line)) {
+    if (!has_place()) return wait_for_form(wait, Pull::kNotArrived, line);
+    pulled = parts_.pull(held_.empty() ? wait : Wait::kNo, line.item);
     if (pulled != Pull::kItem && held_.empty()) return pulled;
-    if (pulled != Pull::kItem) return wait_for_form(wait, pulled, item);
-    if (!lacks_form(item)) break;
-    hold(item);
+    if (pulled != Pull::kItem) return wait_for_form(wait, pulled, line);
+    if (!lacks_form(line.item)) break;
+    hold(line.item);
   }
   waits_ = false;
   return Pull::kItem;
 }
 
 // Takes the first line whose form is there.
-bool FormGate::take_ready(IntakeItem& item) {
+bool FormGate::take_ready(EngineLine& line) {
   for (auto it = held_.begin(); it != held_.end(); ++it) {
     std::optional<FormStore::Found> found = parts_.forms->take(it->form);
     if (!found) continue;
     num_tokens_ -= it->num_tokens;
-    auto request = std::get<Request>(std::move(it->item));
+    line.item = std::move(it->item);
     held_.erase(it);
-    if (!*found) {
-      item = failed(std::move(request), found->error());
+    if (*found) {
+      line.form = **std::move(found);
     } else {
-      request.compiled_form = **std::move(found);
-      for (Request& other : request.more) other.compiled_form = request.compiled_form;
-      item = std::move(request);
+      line.item = failed(std::get<Request>(std::move(line.item)), found->error());
     }
     return true;
   }
@@ -80,13 +78,13 @@ void FormGate::hold(IntakeItem& item) {
 }
 
 // Waits for a form for a moment only, so that the caller can ask for later lines again.
-Pull FormGate::wait_for_form(Wait wait, Pull pulled, IntakeItem& item) {
+Pull FormGate::wait_for_form(Wait wait, Pull pulled, EngineLine& line) {
   constexpr double kMoment = 0.02;
   const bool comes_later = pulled == Pull::kLater;
   if (wait == Wait::kForArrival || (wait == Wait::kForLine && comes_later)) {
     if (!std::exchange(waits_, true)) parts_.before_wait();
     parts_.forms->wait(kMoment);
-    if (take_ready(item)) {
+    if (take_ready(line)) {
       waits_ = false;
       return Pull::kItem;
     }

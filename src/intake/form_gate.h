@@ -11,7 +11,7 @@ namespace pagedinfer {
 
 // What a FormGate stands in front of.
 struct FormGateParts {
-  std::function<Pull(Wait wait, IntakeItem& item)> pull;  // as EnginePorts::next
+  std::function<Pull(Wait wait, IntakeItem& item)> pull;  // waits as EnginePorts::next
   FormStore* forms;                   // null: forms of answers are not looked at
   std::function<void()> before_wait;  // called before a wait for a form
 };
@@ -29,7 +29,7 @@ class FormGate {
   explicit FormGate(FormGateParts parts) : parts_(std::move(parts)) {}
 
   // As EnginePorts::next. A static batch does not wait for the lines that it holds.
-  Pull next(Wait wait, IntakeItem& item);
+  Pull next(Wait wait, EngineLine& line);
 
  private:
   struct Held {
@@ -38,10 +38,10 @@ class FormGate {
     FormStore::Ticket form;
   };
 
-  bool take_ready(IntakeItem& item);
+  bool take_ready(EngineLine& line);
   bool has_place() const;
   void hold(IntakeItem& item);
-  Pull wait_for_form(Wait wait, Pull pulled, IntakeItem& item);
+  Pull wait_for_form(Wait wait, Pull pulled, EngineLine& line);
 
   const FormGateParts parts_;
   std::list<Held> held_ = {};  // in the order in which they came

@@ -42,8 +42,10 @@ struct Scene {
     rig.ops.on_sample = [&](Tensor, std::span<const SampleRow>) { calls += 's'; };
     rig.ops.on_collect = [&] { calls += 'c'; };
     FormCompiler compiler([&] { return letters(model.spec.vocab); });
-    std::vector<Request> compiled = requests;
-    for (Request& request : compiled) compile_form_of(request, compiler);
+    std::vector<EngineLine> lines;
+    for (const Request& request : requests) {
+      lines.push_back({request, compile_form(request.sampling.form, compiler)});
+    }
     PagedPool pool(num_blocks, 4);
     double now = 0;
     Engine engine({.spec = model.spec,
@@ -57,7 +59,7 @@ struct Scene {
                    .overlaps = overlaps},
                   {.prefill_chunk_size = chunk_size, .max_running = 8, .max_model_len = 64});
     run_requests(
-        engine, compiled,
+        engine, lines,
         [&](const Completion& completion) {
           REQUIRE(!completion.failed());
           for (const CompletionChoice& choice : completion.choices) {

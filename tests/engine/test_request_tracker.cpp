@@ -58,7 +58,7 @@ class Scene {
       answers.push_back(std::move(answer));
       stats = answer_stats;
     };
-    tracker.submit(std::move(request), ++now, done);
+    tracker.submit({std::move(request)}, ++now, done);
     while (!scheduler.idle()) {
       StepPlan plan = scheduler.plan();
       for (const Sequence* seq : scheduler.sequences_of(plan)) tracker.on_step(*seq, ++now);
@@ -142,7 +142,7 @@ TEST_CASE("the error of a line is that of its first sample, whichever ends last"
   const auto done = [&](Completion answer, const RequestStats&) {
     answers.push_back(std::move(answer));
   };
-  scene.tracker.submit(std::move(request), 1, done);
+  scene.tracker.submit({std::move(request)}, 1, done);
   StepPlan plan = scene.scheduler.plan();
   scene.scheduler.advance(plan);
   const std::vector<DrawnToken> tokens = {drawn(kNoToken, 0), drawn(1, 0)};

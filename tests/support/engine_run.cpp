@@ -187,16 +187,17 @@ Completion error_answer(const RecordHead& head, int num_prompt_tokens, ErrorCode
 // The test's side of the engine's ports.
 class Caller {
  public:
-  Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, const WatchedOps& ops,
-         Overlap overlap, std::function<double()> clock)
+  Caller(const SchedulerLimits& limits, const std::vector<Line>& lines, FormCompiler& compiler,
+         const WatchedOps& ops, Overlap overlap, std::function<double()> clock)
       : lines_(lines),
+        compiler_(compiler),
         ops_(ops),
         clock_(std::move(clock)),
         window_(limits.max_waiting + limits.max_running) {
     if (overlap == Overlap::kYes) window_ += limits.max_running;  // whose last token is in flight
   }
 
-  Pull next(Wait wait, IntakeItem& item) {
+  Pull next(Wait wait, EngineLine& pulled) {
     REQUIRE((wait == Wait::kNo || ops_.unasked.empty()));
     REQUIRE((!owed_ || run.answers.contains(*owed_)));
     owed_.reset();
@@ -211,11 +212,15 @@ class Caller {
       if (wait == Wait::kNo) return is_read ? Pull::kNotArrived : Pull::kLater;
       if (wait == Wait::kForLine && is_read) return Pull::kNotArrived;
     }
-    item = line.item;
-    RecordHead& head = head_of(item);
+    pulled.item = line.item;
+    RecordHead& head = head_of(pulled.item);
     if (head.arrived == 0) head.arrived = clock_();
     ++num_read_;
-    if (const auto* error = std::get_if<Completion>(&item)) owed_ = error->head.index;
+    if (const auto* const request = std::get_if<Request>(&pulled.item)) {
+      pulled.form = compile_form(request->sampling.form, compiler_);
+    } else {
+      owed_ = head.index;
+    }
     REQUIRE(num_read_ - std::ssize(run.answers) <= window_);
     return Pull::kItem;
   }
@@ -237,6 +242,7 @@ class Caller {
 
  private:
   const std::vector<Line>& lines_;
+  FormCompiler& compiler_;
   const WatchedOps& ops_;
   const std::function<double()> clock_;
   int64_t window_;
@@ -370,13 +376,9 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
                      const Interference& interference) {
   const LetterTokenizer tokenizer;
   FormCompiler compiler([&] { return vocabulary(tokenizer, rig.model.spec.vocab); });
-  std::vector<Line> compiled = lines;
-  for (Line& line : compiled) {
-    if (auto* const request = std::get_if<Request>(&line.item)) compile_form_of(*request, compiler);
-  }
   double now = 0;
   const auto clock = [&] { return now += 1; };
-  Caller caller(limits, compiled, rig.ops, overlap, clock);
+  Caller caller(limits, lines, compiler, rig.ops, overlap, clock);
   rig.start();
   forget_blocks(pool);
   rig.ops.unasked.clear();
@@ -390,7 +392,7 @@ EngineRun run_engine(Rig& rig, KvPool& pool, const SchedulerLimits& limits,
       interference.before_answer();
       caller.done(std::move(answer), stats);
     };
-    engine.run({.next = [&](Wait wait, IntakeItem& item) { return caller.next(wait, item); },
+    engine.run({.next = [&](Wait wait, EngineLine& line) { return caller.next(wait, line); },
                 .done = done,
                 .stepped = [&](const StepStats& step) { caller.stepped(step); },
                 .interrupted = interference.interrupted});

@@ -17,13 +17,13 @@ inline bool is_skipped_without_grammar() {
   return true;
 }
 
-// Compiles the form of the request, unless it is free.
-inline void compile_form_of(Request& request, FormCompiler& compiler) {
-  if (request.sampling.form.is_free()) return;
-  const Result<CompiledForm> compiled = compiler.compile(request.sampling.form);
+// The form, compiled; null if it is free.
+inline std::shared_ptr<const CompiledForm> compile_form(const AnswerForm& form,
+                                                        FormCompiler& compiler) {
+  if (form.is_free()) return nullptr;
+  const Result<CompiledForm> compiled = compiler.compile(form);
   REQUIRE(compiled);
-  request.compiled_form = std::make_shared<const CompiledForm>(*compiled);
-  for (Request& other : request.more) other.compiled_form = request.compiled_form;
+  return std::make_shared<const CompiledForm>(*compiled);
 }
 
 // A vocabulary of the 256 bytes.

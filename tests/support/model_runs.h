@@ -21,21 +21,24 @@ inline std::vector<Request> requests_of(TokenId vocab) {
   return requests;
 }
 
-// Gives these requests to an engine, in their order, and runs it to the end.
-inline void run_requests(
-    Engine& engine, const std::vector<Request>& requests,
-    const std::function<void(Completion)>& done,
-    const std::function<void(const StepStats&)>& stepped = [](const StepStats&) {}) {
+// Gives these requests to an engine, in their order, and runs it to the end. They are a Request or
+// an EngineLine each.
+template <class Line>
+void run_requests(
+    Engine& engine, const std::vector<Line>& requests, const std::function<void(Completion)>& done,
+    const std::function<void(const StepStats&)>& stepped = [](const StepStats&) {},
+    const std::function<void(int num_blocks)>& leaked = [](int) {}) {
   size_t num_read = 0;
   engine.run(
       {.next =
-           [&](Wait, IntakeItem& item) {
+           [&](Wait, EngineLine& line) {
              if (num_read == requests.size()) return Pull::kEnded;
-             item = requests[num_read++];
+             line = EngineLine{requests[num_read++]};
              return Pull::kItem;
            },
        .done = [&](Completion completion, const RequestStats&) { done(std::move(completion)); },
        .stepped = stepped,
+       .leaked = leaked,
        .interrupted = [] { return false; }});
 }
 

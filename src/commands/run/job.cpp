@@ -274,7 +274,7 @@ void Job::compute() {
                  .before_wait = [this] { before_wait(); }});
   Engine engine(profiler_ ? profiler_->in_front_of(parts) : parts, plan_->limits);
   try {
-    engine.run({.next = [&](Wait wait, IntakeItem& item) { return gate.next(wait, item); },
+    engine.run({.next = [&](Wait wait, EngineLine& line) { return gate.next(wait, line); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
                 .stepped = [this](const StepStats& stats) { stepped(stats); },

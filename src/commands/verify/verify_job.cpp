@@ -303,9 +303,9 @@ std::vector<std::vector<float>> Verify::logits_behind(const Contexts& contexts,
   Run run(*model_, plan);
   Engine engine(run.parts(clock_from_now()), alone);
   engine.run({.next =
-                  [&](Wait, IntakeItem& item) {
+                  [&](Wait, EngineLine& line) {
                     if (num_read == contexts.size()) return Pull::kEnded;
-                    auto& request = item.emplace<Request>();
+                    auto& request = line.item.emplace<Request>();
                     request.prompt = contexts[num_read++];
                     request.sampling.max_tokens = 1;
                     return Pull::kItem;

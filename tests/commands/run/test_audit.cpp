@@ -121,34 +121,24 @@ struct LeakyRun {
 };
 
 // Runs the requests with a pool that `fault` makes forget.
-LeakyRun run_requests(LoadedModel& model, Fault& fault) {
+LeakyRun run_leaky(LoadedModel& model, Fault& fault) {
   const RunPlan& plan = model.plans.front();
   model.pool_in_front = [&](std::unique_ptr<KvPool> pool) {
     return std::make_unique<ForgetfulPool>(std::move(pool), fault);
   };
-  const std::vector<Request> requests = large_requests();
   Run run(model, plan);
   double now = 0;
   const EngineParts parts = run.parts([&] { return now += 1; });
   Engine engine(parts, plan.limits);
   LeakyRun result;
-  size_t num_read = 0;
-  engine.run(
-      {.next =
-           [&](Wait, IntakeItem& item) {
-             if (num_read == requests.size()) return Pull::kEnded;
-             item = requests[num_read++];
-             return Pull::kItem;
-           },
-       .done =
-           [&](const Completion& completion, const RequestStats&) {
-             ++result.num_answered;
-             result.num_failed += completion.failed();
-           },
-       .stepped = [](const StepStats&) {},
-       .leaked =
-           [&](int num_blocks) { result.leaks.emplace_back(num_blocks, result.num_answered); },
-       .interrupted = [] { return false; }});
+  run_requests(
+      engine, large_requests(),
+      [&](const Completion& completion) {
+        ++result.num_answered;
+        result.num_failed += completion.failed();
+      },
+      [](const StepStats&) {},
+      [&](int num_blocks) { result.leaks.emplace_back(num_blocks, result.num_answered); });
   result.leased_at_end = parts.pool.stats().positions_leased;
   result.leaked_at_end = parts.pool.num_leaked({});
   parts.pool.check_invariants();
@@ -165,7 +155,7 @@ TEST_CASE("blocks that a failed step leaks are freed at once, and the run goes o
     LoadedModel model = load_model({config}, [] { return 0.0; });
     Fault fault;
     model.steps_in_front = std::make_unique<FailingSteps>(*model.ops, 3, fault);
-    const LeakyRun run = run_requests(model, fault);
+    const LeakyRun run = run_leaky(model, fault);
     CHECK(fault.num_lost == 1);
     CHECK(run.num_answered == 12);
     CHECK(run.num_failed > 0);
@@ -184,7 +174,7 @@ TEST_CASE("blocks that leak without a failure are found at the end") {
   config.num_blocks = 40;
   LoadedModel model = load_model({config}, [] { return 0.0; });
   Fault fault = {.loses_next = true};
-  const LeakyRun run = run_requests(model, fault);
+  const LeakyRun run = run_leaky(model, fault);
   CHECK(run.num_answered == 12);
   CHECK(run.num_failed == 0);
   REQUIRE(run.leaks.size() == 1);
@@ -198,7 +188,7 @@ TEST_CASE("a run in which nothing leaks tells of no leak, after failures too") {
   LoadedModel model = load_model({tiny_config(files)}, [] { return 0.0; });
   Fault fault, other;
   model.steps_in_front = std::make_unique<FailingSteps>(*model.ops, 3, other);
-  const LeakyRun run = run_requests(model, fault);
+  const LeakyRun run = run_leaky(model, fault);
   CHECK(run.num_failed > 0);
   CHECK(fault.num_lost == 0);
   CHECK(run.leaks.empty());
