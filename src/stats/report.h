@@ -40,7 +40,6 @@ struct Summary {
   int64_t input_tokens = 0, output_tokens = 0;
   int64_t cached_tokens = 0;  // prompt tokens that were in the cache when they were first needed
   int64_t recomputed_tokens = 0;
-  int64_t leaked_blocks = 0;  // that no sequence held and that an audit has freed
   int64_t kv_bytes_per_position = 0;
 
   // Seconds from the start (the first step began or the first completed request was read, whichever

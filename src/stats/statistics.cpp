@@ -284,12 +284,6 @@ constexpr Statistic<Summary> kOfRun[] = {
         "kv_copies",
         "copies on write: of blocks that several sequences held, for the one that wrote to them; "
         "with `--kv contiguous` of the prompts of further samples, and of beams"),
-    row<&Summary::leaked_blocks>(
-        "leaked_blocks", kCount,
-        "0, or the program lost count of its cache: blocks that no sequence held and that were not "
-        "free. The cache is audited after each step that fails and at the end; what is found is "
-        "freed, and the run goes on. It says so at once and ends with code 1",
-        {"leaked", "{} blocks, which were freed"}),
     row<&Summary::steps>("steps", kCount, "number of steps", {"steps", "{}"}),
     sum<&StepStats::num_tokens>("step_tokens", "tokens that the steps computed"),
     row<Summary>("step_tokens_mean", kNumber, "tokens of a step: mean",

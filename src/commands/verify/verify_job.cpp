@@ -373,8 +373,9 @@ int Verify::run() {
   count();
   recompute_rows(shares_model);
   report();
-  const bool leaked = a_.result.summary.leaked_blocks + b_.result.summary.leaked_blocks > 0;
-  if (leaked) return exit_code::kFailed;
+  for (const Side* side : {&a_, &b_}) {
+    if (side->result.exit_code == exit_code::kFailed) return exit_code::kFailed;
+  }
   return counts_.differ > 0 ? exit_code::kSomeWrong : exit_code::kDone;
 }
 

@@ -194,7 +194,7 @@ TEST_CASE("a run in which nothing leaks tells of no leak, after failures too") {
   CHECK(run.leaks.empty());
 }
 
-TEST_CASE("a run that leaks has all its records, says so in the summary, and ends with code 1") {
+TEST_CASE("a run that leaks has all its records, and ends with code 1") {
   const TempDir dir;
   const TinyModel files({.max_positions = 256});
   Config config = tiny_config(files);
@@ -209,7 +209,6 @@ TEST_CASE("a run that leaks has all its records, says so in the summary, and end
   const auto run_with = [&](bool leaks) {
     Fault fault = {.loses_next = leaks};
     config.output = dir / (leaks ? "leaks" : "sound");
-    config.stats = config.output + ".stats";
     return run_job(config, [&](const Config& asked, const std::function<double()>& clock) {
       LoadedModel model = load_model({asked}, clock);
       model.pool_in_front = [&](std::unique_ptr<KvPool> pool) {
@@ -223,11 +222,6 @@ TEST_CASE("a run that leaks has all its records, says so in the summary, and end
   CHECK(json_file(dir / "leaks").size() == 6);
   CHECK(read_file(dir / "leaks") == read_file(dir / "sound"));
   CHECK(!std::filesystem::exists(dir / "leaks.part"));
-  const auto num_leaked = [&](const std::string& stats) {
-    return summary_beside(stats).integer("/leaked_blocks");
-  };
-  CHECK(num_leaked(dir / "leaks.stats") == 2);
-  CHECK(num_leaked(dir / "sound.stats") == 0);
 }
 
 TEST_CASE("a comparison of configurations of which one leaks says so") {
@@ -252,7 +246,7 @@ TEST_CASE("a comparison of configurations of which one leaks says so") {
                        doctest::Contains("--compare: configuration 1 (one): "), Error);
   fault.loses_next = true;
   CHECK_THROWS_WITH_AS(run_bench(bench, load),
-                       doctest::Contains(" blocks of the cache leaked, expected none"), Error);
+                       doctest::Contains("blocks of the cache leaked, expected none"), Error);
 }
 
 }  // namespace pagedinfer
