@@ -77,8 +77,6 @@ class Budget {
     Budget& budget_;
   };
 
-  const Limits& limits() const { return limits_; }
-
  private:
   [[noreturn]] void fail_memory() const {
     fail(std::to_string(limits_.max_memory) + " bytes of memory");

@@ -26,7 +26,6 @@ struct MarkedText {
   void add(std::string_view more, bool marked);
   void add(std::string_view unmarked) { text += unmarked; }
 
-  bool any_marked() const { return !marks.empty(); }
   // Whether a byte of [begin, end) is marked.
   bool any_marked(size_t begin, size_t end) const;
   MarkedText part(size_t begin, size_t end) const;

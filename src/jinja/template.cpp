@@ -10,7 +10,6 @@ namespace pagedinfer::jinja {
 
 Template Template::parse(std::string_view source) {
   Template result;
-  result.source_ = source;
   result.tree_ = jinja::parse(source);
   resolve_names(result.tree_);
   return result;

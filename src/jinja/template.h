@@ -28,10 +28,7 @@ class Template {
   // Whether the template reads a variable of this name that render() is given.
   bool reads(const std::string& name) const { return tree_.context_names.contains(name); }
 
-  const std::string& source() const { return source_; }
-
  private:
-  std::string source_ = {};
   SyntaxTree tree_ = {};
 };
 

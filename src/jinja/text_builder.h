@@ -20,7 +20,6 @@ class TextBuilder {
   // `count` times `from`; nothing if `count` is negative.
   void add_repeated(const MarkedText& from, int64_t count);
 
-  size_t size() const { return text_.text.size(); }
   bool empty() const { return text_.text.empty(); }
   // The text; the builder is empty then.
   MarkedText take();

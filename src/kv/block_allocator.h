@@ -17,7 +17,6 @@ constexpr OwnerId kNoOwner = -1;
 
 struct BlockStats {
   int total = 0, free = 0, used = 0;
-  double utilization() const { return total == 0 ? 0.0 : static_cast<double>(used) / total; }
 };
 
 // A block is free, or it has owners, each with one reference. allocate() and release() take

@@ -43,10 +43,6 @@ class AdapterConfig {
   // Complains of each target that names none of the modules.
   void check_targets(const std::vector<AdaptedModule>& modules) const;
 
-  // The rank of all modules that match no pattern of ranks.
-  int64_t rank() const { return rank_; }
-  double alpha() const { return alpha_; }
-
  private:
   // Modules by their names, ends of names, or a pattern.
   struct Names {

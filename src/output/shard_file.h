@@ -24,7 +24,6 @@ class ShardFile {
   // line is not a record or the last line has no end.
   ShardFile(std::string path, const Take& take);
 
-  int64_t num_records() const { return num_records_; }
   const std::string& path() const { return path_; }
   const OutputPrefix& contents() const { return contents_; }
 

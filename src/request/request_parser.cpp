@@ -147,10 +147,6 @@ ParsedLine RequestParser::parse(std::string_view text, int64_t index, int64_t li
   return impl_->parse(text, index, line);
 }
 
-const RequestParser::UnknownKeys& RequestParser::unknown_keys() const {
-  return impl_->unknown_keys();
-}
-
 RequestParser::UnknownKeys RequestParser::take_unknown_keys() {
   return std::exchange(impl_->unknown_keys(), {});
 }

@@ -81,11 +81,9 @@ class RequestParser {
   // follow `text`.
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
 
-  // The unknown keys that were ignored, with their counts. Keys after the first hundred are counted
-  // together as "(other keys)".
+  // The unknown keys that were ignored since the last call, with their counts. Keys after the first
+  // hundred are counted together as "(other keys)".
   using UnknownKeys = std::map<std::string, int64_t, std::less<>>;
-  const UnknownKeys& unknown_keys() const;
-  // Returns the counts and resets them.
   UnknownKeys take_unknown_keys();
   // Adds the counts of later lines.
   static void add(UnknownKeys& keys, const UnknownKeys& later);

@@ -17,7 +17,6 @@ class Histogram {
   double mean() const { return mean_; }
   // The standard deviation of the values added: divides by count(), not by count() - 1.
   double deviation() const;
-  double min() const { return min_; }
   double max() const { return max_; }
 
   // The nearest-rank percentile: the smallest value v such that at least `percent` % of the values

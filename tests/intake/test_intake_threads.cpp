@@ -127,7 +127,7 @@ Outcome one_by_one(const std::string& path, const LineChoice& choice,
     outcome.items.push_back(
         describe(make_request(std::move(parsed), &tokenizer, chatml(), limits)));
   }
-  outcome.unknown_keys = parser.unknown_keys();
+  outcome.unknown_keys = parser.take_unknown_keys();
   return outcome;
 }
 

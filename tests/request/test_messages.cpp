@@ -248,5 +248,5 @@ TEST_CASE("unknown keys within messages are counted") {
       R"({"messages":[{"role":"user","content":"x","mood":"good"},{"role":"user","content":"x",
           "mood":1,"audio":null}]})");
   CHECK(parser.parse(line, 0, 1).error.message == "");
-  CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"mood", 2}});
+  CHECK(parser.take_unknown_keys() == RequestParser::UnknownKeys{{"mood", 2}});
 }

@@ -58,7 +58,7 @@ std::string said_of_a_line(const Setting& setting, const std::string& json) {
   const size_t size = line.size();
   line.append(kLinePadding, ' ');
   const RequestError error = parser.parse(std::string_view(line).substr(0, size), 0, 1).error;
-  CHECK(parser.unknown_keys().empty());
+  CHECK(parser.take_unknown_keys().empty());
   if (error.code.empty()) return "";
   CHECK(error.code == "invalid_value");
   CHECK(error.message.starts_with(setting.key));

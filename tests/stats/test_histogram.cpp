@@ -32,7 +32,6 @@ TEST_CASE("stats: a percentile is within 1 % of the sorted values'") {
       CHECK(std::abs(histogram.percentile(percent) - expected) <= 0.0051 * expected);
     }
     CHECK(histogram.count() == count);
-    CHECK(histogram.min() == values.front());
     CHECK(histogram.max() == values.back());
     CHECK(histogram.mean() == doctest::Approx(sum / count).epsilon(1e-12));
     double squares = 0;
@@ -45,7 +44,6 @@ TEST_CASE("stats: values beyond the buckets still count") {
   Histogram histogram;
   for (const double value : {0.0, -1.0, 1e-9, 1e12}) histogram.add(value);
   CHECK(histogram.count() == 4);
-  CHECK(histogram.min() == -1.0);
   CHECK(histogram.percentile(100) == 1e12);
   CHECK(histogram.percentile(50) <= 1.01e-6);
 }

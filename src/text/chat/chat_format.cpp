@@ -44,11 +44,6 @@ std::string missing(const ChatFormat& format) {
 
 }  // namespace
 
-bool ChatFormat::can_render() const {
-  const TemplateSource* const source = choose_template(sources, false);
-  return source != nullptr && templates[static_cast<size_t>(source - sources.data())].has_value();
-}
-
 std::string_view ChatFormat::token(std::string_view name) const {
   const auto found = std::ranges::find(tokens, name, &std::pair<std::string, std::string>::first);
   return found == tokens.end() ? "" : std::string_view(found->second);

@@ -23,8 +23,6 @@ struct ChatFormat {
   std::vector<std::pair<std::string, std::string>> tokens = {};
   jinja::DateTime today = {};
 
-  // Whether there is a template for conversations without tools.
-  bool can_render() const;
   // The spelling of the token of that name; "" if there is none.
   std::string_view token(std::string_view name) const;
 };
