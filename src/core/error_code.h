@@ -67,6 +67,9 @@ class ErrorCode {
   friend constexpr bool operator==(const Code& a, const Code& b) {
     return a.name_ == b.name_;
   }
+  friend constexpr bool operator<(const ErrorCode& a, const ErrorCode& b) {
+    return a.name_ < b.name_;
+  }
 
  private:
   static constexpr std::string_view find(std::string_view name) {

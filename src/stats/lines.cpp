@@ -36,7 +36,7 @@ double rounded(Unit unit, double number) {
 
 void add_counts(JsonWriter& json, const Counts& counts) {
   json.begin_object();
-  for (const auto& [name, count] : counts) json.field(name, count);
+  for (const auto& [code, count] : counts) json.field(code.name(), count);
   json.end_object();
 }
 

@@ -51,7 +51,7 @@ void Report::add(const RequestStats& request) {
   t.recomputed_tokens += request.recomputed_tokens;
   if (request.failed()) {
     ++t.failed;
-    ++t.failed_by_code[std::string(request.error_code.name())];
+    ++t.failed_by_code[request.error_code];
     return;
   }
   span(request.head.arrived, request.finished);

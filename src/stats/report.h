@@ -36,7 +36,7 @@ struct RunTimes {
 struct Summary {
   int64_t completed = 0, failed = 0;
   int64_t resumed = 0;  // records kept from an earlier run; they count nowhere else
-  std::map<std::string, int64_t> failed_by_code = {};
+  std::map<ErrorCode, int64_t> failed_by_code = {};
   int64_t input_tokens = 0, output_tokens = 0;
   int64_t cached_tokens = 0;  // prompt tokens that were in the cache when they were first needed
   int64_t recomputed_tokens = 0;

@@ -30,7 +30,7 @@ enum class Unit : uint8_t {
   kJson,  // a text that is JSON
 };
 
-using Counts = std::map<std::string, int64_t>;
+using Counts = std::map<ErrorCode, int64_t>;
 // None: it was not measured, which is null in JSON.
 using Measure = std::variant<std::monostate, bool, int64_t, double, std::string, Spread, Counts>;
 

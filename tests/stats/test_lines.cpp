@@ -132,7 +132,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   info.notes = {"chunked prefill is off: batching is static"};
 
   Summary s;
-  s.completed = 1, s.failed = 2, s.failed_by_code = {{"bad_json", 2}};
+  s.completed = 1, s.failed = 2, s.failed_by_code = {{ErrorCode("invalid_json"), 2}};
   s.input_tokens = 3, s.output_tokens = 4, s.recomputed_tokens = 7, s.duration = 8;
   s.kv_bytes_per_position = 1000;
   double seconds = 0.012;
@@ -179,7 +179,7 @@ TEST_CASE("stats: the summary tells what ran and every number of it") {
   }
   const std::pair<const char*, double> expected[] = {{"/completed", 1},
                                                      {"/failed", 2},
-                                                     {"/failed_by_code/bad_json", 2},
+                                                     {"/failed_by_code/invalid_json", 2},
                                                      {"/total_input_tokens", 3},
                                                      {"/total_output_tokens", 4},
                                                      {"/preemptions", 6},

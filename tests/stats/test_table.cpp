@@ -10,7 +10,7 @@ namespace {
 Summary full_summary() {
   Summary s;
   s.completed = 1234567, s.failed = 3;
-  s.failed_by_code = {{"bad_json", 2}, {"prompt_too_long", 1}};
+  s.failed_by_code = {{ErrorCode("invalid_json"), 2}, {ErrorCode("prompt_too_long"), 1}};
   s.input_tokens = 22333444, s.output_tokens = 5566677;
   s.recomputed_tokens = 6543;
   s.duration = 100046.27;
@@ -32,7 +32,7 @@ TEST_CASE("stats: the table shows every number of the run") {
   for (const char* expected : {"model        tiny\n",
                                "1,234,567 completed",
                                "3 failed",
-                               "2 bad_json",
+                               "2 invalid_json",
                                "1 prompt_too_long",
                                "22,333,444 in",
                                "5,566,677 out",
@@ -81,7 +81,7 @@ TEST_CASE("stats: the table shows every number of the run") {
 
 TEST_CASE("stats: the table has no rows of nothing") {
   Summary s;
-  s.failed = 2, s.failed_by_code = {{"invalid_json", 2}}, s.times.total = 1.5;
+  s.failed = 2, s.failed_by_code = {{ErrorCode("invalid_json"), 2}}, s.times.total = 1.5;
   const std::string failed = summary_table("tiny", s);
   CHECK(failed.find("2 invalid_json") != std::string::npos);
   CHECK(failed.find("1.50 s") != std::string::npos);

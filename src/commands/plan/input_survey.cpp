@@ -11,12 +11,12 @@ namespace pagedinfer {
 void InputSurvey::add(const IntakeItem& item, const Scheduler& scheduler) {
   ++num_lines_;
   if (const Completion* const failed = std::get_if<Completion>(&item)) {
-    ++failed_by_code_[std::string(failed->error.code.name())];
+    ++failed_by_code_[failed->error.code];
     return;
   }
   const Request& first = std::get<Request>(item);
   if (const Result<> fits = scheduler.fits(first); !fits) {
-    ++failed_by_code_[std::string(fits.error().code.name())];
+    ++failed_by_code_[fits.error().code];
     return;
   }
   int64_t bytes = add_request(first);

@@ -21,7 +21,7 @@ class InputSurvey {
   void add(const IntakeItem& item, const Scheduler& scheduler);
 
   int64_t num_lines() const { return num_lines_; }
-  const std::map<std::string, int64_t>& failed_by_code() const { return failed_by_code_; }
+  const std::map<ErrorCode, int64_t>& failed_by_code() const { return failed_by_code_; }
   int64_t num_sequences() const { return num_sequences_; }  // of lines that can run
   int64_t num_requests() const { return prompts_.count(); }
   int64_t prompt_tokens() const { return prompt_tokens_; }
@@ -45,7 +45,7 @@ class InputSurvey {
   const int max_model_len_;
   RequestSample sample_;
   int64_t num_lines_ = 0, num_sequences_ = 0, prompt_tokens_ = 0, max_new_tokens_ = 0;
-  std::map<std::string, int64_t> failed_by_code_;
+  std::map<ErrorCode, int64_t> failed_by_code_;
   Histogram prompts_, completions_;
   int longest_ = 0, max_log_probs_ = -1;
   int64_t max_answer_bytes_ = 0;

@@ -30,7 +30,7 @@ std::string input_rows(const PlanReport& r) {
   std::string out = row("input", fmt::format("{}: {} lines, {} sequences", r.input,
                                              grouped(s.num_lines()), grouped(s.num_sequences())));
   for (const auto& [code, count] : s.failed_by_code()) {
-    out += row("", fmt::format("{} will end in an error record, {}", grouped(count), code));
+    out += row("", fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
   }
   if (s.num_requests() == 0) return out;
   out += row("prompts",
@@ -145,7 +145,7 @@ void append_input(JsonWriter& json, const PlanReport& r) {
   json.key("input").begin_object().field("file", r.input).field("lines", s.num_lines());
   json.field("requests", s.num_requests()).field("sequences", s.num_sequences());
   json.key("failed_by_code").begin_object();
-  for (const auto& [code, count] : s.failed_by_code()) json.field(code, count);
+  for (const auto& [code, count] : s.failed_by_code()) json.field(code.name(), count);
   json.end_object();
   json.field("prompt_tokens", s.prompt_tokens()).field("max_completion_tokens", s.max_new_tokens());
   append_lengths(json, "prompts", s.prompts());
