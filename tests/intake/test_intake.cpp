@@ -5,14 +5,14 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/random_key.h"
-#include "intake/intake.h"
-#include "io/interrupt.h"
 #include "tests/support/chat_support.h"
 #include "tests/support/gzip.h"
+#include "tests/support/intake_support.h"
 #include "tests/support/support.h"
 
 using namespace pagedinfer;
@@ -59,8 +59,6 @@ struct Pipe {
   }
   int fds[2];
 };
-
-double no_clock() { return 0; }
 
 const ChatSettings kNoChat = {.format = {.problem = "there is no template"}};
 constexpr PromptLimits kLimits = {.vocab = 128, .max_model_len = 10};
@@ -260,13 +258,7 @@ TEST_CASE("lines come in order, within the window, and the end is told") {
   Interrupt interrupt;
   const ByteTokenizer tokenizer;
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = kNoChat,
-                 .clock = no_clock,
-                 .thread_clock = no_clock,
-                 .end_lines = [&] { interrupt.raise(); }},
-                kWindow);
+  Intake intake(intake_parts(lines, &tokenizer, kNoChat, &interrupt), kWindow);
   IntakeItem item;
   CHECK(intake.pull(false, item) == Pull::kLater);
   std::string text;
@@ -313,13 +305,9 @@ TEST_CASE("a line's time is that of its reading, however long it waits") {
   Pipe pipe;
   Interrupt interrupt;
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = kNoChat,
-                 .clock = clock,
-                 .thread_clock = no_clock,
-                 .end_lines = [&] { interrupt.raise(); }},
-                {.prompt = kLimits, .max_items = 12});  // in batches of three
+  IntakeParts parts = intake_parts(lines, &tokenizer, kNoChat, &interrupt);
+  parts.clock = clock;
+  Intake intake(std::move(parts), {.prompt = kLimits, .max_items = 12});  // in batches of three
   const auto wait_for_lines = [&](int count) {
     while (num_asked < count) std::this_thread::yield();
   };
@@ -347,14 +335,10 @@ TEST_CASE("the lines to answer are estimated while the file is read, those done 
   write_file(dir / "in", text);
   const ByteTokenizer tokenizer;
   InputLines lines(dir / "in", {});
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = kNoChat,
-                 .clock = no_clock,
-                 .thread_clock = no_clock,
-                 .is_done = [](int64_t index) { return index < 300; },
-                 .num_done = 300},
-                kWindow);
+  IntakeParts parts = intake_parts(lines, &tokenizer, kNoChat);
+  parts.is_done = [](int64_t index) { return index < 300; };
+  parts.num_done = 300;
+  Intake intake(std::move(parts), kWindow);
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Pull::kItem);
   REQUIRE(intake.num_lines());
@@ -372,13 +356,7 @@ TEST_CASE("an intake can be destroyed while it holds items") {
   const ByteTokenizer tokenizer;
   for (int i = 0; i < 50; ++i) pipe.write("{\"prompt\": \"p\"}\n");
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = kNoChat,
-                 .clock = no_clock,
-                 .thread_clock = no_clock,
-                 .end_lines = [&] { interrupt.raise(); }},
-                kWindow);
+  Intake intake(intake_parts(lines, &tokenizer, kNoChat, &interrupt), kWindow);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Pull::kItem);
 }
@@ -387,12 +365,7 @@ TEST_CASE("an input that cannot be read on ends, and says why") {
   const TempDir dir;
   write_file(dir / "in", gzip("[]\n") + "damaged");
   InputLines lines(dir / "in", {});
-  Intake intake({.lines = lines,
-                 .tokenizer = nullptr,
-                 .chat = kNoChat,
-                 .clock = no_clock,
-                 .thread_clock = no_clock},
-                kWindow);
+  Intake intake(intake_parts(lines, nullptr, kNoChat), kWindow);
   IntakeItem item;
   CHECK(intake.pull(true, item) == Pull::kItem);
   CHECK(intake.pull(true, item) == Pull::kEnded);

@@ -11,12 +11,12 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
-#include "intake/intake.h"
-#include "io/interrupt.h"
 #include "tests/support/chat_support.h"
+#include "tests/support/intake_support.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/support.h"
 
@@ -131,8 +131,6 @@ Outcome one_by_one(const std::string& path, const LineChoice& choice,
   return outcome;
 }
 
-double no_clock() { return 0; }
-
 std::string prompts(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += fmt::format("{{\"prompt\": \"p{}\"}}\n", i);
@@ -158,13 +156,12 @@ struct CountedIntake {
   CountedIntake(const std::string& path, const IntakeLimits& limits, unsigned slowness = 0)
       : tokenizer(slowness),
         lines(path, {}),
-        intake({.lines = lines,
-                .tokenizer = &tokenizer,
-                .chat = chatml(),
-                .clock = no_clock,
-                .thread_clock = no_clock,
-                .is_done = [this](int64_t) { return ++num_read < 0; }},
-               limits) {}
+        intake(counting(intake_parts(lines, &tokenizer, chatml())), limits) {}
+
+  IntakeParts counting(IntakeParts parts) {
+    parts.is_done = [this](int64_t) { return ++num_read < 0; };
+    return parts;
+  }
 
   const SlowTokenizer tokenizer;
   std::atomic<int64_t> num_read = 0;
@@ -188,16 +185,12 @@ TEST_CASE("any number of threads makes of the lines what a loop makes of them") 
     for (const int num_workers : {1, 2, 7}) {
       const SlowTokenizer tokenizer(random() % 2 == 0 ? 0 : 1 + random() % 300);
       InputLines lines(path, choice);
-      Intake intake({.lines = lines,
-                     .tokenizer = &tokenizer,
-                     .chat = chatml(),
-                     .clock = no_clock,
-                     .thread_clock = no_clock,
-                     .is_done = is_done},
-                    {.prompt = kPrompts,
-                     .max_items = 1 + static_cast<int>(random() % 300),
-                     .max_tokens = 1 << (random() % 20),
-                     .num_workers = num_workers});
+      IntakeParts parts = intake_parts(lines, &tokenizer, chatml());
+      parts.is_done = is_done;
+      Intake intake(std::move(parts), {.prompt = kPrompts,
+                                       .max_items = 1 + static_cast<int>(random() % 300),
+                                       .max_tokens = 1 << (random() % 20),
+                                       .num_workers = num_workers});
       Outcome found;
       const unsigned haste = random() % 3;
       IntakeItem item;
@@ -282,13 +275,7 @@ TEST_CASE("what a worker throws ends the lines behind those before it") {
       const SlowTokenizer tokenizer(100);
       InputLines lines(pipe.path(), {}, interrupt.fd());
       const IntakeLimits limits = {.prompt = kPrompts, .max_items = 64, .num_workers = num_workers};
-      Intake intake({.lines = lines,
-                     .tokenizer = &tokenizer,
-                     .chat = chatml(),
-                     .clock = no_clock,
-                     .thread_clock = no_clock,
-                     .end_lines = [&] { interrupt.raise(); }},
-                    limits);
+      Intake intake(intake_parts(lines, &tokenizer, chatml(), &interrupt), limits);
       IntakeItem item;
       for (int i = 0; i < before; ++i) {
         REQUIRE(intake.pull(true, item) == Pull::kItem);
@@ -312,12 +299,7 @@ TEST_CASE("an intake can be let go at any time") {
     const SilentPipe pipe(prompts(static_cast<int>(random() % 300)) + "{\"prompt\": \"half");
     const SlowTokenizer tokenizer(random() % 2 == 0 ? 0 : 200);
     InputLines lines(pipe.path(), {}, interrupt.fd());
-    Intake intake({.lines = lines,
-                   .tokenizer = &tokenizer,
-                   .chat = chatml(),
-                   .clock = no_clock,
-                   .thread_clock = no_clock,
-                   .end_lines = [&] { interrupt.raise(); }},
+    Intake intake(intake_parts(lines, &tokenizer, chatml(), &interrupt),
                   {.prompt = kPrompts,
                    .max_items = 1 + static_cast<int>(random() % 100),
                    .num_workers = 1 + static_cast<int>(random() % 7)});
@@ -332,12 +314,7 @@ TEST_CASE("a line of an input that falls silent does not wait for more lines") {
   const SilentPipe pipe("{\"prompt\": \"one\"}\n\n \n{\"prom");
   const SlowTokenizer tokenizer;
   InputLines lines(pipe.path(), {}, interrupt.fd());
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = chatml(),
-                 .clock = no_clock,
-                 .thread_clock = no_clock,
-                 .end_lines = [&] { interrupt.raise(); }},
+  Intake intake(intake_parts(lines, &tokenizer, chatml(), &interrupt),
                 {.prompt = kPrompts, .num_workers = 2});
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Pull::kItem);
@@ -367,11 +344,7 @@ TEST_CASE("all workers are at work while nothing is ready") {
   write_file(dir / "in", prompts(48));
   const Gathering tokenizer;
   InputLines lines(dir / "in", {});
-  Intake intake({.lines = lines,
-                 .tokenizer = &tokenizer,
-                 .chat = chatml(),
-                 .clock = no_clock,
-                 .thread_clock = no_clock},
+  Intake intake(intake_parts(lines, &tokenizer, chatml()),
                 {.prompt = kPrompts, .max_items = 64, .num_workers = kWorkers});
   IntakeItem item;
   REQUIRE(intake.pull(true, item) == Pull::kItem);
