@@ -116,6 +116,9 @@ inline constexpr auto kSettings = [] {
           "line."),
       row(kJob, "retry_errors", field_of<&Config::retry_errors>(), kKeepsRecords,
           "With --resume, try lines with error records again.", "For errors whose cause is gone."),
+      row(kJob, "exit_zero_on_error_records", field_of<&Config::exit_zero_on_error_records>(),
+          kKeepsRecords, "End with code 0, not 2, if some lines ended in an error record.",
+          "For a queue of jobs that starts again what ends with another code."),
       row(kJob, "sync_every", field_of<&Config::sync_every>(), kKeepsRecords,
           "Time between syncs of the records to disk: a power failure loses at most the work of "
           "that time. 0 syncs at the end only.",

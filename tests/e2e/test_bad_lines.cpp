@@ -173,6 +173,17 @@ TEST_CASE("an input of bad lines only is a complete run") {
   }
 }
 
+TEST_CASE("a flag takes error records out of the exit code and changes nothing else") {
+  const std::string lines = "no JSON\n{\"prompt\": \"One\", \"max_tokens\": 2}\n";
+  const Answers usual = answer(lines, kSmall);
+  const Answers found = answer(lines, kSmall + Words{"--exit-zero-on-error-records"});
+  CHECK(usual.exit_code == 2);
+  CHECK(found.exit_code == 0);
+  CHECK(found.out == usual.out);
+  CHECK(found.err.find("lines that ended in an error record: 1\n") != std::string::npos);
+  CHECK(run({"--input", "/no/such/file", "--exit-zero-on-error-records"}).exit_code == 1);
+}
+
 TEST_CASE("an unsupported key is refused only if its value asks for something") {
   struct Key {
     const char* name;

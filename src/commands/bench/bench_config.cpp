@@ -128,6 +128,7 @@ constexpr UnusedSetting kUnused[] = {
     {"shard", kJob},
     {"resume", kJob},
     {"retry_errors", kJob},
+    {"exit_zero_on_error_records", kJob},
     {"json_schema", kForms},
     {"regex", kForms},
     {"choices", kForms},

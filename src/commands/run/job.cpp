@@ -418,7 +418,8 @@ int Job::exit_code_of(const Summary& summary) const {
                       counted(num_completed, "line", "lines"), num_failed));
   }
   if (leaks_) return exit_code::kFailed;
-  return num_failed == 0 ? exit_code::kDone : exit_code::kSomeWrong;
+  const bool is_done = num_failed == 0 || config_.exit_zero_on_error_records;
+  return is_done ? exit_code::kDone : exit_code::kSomeWrong;
 }
 
 void Job::print_result(const Summary& summary) const {

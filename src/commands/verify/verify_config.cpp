@@ -46,6 +46,7 @@ constexpr UnusedSetting kUnused[] = {
     {"order", "differences are told in the order of the input; leave it out"},
     {"resume", kWhole},
     {"retry_errors", kWhole},
+    {"exit_zero_on_error_records", "code 2 tells of differences; leave it out"},
     {"sync_every", kNoRecords},
     {"token_ids", kNoRecords},
     {"record_timing", kNoRecords},
