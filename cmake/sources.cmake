@@ -221,6 +221,7 @@ set(pagedinfer_core_sources
   src/load/run_plan.cpp
   src/load/sampling_defaults.cpp
   src/load/system_memory.cpp
+  src/load/version_text.cpp
   src/engine/token_bans.cpp
   src/intake/token_labels.cpp
   src/commands/verify/answer_comparison.cpp

@@ -17,6 +17,7 @@
 #include "commands/command_table.h"
 #include "core/error.h"
 #include "core/shortened.h"
+#include "load/version_text.h"
 
 namespace pagedinfer {
 namespace {
@@ -63,8 +64,8 @@ void set_up(CLI::App& app) {
   app.allow_extras();
   app.get_formatter()->column_width(kHelpColumn);
   app.set_help_flag("-h,--help", "Print this help and exit.");
-  app.set_version_flag("--version", "pagedinfer " PAGEDINFER_VERSION,
-                       "Print the version and exit.");
+  app.set_version_flag("--version", version_text,
+                       "Print the version and what it was built with, and exit.");
 }
 
 // Parses the words. If they ask for help or the version, prints it and returns the exit code.

@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "commands/info": {"commands", "core", "intake", "load", "model", "request", "settings", "text",
                       "text/files"},
     "commands/merge": {"commands", "core", "io", "output"},
-    "cli": {"core", "io", "settings", "commands"},
+    "cli": {"core", "io", "load", "settings", "commands"},
     "": {"core", "cli", "io"},  # src/main.cpp
 }
 ROOMS = set(MAY_INCLUDE) - {""}

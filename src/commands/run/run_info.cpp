@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/output_paths.h"
+#include "core/build_facts.h"
 #include "settings/rules.h"
 #include "settings/table.h"
 #include "settings/values.h"
@@ -68,7 +69,7 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
 
 RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan) {
   const Config used = used_config(config, model, plan);
-  RunInfo info = {.version = PAGEDINFER_VERSION,
+  RunInfo info = {.version = std::string(build_facts().version),
                   .input = config.input,
                   .model = model.dir,
                   .device = model.ops->description()};
