@@ -322,8 +322,11 @@ set(pagedinfer_cli_sources
   src/main.cpp
   src/cli/command_flags.cpp
   src/cli/command_line.cpp
+  src/cli/completions.cpp
   src/cli/flag_checks.cpp
   src/cli/flag_help.cpp
+  src/cli/man_page.cpp
+  src/cli/outline.cpp
   src/cli/setting_flags.cpp
   src/cli/split_words.cpp
   src/cli/variant_flags.cpp

@@ -11,12 +11,20 @@
 #include <vector>
 
 #include "cli/flag_help.h"
+#include "cli/pages.h"
 #include "cli/setting_flags.h"
 #include "commands/command.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
+
+// Gives `app` the flags that the program and every subcommand have.
+void add_common_flags(CLI::App& app);
+
+// Gives `app` the flags of the program itself. Parsing sets `page` if a page is asked for.
+// REQUIRES: `page` outlives `app`.
+void add_program_flags(CLI::App& app, const Page*& page);
 
 // Adds a flag or, if `name` has no dashes, words without a flag. `value` is "" for a flag without a
 // value.

@@ -12,12 +12,13 @@
 
 #include "cli/command_flags.h"
 #include "cli/flag_checks.h"
-#include "cli/flag_help.h"
+#include "cli/outline.h"
+#include "cli/pages.h"
 #include "cli/variant_flags.h"
 #include "commands/command_table.h"
 #include "core/error.h"
+#include "core/exit_codes.h"
 #include "core/shortened.h"
-#include "load/version_text.h"
 
 namespace pagedinfer {
 namespace {
@@ -60,14 +61,6 @@ std::optional<std::vector<std::string>> take_variants(const Command<Options>& co
   return texts;
 }
 
-void set_up(CLI::App& app) {
-  app.allow_extras();
-  app.get_formatter()->column_width(kHelpColumn);
-  app.set_help_flag("-h,--help", "Print this help and exit.");
-  app.set_version_flag("--version", version_text,
-                       "Print the version and what it was built with, and exit.");
-}
-
 // Parses the words. If they ask for help or the version, prints it and returns the exit code.
 std::optional<int> parse(CLI::App& app, const CLI::App& command, const Words& words,
                          std::string_view help) {
@@ -105,11 +98,14 @@ int run_command(const Command<Options>& command, CLI::App& app, Words words,
 
 int run_command_line(int argc, const char* const* argv, StandardFiles standard) {
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
-  set_up(app);
+  const Page* page = nullptr;
+  add_program_flags(app, page);
   std::vector<std::string> names;
   std::apply(
       [&](const auto&... command) {
-        (set_up(*app.add_subcommand(std::string(command.name), std::string(command.help))), ...);
+        (add_common_flags(
+             *app.add_subcommand(std::string(command.name), std::string(command.help))),
+         ...);
         (names.emplace_back(command.name), ...);
       },
       kCommands);
@@ -127,8 +123,13 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   if (code) return *code;
   constexpr const char* kHelp = "pagedinfer --help";
   if (!first.starts_with("-")) check_leftovers({first}, names, kHelp);
+  check_values(app, std::span(words).subspan(1));
   if (const std::optional<int> printed = parse(app, app, words, kHelp)) return *printed;
   check_leftovers(app.remaining(), {}, kHelp);
+  if (page != nullptr) {
+    std::cout << page->make(outline_program());
+    return exit_code::kDone;
+  }
   throw Error("expected a subcommand: pagedinfer run --input FILE (pagedinfer --help lists more)");
 }
 
