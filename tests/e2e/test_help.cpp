@@ -10,6 +10,7 @@
 #include "settings/table.h"
 #include "settings/values.h"
 #include "tests/support/e2e.h"
+#include "tests/support/paths.h"
 
 namespace pagedinfer {
 namespace {
@@ -91,6 +92,14 @@ libraries +([A-Za-z0-9]+ [0-9.]+, )+utf8proc [0-9.]+
 )")),
                   ended.out);
   }
+}
+
+TEST_CASE("the version is that of the newest section of the changelog") {
+  const std::string version = run_program(command({"--version"})).out;
+  std::smatch newest;
+  const std::string changelog = read_file(source_dir() + "/CHANGELOG.md");
+  REQUIRE(std::regex_search(changelog, newest, std::regex("\n## (.+)\n")));
+  CHECK(version.starts_with("pagedinfer " + newest[1].str() + "\n"));
 }
 
 }  // namespace pagedinfer
