@@ -45,8 +45,8 @@ LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
     "--build", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
-    "--membind", "--out", "--output-on-failure", "--packed", "--preserve-status", "--save",
-    "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
+    "--membind", "--out", "--output-on-failure", "--packed", "--prefix", "--preserve-status",
+    "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
