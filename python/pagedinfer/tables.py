@@ -1,0 +1,46 @@
+"""Tables of pyarrow in and out."""
+import json
+from typing import Any, Dict, List, Optional
+
+from .runs import Completions
+
+
+def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **settings: Any) -> Any:
+    """Completes each row of a pyarrow table and returns the table with new columns.
+
+    A row is a line: its column `prompt` is the prompt, and columns such as id, messages, max_tokens
+    or temperature are the keys of that name. Nulls are left out. The new columns are text,
+    finish_reason, prompt_tokens, completion_tokens and error (code and sentence; null where all is
+    well). A row that asks for several answers has those in `text` as JSON."""
+    import pyarrow as pa
+    new = {"text": pa.string(), "finish_reason": pa.string(), "prompt_tokens": pa.int64(),
+           "completion_tokens": pa.int64(), "error": pa.string()}
+    for name in new:
+        if name in table.column_names:
+            raise ValueError(f"{name}: the table has a column of this name, which the completions would have")
+    if prompt not in table.column_names and "messages" not in table.column_names:
+        raise ValueError(f"{prompt}: no such column; the table has {', '.join(table.column_names)}")
+
+    def lines() -> Any:
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                line = {name: value for name, value in row.items() if value is not None and name != prompt}
+                if row.get(prompt) is not None:
+                    line["prompt"] = row[prompt]
+                yield json.dumps(line, ensure_ascii=False, default=str)
+
+    # Records of a pipe come in the order of the lines unless --order says otherwise.
+    if settings.get("order", "input") != "input":
+        raise ValueError("order: a table keeps the order of its rows")
+    columns: Dict[str, List[Optional[Any]]] = {name: [] for name in new}
+    with Completions(lines(), settings, quiet) as records:
+        for record in records:
+            error = record.get("error")
+            columns["error"].append(f"{error['code']}: {error['message']}" if error else None)
+            several = record.get("choices")
+            columns["text"].append(json.dumps(several, ensure_ascii=False) if several else record.get("text"))
+            for name in ("finish_reason", "prompt_tokens", "completion_tokens"):
+                columns[name].append(record.get(name))
+    for name, kind in new.items():
+        table = table.append_column(name, pa.array(columns[name], kind))
+    return table
