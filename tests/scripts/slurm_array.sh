@@ -12,6 +12,7 @@ cat > sbatch <<'SBATCH'
 echo 17
 while [[ "${1:-}" == --* ]]; do
   case "$1" in
+    --cpus-per-task=* | --mem=*) echo "$1" >> asked ;;
     --array=0-*) last=${1#--array=0-} ;;
     --dependency=afterok:17) [ ! -e failed ] || exit 0 ;;
     --wrap=*) exec bash -c "${1#--wrap=}" >&2 ;;
@@ -40,14 +41,21 @@ refused() {  # WORDS ARGUMENTS
 refused "in.jsonl: expected a number of shards" in.jsonl 3
 refused "none.jsonl: expected a file" 3 none.jsonl
 refused "--output: the outputs stand beside" 3 in.jsonl --output other
+refused "--output: the outputs stand beside" 3 in.jsonl -o other
+refused "--output: the outputs stand beside" 3 in.jsonl -oother
+refused "--model: expected --cpus or --mem" --model story-llama 3 in.jsonl
+refused "--cpus: found many" --cpus many 3 in.jsonl
+refused "--mem: expected a value" --mem
 
 "$script" 3 in.jsonl --quiet --max-batch-size 0 2> words
 grep -q -- "--max-batch-size: found 0" words
 [ ! -e in.completions.jsonl ]
-rm failed
-"$script" 3 in.jsonl --quiet | grep "job 17 runs 3 shards"
+rm -f failed asked
+"$script" --cpus 2 --mem 200M 3 in.jsonl --quiet | grep "job 17 runs 3 shards"
+grep -qx -- --mem=200M asked
+grep -qx -- --cpus-per-task=2 asked
 cmp in.completions.jsonl single
 refused "is there already" 3 in.jsonl --quiet
 rm in.completions.jsonl
-"$script" 3 in.jsonl --quiet
+"$script" --cpus 2 3 in.jsonl --quiet --threads 1
 cmp in.completions.jsonl single
