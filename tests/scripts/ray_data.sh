@@ -1,16 +1,12 @@
 #!/usr/bin/env bash
-# scripts/ray_data.py on a cluster of this machine gives what one run gives: ray_data.sh PROGRAM
+# pagedinfer.ray on a cluster of this machine gives what one run gives: ray_data.sh PROGRAM
 # Exit code 77: there is no Ray. PYTHON names another interpreter.
 set -euo pipefail
-program=$(realpath "$1") script=$(realpath "$(dirname "$0")/../../scripts/ray_data.py")
-python=${PYTHON:-python3}
-without_ray=$(mktemp -d)
-echo "raise ImportError" > "$without_ray/ray.py"
-PYTHONPATH=$without_ray "$python" "$script" --help | grep -q -- --shards
-rm -r "$without_ray"
-"$python" -c "import ray.data" 2> /dev/null || { echo 'SKIPPED: there is no ray[data]'; exit 77; }
+program=$(realpath "$1") python=${PYTHON:-python3}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+PYTHONPATH=$(realpath "$(dirname "$0")/../../python")
+export PYTHONPATH PAGEDINFER_BINARY="$program"
 cd "$dir"
 
 for i in $(seq 20); do
@@ -21,6 +17,22 @@ code=0
 "$program" run --input in.jsonl --output single --quiet || code=$?
 [ "$code" -eq 2 ]
 
+refused() {  # WORDS ARGUMENTS
+  if "$python" -m pagedinfer.ray "${@:2}" 2> words; then return 1; fi
+  grep -- "$1" words
+}
+"$python" -m pagedinfer.ray --help | grep -q -- --shards
+refused "none.jsonl: expected a file" --shards 3 none.jsonl
+for flag in "--output other" "--output=other" "-o other" "-oother"; do
+  # shellcheck disable=SC2086  # two words
+  refused "--output: the outputs stand beside" --shards 3 in.jsonl $flag
+done
+refused "found much" --shards 3 --memory much in.jsonl
+"$python" -c "import ray" 2> /dev/null || { echo 'SKIPPED: there is no Ray'; exit 77; }
+
 "$program" run --input in.jsonl --shard 1/3 --limit 9 --quiet  # left by an earlier attempt
-"$python" "$script" --shards 3 --program "$program" in.jsonl --quiet
+"$python" -m pagedinfer.ray --shards 3 --memory 100M in.jsonl --quiet
 cmp in.completions.jsonl single
+refused "is there already" --shards 3 in.jsonl
+rm in.completions.jsonl
+refused "shard 0/3: .*--max-batch-size: found 0" --shards 3 in.jsonl --quiet --max-batch-size 0

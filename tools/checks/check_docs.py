@@ -40,13 +40,13 @@ from check_layers import MAY_INCLUDE
 
 MAX_README_LINES = 150
 LIMIT = 120  # seconds for a block
-COPIED = (".gitignore", "datasets", "docs", "results", "scripts", "src", "tests", "tools")
+COPIED = (".gitignore", "datasets", "docs", "python", "results", "scripts", "src", "tests", "tools")
 LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run", "__pycache__")
 # Flags of other programs, and of the scripts, that the pages name.
 OTHER_FLAGS = {
     "--build", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
-    "--membind", "--out", "--output-on-failure", "--packed", "--prefix", "--preserve-status",
-    "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
+    "--mem", "--membind", "--memory", "--out", "--output-on-failure", "--packed", "--prefix",
+    "--preserve-status", "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
