@@ -9,10 +9,6 @@
 namespace pagedinfer {
 namespace {
 
-std::string line(std::string_view name, const std::string& text) {
-  return fmt::format("{:<13}{}\n", name, text);
-}
-
 std::string columns(const std::string& name, std::initializer_list<std::string> cells) {
   std::string out = fmt::format("{:<13}", name);
   for (const std::string& cell : cells) out += fmt::format("{:>10}", cell);
@@ -20,6 +16,10 @@ std::string columns(const std::string& name, std::initializer_list<std::string> 
 }
 
 }  // namespace
+
+std::string table_row(std::string_view name, const std::string& text) {
+  return fmt::format("{:<13}{}\n", name, text);
+}
 
 std::string spread_heading() { return columns("", {"mean", "p50", "p90", "p99", "max"}); }
 
@@ -78,7 +78,7 @@ double number_of(const Measure& measure) {
 }
 
 std::string summary_table(std::string_view model, const Summary& summary) {
-  std::vector<std::string> lines = {line("model", std::string(model))};
+  std::vector<std::string> lines = {table_row("model", std::string(model))};
   std::string_view row;  // of the last one
   bool has_heading = false;
   for (const Statistic<Summary>& statistic : summary_statistics()) {
@@ -91,7 +91,8 @@ std::string summary_table(std::string_view model, const Summary& summary) {
       lines.push_back(spread_row(std::string(place.row), *spread));
     } else if (const auto* const counts = std::get_if<Counts>(&measure)) {
       for (const auto& [code, count] : *counts) {
-        lines.push_back(line(place.row, fmt::format("{} {}", grouped(count), code.name())));
+        lines.push_back(
+            table_row(place.row, fmt::format("{} {}", grouped(count), code.name())));
       }
     } else if (const double number = number_of(measure);
                !place.words.empty() && (number != 0 || lines.size() == 1)) {
@@ -100,7 +101,7 @@ std::string summary_table(std::string_view model, const Summary& summary) {
       if (!lines.empty() && row == place.row) {
         lines.back().insert(lines.back().size() - 1, ", " + text);
       } else {
-        lines.push_back(line(place.row, text));
+        lines.push_back(table_row(place.row, text));
       }
     } else {
       continue;

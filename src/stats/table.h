@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "stats/statistics.h"
 
@@ -10,7 +11,9 @@ namespace pagedinfer {
 // newline.
 std::string summary_table(std::string_view model, const Summary& summary);
 
-// The parts of its rows.
+// Its rows, and their parts.
+
+std::string table_row(std::string_view name, const std::string& text);
 
 // The heading "mean p50 p90 p99 max" and a row below it.
 std::string spread_heading();

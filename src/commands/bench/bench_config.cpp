@@ -49,7 +49,7 @@ void give_seed(const BenchFlag& flag, std::string_view text, BenchConfig& config
 using Bench = BenchConfig;
 constexpr std::string_view kWorkload = "Workload", kMeasurement = "Measurement";
 
-constexpr BenchFlag kFlags[] = {
+constexpr BenchFlag kBenchFlags[] = {
     {kWorkload, "--workload", "NAME", "",
      "What to run: baseline, continuous_batching, paged_attention, chunked_prefill, "
      "prefix_caching, trace or random.",
@@ -117,7 +117,7 @@ constexpr std::string_view kJob = "a workload is run as a whole; leave it out";
 constexpr std::string_view kForms = "a workload is answered freely; pagedinfer run keeps forms";
 constexpr std::string_view kLengths = "each line says how long it gets; use --output-tokens";
 
-constexpr UnusedSetting kUnused[] = {
+constexpr UnusedSetting kUnusedInBench[] = {
     {"input", "bench makes the prompts; --emit FILE keeps them for pagedinfer run"},
     {"prompt_field", kIds},
     {"strict", kIds},
@@ -175,9 +175,9 @@ void check_comparison(const BenchConfig& bench) {
 
 }  // namespace
 
-std::span<const BenchFlag> bench_flags() { return kFlags; }
+std::span<const BenchFlag> bench_flags() { return kBenchFlags; }
 
-std::span<const UnusedSetting> unused_in_bench() { return kUnused; }
+std::span<const UnusedSetting> unused_in_bench() { return kUnusedInBench; }
 
 void check_workload(const BenchConfig& bench) {
   std::string names;

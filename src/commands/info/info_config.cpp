@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kInfo = "Info";
 
-constexpr InfoFlag kFlags[] = {
+constexpr InfoFlag kInfoFlags[] = {
     {kInfo, "--render", "FILE|-", "",
      "Print the prompts of a file instead, as a run would give them to the model.",
      "For a look at what a chat template makes of a file.", give_path<&InfoConfig::render>},
@@ -25,7 +25,7 @@ constexpr std::string_view kTaken[] = {
 
 }  // namespace
 
-std::span<const InfoFlag> info_flags() { return kFlags; }
+std::span<const InfoFlag> info_flags() { return kInfoFlags; }
 
 bool is_of_info(const Setting& setting) {
   return std::ranges::find(kTaken, setting.key) != std::end(kTaken);

@@ -37,7 +37,7 @@ PromptLimits limits_of(const Config& config, const ModelInfo& model) {
   return limits;
 }
 
-std::string text_of(const std::vector<TokenId>& tokens, const Tokenizer* tokenizer) {
+std::string decoded(const std::vector<TokenId>& tokens, const Tokenizer* tokenizer) {
   if (tokenizer == nullptr) return "";
   TextStream text(*tokenizer, {}, {.show_special = true});
   for (const TokenId token : tokens) text.push(token);
@@ -47,14 +47,14 @@ std::string text_of(const std::vector<TokenId>& tokens, const Tokenizer* tokeniz
 // The text of the line's first prompt, as the tokenizer gets it. A prompt of token ids is decoded.
 std::string prompt_text(const RequestDraft& draft, const Request& request, const ModelInfo& model) {
   if (is_chat(draft, model.chat)) return make_chat_prompt(draft, model.chat)->text;
-  return draft.prompt ? *draft.prompt : text_of(request.prompt, model.tokenizer.get());
+  return draft.prompt ? *draft.prompt : decoded(request.prompt, model.tokenizer.get());
 }
 
 std::vector<ShownPrompt> prompts_of(const RequestDraft& draft, Request request,
                                     const ModelInfo& model) {
   std::vector<ShownPrompt> prompts = {{prompt_text(draft, request, model), request.prompt}};
   for (Request& more : request.more) {
-    prompts.push_back({text_of(more.prompt, model.tokenizer.get()), std::move(more.prompt)});
+    prompts.push_back({decoded(more.prompt, model.tokenizer.get()), std::move(more.prompt)});
   }
   return prompts;
 }

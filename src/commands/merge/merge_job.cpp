@@ -19,7 +19,7 @@ namespace {
 using MergeFlag = CommandFlag<MergeConfig>;
 constexpr std::string_view kMerge = "Merge";
 
-constexpr MergeFlag kFlags[] = {
+constexpr MergeFlag kMergeFlags[] = {
     {kMerge, "SHARD", "FILE...", "",
      "Outputs of shards, in any order, each of a run that has ended.", "",
      [](const MergeFlag&, std::string_view text, MergeConfig& merge) {
@@ -39,7 +39,7 @@ constexpr MergeFlag kFlags[] = {
 
 }  // namespace
 
-std::span<const CommandFlag<MergeConfig>> merge_flags() { return kFlags; }
+std::span<const CommandFlag<MergeConfig>> merge_flags() { return kMergeFlags; }
 
 int run_merge(const MergeConfig& config) {
   if (config.shards.empty()) {

@@ -11,7 +11,7 @@ void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfi
 
 constexpr std::string_view kPlan = "Plan";
 
-constexpr PlanFlag kFlags[] = {
+constexpr PlanFlag kPlanFlags[] = {
     {kPlan, "--expected-tokens", "N", "",
      "Tokens of a completion, for the number of sequences that run at once. Without it every "
      "completion has its maximum length.",
@@ -22,6 +22,6 @@ constexpr PlanFlag kFlags[] = {
 
 }  // namespace
 
-std::span<const PlanFlag> plan_flags() { return kFlags; }
+std::span<const PlanFlag> plan_flags() { return kPlanFlags; }
 
 }  // namespace pagedinfer

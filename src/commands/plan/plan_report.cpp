@@ -11,10 +11,6 @@
 namespace pagedinfer {
 namespace {
 
-std::string row(const std::string& name, const std::string& text) {
-  return fmt::format("{:<13}{}\n", name, text);
-}
-
 int64_t rounded(double number) { return std::llround(number); }
 
 std::string lengths(const Histogram& tokens) {
@@ -27,16 +23,18 @@ bool is_int8(const PlanReport& r) { return r.quantize == Quantization::kInt8; }
 
 std::string input_rows(const PlanReport& r) {
   const InputSurvey& s = r.survey;
-  std::string out = row("input", fmt::format("{}: {} lines, {} sequences", r.input,
-                                             grouped(s.num_lines()), grouped(s.num_sequences())));
+  std::string out =
+      table_row("input", fmt::format("{}: {} lines, {} sequences", r.input, grouped(s.num_lines()),
+                                     grouped(s.num_sequences())));
   for (const auto& [code, count] : s.failed_by_code()) {
-    out += row("", fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
+    out += table_row("",
+                     fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
   }
   if (s.num_requests() == 0) return out;
-  out += row("prompts",
-             fmt::format("{} tokens; {}", grouped(s.prompt_tokens()), lengths(s.prompts())));
-  out += row("completions", fmt::format("at most {} tokens; {}", grouped(s.max_new_tokens()),
-                                        lengths(s.completions())));
+  out += table_row("prompts",
+                   fmt::format("{} tokens; {}", grouped(s.prompt_tokens()), lengths(s.prompts())));
+  out += table_row("completions", fmt::format("at most {} tokens; {}", grouped(s.max_new_tokens()),
+                                              lengths(s.completions())));
   return out;
 }
 
@@ -89,13 +87,13 @@ std::string sequence_rows(const PlanReport& r) {
   if (r.rehearsal.num_preemptions > 0) {
     text += fmt::format("; {} preemptions", grouped(r.rehearsal.num_preemptions));
   }
-  std::string out = row("sequences", text);
+  std::string out = table_row("sequences", text);
   const double share = static_cast<double>(r.rehearsal.max_positions) /
                        static_cast<double>(std::max<int64_t>(r.num_positions(), 1));
-  out += row("", fmt::format("they fill at most {} of the cache", percent(share)));
-  return out +
-         row("", fmt::format("{} contiguous reservations of {} tokens would fit",
-                             grouped(r.num_reservations()), grouped(r.plan.limits.max_model_len)));
+  out += table_row("", fmt::format("they fill at most {} of the cache", percent(share)));
+  return out + table_row("", fmt::format("{} contiguous reservations of {} tokens would fit",
+                                         grouped(r.num_reservations()),
+                                         grouped(r.plan.limits.max_model_len)));
 }
 
 std::string prefix_rows(const PlanReport& r) {
@@ -109,7 +107,7 @@ std::string prefix_rows(const PlanReport& r) {
   if (possible > cached + cached / 100) {
     text += fmt::format("; at best {}", share(possible));
   }
-  return row("prefixes", text);
+  return table_row("prefixes", text);
 }
 
 // Breaks a sentence into rows.
@@ -123,7 +121,7 @@ std::string sentence_rows(const std::string& name, const std::string& text) {
       const size_t space = text.rfind(' ', begin + kColumns);
       end = space == std::string::npos || space <= begin ? text.size() : space;
     }
-    out += row(begin == 0 ? name : "", text.substr(begin, end - begin));
+    out += table_row(begin == 0 ? name : "", text.substr(begin, end - begin));
     begin = end + 1;
   }
   return out;
@@ -237,19 +235,20 @@ std::string human_bytes(int64_t bytes) {
 }
 
 std::string plan_table(const PlanReport& r) {
-  std::string out = row(
+  std::string out = table_row(
       "model", fmt::format("{}, {} on {}; {}the cache in {}", r.model, name_of(r.dtype), r.device,
                            is_int8(r) ? "weights in int8, " : "", name_of(r.plan.kv_type)));
   if (r.survey.num_requests() > 0) {
-    out += row("touches", fmt::format("this input touches at most {} of memory",
-                                      human_bytes(r.touched_bytes())));
+    out += table_row("touches", fmt::format("this input touches at most {} of memory",
+                                            human_bytes(r.touched_bytes())));
   }
   out += input_rows(r);
   out += memory_rows(r);
   if (r.survey.num_requests() > 0) {
     out += sequence_rows(r);
     out += prefix_rows(r);
-    out += row("time", "run --limit 200 prints the tokens a second that this machine computes");
+    out +=
+        table_row("time", "run --limit 200 prints the tokens a second that this machine computes");
   }
   const char* name = "advice";
   for (const Advice& advice : r.advice) {

@@ -79,14 +79,14 @@ size_t columns_of_terminal() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-std::string text_of(const LineHint& hint) {
+std::string note_of(const LineHint& hint) {
   std::string key;
   append_json_string(key, hint.hint.key);
   return fmt::format("line {}: {}: did you mean {}?", hint.line, key, hint.hint.similar);
 }
 
 // A note about all unknown keys; "" if there are none.
-std::string text_of(const RequestParser::UnknownKeys& keys, bool strict) {
+std::string note_of(const RequestParser::UnknownKeys& keys, bool strict) {
   std::string list;
   for (const auto& [key, count] : keys) {
     list += list.empty() ? "" : ", ";
@@ -373,14 +373,14 @@ void Job::print_hints() {
   if (!watcher_.tells) return;
   const std::vector<LineHint> hints = intake_->hints(num_hints_);
   if (!hints.empty()) progress_.clear();
-  for (const LineHint& hint : hints) print_note(text_of(hint));
+  for (const LineHint& hint : hints) print_note(note_of(hint));
   num_hints_ += hints.size();
 }
 
 // Adds the notes about unknown keys to the summary, and returns the note about all keys together.
 std::string Job::note_keys() {
-  for (const LineHint& hint : intake_->hints()) info_.notes.push_back(text_of(hint));
-  const std::string all = text_of(intake_->unknown_keys(), config_.strict);
+  for (const LineHint& hint : intake_->hints()) info_.notes.push_back(note_of(hint));
+  const std::string all = note_of(intake_->unknown_keys(), config_.strict);
   if (!all.empty()) info_.notes.push_back(all);
   return all;
 }

@@ -38,7 +38,7 @@ bool is_within(const TokenChosen& chosen, double tolerance) {
 }
 
 // The index of the first token that differs. If one list is the beginning of the other, its size.
-size_t first_difference(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
+size_t first_other_token(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
@@ -98,14 +98,14 @@ class EntryComparison {
   }
 };
 
-class Comparison {
+class CompletionPair {
  public:
-  Comparison(const Completion& a, const Completion& b, std::optional<double> tolerance)
+  CompletionPair(const Completion& a, const Completion& b, std::optional<double> tolerance)
       : a_(a), b_(b), tolerance_(tolerance) {}
 
   void compare_tokens(size_t choice) {
     const CompletionChoice &a = a_.choices[choice], &b = b_.choices[choice];
-    const size_t first = first_difference(a.tokens, b.tokens);
+    const size_t first = first_other_token(a.tokens, b.tokens);
     const size_t longest = std::max(a.tokens.size(), b.tokens.size());
     if (first == longest) {
       result.tokens += std::ssize(a.tokens);
@@ -151,7 +151,7 @@ class Comparison {
   // Rows are compared up to the first token that differs, because up to there both runs have the
   // same tokens.
   void compare_rows(size_t choice) {
-    const size_t num_same = first_difference(a_.choices[choice].tokens, b_.choices[choice].tokens);
+    const size_t num_same = first_other_token(a_.choices[choice].tokens, b_.choices[choice].tokens);
     const std::vector<DrawnToken>&a = a_.trace.draws[choice], &b = b_.trace.draws[choice];
     for (size_t i = 0; i < std::min({num_same + 1, a.size(), b.size()}); ++i) {
       compare_row(a[i].logits_hash, b[i].logits_hash, place(choice, i));
@@ -213,7 +213,7 @@ bool AnswerComparison::agrees() const {
 
 AnswerComparison compare_answers(const Completion& a, const Completion& b,
                                  std::optional<double> tolerance, bool has_hashes) {
-  Comparison comparison(a, b, tolerance);
+  CompletionPair comparison(a, b, tolerance);
   AnswerComparison& result = comparison.result;
   // The numbers of choices differ only if the line is an error in one run. The tokens of the
   // prompts differ only if the runs have two tokenizers.

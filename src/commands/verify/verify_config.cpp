@@ -13,7 +13,7 @@ void give_tolerance(const VerifyFlag& flag, std::string_view text, VerifyConfig&
 
 constexpr std::string_view kComparison = "Comparison";
 
-constexpr VerifyFlag kFlags[] = {
+constexpr VerifyFlag kVerifyFlags[] = {
     {kComparison, "--a", "\"FLAGS\"", "--kv contiguous",
      "The first configuration: a text of flags of model, device, cache and scheduling, added to "
      "the other flags.",
@@ -42,7 +42,7 @@ constexpr VerifyFlag kFlags[] = {
 constexpr std::string_view kWhole = "both configurations run the whole file; leave it out";
 constexpr std::string_view kNoRecords = "no records are written; leave it out";
 
-constexpr UnusedSetting kUnused[] = {
+constexpr UnusedSetting kUnusedInVerify[] = {
     {"order", "differences are told in the order of the input; leave it out"},
     {"resume", kWhole},
     {"retry_errors", kWhole},
@@ -69,9 +69,9 @@ bool may_differ(const Setting& setting) {
 
 }  // namespace
 
-std::span<const VerifyFlag> verify_flags() { return kFlags; }
+std::span<const VerifyFlag> verify_flags() { return kVerifyFlags; }
 
-std::span<const UnusedSetting> unused_in_verify() { return kUnused; }
+std::span<const UnusedSetting> unused_in_verify() { return kUnusedInVerify; }
 
 void read_sides(const CommandLine& line, VerifyConfig& verify) {
   constexpr VariantRules kRules = {

@@ -12,10 +12,6 @@
 namespace pagedinfer {
 namespace {
 
-std::string row(const std::string& name, const std::string& text) {
-  return fmt::format("{:<13}{}\n", name, text);
-}
-
 template <class T>
 void add_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
   json.key(key);
@@ -228,26 +224,27 @@ std::string row_text(const RecordHead& head, const RowDifference& row) {
 }
 
 std::string verify_table(const VerifiedRuns& runs, const VerifyCounts& counts) {
-  std::string table =
-      row("compared",
-          fmt::format("{} requests, {} tokens", grouped(counts.requests), grouped(counts.tokens)));
+  std::string table = table_row(
+      "compared",
+      fmt::format("{} requests, {} tokens", grouped(counts.requests), grouped(counts.tokens)));
   std::string equal = fmt::format("{} requests", grouped(counts.equal));
   if (counts.errors > 0) equal += fmt::format(", {} of them errors", grouped(counts.errors));
-  table += row("equal", equal);
+  table += table_row("equal", equal);
   if (runs.tolerance) {
-    table +=
-        row("tolerated", fmt::format("{} requests; {} tokens behind these differences were not "
-                                     "compared",
-                                     grouped(counts.tolerated), grouped(counts.tokens_behind)));
+    table += table_row("tolerated",
+                       fmt::format("{} requests; {} tokens behind these differences were not "
+                                   "compared",
+                                   grouped(counts.tolerated), grouped(counts.tokens_behind)));
   }
-  table += row("differ", fmt::format("{} requests", grouped(counts.differ)));
+  table += table_row("differ", fmt::format("{} requests", grouped(counts.differ)));
   if (counts.log_probs > 0) {
-    table += row("log probs", fmt::format("of {} tokens, {} differ", grouped(counts.log_probs),
-                                          grouped(counts.log_probs_differ)));
+    table +=
+        table_row("log probs", fmt::format("of {} tokens, {} differ", grouped(counts.log_probs),
+                                           grouped(counts.log_probs_differ)));
   }
   if (runs.has_rows) {
-    table += row("logits", fmt::format("{} rows, {} differ", grouped(counts.rows),
-                                       grouped(counts.rows_differ)));
+    table += table_row("logits", fmt::format("{} rows, {} differ", grouped(counts.rows),
+                                             grouped(counts.rows_differ)));
   }
   return table;
 }
