@@ -7,8 +7,6 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
 // Matched bytes of `pattern` after the byte `next`, given `matched` before it.
 size_t advance(const std::string& pattern, const std::vector<size_t>& fallback, size_t matched,
                char next) {

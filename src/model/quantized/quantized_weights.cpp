@@ -41,12 +41,12 @@ StoredForm read_method(const JsonObject& config) {
 }
 
 // The name without ".weight".
-std::string module_of(const std::string& name) {
+std::string without_weight(const std::string& name) {
   constexpr std::string_view kEnd = ".weight";
   return name.ends_with(kEnd) ? name.substr(0, name.size() - kEnd.size()) : name;
 }
 
-bool is_plain(const StoredTensor& tensor) {
+bool is_float(const StoredTensor& tensor) {
   return std::ranges::find(kFloatTypes, tensor.type) != std::end(kFloatTypes);
 }
 
@@ -66,17 +66,17 @@ QuantizedWeights::QuantizedWeights(const JsonObject& config) {
 
 bool QuantizedWeights::has(const Checkpoint& files, const std::string& name) const {
   if (!form_.open) return false;
-  const std::string module = module_of(name);
+  const std::string module = without_weight(name);
   const auto has_part = [&](std::string_view part) {
     return part != "weight" && files.contains(fmt::format("{}.{}", module, part));
   };
   return std::ranges::any_of(form_.parts, has_part) ||
-         (files.contains(name) && !is_plain(files.stored(name)));
+         (files.contains(name) && !is_float(files.stored(name)));
 }
 
 RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& name, int64_t rows,
                                  int64_t cols) const {
-  const std::string module = module_of(name);
+  const std::string module = without_weight(name);
   if (!form_.codes.empty() && form_.codes != "weight") {
     refuse_beside(files, module, form_.codes, "weight");
   }
@@ -85,14 +85,14 @@ RowSource QuantizedWeights::open(const Checkpoint& files, const std::string& nam
 
 void QuantizedWeights::read_ahead(const Checkpoint& files, const std::string& name) const {
   for (const std::string_view part : form_.parts) {
-    const std::string tensor = fmt::format("{}.{}", module_of(name), part);
+    const std::string tensor = fmt::format("{}.{}", without_weight(name), part);
     if (files.contains(tensor)) files.read_ahead(tensor);
   }
 }
 
 void QuantizedWeights::give_back(const Checkpoint& files, const std::string& name) const {
   for (const std::string_view part : form_.parts) {
-    const std::string tensor = fmt::format("{}.{}", module_of(name), part);
+    const std::string tensor = fmt::format("{}.{}", without_weight(name), part);
     if (files.contains(tensor)) files.give_back(tensor);
   }
 }

@@ -19,10 +19,10 @@ bool is_simple(std::string_view text) {
 
 // Characters that Unicode versions after 9 compose or reorder. The reference has version 9 and
 // leaves them alone.
-struct Range {
+struct MarkRange {
   char32_t first, last;
 };
-constexpr Range kLaterMarks[] = {
+constexpr MarkRange kLaterMarks[] = {
     {0x07FD, 0x07FD},   {0x0898, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
     {0x0C3C, 0x0C3C},   {0x0D3B, 0x0D3C},   {0x0EBA, 0x0EBA},   {0x1715, 0x1715},
     {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0xA82C, 0xA82C},   {0x10D24, 0x10D27},
@@ -36,7 +36,7 @@ constexpr Range kLaterMarks[] = {
 };
 
 bool is_later_mark(char32_t c) {
-  const Range* range = std::ranges::lower_bound(kLaterMarks, c, {}, &Range::last);
+  const MarkRange* range = std::ranges::lower_bound(kLaterMarks, c, {}, &MarkRange::last);
   return range != std::end(kLaterMarks) && range->first <= c;
 }
 

@@ -21,7 +21,7 @@ struct Regex::Code {
 
 namespace {
 
-std::string message_of(int error) {
+std::string pcre2_message(int error) {
   std::array<PCRE2_UCHAR, 200> text = {};
   pcre2_get_error_message(error, text.data(), text.size());
   return reinterpret_cast<const char*>(text.data());
@@ -40,7 +40,7 @@ Regex::Regex(std::string_view pattern) : code_(std::make_unique<Code>()) {
   code_->code =
       pcre2_compile(bytes_of(pattern), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error, &at, nullptr);
   if (code_->code == nullptr) {
-    throw Error(fmt::format("is no regular expression: {}, at byte {}", message_of(error), at));
+    throw Error(fmt::format("is no regular expression: {}, at byte {}", pcre2_message(error), at));
   }
   uint32_t matches_empty = 0;
   pcre2_pattern_info(code_->code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
@@ -77,7 +77,7 @@ std::optional<RegexScan::Match> RegexScan::next() {
   int found = match_with(0);
   if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match_with(PCRE2_NO_JIT);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (found < 0) throw EncodeError("the tokenizer's pattern failed: " + message_of(found));
+  if (found < 0) throw EncodeError("the tokenizer's pattern failed: " + pcre2_message(found));
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state_->match);
   from_ = span[1];
   return Match{span[0], span[1]};

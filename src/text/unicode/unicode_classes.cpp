@@ -18,13 +18,13 @@ constexpr std::array<char32_t, 13> kOfFourBytes = {0x110BD, 0x10428, 0x16B40, 0x
                                                    0x11000, 0x101FD, 0x104A0, 0x10107, 0x10EAD,
                                                    0x10100, 0x1D6C1, 0x1F600};
 
-struct Range {
+struct ClassRange {
   char32_t first, last;
   Category category;
 };
 
 // Characters that Unicode 15 or 16 added or reclassified, and U+180E.
-constexpr Range kRanges[] = {
+constexpr ClassRange kRanges[] = {
     {0x0897, 0x0897, kMn},   {0x0CF3, 0x0CF3, kMc},   {0x0ECE, 0x0ECE, kMn},
     {0x180E, 0x180E, kCf},   {0x1B4E, 0x1B4F, kPo},   {0x1B7F, 0x1B7F, kPo},
     {0x1C89, 0x1C89, kLu},   {0x1C8A, 0x1C8A, kLl},   {0x2427, 0x2429, kSo},
@@ -70,8 +70,8 @@ constexpr Range kRanges[] = {
     {0x2EBF0, 0x2EE5D, kLo}, {0x31350, 0x323AF, kLo},
 };
 
-const Range* find_range(char32_t c) {
-  const Range* range = std::ranges::lower_bound(kRanges, c, {}, &Range::last);
+const ClassRange* find_range(char32_t c) {
+  const ClassRange* range = std::ranges::lower_bound(kRanges, c, {}, &ClassRange::last);
   return range != std::end(kRanges) && range->first <= c ? range : nullptr;
 }
 
@@ -82,7 +82,7 @@ bool with_stand_ins(std::string_view text, std::string& out) {
   for (size_t i = 0, size = 1; i < text.size(); i += size) {
     size = utf8_size(text[i]);
     if (size < 3) continue;
-    const Range* range = find_range(utf8_character(text.substr(i, size)));
+    const ClassRange* range = find_range(utf8_character(text.substr(i, size)));
     if (range == nullptr) continue;
     if (!any) out = text;
     any = true;

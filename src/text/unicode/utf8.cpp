@@ -3,11 +3,6 @@
 #include "core/utf8.h"
 
 namespace pagedinfer {
-namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-}  // namespace
 
 char32_t utf8_character(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes.front());

@@ -5,6 +5,8 @@
 
 namespace pagedinfer {
 
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
 // Bytes of the character that begins with `first`. REQUIRES: it begins one.
 inline size_t utf8_size(char first) {
   const auto byte = static_cast<unsigned char>(first);
