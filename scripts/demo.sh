@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_packages.sh
-cmake -G Ninja -B build -DPAGEDINFER_TESTS=OFF -DPAGEDINFER_GRAMMAR=ON >/dev/null
+cmake -G Ninja -B build -DPAGEDINFER_TESTS=OFF -DPAGEDINFER_GRAMMAR=ON -DPAGEDINFER_UNITY=ON >/dev/null
 cmake --build build
 mkdir -p build/demo
 cp datasets/prompts.jsonl build/demo/

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 scripts/install_packages.sh clang-format-14
 
 cmake -G Ninja -B build -DPAGEDINFER_TESTS=ON -DPAGEDINFER_GRAMMAR=ON \
-  -DPAGEDINFER_KEEP_KERNELS=ON >/dev/null
+  -DPAGEDINFER_UNITY=ON -DPAGEDINFER_KEEP_KERNELS=ON >/dev/null
 cmake --build build
 ctest --test-dir build --output-on-failure -j "$(nproc)" -LE slow
 
