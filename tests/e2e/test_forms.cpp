@@ -25,7 +25,7 @@ const std::string kPerson =
     R"("age":{"type":"integer","minimum":0,"maximum":99},"tags":{"type":"array",)"
     R"("items":{"enum":["a","b"]},"maxItems":3}},"required":["name","age","tags"]})";
 
-std::string line(const std::string& settings, int seed = 0) {
+std::string form_line(const std::string& settings, int seed = 0) {
   return fmt::format(R"({{"prompt":"Tell me of number {}.","seed":{},{}}})", seed, seed, settings) +
          "\n";
 }
@@ -38,7 +38,7 @@ std::string as_schema(const std::string& schema) {
 
 // Lines of every kind of form among free ones, drawn and greedy, with several samples, penalties
 // and log probabilities.
-std::string mixed_lines(int count) {
+std::string form_lines(int count) {
   const std::vector<std::string> forms = {
       as_schema(kPerson),
       R"("guided_regex":"[A-Z][a-z]{2,8}( [a-z]+)*\\.")",
@@ -58,9 +58,10 @@ std::string mixed_lines(int count) {
     if (i % 5 == 2) settings += R"(,"n":3)";
     if (i % 7 == 3) settings += R"(,"repetition_penalty":1.2,"top_p":0.9)";
     if (i % 11 == 4) settings += R"(,"logprobs":2)";
-    lines += line(settings, i);
+    lines += form_line(settings, i);
     if (i % 6 != 0 || i % 8 == 7) continue;
-    lines += line(fmt::format(R"({},"beam_width":{},"n":2,"max_tokens":{})",
+    lines +=
+        form_line(fmt::format(R"({},"beam_width":{},"n":2,"max_tokens":{})",
                               forms[static_cast<size_t>(i) % forms.size()], 2 + i % 3, 20 + i % 9),
                   i);
   }
@@ -93,7 +94,8 @@ TEST_CASE("a completion has the form that its line asks for") {
   for (int i = 0; i < 24; ++i) {
     const char* const temperature = i % 2 == 0 ? "0" : "1.5";
     const auto add = [&](const std::string& form) {
-      lines += line(fmt::format(R"({},"max_tokens":200,"temperature":{})", form, temperature), i);
+      lines +=
+          form_line(fmt::format(R"({},"max_tokens":200,"temperature":{})", form, temperature), i);
     };
     add(as_schema(kPerson));
     add(R"("guided_regex":"[a-c]{2,5}-\\d{3}")");
@@ -117,7 +119,7 @@ TEST_CASE("a completion has the form that its line asks for") {
 
 TEST_CASE("lines with forms among free ones give the same bytes in every configuration") {
   if (is_skipped_without_grammar()) return;
-  const std::string lines = mixed_lines(48);
+  const std::string lines = form_lines(48);
   const std::string expected = answer(lines, {"--max-batch-size", "1"}).out;
   CHECK(std::ranges::count(expected, '\n') == std::ranges::count(lines, '\n'));
   CHECK(expected.find("\"score\":") != std::string::npos);
@@ -139,7 +141,7 @@ TEST_CASE("a form that matches in too many ways ends its line, and no other one,
   for (int i = 0; i < 8; ++i) {
     const std::string form = i % 2 == 0 ? R"("guided_grammar":"root ::= root root | [a-z] | \"\"")"
                                         : R"("guided_regex":"[a-z]{20}")";
-    lines += line(form + R"(,"max_tokens":300,"temperature":1,"logit_bias":{"2":-100})", i);
+    lines += form_line(form + R"(,"max_tokens":300,"temperature":1,"logit_bias":{"2":-100})", i);
   }
   const Answers found = answer(lines);
   REQUIRE(found.records.size() == 8);
@@ -164,14 +166,14 @@ TEST_CASE("a form that matches in too many ways ends its line, and no other one,
 
 TEST_CASE("a complete form ends the answer, whatever min_tokens and ignore_eos say") {
   if (is_skipped_without_grammar()) return;
-  const Answers found =
-      answer(line(R"("guided_choice":["yes"],"min_tokens":50,"max_tokens":60)") +
-             line(R"("guided_choice":["yes"],"ignore_eos":true,"max_tokens":60)") +
-             // The end of this model, wanted as soon as it may be drawn.
-             line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"min_tokens":50)") +
-             line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"ignore_eos":true)") +
-             line(R"("guided_regex":"a{40}","max_tokens":3)") +
-             line(R"("guided_regex":"[a-z ]+END","stop":["e"],"max_tokens":60,"temperature":1)"));
+  const Answers found = answer(
+      form_line(R"("guided_choice":["yes"],"min_tokens":50,"max_tokens":60)") +
+      form_line(R"("guided_choice":["yes"],"ignore_eos":true,"max_tokens":60)") +
+      // The end of this model, wanted as soon as it may be drawn.
+      form_line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"min_tokens":50)") +
+      form_line(R"("guided_regex":"[0-9]{3,}","logit_bias":{"2":100},"ignore_eos":true)") +
+      form_line(R"("guided_regex":"a{40}","max_tokens":3)") +
+      form_line(R"("guided_regex":"[a-z ]+END","stop":["e"],"max_tokens":60,"temperature":1)"));
   REQUIRE(found.records.size() == 6);
   for (int i : {0, 1}) {
     CHECK(found.records[static_cast<size_t>(i)].text("/text") == "yes");
@@ -190,8 +192,8 @@ TEST_CASE("a form of which no token may be drawn is an error with the text so fa
   if (is_skipped_without_grammar()) return;
   // The only token that may be drawn is no digit.
   const Answers found =
-      answer(line(R"("guided_regex":"[0-9]{3}","allowed_token_ids":[5],"max_tokens":9)") +
-             line(R"("guided_choice":["yes"])"));
+      answer(form_line(R"("guided_regex":"[0-9]{3}","allowed_token_ids":[5],"max_tokens":9)") +
+             form_line(R"("guided_choice":["yes"])"));
   REQUIRE(found.records.size() == 2);
   CHECK(found.records[0].text("/error/code") == "form_impossible");
   CHECK(found.records[0].text("/error/text") == "");
@@ -206,10 +208,11 @@ TEST_CASE("a form by flag is that of the lines that name none") {
              "maximum":9}},"required":["n"]})");
   write_file(dir / "rules.ebnf", "root ::= [a-c] [0-9]\n");
   const std::string lines =
-      line(R"("max_tokens":40)") + line(R"("guided_choice":["yes","no"],"max_tokens":40)") +
-      line(R"("response_format":{"type":"text"},"max_tokens":5)") +
-      line(R"("response_format":null,"structured_outputs":{},"max_tokens":40)");
-  const std::string free_text = answer(line(R"("max_tokens":5)")).records.at(0).text("/text");
+      form_line(R"("max_tokens":40)") +
+      form_line(R"("guided_choice":["yes","no"],"max_tokens":40)") +
+      form_line(R"("response_format":{"type":"text"},"max_tokens":5)") +
+      form_line(R"("response_format":null,"structured_outputs":{},"max_tokens":40)");
+  const std::string free_text = answer(form_line(R"("max_tokens":5)")).records.at(0).text("/text");
   const auto check = [&](const Words& flags, const std::string& form) {
     CAPTURE(flags);
     const Answers found = answer(lines, flags);
@@ -232,9 +235,9 @@ TEST_CASE("JSON has white space between its parts where flag or line allow it") 
   if (is_skipped_without_grammar()) return;
   const auto text_of = [](const std::string& settings, const Words& flags) {
     // A space, wanted wherever it may be drawn.
-    return answer(line(fmt::format(
+    return answer(form_line(fmt::format(
                       R"({},"max_tokens":60,"logit_bias":{{"{}":50}})", settings,
-                      answer(line(R"("max_tokens":1,"guided_regex":" ")"), {"--token-ids"})
+                      answer(form_line(R"("max_tokens":1,"guided_regex":" ")"), {"--token-ids"})
                           .records.at(0)
                           .integers("/token_ids")
                           .at(0))),
@@ -263,7 +266,8 @@ TEST_CASE("a bad form by flag is refused before anything is loaded, with file an
   write_file(dir / "bytes.json", "\xff");
   write_file(dir / "rules.ebnf", "root ::= nothing");
   const auto refusal = [&](const Words& flags) {
-    const Answers found = answer(line(R"("max_tokens":1)"), flags + Words{"--model", dir / "none"});
+    const Answers found =
+        answer(form_line(R"("max_tokens":1)"), flags + Words{"--model", dir / "none"});
     CHECK(found.exit_code == 1);
     CHECK(found.err.find("none") == std::string::npos);
     return found.err;
@@ -289,9 +293,9 @@ TEST_CASE("a bad form by flag is refused before anything is loaded, with file an
 TEST_CASE("a beam search keeps to the form, and ends where no beam can go on") {
   if (is_skipped_without_grammar()) return;
   const Answers found =
-      answer(line(R"("guided_choice":["yes","no","maybe"],"beam_width":4,"n":4)") +
-             line(as_schema(kPerson) + R"(,"beam_width":3,"n":3,"max_tokens":100)") +
-             line(R"("guided_regex":"a{40}","beam_width":2,"max_tokens":5)"));
+      answer(form_line(R"("guided_choice":["yes","no","maybe"],"beam_width":4,"n":4)") +
+             form_line(as_schema(kPerson) + R"(,"beam_width":3,"n":3,"max_tokens":100)") +
+             form_line(R"("guided_regex":"a{40}","beam_width":2,"max_tokens":5)"));
   REQUIRE(found.records.size() == 3);
   for (int i = 0; i < 3; ++i) {
     const std::string choice = found.records[0].text(fmt::format("/choices/{}/text", i));
@@ -317,7 +321,7 @@ TEST_CASE("a bad form is an error of its line, and nothing of it reaches standar
       {R"("guided_regex":"a","guided_whitespace_pattern":"[ ]*")", "unsupported"},
       {R"("structured_outputs":{"structural_tag":"x"})", "unsupported"}};
   std::string lines;
-  for (const auto& [settings, code] : cases) lines += line(settings);
+  for (const auto& [settings, code] : cases) lines += form_line(settings);
   const Answers found = answer(lines, {"--quiet"});
   CHECK(found.err.ends_with("\n" + last_line(0, cases.size())));
   REQUIRE(found.records.size() == cases.size());
@@ -331,9 +335,10 @@ TEST_CASE(
     "lines pass one whose form is being compiled, and the records are the same in every run") {
   if (is_skipped_without_grammar()) return;
   if (is_skipped_when_sanitized("the model is slower than the compiler of forms")) return;
-  std::string lines = line(slow_form()) + line(endless_form()) + line(slow_form(1), 5);
+  std::string lines =
+      form_line(slow_form()) + form_line(endless_form()) + form_line(slow_form(1), 5);
   for (int i = 0; i < 40; ++i) {
-    lines += line(i % 4 == 3 ? R"("guided_choice":["yes","no"])" : R"("max_tokens":4)", i);
+    lines += form_line(i % 4 == 3 ? R"("guided_choice":["yes","no"])" : R"("max_tokens":4)", i);
   }
   const Answers passed = answer(lines, {"--order", "completion"});
   REQUIRE(passed.records.size() == 43);
@@ -354,8 +359,8 @@ TEST_CASE(
 TEST_CASE("a signal ends a run while a form is being compiled, and resumed it has all records") {
   if (is_skipped_without_grammar()) return;
   const TempDir dir;
-  std::string lines = line(slow_form());
-  for (int i = 0; i < 5; ++i) lines += line(R"("max_tokens":4)", i);
+  std::string lines = form_line(slow_form());
+  for (int i = 0; i < 5; ++i) lines += form_line(R"("max_tokens":4)", i);
   write_file(dir / "in.jsonl", lines);
   const Words flags = {"--input", dir / "in.jsonl", "--order", "completion", "--output"};
   CHECK(run(flags + Words{dir / "whole"}).exit_code == 0);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // A first line that takes longest, so that in the order of the input the others wait in the part
 // file, and ids that make their records long.
-std::string lines(int count) {
+std::string small_lines(int count) {
   std::string text = R"({"prompt_token_ids":[5],"ignore_eos":true,"max_tokens":60})"
                      "\n";
   for (int i = 1; i < count; ++i) {
@@ -51,7 +51,7 @@ Words job(const TempDir& dir, const std::string& order, const Words& more) {
 }
 
 std::string undisturbed(const TempDir& dir, const std::string& order) {
-  write_file(dir / "in.jsonl", lines(200));
+  write_file(dir / "in.jsonl", small_lines(200));
   const Ended ended =
       run_program(job(dir, order, {"--output", dir / "whole", "--stats", "/dev/null"}));
   REQUIRE(ended.exit_code == 0);

@@ -18,27 +18,27 @@ namespace {
 
 using Random = std::mt19937;
 
-std::string repeated(std::string_view text, size_t count) {
+std::string repeated_text(std::string_view text, size_t count) {
   std::string out;
   for (size_t i = 0; i < count; ++i) out += text;
   return out;
 }
 
-std::string token_ids(size_t count) { return "[5" + repeated(",5", count - 1) + "]"; }
+std::string token_ids(size_t count) { return "[5" + repeated_text(",5", count - 1) + "]"; }
 
-struct BadLine {
+struct HostileLine {
   std::string code;
   std::string text;
 };
 
 // Every way to be wrong that the program knows, the sizes left to chance.
-std::vector<BadLine> bad_lines(Random& random) {
+std::vector<HostileLine> hostile_lines(Random& random) {
   const size_t some = 1 + random() % 50, many = 1100 + random() % 3000;
   const std::string number = std::to_string(random());
   const auto with = [](std::string_view pairs) {
     return fmt::format(R"({{"prompt":"Nora",{}}})", pairs);
   };
-  std::vector<BadLine> lines;
+  std::vector<HostileLine> lines;
   const auto add = [&](const char* code, std::string text) {
     lines.push_back({code, std::move(text)});
   };
@@ -55,9 +55,11 @@ std::vector<BadLine> bad_lines(Random& random) {
   add("invalid_json", R"({"prompt":"\ud83d"})");
   add("invalid_json", R"({"prompt":"\udc00 )" + number + "\"}");
   add("invalid_json", with(R"("id":"\ud800x")"));
-  for (const char* open : {"[", "{\"a\":", "[[{\"a\":"}) add("invalid_json", repeated(open, many));
-  add("invalid_json", with("\"x\":" + repeated("[", many) + repeated("]", many)));
-  add("invalid_json", repeated("[", many) + repeated("]", many));
+  for (const char* open : {"[", "{\"a\":", "[[{\"a\":"}) {
+    add("invalid_json", repeated_text(open, many));
+  }
+  add("invalid_json", with("\"x\":" + repeated_text("[", many) + repeated_text("]", many)));
+  add("invalid_json", repeated_text("[", many) + repeated_text("]", many));
   add("invalid_json", with("\"temperature\":1e4" + number));
   add("invalid_json", with("\"x\":-1e99" + number));
   // Not UTF-8: a stray byte, an overlong form, half a character, a surrogate, beyond the last.
@@ -114,14 +116,15 @@ std::vector<BadLine> bad_lines(Random& random) {
   add("unknown_token_id", with("\"logit_bias\":{\"100000\":1}"));
   add("unknown_token_id", with("\"stop_token_ids\":[2147483647]"));
   add("prompt_too_long", fmt::format(R"({{"prompt_token_ids":{}}})", token_ids(some + 200)));
-  add("prompt_too_long", fmt::format(R"({{"prompt":"{}"}})", repeated("Nora and ", 200 + some)));
+  add("prompt_too_long",
+      fmt::format(R"({{"prompt":"{}"}})", repeated_text("Nora and ", 200 + some)));
   add("exceeds_cache", fmt::format(R"({{"prompt_token_ids":{}}})", token_ids(65 + some)));
   add("exceeds_cache", with("\"max_tokens\":200"));
   return lines;
 }
 
 // Small work of many kinds. The id goes into the random numbers, so that the line need not.
-std::string good_line(Random& random, int number) {
+std::string harmless_line(Random& random, int number) {
   std::string text = fmt::format("{{\"id\":\"good {}\",", number);
   if (random() % 2 == 0) {
     text += fmt::format("\"prompt\":\"Question: {} + {}?\"", random() % 9, random() % 9);
@@ -134,7 +137,7 @@ std::string good_line(Random& random, int number) {
 }
 
 // A record without the one field that says where its line stands among others.
-std::string without_index(const std::string& record) {
+std::string cut_index(const std::string& record) {
   const size_t begin = record.find("\"index\":"), end = record.find(',', begin);
   return record.substr(0, begin) + record.substr(end + 1);
 }
@@ -144,9 +147,9 @@ std::string without_index(const std::string& record) {
 TEST_CASE("10,000 hostile lines get a record each, and 10,000 good ones are as without them") {
   constexpr int kGood = 10'000, kBad = 10'000;
   Random random(1);
-  std::vector<BadLine> bad;
+  std::vector<HostileLine> bad;
   while (bad.size() < kBad) {
-    for (BadLine& line : bad_lines(random)) bad.push_back(std::move(line));
+    for (HostileLine& line : hostile_lines(random)) bad.push_back(std::move(line));
   }
   bad.resize(kBad);
   std::shuffle(bad.begin(), bad.end(), random);
@@ -159,7 +162,7 @@ TEST_CASE("10,000 hostile lines get a record each, and 10,000 good ones are as w
     const bool takes_good = random() % 2 == 0 ? good < kGood : bad.empty();
     for (; random() % 10 == 0; ++number) mixed += " \r\n";
     if (takes_good) {
-      const std::string line = good_line(random, good++) + "\n";
+      const std::string line = harmless_line(random, good++) + "\n";
       good_alone += line;
       mixed += line;
       codes.push_back("");
@@ -190,7 +193,7 @@ TEST_CASE("10,000 hostile lines get a record each, and 10,000 good ones are as w
     const Json& record = both.records[i];
     bool fine = record.integer("/index") == static_cast<int64_t>(i);
     if (codes[i].empty()) {
-      fine = fine && without_index(record.line()) == without_index(alone.records[good++].line());
+      fine = fine && cut_index(record.line()) == cut_index(alone.records[good++].line());
     } else {
       fine = fine && record.has("/error/code") && record.text("/error/code") == codes[i] &&
              record.integer("/line") == numbers[i] && !record.text("/error/message").empty();

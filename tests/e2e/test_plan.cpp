@@ -55,7 +55,7 @@ std::string ids_line(int count, int same, int head, int max_tokens) {
                      max_tokens);
 }
 
-std::string mixed_lines(int count) {
+std::string planned_lines(int count) {
   std::string lines;
   for (int i = 0; i < count; ++i) {
     lines += ids_line(5 + i * 13 % 90, i % 3 == 0 ? 0 : 64, 10 + i % 4, 1 + i * 7 % 40);
@@ -68,7 +68,7 @@ std::string mixed_lines(int count) {
 TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no file") {
   const TempDir dir;
   const std::string file = dir / "in.jsonl";
-  write_file(file, mixed_lines(50) + "{\"prompt\": 7}\n\nnonsense\n");
+  write_file(file, planned_lines(50) + "{\"prompt\": 7}\n\nnonsense\n");
   const Ended ended = plan({"--input", file, "--kv-memory", "16MiB"});
   CHECK(ended.exit_code == 0);
   CHECK(ended.err == "");
@@ -90,7 +90,7 @@ TEST_CASE("a plan tells lines, memory, sequences and prefixes, and writes no fil
 TEST_CASE("a run takes what its plan tells") {
   const TempDir dir;
   const std::string file = dir / "in.jsonl";
-  write_file(file, mixed_lines(120) + "nonsense\n" + ids_line(900, 0, 0, 200));
+  write_file(file, planned_lines(120) + "nonsense\n" + ids_line(900, 0, 0, 200));
   for (const Words& flags :
        {Words{"--num-blocks", "60"}, Words{"--num-blocks", "400", "--prefix-cache", "off"},
         Words{"--num-blocks", "60", "--max-batch-size", "4"},
@@ -167,7 +167,7 @@ TEST_CASE("a plan counts the log probabilities that a line keeps until it ends")
 TEST_CASE("a run with the cache that a plan calls enough takes no other steps") {
   const TempDir dir;
   const std::string file = dir / "in.jsonl";
-  write_file(file, mixed_lines(300));
+  write_file(file, planned_lines(300));
   const Json json = plan_of({"--input", file});
   const std::string advice = json.text("/advice/0/text");
   const std::string enough = advice.substr(0, advice.find(' '));
@@ -243,7 +243,7 @@ TEST_CASE("a plan plays completions of the tokens that are expected") {
 TEST_CASE("a plan names the flag that is far from the best one") {
   const TempDir dir;
   const std::string file = dir / "in.jsonl";
-  write_file(file, mixed_lines(300));
+  write_file(file, planned_lines(300));
   const auto flags_advised = [&](const Words& flags) {
     const Json json = plan_of(Words{"--input", file} + flags);
     std::set<std::string> advised;
@@ -352,7 +352,7 @@ TEST_CASE("whole numbers as large as flags take them end in a plan or in a sente
 }
 
 TEST_CASE("a plan reads a pipe, and a signal ends it") {
-  const Ended piped = plan({"--input", "-"}, mixed_lines(20));
+  const Ended piped = plan({"--input", "-"}, planned_lines(20));
   CHECK(piped.exit_code == 0);
   CHECK(piped.out.find("-: 20 lines, 20 sequences\n") != std::string::npos);
   Process waiting(command({"plan", "--input", "-"}));

@@ -26,7 +26,7 @@ bool says(const Ended& ended, const std::string& text) {
 }
 
 // CHECKs that the command line is refused with a message that has these words.
-void refuses(const Words& flags, const Words& words) {
+void verify_refuses(const Words& flags, const Words& words) {
   const Ended ended = verify(flags);
   CAPTURE(ended.err);
   CHECK(ended.exit_code == 1);
@@ -200,35 +200,40 @@ TEST_CASE("verify refuses flags of jobs and of requests in its configurations, b
        {"--input x", "--output x", "--stats=x", "--resume", "--shard 0/2", "--limit 3",
         "--order completion", "-o x", "--max-tokens 7", "--temperature 1", "--chat-date today"}) {
     const std::string name = std::string(flags).substr(0, std::string(flags).find_first_of(" ="));
-    refuses(input + Words{"--a", flags}, {"--a ", name + ": both configurations answer the same"});
-    refuses(input + Words{"--b", flags}, {"--b ", name + ": both configurations answer the same"});
+    verify_refuses(input + Words{"--a", flags},
+                   {"--a ", name + ": both configurations answer the same"});
+    verify_refuses(input + Words{"--b", flags},
+                   {"--b ", name + ": both configurations answer the same"});
   }
-  refuses(input + Words{"--a", "--bloc-size 3"}, {"--a", "--bloc-size: unknown; did you mean"});
-  refuses(input + Words{"--b", "--block-size x"}, {"--b", "--block-size", "expected"});
-  refuses(input + Words{"--b", "--block-size"}, {"--b", "--block-size", "expected a value"});
-  refuses(input + Words{"--a", "--batching static --kv paged"}, {"--a", "--kv paged"});
+  verify_refuses(input + Words{"--a", "--bloc-size 3"},
+                 {"--a", "--bloc-size: unknown; did you mean"});
+  verify_refuses(input + Words{"--b", "--block-size x"}, {"--b", "--block-size", "expected"});
+  verify_refuses(input + Words{"--b", "--block-size"}, {"--b", "--block-size", "expected a value"});
+  verify_refuses(input + Words{"--a", "--batching static --kv paged"}, {"--a", "--kv paged"});
 }
 
 TEST_CASE("verify refuses what it has no use for, and says what to do instead") {
   const TempDir dir;
   write_file(dir / "in.jsonl", stories());
   const Words input = {"--input", dir / "in.jsonl"};
-  refuses(input + Words{"--resume"}, {"--resume: both configurations run the whole file"});
-  refuses(input + Words{"--profile"}, {"--profile: use pagedinfer run"});
-  refuses({"--input", "-"}, {"--input -: verify reads it twice"});
-  refuses({}, {"--input"});
-  refuses({"--input", dir / "none"}, {"none", "No such file"});
-  refuses(input + Words{"--tolerance", "-1"}, {"--tolerance: found -1", "a number from 0"});
-  refuses(input + Words{"--output", dir / "in.jsonl"}, {"--input", "is what --output"});
-  refuses(input + Words{"--a", "--dtype float32"}, {"--tolerance", "two types of computation"});
-  refuses(input + Words{"--a", "--kv-dtype int8"}, {"--tolerance", "two types of the cache"});
-  refuses(input + Words{"--b", "--quantize int8"}, {"--tolerance", "two types of weights"});
+  verify_refuses(input + Words{"--resume"}, {"--resume: both configurations run the whole file"});
+  verify_refuses(input + Words{"--profile"}, {"--profile: use pagedinfer run"});
+  verify_refuses({"--input", "-"}, {"--input -: verify reads it twice"});
+  verify_refuses({}, {"--input"});
+  verify_refuses({"--input", dir / "none"}, {"none", "No such file"});
+  verify_refuses(input + Words{"--tolerance", "-1"}, {"--tolerance: found -1", "a number from 0"});
+  verify_refuses(input + Words{"--output", dir / "in.jsonl"}, {"--input", "is what --output"});
+  verify_refuses(input + Words{"--a", "--dtype float32"},
+                 {"--tolerance", "two types of computation"});
+  verify_refuses(input + Words{"--a", "--kv-dtype int8"},
+                 {"--tolerance", "two types of the cache"});
+  verify_refuses(input + Words{"--b", "--quantize int8"}, {"--tolerance", "two types of weights"});
   // Both compute in float32 on a CPU.
-  refuses(input + Words{"--a", "--dtype float16", "--b", "--dtype float32"},
-          {"--tolerance", "two types of the cache"});
+  verify_refuses(input + Words{"--a", "--dtype float16", "--b", "--dtype float32"},
+                 {"--tolerance", "two types of the cache"});
   write_file(dir / "out", "old\n");
-  refuses(input + Words{"--output", dir / "out"},
-          {(dir / "out") + ": the file exists; --overwrite replaces it"});
+  verify_refuses(input + Words{"--output", dir / "out"},
+                 {(dir / "out") + ": the file exists; --overwrite replaces it"});
   CHECK(read_file(dir / "out") == "old\n");
   CHECK(names_in(dir.path()) == std::set<std::string>{"in.jsonl", "out"});
 }

@@ -15,8 +15,8 @@ namespace {
 
 // A run with chunked prompts, preemptions, filters and penalties, small enough to be repeated
 // with a failure at each of its calls.
-struct Scene {
-  explicit Scene(Overlap o, int num_samples = 1)
+struct FailureScene {
+  explicit FailureScene(Overlap o, int num_samples = 1)
       : model(open_model(files.dir())), rig(model, options()), overlap(o), pool(6, 4) {
     WorkloadRandom random(3);
     Workload work;
@@ -93,15 +93,15 @@ int num_failures(const EngineRun& run) {
   return failures;
 }
 
-constexpr Overlap kEither[] = {Overlap::kNo, Overlap::kYes};
+constexpr Overlap kBothOverlaps[] = {Overlap::kNo, Overlap::kYes};
 
 constexpr int kStride = kSanitized ? 13 : 1;
 
 }  // namespace
 
 TEST_CASE("a step that fails once is made good, wherever it failed") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap);
     scene.run([](int) {});
     const int num_calls = scene.num_calls;
     for (int at = 0; at < num_calls; at += kStride) {
@@ -119,8 +119,8 @@ TEST_CASE("a step that fails once is made good, wherever it failed") {
 }
 
 TEST_CASE("copies of a step are carried out once, but again where they failed") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap, 2);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap, 2);
     scene.run([](int) {});
     const int num_calls = scene.num_calls;
     int num_repeated = 0;
@@ -143,8 +143,8 @@ TEST_CASE("copies of a step are carried out once, but again where they failed") 
 }
 
 TEST_CASE("a step that fails twice fails its own requests and no others") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap);
     scene.keep_first_prompts();  // so that a line is one sequence
     scene.run([](int) {});
     const int num_calls = scene.num_calls;
@@ -200,8 +200,8 @@ TEST_CASE("a step that fails twice fails its own requests and no others") {
 }
 
 TEST_CASE("a device that fails from some call on answers every line, with errors from there") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap);
     scene.run([](int) {});
     const int num_calls = scene.num_calls;
     for (int from = 0; from < num_calls; from += 7 * kStride) {
@@ -221,8 +221,8 @@ TEST_CASE("a device that fails from some call on answers every line, with errors
 }
 
 TEST_CASE("a lost device ends the run at once, and what was answered stands") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap);
     scene.run([](int) {});
     const int num_calls = scene.num_calls;
     for (int at = 0; at < num_calls; at += 3 * kStride) {
@@ -242,8 +242,8 @@ TEST_CASE("a lost device ends the run at once, and what was answered stands") {
 }
 
 TEST_CASE("logits that are no numbers end their own request only") {
-  for (const Overlap overlap : kEither) {
-    Scene scene(overlap);
+  for (const Overlap overlap : kBothOverlaps) {
+    FailureScene scene(overlap);
     const auto note_sample = scene.rig.ops.on_sample;
     for (const Line& line : scene.lines) {
       const auto* request = std::get_if<Request>(&line.item);

@@ -22,15 +22,15 @@ std::vector<std::string> letters(int vocab) {
   return texts;
 }
 
-struct Scene {
+struct FormScene {
   // Each call of a step: r for run(), s for sample(), c for collect().
   std::string calls;
   std::map<int64_t, std::vector<std::vector<TokenId>>> answers;  // by index and sample
   int num_surplus = 0, num_failures = 0;
 
   // The device fails once, behind so many calls.
-  Scene(const std::vector<Request>& requests, bool overlaps, int num_blocks = 40,
-        int chunk_size = 100, int num_good_calls = -1) {
+  FormScene(const std::vector<Request>& requests, bool overlaps, int num_blocks = 40,
+            int chunk_size = 100, int num_good_calls = -1) {
     const TinyModel files(tiny_shapes()[0]);
     const OpenedModel model = open_model(files.dir());
     Rig rig(model, {.isa = available_isas().back(), .num_threads = 2, .compute = DType::kBF16});
@@ -89,7 +89,7 @@ Request request_of(int index, bool guided) {
 TEST_CASE("what a form allows is found out between a step's forward pass and its draws") {
   if (is_skipped_without_grammar()) return;
   const auto calls = [](bool guided, bool overlaps) {
-    return Scene({request_of(1, guided)}, overlaps).calls;
+    return FormScene({request_of(1, guided)}, overlaps).calls;
   };
   CHECK(std::regex_match(calls(false, true), std::regex("rs(rsc)+c")));
   CHECK(std::regex_match(calls(true, true), std::regex("rs(rcs)+c")));
@@ -103,11 +103,11 @@ TEST_CASE("answers with forms among free ones do not depend on overlap, memory o
     requests.push_back(request_of(i, i % 3 != 1));
     if (i % 5 == 2) requests.back().num_samples = requests.back().num_returned = 3;
   }
-  const Scene expected(requests, false);
+  const FormScene expected(requests, false);
   REQUIRE(expected.answers.size() == requests.size());
   for (const int num_blocks : {40, 12}) {
     for (const int chunk_size : {100, 3}) {
-      const Scene found(requests, true, num_blocks, chunk_size);
+      const FormScene found(requests, true, num_blocks, chunk_size);
       CHECK(found.answers == expected.answers);
       CHECK(found.num_surplus > 0);
     }
@@ -118,11 +118,11 @@ TEST_CASE("a step with forms that fails once is made good") {
   if (is_skipped_without_grammar()) return;
   std::vector<Request> requests;
   for (int i = 0; i < 6; ++i) requests.push_back(request_of(i, i % 3 != 1));
-  const Scene expected(requests, false);
+  const FormScene expected(requests, false);
   int num_failures = 0;
   for (int num_good_calls = 0;; num_good_calls += 7) {
     CAPTURE(num_good_calls);
-    const Scene found(requests, true, 40, 100, num_good_calls);
+    const FormScene found(requests, true, 40, 100, num_good_calls);
     CHECK(found.answers == expected.answers);
     if (found.num_failures == 0) break;
     ++num_failures;

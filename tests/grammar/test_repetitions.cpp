@@ -124,7 +124,7 @@ const std::vector<Repeated> kRepeated = {
     {"(?:a|bá)", "(\"a\" | \"bá\")", {"a", "bá"}},
     {"(?:a(?:ba){0,2})", "(\"a\" (\"ba\"){0,2})", {"a", "aba", "ababa"}}};
 
-std::vector<std::string> random_tokens(std::mt19937& random, const Repetition& of) {
+std::vector<std::string> tokens_around(std::mt19937& random, const Repetition& of) {
   // All bytes that go on with a character are the same: no others can be made of them.
   const char* const pieces[] = {"a",    "b",    "á",    "š",    "桡",   "𡡡",
                                 "\xc3", "\xc5", "\xe6", "\xf0", "\xc0", "\xf5",
@@ -171,7 +171,7 @@ TEST_CASE("masks within repetitions allow what a text can go on with, and no mor
                      : fmt::format("root ::= \"{}\" part{} (\"{}\")\npart ::= {}", one.before,
                                    count, fmt::join(one.after, "\" | \""), repeated.rules);
         CAPTURE(text);
-        const std::vector<std::string> tokens = random_tokens(random, one);
+        const std::vector<std::string> tokens = tokens_around(random, one);
         const CompiledForm form = compile_form(
             tokens, {.kind = is_regex ? FormKind::kRegex : FormKind::kGrammar, .texts = {text}});
         Walk walk(one);

@@ -34,8 +34,8 @@ AnswerForm slow_form() {
   return {.kind = FormKind::kGrammar, .texts = std::vector<std::string>{rules + "r700 ::= \"c\""}};
 }
 
-struct Scene {
-  explicit Scene(std::deque<IntakeItem> items) : lines(std::move(items)) {}
+struct GateScene {
+  explicit GateScene(std::deque<IntakeItem> items) : lines(std::move(items)) {}
 
   Pull next(Wait wait, EngineLine& line) { return gate.next(wait, line); }
 
@@ -59,7 +59,8 @@ struct Scene {
 
 TEST_CASE("lines pass one that waits for its form, and it follows when the form is there") {
   if (is_skipped_without_grammar()) return;
-  Scene scene({line(0, slow_form()), line(1), line(2, regex("a+")), line(3), line(4, regex("("))});
+  GateScene scene(
+      {line(0, slow_form()), line(1), line(2, regex("a+")), line(3), line(4, regex("("))});
   std::vector<int64_t> order;
   EngineLine next;
   for (int i = 0; i < 2; ++i) {
@@ -93,7 +94,7 @@ TEST_CASE("a line of several prompts gets its form, and its error names the firs
   several.more = {line(0), line(0)};
   Request wrong = line(1, regex("("));
   wrong.more = {line(1)};
-  Scene scene({several, wrong});
+  GateScene scene({several, wrong});
   int num_lines = 0;
   EngineLine next;
   for (Pull pull = Pull::kLater; pull != Pull::kEnded;) {
@@ -114,7 +115,7 @@ TEST_CASE("the gate holds a bounded number of lines") {
   std::deque<IntakeItem> lines;
   for (int i = 0; i < 2 * FormGate::kMaxLines; ++i) lines.emplace_back(line(i, slow_form()));
   lines.emplace_back(line(-1));
-  Scene scene(std::move(lines));
+  GateScene scene(std::move(lines));
   EngineLine next;
   CHECK(scene.next(Wait::kNo, next) == Pull::kNotArrived);
   CHECK(std::ssize(scene.lines) == FormGate::kMaxLines + 1);
@@ -122,7 +123,7 @@ TEST_CASE("the gate holds a bounded number of lines") {
 
 TEST_CASE("a static batch begins without the lines that wait for their forms") {
   if (is_skipped_without_grammar()) return;
-  Scene scene({line(0, slow_form())});
+  GateScene scene({line(0, slow_form())});
   EngineLine next;
   CHECK(scene.next(Wait::kForLine, next) == Pull::kNotArrived);
   CHECK(scene.next(Wait::kNo, next) == Pull::kNotArrived);

@@ -45,7 +45,7 @@ std::string bytes_of_file(size_t size, uint64_t header) {
   return bytes;
 }
 
-std::string error_of(WatchedFile& file) {
+std::string change_of(WatchedFile& file) {
   try {
     file.check();
     return "";
@@ -78,20 +78,20 @@ TEST_CASE("a file with other bytes is noticed, also when it has them at once aft
     const MappedFile mapped(path);
     WatchedFile file(mapped);
     overwrite(path, bytes);
-    CHECK(error_of(file) == "");
+    CHECK(change_of(file) == "");
     overwrite(path, "x", 70'000);
     std::string changed = bytes;
     changed[70'000] = 'x';
-    CHECK(error_of(file) ==
+    CHECK(change_of(file) ==
           fmt::format("{}: another program has changed the file while it was in use: found {}, "
                       "expected {}; nothing that was computed from its new bytes is kept",
                       path, identity_of(changed), identity_of(bytes)));
     overwrite(path, bytes);
-    CHECK(error_of(file) == "");
+    CHECK(change_of(file) == "");
     fs::resize_file(path, 99'999);
-    CHECK(error_of(file).find("found 99999 bytes") != std::string::npos);
+    CHECK(change_of(file).find("found 99999 bytes") != std::string::npos);
     fs::resize_file(path, 0);
-    CHECK(error_of(file).find("found 0 bytes") != std::string::npos);
+    CHECK(change_of(file).find("found 0 bytes") != std::string::npos);
   }
 }
 
@@ -102,14 +102,14 @@ TEST_CASE("a file that is touched, renamed, replaced or removed has its bytes st
   const MappedFile mapped(path);
   WatchedFile file(mapped);
   fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(5));
-  CHECK(error_of(file) == "");
+  CHECK(change_of(file) == "");
   fs::permissions(path, fs::perms::none);
-  CHECK(error_of(file) == "");
+  CHECK(change_of(file) == "");
   fs::rename(path, dir / "other");
-  CHECK(error_of(file) == "");
+  CHECK(change_of(file) == "");
   write_file(path, "another");
   fs::rename(path, dir / "other");
-  CHECK(error_of(file) == "");
+  CHECK(change_of(file) == "");
 }
 
 }  // namespace pagedinfer

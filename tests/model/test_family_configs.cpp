@@ -35,7 +35,7 @@ ModelSpec spec_of(const std::string& architecture, const std::string& fields) {
   return spec_from(config_of(architecture, fields));
 }
 
-std::string refusal(const std::string& architecture, const std::string& fields) {
+std::string config_refusal(const std::string& architecture, const std::string& fields) {
   try {
     (void)spec_of(architecture, fields);
     return "";
@@ -357,8 +357,8 @@ TEST_CASE("an activation may have any name that transformers has for its formula
     const ModelSpec spec =
         spec_of(kGemma2, fmt::format(R"(, "head_dim": 8, "hidden_activation": "{}")", name));
     CHECK(spec.activation == Activation::kGeluTanh);
-    CHECK(refusal(kLlama, fmt::format(R"(, "hidden_act": "{}")", name)).find("expected silu") !=
-          std::string::npos);
+    CHECK(config_refusal(kLlama, fmt::format(R"(, "hidden_act": "{}")", name))
+              .find("expected silu") != std::string::npos);
   }
 }
 
@@ -464,7 +464,7 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        "text_config.final_logit_softcapping", "is 1"},
   };
   for (const Case& c : cases) {
-    const std::string error = refusal(c.architecture, fmt::format(", {}", c.fields));
+    const std::string error = config_refusal(c.architecture, fmt::format(", {}", c.fields));
     CAPTURE(c.fields);
     CAPTURE(error);
     CHECK((error.find(fmt::format("/config.json: '{}' ", c.field)) != std::string::npos ||

@@ -32,7 +32,7 @@ Completion failure() {
   return completion;
 }
 
-std::string record_of(const Completion& completion, const RecordOptions& options = {}) {
+std::string written_record(const Completion& completion, const RecordOptions& options = {}) {
   std::string out = "before\n";
   append_record(out, completion, options);
   return out.substr(7);
@@ -41,7 +41,7 @@ std::string record_of(const Completion& completion, const RecordOptions& options
 }  // namespace
 
 TEST_CASE("a plain record is one line that says what was computed") {
-  CHECK(record_of(example()) ==
+  CHECK(written_record(example()) ==
         R"({"id":"a\n","index":4,"text":"two \"words\"\n)"
         "\xC3\xA9"
         R"(","finish_reason":"length","prompt_tokens":3,"completion_tokens":2})"
@@ -50,7 +50,7 @@ TEST_CASE("a plain record is one line that says what was computed") {
   completion.head.id_json = "";
   completion.choices[0].text = "";
   completion.choices[0].reason = FinishReason::kStop;
-  CHECK(record_of(completion, {true, true, ""}) ==
+  CHECK(written_record(completion, {true, true, ""}) ==
         R"({"id":null,"index":4,"text":"","token_ids":[5,6],"finish_reason":"stop",)"
         R"("prompt_tokens":3,"completion_tokens":2,)"
         R"("timing":{"queue_ms":500,"ttft_ms":1000,"e2e_ms":2250,"cached_tokens":32}})"
@@ -62,7 +62,7 @@ TEST_CASE("a record of the OpenAI form holds the whole response") {
   completion.head.form = RecordForm::kOpenAiCompletion;
   completion.choices[0].text = "hi";
   completion.choices[0].reason = FinishReason::kStop;
-  CHECK(record_of(completion, {false, false, "m"}) ==
+  CHECK(written_record(completion, {false, false, "m"}) ==
         R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
         R"("request_id":"req_4","body":{"id":"cmpl-4","object":"text_completion","created":0,)"
         R"("model":"m","choices":[{"index":0,"text":"hi","logprobs":null,"finish_reason":"stop"}],)"
@@ -76,7 +76,7 @@ TEST_CASE("a record of a chat line holds the whole response, and ours stands out
   completion.choices[0].text = "hi";
   completion.choices[0].reason = FinishReason::kStop;
   CHECK(
-      record_of(completion, {true, true, "m"}) ==
+      written_record(completion, {true, true, "m"}) ==
       R"({"id":"batch_req_4","custom_id":"a\n","index":4,"response":{"status_code":200,)"
       R"("request_id":"req_4","body":{"id":"chatcmpl-4","object":"chat.completion","created":0,)"
       R"("model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi",)"
@@ -87,12 +87,12 @@ TEST_CASE("a record of a chat line holds the whole response, and ours stands out
 }
 
 TEST_CASE("several choices of a plain record stand in a list") {
-  CHECK(record_of(two_choices()) ==
+  CHECK(written_record(two_choices()) ==
         R"({"id":"a\n","index":4,"choices":[{"index":0,"text":"one","finish_reason":"length"},)"
         R"({"index":1,"text":"two","finish_reason":"stop"}],)"
         R"("prompt_tokens":3,"completion_tokens":9})"
         "\n");
-  CHECK(record_of(two_choices(), {true, true, ""}) ==
+  CHECK(written_record(two_choices(), {true, true, ""}) ==
         R"({"id":"a\n","index":4,"choices":[)"
         R"({"index":0,"text":"one","token_ids":[5,6],"finish_reason":"length"},)"
         R"({"index":1,"text":"two","token_ids":[7],"finish_reason":"stop"}],)"
@@ -104,28 +104,28 @@ TEST_CASE("several choices of a plain record stand in a list") {
 TEST_CASE("several choices of the OpenAI forms stand in their list, and usage counts all drawn") {
   Completion completion = two_choices();
   completion.head.form = RecordForm::kOpenAiCompletion;
-  const std::string words = record_of(completion, {true, false, "m"});
+  const std::string words = written_record(completion, {true, false, "m"});
   CHECK(words.find(R"("choices":[{"index":0,"text":"one","logprobs":null,)"
                    R"("finish_reason":"length"},{"index":1,"text":"two","logprobs":null,)"
                    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":9,)"
                    R"("total_tokens":12}}},"error":null,"token_ids":[[5,6],[7]]})") !=
         std::string::npos);
   completion.head.form = RecordForm::kOpenAiChat;
-  CHECK(record_of(completion)
+  CHECK(written_record(completion)
             .find(R"({"index":1,"message":{"role":"assistant","content":"two","refusal":null},)"
                   R"("logprobs":null,"finish_reason":"stop"}],"usage")") != std::string::npos);
 }
 
 TEST_CASE("an error record carries line, code and message in the form of its line") {
   Completion completion = failure();
-  CHECK(record_of(completion) ==
+  CHECK(written_record(completion) ==
         R"({"id":"a\n","index":4,"line":9,"error":{"code":"invalid_value",)"
         R"("message":"top_p: found \"x\""}})"
         "\n");
   completion.head.id_json = "";
   for (const RecordForm form : {RecordForm::kOpenAiCompletion, RecordForm::kOpenAiChat}) {
     completion.head.form = form;
-    CHECK(record_of(completion) ==
+    CHECK(written_record(completion) ==
           R"({"id":"batch_req_4","custom_id":null,"index":4,"line":9,"response":null,)"
           R"("error":{"code":"invalid_value","message":"top_p: found \"x\""}})"
           "\n");

@@ -119,7 +119,7 @@ void run_undisturbed(const Job& job, const std::string& path, Attempt attempt,
   REQUIRE(run(job, path, attempt, random, none));
 }
 
-std::string refusal(const Job& job, const std::string& path, const Attempt& attempt) {
+std::string resume_refusal(const Job& job, const std::string& path, const Attempt& attempt) {
   try {
     open_output(job, path, attempt, {});
   } catch (const Error& error) {
@@ -221,7 +221,7 @@ TEST_CASE("resume: files cut at any byte give the same file") {
         // A power failure may leave such bytes behind the end.
         if (size % 3 == 0) std::filesystem::resize_file(folder / cut, size + 7);
         if (!cuts_part && static_cast<int64_t>(size) < covered) {  // no crash does that
-          CHECK(refusal(job, folder / "out", kResume).find("it was truncated") !=
+          CHECK(resume_refusal(job, folder / "out", kResume).find("it was truncated") !=
                 std::string::npos);
           continue;
         }
@@ -310,7 +310,7 @@ TEST_CASE("resume: what does not belong to the run is an error, and nothing has 
 
   const auto check = [&](const Job& changed, const Attempt& attempt, const std::string& expected) {
     const std::string before = read_file(path), part_before = read_file(path + ".part");
-    const std::string message = refusal(changed, path, attempt);
+    const std::string message = resume_refusal(changed, path, attempt);
     INFO(message);
     CHECK(message.find(expected) != std::string::npos);
     CHECK(read_file(path) == before);
@@ -345,7 +345,7 @@ TEST_CASE("resume: what does not belong to the run is an error, and nothing has 
   write_file(path + ".part", "{\"lines\"");
   check(job, kResume, "out.part: expected three lines");
   std::filesystem::remove(path + ".part");
-  CHECK(refusal(job, path, kResume).find("there is neither") != std::string::npos);
+  CHECK(resume_refusal(job, path, kResume).find("there is neither") != std::string::npos);
 }
 
 TEST_CASE("resume: a second record of a line is noticed in the order of completion") {
@@ -356,7 +356,7 @@ TEST_CASE("resume: a second record of a line is noticed in the order of completi
   REQUIRE_FALSE(run(job, folder / "out", {.steps = 12}, random, safe));
   const std::string output = read_file(folder / "out");
   write_file(folder / "out", output + output.substr(0, output.find('\n') + 1));
-  CHECK(refusal(job, folder / "out", kResume).find("occurs twice") != std::string::npos);
+  CHECK(resume_refusal(job, folder / "out", kResume).find("occurs twice") != std::string::npos);
 }
 
 TEST_CASE("resume: a record that was changed is refused and named, or computed again") {
@@ -379,7 +379,7 @@ TEST_CASE("resume: a record that was changed is refused and named, or computed a
         const std::string path = folder / "out";
         write_file(path, which == 0 ? changed : whole[0]);
         write_file(path + state, which == 1 ? changed : whole[1]);
-        const std::string message = refusal(job, path, kResume);
+        const std::string message = resume_refusal(job, path, kResume);
         INFO(message);
         if (message != "no error") {
           ++num_refused;
@@ -437,7 +437,7 @@ TEST_CASE("resume: changed bytes of either file never lead to other records") {
     for (const std::string& line : lines) text += line;
     write_file(file, text);
     const bool retry_errors = random() % 2 == 0;
-    if (refusal(job, path, {.resume = true, .retry_errors = retry_errors}) != "no error") {
+    if (resume_refusal(job, path, {.resume = true, .retry_errors = retry_errors}) != "no error") {
       ++num_refused;
       continue;
     }
@@ -463,11 +463,11 @@ TEST_CASE("resume: an ended output with other records, more or fewer of them is 
              {"", "it was truncated"},
              {whole + longer.records.back(), "line 11: the run had ended before this record"}}) {
       write_file(path, text);
-      CHECK(refusal(longer, path, kResume).find(expected) != std::string::npos);
+      CHECK(resume_refusal(longer, path, kResume).find(expected) != std::string::npos);
       CHECK(read_file(path) == text);
     }
     write_file(path, whole);
-    CHECK(refusal(longer, path, kResume) == "no error");
+    CHECK(resume_refusal(longer, path, kResume) == "no error");
   }
 }
 
@@ -475,7 +475,7 @@ TEST_CASE("resume: two runs do not write one output") {
   std::mt19937 random(10);
   TempDir folder;
   const Job job = random_job(random, RecordOrder::kInput, 20);
-  const auto second = [&] { return refusal(job, folder / "out", kResume); };
+  const auto second = [&] { return resume_refusal(job, folder / "out", kResume); };
   {
     RecordOutput waiting = open_output(job, folder / "out", {}, {});
     CHECK(second() == (folder / "out") + ": another run is writing it");
@@ -507,7 +507,7 @@ TEST_CASE("resume: what another version of the program has left is refused, not 
     std::string part = read_file(folder / "out.part");
     part.replace(part.find(ours), ours.size(), theirs);
     write_file(folder / "out.part", part);
-    CHECK(refusal(job, folder / "out", kResume)
+    CHECK(resume_refusal(job, folder / "out", kResume)
               .starts_with((folder / "out.part") + ": written by another version of the program "));
     CHECK(read_file(folder / "out.part") == part);
   }

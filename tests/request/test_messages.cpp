@@ -11,17 +11,17 @@ using namespace pagedinfer;
 
 namespace {
 
-ParsedLine parse(const std::string& text) {
+ParsedLine parse_text(const std::string& text) {
   RequestParser parser({});
   return parser.parse(simdjson::padded_string(text), 3, 5);
 }
 
 ParsedLine parse_messages(const std::string& messages) {
-  return parse(R"({"messages":)" + messages + "}");
+  return parse_text(R"({"messages":)" + messages + "}");
 }
 
 ParsedLine parse_chat_body(const std::string& body) {
-  return parse(R"({"custom_id":"c","url":"/v1/chat/completions","body":)" + body + "}");
+  return parse_text(R"({"custom_id":"c","url":"/v1/chat/completions","body":)" + body + "}");
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ TEST_CASE("messages arrive in the request, in both forms of a line") {
       {"role":"assistant","content":"\u00e9","reasoning_content":"hm","tool_calls":[]},
       {"role":"tool","content":"7","tool_call_id":"abc","tool_calls":null}],"max_tokens":4)";
   const std::pair<ParsedLine, RecordForm> lines[] = {
-      {parse("{" + keys + "}"), RecordForm::kPlain},
+      {parse_text("{" + keys + "}"), RecordForm::kPlain},
       {parse_chat_body("{" + keys + "}"), RecordForm::kOpenAiChat}};
   for (const auto& [line, form] : lines) {
     CHECK(line.error.message == "");
@@ -105,7 +105,7 @@ TEST_CASE("pictures and sounds are not supported") {
         user + R"("chat_template":"{{ x }}")", user + R"("functions":[{}])",
         user + R"("tools":[{"type":"custom"}])"}) {
     CAPTURE(keys);
-    for (const auto& line : {parse("{" + keys + "}"), parse_chat_body("{" + keys + "}")}) {
+    for (const auto& line : {parse_text("{" + keys + "}"), parse_chat_body("{" + keys + "}")}) {
       CHECK(line.error.code == "unsupported");
     }
   }
@@ -114,7 +114,7 @@ TEST_CASE("pictures and sounds are not supported") {
 TEST_CASE("what templates are told arrives as the line has it") {
   const std::string user = R"("messages":[{"role":"user","content":"x"}],)";
   const auto chat = [&](const std::string& keys) {
-    const ParsedLine line = parse("{" + user + keys + "}");
+    const ParsedLine line = parse_text("{" + user + keys + "}");
     CHECK(line.error.message == "");
     return line.request.chat;
   };
@@ -138,7 +138,7 @@ TEST_CASE("what templates are told arrives as the line has it") {
                            R"("add_generation_prompt":1)", R"("continue_final_message":7)",
                            R"("continue_final_message":true,"add_generation_prompt":true)"}) {
     CAPTURE(keys);
-    CHECK(parse("{" + user + keys + "}").error.code == "invalid_value");
+    CHECK(parse_text("{" + user + keys + "}").error.code == "invalid_value");
   }
 }
 
@@ -177,10 +177,10 @@ TEST_CASE("tools are functions with names of their own") {
 
 TEST_CASE("a forced call is the form of the answer") {
   const auto draft = [](const std::string& choice) {
-    const ParsedLine line =
-        parse(R"({"messages":[{"role":"user","content":"x"}],"tools":[{"function":{"name":"f"}},)"
-              R"({"function":{"name":"g","parameters":{"type":"object"}}}],"tool_choice":)" +
-              choice + "}");
+    const ParsedLine line = parse_text(
+        R"({"messages":[{"role":"user","content":"x"}],"tools":[{"function":{"name":"f"}},)"
+        R"({"function":{"name":"g","parameters":{"type":"object"}}}],"tool_choice":)" +
+        choice + "}");
     CHECK(line.error.message == "");
     return line.request;
   };
@@ -214,7 +214,7 @@ TEST_CASE("an assistant that calls a tool or thinks need not say anything") {
 TEST_CASE("each endpoint takes its own kind of prompt") {
   const std::string messages = R"("messages":[{"role":"user","content":"x"}])";
   const auto completion = [](const std::string& body) {
-    return parse(R"({"url":"/v1/completions","body":{)" + body + "}}").error;
+    return parse_text(R"({"url":"/v1/completions","body":{)" + body + "}}").error;
   };
   const auto chat = [](const std::string& body) { return parse_chat_body("{" + body + "}").error; };
   CHECK(chat(messages).code == "");

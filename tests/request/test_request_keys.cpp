@@ -17,7 +17,7 @@ using namespace pagedinfer;
 
 namespace {
 
-ParsedLine parse(RequestParser& parser, std::string line) {
+ParsedLine parse_line(RequestParser& parser, std::string line) {
   const size_t size = line.size();
   line.append(static_cast<size_t>(kLinePadding), ' ');
   return parser.parse(std::string_view(line).substr(0, size), 0, 1);
@@ -25,7 +25,7 @@ ParsedLine parse(RequestParser& parser, std::string line) {
 
 ParsedLine parse_with(const std::string& fields) {
   RequestParser parser({});
-  return parse(parser, R"({"prompt": "x", )" + fields + "}");
+  return parse_line(parser, R"({"prompt": "x", )" + fields + "}");
 }
 
 }  // namespace
@@ -61,12 +61,13 @@ TEST_CASE("a key that is nearly right is named with the right one") {
   CHECK(hint(R"("ids": 1)") == "");         // so short a name is near to many
   CHECK(hint(R"("grammer": null)") == "");  // what is not supported is no help
   RequestParser renamed({}, "question");
-  const ParsedLine line = parse(renamed, R"({"question": "x", "questions": 1, "promt": 2})");
+  const ParsedLine line = parse_line(renamed, R"({"question": "x", "questions": 1, "promt": 2})");
   REQUIRE(line.hints.size() == 1);
   CHECK(line.hints[0].similar == "question");
   RequestParser parser({});
-  const ParsedLine batch = parse(parser,
-                                 R"({"custom_id": "a", "url": "/v1/completions", "max_tokens": 5,
+  const ParsedLine batch =
+      parse_line(parser,
+                 R"({"custom_id": "a", "url": "/v1/completions", "max_tokens": 5,
                                      "body": {"prompt": "x", "seeed": 5}})");
   CHECK_FALSE(batch.failed());
   REQUIRE(batch.hints.size() == 2);
@@ -77,7 +78,7 @@ TEST_CASE("a key that is nearly right is named with the right one") {
 TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
   RequestParser strict({}, "prompt", true);
   const auto error = [&](const std::string& line) {
-    const ParsedLine parsed = parse(strict, line);
+    const ParsedLine parsed = parse_line(strict, line);
     return fmt::format("{}: {}", parsed.error.code.name(), parsed.error.message);
   };
   CHECK(error(R"({"prompt": "x", "max_token": 4})") ==
@@ -91,7 +92,7 @@ TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
             .find("unknown_key: \"z\"") == 0);
   CHECK(error(R"({"messages": [{"role": "user", "content": "x", "mood": 1}]})")
             .find("unknown_key: \"mood\"") == 0);
-  CHECK(parse(strict, R"({"id": 5, "prompt": "x", "answer": 4})").request.head.id_json == "5");
+  CHECK(parse_line(strict, R"({"id": 5, "prompt": "x", "answer": 4})").request.head.id_json == "5");
   for (const char* good : {R"({"id": 1, "prompt": "x", "max_tokens": 4, "cache_salt": "a"})",
                            R"({"custom_id": "a", "url": "/v1/completions",
             "body": {"prompt": "x", "model": "m", "metadata": {"a": 1}, "user": "u"}})",
@@ -139,7 +140,7 @@ TEST_CASE("a name that no table has is an unknown key, and no flag of another pr
   RequestParser strict({}, "prompt", true);
   for (const char* name : {"mirostat", "xtc_probability", "max_num_seqs", "output_file"}) {
     const std::string line = fmt::format(R"({{"prompt": "x", "{}": 2}})", name);
-    CHECK(parse(strict, line).error.code == "unknown_key");
+    CHECK(parse_line(strict, line).error.code == "unknown_key");
   }
 }
 
@@ -151,25 +152,25 @@ TEST_CASE("an object of settings is refused, and another value of its key is unk
     const auto with = [&](const std::string& value) {
       return fmt::format(R"({{"prompt": "x", "{}": {}}})", name, value);
     };
-    const ParsedLine line = parse(strict, with(R"({"temperature": 0.5})"));
+    const ParsedLine line = parse_line(strict, with(R"({"temperature": 0.5})"));
     CHECK(line.error.code == "unsupported");
     const std::string said = "found an object; this version does not support it, put its keys into";
     CHECK(line.error.message == fmt::format("{}: {} the line", name, said));
-    const ParsedLine batch =
-        parse(strict, fmt::format(R"({{"custom_id": "a", "url": "/v1/completions", "body": {}}})",
-                                  with(R"({"temperature": 0.5})")));
+    const ParsedLine batch = parse_line(
+        strict, fmt::format(R"({{"custom_id": "a", "url": "/v1/completions", "body": {}}})",
+                            with(R"({"temperature": 0.5})")));
     CHECK(batch.error.message == fmt::format("body.{}: {} the body", name, said));
     for (const char* nothing : {"{}", "null"}) {
-      CHECK_FALSE(parse(strict, with(nothing)).failed());
+      CHECK_FALSE(parse_line(strict, with(nothing)).failed());
     }
     for (const char* other : {"[\"a\", \"b\"]", "\"a\"", "5", "false"}) {
-      CHECK(parse(strict, with(other)).error.code == "unknown_key");
+      CHECK(parse_line(strict, with(other)).error.code == "unknown_key");
       RequestParser parser({});
-      CHECK_FALSE(parse(parser, with(other)).failed());
+      CHECK_FALSE(parse_line(parser, with(other)).failed());
       CHECK(parser.take_unknown_keys().count(name) == 1);
     }
     RequestParser renamed({}, name);
-    CHECK(parse(renamed, fmt::format(R"({{"{}": "hello"}})", name)).request.prompt == "hello");
+    CHECK(parse_line(renamed, fmt::format(R"({{"{}": "hello"}})", name)).request.prompt == "hello");
   }
 }
 

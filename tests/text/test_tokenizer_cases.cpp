@@ -39,7 +39,7 @@ std::vector<std::string> texts_for(const std::string& name) {
   return texts;
 }
 
-std::string text_of(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+std::string streamed_text(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   TextStream stream(tokenizer, {});
   for (const TokenId id : ids) stream.push(id);
   return stream.finish();
@@ -81,7 +81,7 @@ TEST_CASE("random ids have the reference's text") {
         ids.push_back(static_cast<TokenId>(id));
       }
       ids.push_back(letter);
-      CHECK(text_of(*tokenizer, ids) == std::string(std::string_view(object["text"])) + "a");
+      CHECK(streamed_text(*tokenizer, ids) == std::string(std::string_view(object["text"])) + "a");
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace pagedinfer {
 namespace {
 
-double no_clock() { return 0; }
+double no_time() { return 0; }
 
 // Prompts of which many begin alike; some score their prompt and some may have several samples.
 std::vector<Request> mixed_requests(std::mt19937& random, TokenId vocab, bool with_samples) {
@@ -43,7 +43,7 @@ struct Steps {
 
 Steps steps_of(LoadedModel& model, const RunPlan& plan, const std::vector<Request>& requests) {
   Run run(model, plan);
-  Engine engine(run.parts(no_clock), plan.limits);
+  Engine engine(run.parts(no_time), plan.limits);
   Steps steps;
   run_requests(
       engine, requests,
@@ -71,7 +71,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
   configs.back().num_blocks = 400;  // no sequence is preempted
   configs.push_back(configs[1]);
   configs.back().admission_reserve = 0;
-  LoadedModel model = load_model(configs, no_clock);
+  LoadedModel model = load_model(configs, no_time);
   Steps sum;
   for (int round = 0; round < 6; ++round) {
     const bool with_samples = round % 2 == 1;
@@ -108,7 +108,7 @@ TEST_CASE("a rehearsal takes the steps that the run takes") {
 TEST_CASE("completions are rehearsed no longer than expected, and no more of them than asked for") {
   const TinyModel files({.max_positions = 256});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 50};
-  const LoadedModel model = load_model({config}, no_clock);
+  const LoadedModel model = load_model({config}, no_time);
   const RunPlan& plan = model.plans.front();
   const std::vector<SampledRequest> requests(100, {.num_prompt = 10, .max_new = 30});
   const auto rehearsed = [&](std::optional<int> max_new, int64_t max_tokens) {
@@ -131,7 +131,7 @@ TEST_CASE("with completions of the default length all that a sample may hold is 
 TEST_CASE("a rehearsal can be ended before each step") {
   const TinyModel files({.max_positions = 256});
   Config config = {.model = files.dir(), .device = Config::Device::kCpu, .num_blocks = 50};
-  const LoadedModel model = load_model({config}, no_clock);
+  const LoadedModel model = load_model({config}, no_time);
   const std::vector<SampledRequest> requests(1, {.num_prompt = 10, .max_new = 30});
   int num_steps = 0;
   const RehearsedRun run = {.plan = model.plans.front(), .before_step = [&] {

@@ -65,7 +65,7 @@ std::string golden_dir(const std::string& name) {
 }
 
 // Opens and plans, as a run does before it reads weights. Returns the error, or "".
-std::string refusal(const std::string& dir) {
+std::string quantized_refusal(const std::string& dir) {
   try {
     const OpenedModel model = open_model(dir);
     const auto ops = make_cpu_ops({.compute = DType::kF32});
@@ -82,7 +82,7 @@ std::string refusal_of_config(const std::string& quantization) {
       "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 61,
       "intermediate_size": 40, "max_position_embeddings": 64, "quantization_config": {}}})",
                                               quantization));
-  return refusal(dir.path());
+  return quantized_refusal(dir.path());
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -331,7 +331,7 @@ TEST_CASE("hostile tensors of quantized matrices are refused: the name, the foun
       entries.erase(c.tensor);
     }
     write_file(dir / "model.safetensors", safetensors_of(entries));
-    const std::string error = refusal(dir.path());
+    const std::string error = quantized_refusal(dir.path());
     CAPTURE(c.model);
     CAPTURE(c.said);
     CAPTURE(error);
@@ -349,7 +349,7 @@ TEST_CASE("a weight_block_size of null means that there are no blocks") {
   const TempDir dir;
   copy_changed("fp8-blocks", "\"weight_block_size\": [", "\"weight_block_size\": null, \"_\": [",
                dir.path());
-  const std::string error = refusal(dir.path());
+  const std::string error = quantized_refusal(dir.path());
   CAPTURE(error);
   CHECK(has(error, "weight_scale_inv' has shape [2, 1], expected [] or [1] or [1, 1] or [149]"));
 }
@@ -359,7 +359,7 @@ TEST_CASE("quantized matrices of which config.json does not tell are refused wit
     const TempDir dir;
     copy_changed(model, "quantization_config", "of_old", dir.path());
     if (file != nullptr) write_file(dir / file, R"({"bits": 4, "group_size": 16})");
-    const std::string error = refusal(dir.path());
+    const std::string error = quantized_refusal(dir.path());
     CAPTURE(error);
     CHECK(has(error,
               "/config.json: quantization_config: found nothing, expected how tensor 'model."));
@@ -397,7 +397,7 @@ TEST_CASE("groups and words that do not divide a matrix are refused") {
   for (const auto& [model, from, to, said] : cases) {
     const TempDir dir;
     copy_changed(model, from, to, dir.path());
-    const std::string error = refusal(dir.path());
+    const std::string error = quantized_refusal(dir.path());
     CAPTURE(error);
     CHECK(has(error, said));
   }

@@ -28,7 +28,7 @@ using simdjson::dom::element;
 
 // Calls visit(directory, its golden.json) for every model.
 template <class Visit>
-void for_each_model(const Visit& visit) {
+void for_each_quantized(const Visit& visit) {
   int count = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(source_dir() + "/tests/data/quantized")) {
@@ -88,7 +88,7 @@ void check_values_with(const std::string& name, const std::string& from, const s
 }  // namespace
 
 TEST_CASE("every quantized matrix has the values that its format defines") {
-  for_each_model([](const std::string& dir, element golden) {
+  for_each_quantized([](const std::string& dir, element golden) {
     const OpenedModel model = open_model(dir);
     CHECK_FALSE(model.quantized.description().empty());
     check_values(model, golden);
@@ -98,7 +98,7 @@ TEST_CASE("every quantized matrix has the values that its format defines") {
 }
 
 TEST_CASE("float32 logits of every quantized checkpoint are the reference's") {
-  for_each_model([](const std::string& dir, element golden) {
+  for_each_quantized([](const std::string& dir, element golden) {
     ModelRunner runner(dir, DType::kF32);
     float worst = 0.0f;
     for (const element sequence : golden["sequences"]) {
@@ -110,7 +110,7 @@ TEST_CASE("float32 logits of every quantized checkpoint are the reference's") {
 }
 
 TEST_CASE("bfloat16 logits of every quantized checkpoint are as close as the reference's") {
-  for_each_model([](const std::string& dir, element golden) {
+  for_each_quantized([](const std::string& dir, element golden) {
     ModelRunner runner(dir, DType::kBF16);
     float ours = 0.0f, theirs = 0.0f;
     for (const element sequence : golden["sequences"]) {
@@ -127,7 +127,7 @@ TEST_CASE("bfloat16 logits of every quantized checkpoint are as close as the ref
 }
 
 TEST_CASE("the plan counts the memory that quantized matrices take as what they become") {
-  for_each_model([](const std::string& dir, element golden) {
+  for_each_quantized([](const std::string& dir, element golden) {
     int64_t numbers = 0;
     for (const auto field : golden["matrices"].get_object()) {
       const auto shape = ints(field.value["shape"]);
@@ -152,7 +152,7 @@ TEST_CASE("the plan counts the memory that quantized matrices take as what they 
 }
 
 TEST_CASE("quantized matrices become int8 without being rounded in between") {
-  for_each_model([](const std::string& dir, element) {
+  for_each_quantized([](const std::string& dir, element) {
     const OpenedModel model = open_model(dir);
     const auto ops = make_cpu_ops({.compute = DType::kBF16});
     const Weights weights = load_weights(model, DType::kBF16, *ops, Quantization::kInt8);
@@ -193,7 +193,7 @@ TEST_CASE("how a checkpoint is quantized is told in words, where nothing is too"
 }
 
 TEST_CASE("a run takes the type that config.json's floats have") {
-  for_each_model([](const std::string& dir, element) {
+  for_each_quantized([](const std::string& dir, element) {
     const OpenedModel model = open_model(dir);
     const std::string config = read_file(dir + "/config.json");
     const bool is_half = config.find("\"bfloat16\"") == std::string::npos;

@@ -90,8 +90,8 @@ int check_cases(const std::string& path) {
 
 Chat ask(const std::string& messages) { return {.messages = messages}; }
 
-std::string text_of(const std::string& source, const Chat& chat,
-                    const std::optional<std::string>& system = {}) {
+std::string rendered_text(const std::string& source, const Chat& chat,
+                          const std::optional<std::string>& system = {}) {
   const Result<RenderedChat> rendered =
       render_chat(format_of(source, {{"bos_token", "<B>"}}), chat, system);
   return rendered ? rendered->text : "error: " + rendered.error().message;
@@ -114,17 +114,17 @@ TEST_CASE("what clients say of thoughts reaches the variable that the template h
     return chat;
   };
   const std::string levels = "{{ reasoning_effort|default('medium') }} {{ verbosity }}";
-  CHECK(text_of(levels, with("high")) == "high low");
-  CHECK(text_of(levels, with("none")) == "none low");
-  CHECK(text_of(levels, with("")) == "medium ");
-  CHECK(text_of(levels, with("high", R"({"reasoning_effort":"low"})")) == "low low");
+  CHECK(rendered_text(levels, with("high")) == "high low");
+  CHECK(rendered_text(levels, with("none")) == "none low");
+  CHECK(rendered_text(levels, with("")) == "medium ");
+  CHECK(rendered_text(levels, with("high", R"({"reasoning_effort":"low"})")) == "low low");
   // As Qwen 3 and Granite have it.
   for (const std::string name : {"enable_thinking", "thinking"}) {
     const std::string thinks = "{{ " + name + " is defined and " + name + " }}";
-    CHECK(text_of(thinks, with("low")) == "True");
-    CHECK(text_of(thinks, with("none")) == "False");
-    CHECK(text_of(thinks, with("low", "{\"" + name + "\":false}")) == "False");
-    CHECK(text_of(thinks + "{{ reasoning_effort }}", with("low")) == "Falselow");
+    CHECK(rendered_text(thinks, with("low")) == "True");
+    CHECK(rendered_text(thinks, with("none")) == "False");
+    CHECK(rendered_text(thinks, with("low", "{\"" + name + "\":false}")) == "False");
+    CHECK(rendered_text(thinks + "{{ reasoning_effort }}", with("low")) == "Falselow");
   }
   const auto unread = [&](const std::string& source, const std::string& effort) {
     const ChatFormat format = format_of(source, {});
@@ -149,33 +149,35 @@ TEST_CASE("chat templates render what the shared reference has, refusals include
 
 TEST_CASE("a template is told what transformers tells it") {
   Chat chat = ask(kHi);
-  CHECK(text_of("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}", chat) ==
-        "True True True");
+  CHECK(rendered_text("{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }}",
+                      chat) == "True True True");
   chat.tools = R"([{"type":"function","function":{"name":"f","x":1.50,"y":[1,-2,null,true]}}])";
   chat.documents = R"([{"title":"t"}])";
   CHECK(
-      text_of("{{ tools | tojson }} {{ documents[0].title }}", chat) ==
+      rendered_text("{{ tools | tojson }} {{ documents[0].title }}", chat) ==
       R"([{"type": "function", "function": {"name": "f", "x": 1.5, "y": [1, -2, null, true]}}] t)");
-  CHECK(text_of("{{ bos_token }}{{ eos_token }}", chat) == "<B>");
+  CHECK(rendered_text("{{ bos_token }}{{ eos_token }}", chat) == "<B>");
   chat.template_arguments = R"({"bos_token":"<C>","deep":{"a":[7]},"no":null})";
-  CHECK(text_of("{{ bos_token }} {{ deep.a[0] }} {{ no is none }}", chat) == "<C> 7 True");
-  CHECK(text_of("{{ strftime_now('%d %b %Y') }}", chat) == "26 Jul 2024");
+  CHECK(rendered_text("{{ bos_token }} {{ deep.a[0] }} {{ no is none }}", chat) == "<C> 7 True");
+  CHECK(rendered_text("{{ strftime_now('%d %b %Y') }}", chat) == "26 Jul 2024");
 }
 
 TEST_CASE("a message has no null fields, and its reasoning under every name") {
   const std::string source = "{{ messages[0] | tojson }}";
-  CHECK(text_of(source, ask(R"([{"role":"user","content":"x","name":null,"own":{"a":null}}])")) ==
+  CHECK(rendered_text(source,
+                      ask(R"([{"role":"user","content":"x","name":null,"own":{"a":null}}])")) ==
         R"({"role": "user", "content": "x", "own": {"a": null}})");
-  CHECK(text_of(source, ask(R"([{"role":"assistant","reasoning":"r"}])")) ==
+  CHECK(rendered_text(source, ask(R"([{"role":"assistant","reasoning":"r"}])")) ==
         R"({"thinking": "r", "role": "assistant", "reasoning": "r", "reasoning_content": "r"})");
-  CHECK(text_of(source, ask(R"([{"role":"a","thinking":"t","reasoning_content":"r"}])")) ==
+  CHECK(rendered_text(source, ask(R"([{"role":"a","thinking":"t","reasoning_content":"r"}])")) ==
         R"({"thinking": "t", "role": "a", "reasoning_content": "r"})");
 }
 
 TEST_CASE("the system's text of the run stands in front unless a message is the system's") {
   const std::string source = "{% for m in messages %}{{ m.role }}:{{ m.content }} {% endfor %}";
-  CHECK(text_of(source, ask(kHi), "be brief") == "system:be brief user:Hi ");
-  CHECK(text_of(source, ask(R"([{"role":"system","content":"s"}])"), "be brief") == "system:s ");
+  CHECK(rendered_text(source, ask(kHi), "be brief") == "system:be brief user:Hi ");
+  CHECK(rendered_text(source, ask(R"([{"role":"system","content":"s"}])"), "be brief") ==
+        "system:s ");
 }
 
 // The cases are what transformers does with the same templates and messages.
@@ -185,7 +187,7 @@ TEST_CASE("a continued message ends the prompt as it stands, or trimmed") {
     Chat chat = ask(R"([{"role":"user","content":"q"},{"role":"assistant",)" + content + "}]");
     chat.continued_field = field;
     chat.add_generation_prompt = false;
-    return text_of(source, chat);
+    return rendered_text(source, chat);
   };
   const std::string plain = "{% for m in messages %}[{{ m.content }}]{% endfor %}";
   const std::string trimming = "{% for m in messages %}[{{ m.content | trim }}]{% endfor %}";
