@@ -91,8 +91,7 @@ std::string summary_table(std::string_view model, const Summary& summary) {
       lines.push_back(spread_row(std::string(place.row), *spread));
     } else if (const auto* const counts = std::get_if<Counts>(&measure)) {
       for (const auto& [code, count] : *counts) {
-        lines.push_back(
-            table_row(place.row, fmt::format("{} {}", grouped(count), code.name())));
+        lines.push_back(table_row(place.row, fmt::format("{} {}", grouped(count), code.name())));
       }
     } else if (const double number = number_of(measure);
                !place.words.empty() && (number != 0 || lines.size() == 1)) {

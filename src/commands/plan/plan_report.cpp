@@ -27,8 +27,8 @@ std::string input_rows(const PlanReport& r) {
       table_row("input", fmt::format("{}: {} lines, {} sequences", r.input, grouped(s.num_lines()),
                                      grouped(s.num_sequences())));
   for (const auto& [code, count] : s.failed_by_code()) {
-    out += table_row("",
-                     fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
+    out += table_row(
+        "", fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
   }
   if (s.num_requests() == 0) return out;
   out += table_row("prompts",
