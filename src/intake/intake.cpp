@@ -27,7 +27,7 @@ Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
   try {
     for (int i = 0; i < limits_.num_workers; ++i) {
       RequestParser& parser = *parsers_.emplace_back(
-          std::make_unique<RequestParser>(parts_.defaults, parts_.prompt_field, parts_.strict));
+          std::make_unique<RequestParser>(parts_.defaults, parts_.names, parts_.strict));
       threads_.push_back(start_thread("tokenizes", [this, &parser] { work(parser); }));
     }
     threads_.push_back(start_thread("reads the input", [this] { read_all(); }));

@@ -52,7 +52,7 @@ struct IntakeParts {
   const Tokenizer* tokenizer;  // null: prompts must be token ids
   const ChatSettings& chat;
   SamplingParams defaults = {};  // as RequestParser
-  std::string prompt_field = "prompt";
+  KeyNames names = {};
   bool strict = false;
   std::function<double()> clock;         // seconds since the run began; called by any thread
   std::function<double()> thread_clock;  // CPU seconds of the calling thread

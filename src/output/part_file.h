@@ -24,7 +24,7 @@ struct PartHeader {
 
 // Increased whenever the program computes different records from the same settings, or changes the
 // layout of this file.
-inline constexpr std::string_view kStateVersion = "6";
+inline constexpr std::string_view kStateVersion = "7";
 
 // The header of a new run.
 std::string part_header(const Fingerprint& fingerprint);

@@ -38,13 +38,16 @@ std::string describe(dom::element value) {
 }
 
 int RequestFields::find(std::string_view name) const {
-  if (name == prompt_name_) return key("prompt");
+  if (name == names_.prompt) return key("prompt");
+  if (name == names_.id) return key("id");
   const int known = find_key(name);
-  return known == key("prompt") ? -1 : known;
+  return known == key("prompt") || known == key("id") ? -1 : known;
 }
 
 std::string_view RequestFields::name_of(int key) const {
-  return key == pagedinfer::key("prompt") ? prompt_name_ : kKeys[static_cast<size_t>(key)].name;
+  return key == pagedinfer::key("prompt") ? names_.prompt
+         : key == pagedinfer::key("id")   ? names_.id
+                                          : kKeys[static_cast<size_t>(key)].name;
 }
 
 std::string RequestFields::path_of(int key) const {

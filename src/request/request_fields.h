@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/request.h"
+#include "request/key_names.h"
 #include "request/request_keys.h"
 
 namespace pagedinfer {
@@ -28,10 +30,10 @@ enum class PromptForm : uint8_t { kPlain, kCompletion, kChat };
 // keys.
 class RequestFields {
  public:
-  // Messages put `where` ("" or "body.") before the names of keys. `prompt_name` is the key that
-  // counts as "prompt".
-  explicit RequestFields(std::string_view where, std::string_view prompt_name = "prompt")
-      : where_(where), prompt_name_(prompt_name) {}
+  // Messages put `where` ("" or "body.") before the names of keys. The keys of `names` count as
+  // "prompt" and "id".
+  explicit RequestFields(std::string_view where, KeyNames names = {})
+      : where_(where), names_(std::move(names)) {}
 
   // The number of the key `name`, or -1 if it is unknown.
   int find(std::string_view name) const;
@@ -77,7 +79,8 @@ class RequestFields {
   const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
 
  private:
-  std::string_view where_, prompt_name_;
+  std::string_view where_;
+  KeyNames names_;
   std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
   RequestError error_ = {};
   std::vector<std::string_view> unknown_keys_ = {};

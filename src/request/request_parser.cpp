@@ -66,8 +66,10 @@ RequestError json_error(std::string_view text) {
 
 // The known key that `name` resembles, as this object calls it; "" if there is none.
 std::string similar_to(std::string_view name, const RequestFields& fields) {
-  const std::string_view prompt = fields.name_of(key("prompt"));
-  if (is_near_key(name, prompt)) return std::string(prompt);
+  for (const int renamed : {key("prompt"), key("id")}) {
+    const std::string_view ours = fields.name_of(renamed);
+    if (is_near_key(name, ours)) return std::string(ours);
+  }
   const std::string_view similar = find_similar_key(name);
   return similar == "prompt" ? "" : std::string(similar);
 }
@@ -104,8 +106,8 @@ void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t co
 
 class RequestParser::Impl {
  public:
-  Impl(SamplingParams defaults, std::string prompt_field, bool strict)
-      : defaults_(std::move(defaults)), prompt_field_(std::move(prompt_field)), strict_(strict) {}
+  Impl(SamplingParams defaults, KeyNames names, bool strict)
+      : defaults_(std::move(defaults)), names_(std::move(names)), strict_(strict) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
   UnknownKeys& unknown_keys() { return unknown_keys_; }
@@ -121,7 +123,7 @@ class RequestParser::Impl {
   void refuse_unknown(RequestFields& fields);
 
   const SamplingParams defaults_;
-  const std::string prompt_field_;
+  const KeyNames names_;
   const bool strict_;
   LineJson json_;
   UnknownKeys unknown_keys_;
@@ -130,16 +132,16 @@ class RequestParser::Impl {
   std::string first_unknown_;  // the message about the first unknown key; "" = none
 };
 
-bool may_name_prompt(std::string_view name) {
+bool may_stand_for(std::string_view key, std::string_view name) {
   const int known = find_key(name);
   if (name.empty()) return false;
-  if (known < 0 || known == key("prompt")) return true;
+  if (known < 0 || name == key) return true;
   const KeyKind kind = kKeys[static_cast<size_t>(known)].kind;
   return kind != KeyKind::kRequest && kind != KeyKind::kLine && kind != KeyKind::kBatch;
 }
 
-RequestParser::RequestParser(SamplingParams defaults, std::string prompt_field, bool strict)
-    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(prompt_field), strict)) {}
+RequestParser::RequestParser(SamplingParams defaults, KeyNames names, bool strict)
+    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(names), strict)) {}
 
 RequestParser::~RequestParser() = default;
 
@@ -176,7 +178,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
   } else {
     draft.sampling = defaults_;
     first_unknown_.clear();
-    RequestFields fields("", prompt_field_);
+    RequestFields fields("", names_);
     collect(object, fields);
     if (fields.has(key("arrival_s")) && !read_arrival(fields.at(key("arrival_s")))) {
       fields.refuse(key("arrival_s"), "a number of seconds from 0");

@@ -10,6 +10,7 @@
 
 #include "core/chat.h"
 #include "core/request.h"
+#include "request/key_names.h"
 
 namespace pagedinfer {
 
@@ -50,8 +51,9 @@ struct ParsedLine {
   bool failed() const { return !error.code.empty(); }
 };
 
-// Whether --prompt-field may name this key. It may not if the key has another meaning.
-bool may_name_prompt(std::string_view key);
+// Whether another key may take the place of `key`, "prompt" or "id". It may not if it has another
+// meaning.
+bool may_stand_for(std::string_view key, std::string_view other);
 
 // Parses JSON lines to requests. Any bytes give exactly one result; never throws. Error codes:
 //
@@ -69,12 +71,10 @@ bool may_name_prompt(std::string_view key);
 // Knows nothing of files, tokenizers or models.
 class RequestParser {
  public:
-  // `defaults` holds the settings that a line does not give. `prompt_field` is the key of the
-  // prompt in lines that are not of the OpenAI form; if it is another key, "prompt" is an unknown
-  // key. With `strict` unknown keys are errors, else they are counted and ignored. REQUIRES:
-  // may_name_prompt(prompt_field)
-  explicit RequestParser(SamplingParams defaults, std::string prompt_field = "prompt",
-                         bool strict = false);
+  // `defaults` holds the settings that a line does not give. If `names` has another key for
+  // "prompt" or "id", these are unknown keys. With `strict` unknown keys are errors, else they are
+  // counted and ignored. REQUIRES: the names differ, and may_stand_for() allows both
+  explicit RequestParser(SamplingParams defaults, KeyNames names = {}, bool strict = false);
   ~RequestParser();
 
   // Parses one line; `index` and `line` go into the head. REQUIRES: kLinePadding readable bytes

@@ -49,6 +49,7 @@ struct Config {
   std::string output = {};
   std::string stats = {};
   std::string prompt_field = "prompt";
+  std::string id_field = "id";
   bool strict = false;
   std::optional<int64_t> limit = {};
   std::optional<Shard> shard = {};

@@ -82,6 +82,37 @@ TEST_CASE("a run goes on with a larger limit, and not with a smaller one") {
   CHECK(read_file(output) == read_file(dir / "all"));
 }
 
+TEST_CASE("an id under another key names the record, its errors and its random numbers") {
+  const TempDir dir;
+  const auto lines = [](const char* key) {
+    return fmt::format(R"({{"{0}":"x/1","prompt":"Nora has","temperature":1}}
+{{"{0}":7,"prompt":"Nora has","temperature":1}}
+{{"{0}":8,"prompt":5}}
+{{"{0}":1.5,"prompt":"Nora"}}
+)",
+                       key);
+  };
+  write_file(dir / "a.jsonl", lines("id"));
+  write_file(dir / "b.jsonl", lines("question_id"));
+  CHECK(run({"--input", dir / "a.jsonl", "--max-tokens", "9"}).exit_code == 2);
+  const Words renamed = {"--input", dir / "b.jsonl", "--max-tokens", "9"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), renamed.begin(), renamed.end());
+    return run(more);
+  };
+  CHECK(with({"--id-field", "question_id"}).exit_code == 2);
+  std::string expected = read_file(dir / "a.completions.jsonl");
+  expected.replace(expected.find("id: found 1.5"), 2, "question_id");
+  CHECK(read_file(dir / "b.completions.jsonl") == expected);
+  CHECK(with({"--resume"}).err.find("began with id_field = \"question_id\", found \"id\"") !=
+        std::string::npos);
+  CHECK(
+      with({"--id-field", "seed"}).err.find("--id-field seed: a line's seed says something else") !=
+      std::string::npos);
+  CHECK(with({"--id-field", "q", "--prompt-field", "q"}).err.find("--id-field q: is") !=
+        std::string::npos);
+}
+
 TEST_CASE("a prompt under another key is the same prompt") {
   const TempDir dir;
   write_file(dir / "a.jsonl", "{\"id\":1,\"prompt\":\"Once upon a time\",\"answer\":2}\n");

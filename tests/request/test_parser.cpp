@@ -444,7 +444,7 @@ TEST_CASE("unknown keys counted in parts are those counted in one go") {
 }
 
 TEST_CASE("a prompt may stand under another key, and there only") {
-  RequestParser parser({}, "question");
+  RequestParser parser({}, {"question"});
   const ParsedLine line = parse(parser, R"({"question":"a","prompt":5,"answer":1,"top_k":3})");
   REQUIRE_FALSE(line.failed());
   CHECK(*line.request.prompt == "a");
@@ -464,16 +464,36 @@ TEST_CASE("a prompt may stand under another key, and there only") {
   CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
   CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");
 
-  RequestParser other({}, "functions");  // a key that has no meaning of ours
+  RequestParser other({}, {"functions"});  // a key that has no meaning of ours
   CHECK(*parse(other, R"({"functions":"t"})").request.prompt == "t");
 }
 
-TEST_CASE("a prompt does not stand under a key that says something else") {
+TEST_CASE("an id may stand under another key, and there only") {
+  RequestParser parser({}, {.id = "task_id"});
+  const ParsedLine line = parse(parser, R"({"prompt":"a","task_id":"HumanEval/0","id":[5]})");
+  REQUIRE_FALSE(line.failed());
+  CHECK(line.request.head.id_json == "\"HumanEval/0\"");
+  CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"id", 1}});
+  CHECK(parse(parser, R"({"prompt":"a","task_id":18446744073709551615})").request.head.id_json ==
+        "18446744073709551615");
+  CHECK(parse(parser, R"({"prompt":"a","id":5})").request.head.id_json.empty());
+  CHECK(parse(parser, R"({"prompt":"a","task_id":1.5})").error.message ==
+        "task_id: found 1.5, expected a string or an integer");
+  const ParsedLine near = parse(parser, R"({"prompt":"a","task-id":1})");
+  REQUIRE(near.hints.size() == 1);
+  CHECK(near.hints[0].similar == "task_id");
+  CHECK(parse(parser, batch(R"({"prompt":"b"})")).request.head.id_json ==
+        parse(*std::make_unique<RequestParser>(SamplingParams()), batch(R"({"prompt":"b"})"))
+            .request.head.id_json);
+}
+
+TEST_CASE("a prompt or an id does not stand under a key that says something else") {
   for (const char* name : {"prompt", "question", "user", "suffix", "\xC3\xA9"}) {
-    CHECK_MESSAGE(may_name_prompt(name), name);
+    CHECK_MESSAGE(may_stand_for("prompt", name), name);
   }
   for (const char* name : {"", "id", "max_tokens", "prompt_token_ids", "body", "custom_id"}) {
-    CHECK_FALSE_MESSAGE(may_name_prompt(name), name);
+    CHECK_FALSE_MESSAGE(may_stand_for("prompt", name), name);
+    CHECK(may_stand_for("id", name) == (name == std::string_view("id")));
   }
 }
 

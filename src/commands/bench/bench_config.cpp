@@ -120,6 +120,7 @@ constexpr std::string_view kLengths = "each line says how long it gets; use --ou
 constexpr UnusedSetting kUnusedInBench[] = {
     {"input", "bench makes the prompts; --emit FILE keeps them for pagedinfer run"},
     {"prompt_field", kIds},
+    {"id_field", kIds},
     {"strict", kIds},
     {"chat", kIds},
     {"system", kIds},

@@ -19,9 +19,9 @@ constexpr InfoFlag kInfoFlags[] = {
 };
 
 constexpr std::string_view kTaken[] = {
-    "model",  "weights",       "lora",          "dtype",     "quantize",
-    "device", "max_model_len", "chat_template", "chat_date", "escape_special",
-    "chat",   "system",        "prompt_field",  "strict",    "limit"};
+    "model",         "weights",       "lora",      "dtype",          "quantize", "device",
+    "max_model_len", "chat_template", "chat_date", "escape_special", "chat",     "system",
+    "prompt_field",  "id_field",      "strict",    "limit"};
 
 }  // namespace
 

@@ -35,7 +35,7 @@ InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLi
                  .tokenizer = model.tokenizer.get(),
                  .chat = model.chat,
                  .defaults = model.defaults,
-                 .prompt_field = config.prompt_field,
+                 .names = {config.prompt_field, config.id_field},
                  .strict = config.strict,
                  .clock = no_clock,
                  .thread_clock = no_clock,

@@ -33,7 +33,7 @@ void check_first_lines(const Config& config, const LoadedModel& model, const Pro
   if (config.shard || config.resume || !std::filesystem::is_regular_file(config.input, ignored)) {
     return;
   }
-  RequestParser parser(model.defaults, config.prompt_field, config.strict);
+  RequestParser parser(model.defaults, {config.prompt_field, config.id_field}, config.strict);
   InputAgain input(config, interrupt);
   std::optional<Completion> first;
   for (int i = 0; i < kFirstLines; ++i) {

@@ -245,7 +245,7 @@ void Job::open_intake() {
                   .tokenizer = model_->tokenizer.get(),
                   .chat = model_->chat,
                   .defaults = model_->defaults,
-                  .prompt_field = config_.prompt_field,
+                  .names = {config_.prompt_field, config_.id_field},
                   .strict = config_.strict,
                   .clock = clock_,
                   .thread_clock = thread_seconds,

@@ -116,12 +116,22 @@ void check_roles(const Config& config, const Paths& paths) {
   }
 }
 
-void check_files(const Config& config) {
-  if (!may_name_prompt(config.prompt_field)) {
+void check_key_names(const Config& config) {
+  const auto check = [](const char* flag, const char* key, const std::string& name) {
+    if (may_stand_for(key, name)) return;
     throw Error(fmt::format(
-        "--prompt-field {0}: a line's {0} says something else; expected the key of its prompt",
-        config.prompt_field));
+        "{0} {1}: a line's {1} says something else; expected the key of its {2}", flag, name, key));
+  };
+  check("--prompt-field", "prompt", config.prompt_field);
+  check("--id-field", "id", config.id_field);
+  if (config.prompt_field == config.id_field) {
+    throw Error(
+        fmt::format("--id-field {}: is --prompt-field too; expected another key", config.id_field));
   }
+}
+
+void check_files(const Config& config) {
+  check_key_names(config);
   const Paths paths = resolve_paths(config);
   check_output_name("--output", paths.output);
   check_output_name("--stats", paths.stats);
