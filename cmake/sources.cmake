@@ -211,6 +211,7 @@ set(pagedinfer_core_sources
   src/load/form_vocabulary.cpp
   src/load/home_folder.cpp
   src/load/host_share.cpp
+  src/load/hub_cache.cpp
   src/intake/intake.cpp
   src/intake/intake_item.cpp
   src/load/loaded_model.cpp

@@ -8,6 +8,7 @@
 #include "core/shortened.h"
 #include "io/file_names.h"
 #include "io/model_folder.h"
+#include "load/hub_cache.h"
 
 namespace pagedinfer {
 
@@ -15,33 +16,27 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Whether the name has the form of a hub's model: ORGANIZATION/NAME.
-bool is_hub_name(const std::string& name) {
-  const size_t slash = name.find('/');
-  return slash != name.npos && slash == name.rfind('/') && slash > 0 && slash + 1 < name.size() &&
-         name.find_first_of(".~") > slash;
-}
-
-// How to download a hub's model.
-std::string way_to_get(const std::string& name) {
+// Where a hub's model was looked for, and how to download it.
+std::string way_to_get(const std::string& name, const std::string& hub_cache) {
   return fmt::format(
-      "models are not downloaded; get it with the hub's own client (hf download {} --local-dir "
-      "DIR) "
-      "and give --model DIR",
-      shortened(name));
+      "it is not in {}. Models are not downloaded: the hub's own client does it (hf download {})",
+      describe_cache(hub_cache), shortened(name));
 }
 
 // The error for a path whose first folder exists. It may be mistyped, or be the name of a hub's
 // model.
-Error not_in_folder(const std::string& name, const std::string& parent) {
+Error not_in_folder(const std::string& name, const std::string& parent,
+                    const std::string& hub_cache) {
   const std::string found =
       fmt::format("--model {}: no such directory; {} holds nothing of that name", shortened(name),
                   shortened(parent));
   if (name.find("/models--") != name.npos) return Error(found);  // a folder of a hub cache
-  return Error(fmt::format("{}. If a hub's model is meant: {}", found, way_to_get(name)));
+  return Error(
+      fmt::format("{}. If a hub's model is meant: {}", found, way_to_get(name, hub_cache)));
 }
 
-Error no_folder(const std::string& name, const std::error_code& error) {
+Error no_folder(const std::string& name, const std::string& hub_cache,
+                const std::error_code& error) {
   const std::string shown = shortened(name);
   if (error && error != std::errc::no_such_file_or_directory &&
       error != std::errc::not_a_directory) {
@@ -50,8 +45,9 @@ Error no_folder(const std::string& name, const std::error_code& error) {
   if (is_hub_name(name)) {
     const std::string parent = name.substr(0, name.find('/'));
     std::error_code ignored;
-    if (fs::is_directory(parent, ignored)) return not_in_folder(name, parent);
-    return Error(fmt::format("--model {}: no such folder, and {}", shown, way_to_get(name)));
+    if (fs::is_directory(parent, ignored)) return not_in_folder(name, parent, hub_cache);
+    return Error(
+        fmt::format("--model {}: no such folder, and {}", shown, way_to_get(name, hub_cache)));
   }
   return Error(fmt::format("--model {}: no such folder", shown));
 }
@@ -78,7 +74,8 @@ std::string model_in(const std::string& dir) {
 
 }  // namespace
 
-std::string find_model(const std::string& name, const std::string& program_path) {
+std::string find_model(const std::string& name, const std::string& program_path,
+                       const std::string& hub_cache) {
   if (name_exists((fs::path(name) / "config.json").string())) return name;
   std::error_code error, ignored;
   const fs::file_status status = fs::status(name, error);
@@ -95,7 +92,11 @@ std::string find_model(const std::string& name, const std::string& program_path)
   }
   if (is_directory) return model_in(name);
   if (fs::exists(status)) throw no_model_file(name);
-  if (looked.empty()) throw no_folder(name, error);
+  if (is_hub_name(name)) {
+    const std::string cached = folder_in_cache(hub_cache, name);
+    if (fs::is_directory(cached, ignored)) return model_in(cached);
+  }
+  if (looked.empty()) throw no_folder(name, hub_cache, error);
   throw Error(fmt::format("--model {}: neither a directory nor a bundled model; looked at{}",
                           shortened(name), looked));
 }
@@ -105,17 +106,10 @@ std::string name_of_model(const std::string& dir) {
   fs::path path = fs::canonical(dir, ignored);
   if (path.empty()) path = fs::path(dir).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
-  constexpr std::string_view kCached = "models--", kBetween = "--";
-  const std::string folder = path.parent_path().parent_path().filename().string();
-  if (path.parent_path().filename() != "snapshots" || !folder.starts_with(kCached)) {
-    const std::string name = path.filename().string();
-    return name.empty() ? "model" : name;
-  }
-  const std::string_view cached = std::string_view(folder).substr(kCached.size());
-  const size_t end_of_org = cached.find(kBetween);
-  if (end_of_org == std::string_view::npos) return std::string(cached);
-  return fmt::format("{}/{}", cached.substr(0, end_of_org),
-                     cached.substr(end_of_org + kBetween.size()));
+  const std::string cached = hub_name_of(path.parent_path().parent_path().filename().string());
+  if (path.parent_path().filename() == "snapshots" && !cached.empty()) return cached;
+  const std::string name = path.filename().string();
+  return name.empty() ? "model" : name;
 }
 
 std::string program_path() {

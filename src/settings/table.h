@@ -146,10 +146,10 @@ inline constexpr auto kSettings = [] {
           "Progress on standard error: redrawn on a terminal, else a line every 5 s.",
           "Take off to keep logs short.", {.choices = choices::kProgress}),
       row(kModel, "model", field_of<&Config::model, Kind::kPath>(), kKeepsRecords,
-          "A Hugging Face model directory, a folder of its hub cache, or a bundled model: "
-          "story-llama, story-qwen3 or story-gemma3.",
+          "A Hugging Face model directory, ORG/NAME of a model in the hub's cache, or a bundled "
+          "model: story-llama, story-qwen3 or story-gemma3.",
           "For a model of your own.",
-          {.not_empty = "a directory or the name of a bundled model", .value = "DIR|NAME"}),
+          {.not_empty = "a directory or the name of a model", .value = "DIR|NAME"}),
       row(kModel, "served_model_name", field_of<&Config::served_model_name>(), kChangesRecords,
           "The model's name in records of the OpenAI form; by default the directory's name, or "
           "ORG/NAME in a hub cache.",

@@ -1,12 +1,15 @@
 // Model folders as people have them, and files that cannot be read.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,7 +44,7 @@ bool has(const std::string& text, std::string_view part) {
 }
 
 std::string refusal_of(const std::string& model) {
-  return message_of([&] { find_model(model, "/nowhere/bin/pagedinfer"); });
+  return message_of([&] { find_model(model, "/nowhere/bin/pagedinfer", "/nowhere/hub"); });
 }
 
 }  // namespace
@@ -101,19 +104,47 @@ TEST_CASE("a model in a hub cache runs under the hub's name") {
   for (const auto& file : fs::directory_iterator(bundled_model())) {
     fs::create_symlink(file.path(), snapshot / file.path().filename());
   }
+  CHECK(find_model("org/story", "", dir.path()) == snapshot);
+  fs::create_directories(dir / "models--other--tale/snapshots");
+  CHECK(has(message_of([&] { find_model("org/stories", "", dir.path()); }),
+            ", which has org/story, other/tale. Models are not downloaded"));
+  CHECK(has(message_of([&] { find_model("other/tale", "", dir.path()); }), "without a snapshot"));
   const std::string line =
       "{\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/completions\", \"body\": "
       "{\"prompt\": \"Nora\", \"max_tokens\": 2}}\n";
-  const Answers answers = answer(line, {"--model", dir / "models--org--story"});
-  CHECK(answers.exit_code == 0);
-  REQUIRE(answers.records.size() == 1);
-  CHECK(answers.records[0].text("/response/body/model") == "org/story");
+  for (const std::string& model : {dir / "models--org--story", std::string("org/story")}) {
+    setenv("HF_HUB_CACHE", dir.path().c_str(), 1);
+    const Answers answers = answer(line, {"--model", model});
+    unsetenv("HF_HUB_CACHE");
+    CHECK(answers.exit_code == 0);
+    REQUIRE(answers.records.size() == 1);
+    CHECK(answers.records[0].text("/response/body/model") == "org/story");
+  }
+}
+
+TEST_CASE("the hub's cache is where the variables of the hub's client say") {
+  const char* const names[] = {"HF_HUB_CACHE", "HF_HOME", "HOME"};
+  std::map<std::string, std::string> before;
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name)) before[name] = value;
+    setenv(name, fmt::format("/at/{}", name).c_str(), 1);
+  }
+  CHECK(hub_cache_folder() == "/at/HF_HUB_CACHE");
+  unsetenv("HF_HUB_CACHE");
+  CHECK(hub_cache_folder() == "/at/HF_HOME/hub");
+  setenv("HF_HOME", "", 1);
+  CHECK(hub_cache_folder() == "/at/HOME/.cache/huggingface/hub");
+  for (const char* name : names) {
+    before.contains(name) ? setenv(name, before[name].c_str(), 1) : unsetenv(name);
+  }
 }
 
 TEST_CASE("what is no folder with safetensors is told by what it is") {
   const TempDir dir;
-  CHECK(has(refusal_of("org/some-model"), "models are not downloaded"));
-  CHECK(has(refusal_of("org/some-model"), "hf download org/some-model --local-dir DIR"));
+  CHECK(has(refusal_of("org/some-model"),
+            "--model org/some-model: no such folder, and it is not in the hub's cache "
+            "/nowhere/hub, which does not exist. Models are not downloaded"));
+  CHECK(has(refusal_of("org/some-model"), "hf download org/some-model"));
   CHECK(!has(refusal_of("./some-model"), "hf download"));
   const fs::path before = fs::current_path();
   fs::current_path(dir.path());
@@ -123,7 +154,7 @@ TEST_CASE("what is no folder with safetensors is told by what it is") {
   fs::current_path(before);
   CHECK(
       has(nothing, "--model datasets/nothing: no such directory; datasets holds nothing of that"));
-  CHECK(has(nothing, "hf download datasets/nothing --local-dir DIR"));
+  CHECK(has(nothing, "hf download datasets/nothing"));
   CHECK(has(cached, "no such directory"));
   CHECK(!has(cached, "hf download"));
   CHECK(!has(refusal_of("/org/some-model"), "hf download"));
