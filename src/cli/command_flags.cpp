@@ -11,12 +11,22 @@
 
 namespace pagedinfer {
 
+namespace {
+
+// The flags of the program and of every subcommand.
 void add_common_flags(CLI::App& app) {
   app.allow_extras();
   app.get_formatter()->column_width(kHelpColumn);
   app.set_help_flag("-h,--help", "Print this help and exit.");
   app.set_version_flag("--version", version_text,
                        "Print the version and what it was built with, and exit.");
+}
+
+}  // namespace
+
+void add_subcommand_flags(CLI::App& app) {
+  add_common_flags(app);
+  app.set_help_all_flag(kHelpAll, "Print the help with all flags and exit.");
 }
 
 void add_program_flags(CLI::App& app, const Page*& page) {

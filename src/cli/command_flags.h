@@ -19,8 +19,10 @@
 
 namespace pagedinfer {
 
-// Gives `app` the flags that the program and every subcommand have.
-void add_common_flags(CLI::App& app);
+inline constexpr const char* kHelpAll = "--help-all";
+
+// Gives `app` the flags that every subcommand has.
+void add_subcommand_flags(CLI::App& app);
 
 // Gives `app` the flags of the program itself. Parsing sets `page` if a page is asked for.
 // REQUIRES: `page` outlives `app`.
@@ -31,10 +33,10 @@ void add_program_flags(CLI::App& app, const Page*& page);
 CLI::Option* add_own_flag(CLI::App& app, std::string_view name, std::string_view value,
                           const std::function<void(const std::string&)>& give);
 
-// Gives `app` the flags of `command` and the footer of --help. Parsing fills `options`. REQUIRES:
-// `options` outlives `app`.
+// Gives `app` the flags of `command` and the footer of --help, which shows all flags if
+// `shows_all`. Parsing fills `options`. REQUIRES: `options` outlives `app`.
 template <class Options>
-void add_flags(CLI::App& app, const Command<Options>& command, Options& options) {
+void add_flags(CLI::App& app, const Command<Options>& command, Options& options, bool shows_all) {
   for (const CommandFlag<Options>& flag : command.own_flags()) {
     const auto give = [&flag, &options](const std::string& text) {
       flag.give(flag, text, options);
@@ -46,12 +48,21 @@ void add_flags(CLI::App& app, const Command<Options>& command, Options& options)
     const std::string when = flag.when.empty() ? "" : fmt::format(" {}", flag.when);
     set_help(*option, std::string(flag.group), value, fmt::format("{}{}", flag.help, when));
   }
+  std::string_view hidden;
   if (command.config != nullptr) {
-    add_setting_flags(app, command.config(options), [&](const Setting& setting) {
+    const bool has_own = !command.own_flags().empty();
+    const ShownSettings shown = shows_all ? ShownSettings::kAll
+                                : has_own ? ShownSettings::kNone
+                                          : ShownSettings::kUsual;
+    add_setting_flags(app, command.config(options), shown, [&](const Setting& setting) {
       return command.takes_setting(setting, flag_of(setting));
     });
+    hidden = shows_all ? ""
+             : has_own ? "Takes flags of run too: --help-all shows which. "
+                       : "--help-all shows all flags. ";
   }
-  app.footer(help_footer(command.name, command.footer));
+  app.footer(
+      help_footer(command.name, command.example, fmt::format("{}{}", hidden, command.footer)));
 }
 
 // Refuses flags of `run` that the subcommand does not take; the Error says what to do instead.

@@ -3,11 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cli/command_flags.h"
@@ -24,6 +27,8 @@ namespace pagedinfer {
 namespace {
 
 using Words = std::vector<const char*>;
+
+constexpr const char* kTopHelp = "pagedinfer --help";
 
 // The command line as a shell would take it.
 std::string text_of(const Words& words) {
@@ -61,6 +66,26 @@ std::optional<std::vector<std::string>> take_variants(const Command<Options>& co
   return texts;
 }
 
+// "help run" as "run --help".
+Words with_help_as_flag(Words words) {
+  if (words.size() < 2 || words[1] != std::string_view("help")) return words;
+  if (words.size() > 2) std::swap(words[1], words[2]);
+  words[words.size() > 2 ? 2 : 1] = "--help";
+  return words;
+}
+
+// Refuses the first word of a command line that names no subcommand.
+void check_subcommand(const std::string& word, const std::vector<std::string>& names) {
+  if (word.starts_with('-')) return;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(word, ignored)) {
+    throw Error(
+        fmt::format("{0}: is a file; expected a subcommand, as in pagedinfer run --input {0}",
+                    shell_word(shortened(word))));
+  }
+  check_leftovers({word}, names, kTopHelp);
+}
+
 // Parses the words. If they ask for help or the version, prints it and returns the exit code.
 std::optional<int> parse(CLI::App& app, const CLI::App& command, const Words& words,
                          std::string_view help) {
@@ -82,15 +107,16 @@ int run_command(const Command<Options>& command, CLI::App& app, Words words,
                 StandardFiles standard) {
   Options options;
   CLI::App& flags = *app.get_subcommand(std::string(command.name));
-  add_flags(flags, command, options);
-  const std::string help = fmt::format("pagedinfer {} --help", command.name);
+  const bool shows_all = std::ranges::find(words, std::string_view(kHelpAll)) != words.end();
+  add_flags(flags, command, options, shows_all);
+  const std::string help = fmt::format("pagedinfer {} {}", command.name, kHelpAll);
   CommandLine line = {.text = text_of(words), .standard = standard, .read_variant = read_variant};
   line.variants = take_variants(command, words);
   check_values(flags, std::span(words).subspan(2));
   if (const std::optional<int> code = parse(app, flags, words, help)) return *code;
   const std::vector<std::string> leftovers = app.remaining(true);
   check_unused_flags(leftovers, command.unused_settings());
-  check_leftovers(leftovers, flags_of(flags), help);
+  check_leftovers(leftovers, flags_of(flags), help, command.word_flag);
   return command.run(options, line);
 }
 
@@ -100,17 +126,20 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
   CLI::App app("Completes a file of prompts with a language model.", "pagedinfer");
   const Page* page = nullptr;
   add_program_flags(app, page);
+  app.footer(
+      "\nExample:\n  pagedinfer run --input prompts.jsonl --output answers.jsonl --model DIR\n\n"
+      "pagedinfer help run shows the flags of run.");
   std::vector<std::string> names;
   std::apply(
       [&](const auto&... command) {
-        (add_common_flags(
+        (add_subcommand_flags(
              *app.add_subcommand(std::string(command.name), std::string(command.help))),
          ...);
         (names.emplace_back(command.name), ...);
       },
       kCommands);
-  const Words words(argv, argv + argc);
-  const std::string first = argc > 1 ? words[1] : "-";
+  const Words words = with_help_as_flag(Words(argv, argv + argc));
+  const std::string first = words.size() > 1 ? words[1] : "-";
   std::optional<int> code;
   std::apply(
       [&](const auto&... command) {
@@ -121,11 +150,10 @@ int run_command_line(int argc, const char* const* argv, StandardFiles standard) 
       },
       kCommands);
   if (code) return *code;
-  constexpr const char* kHelp = "pagedinfer --help";
-  if (!first.starts_with("-")) check_leftovers({first}, names, kHelp);
+  check_subcommand(first, names);
   check_values(app, std::span(words).subspan(1));
-  if (const std::optional<int> printed = parse(app, app, words, kHelp)) return *printed;
-  check_leftovers(app.remaining(), {}, kHelp);
+  if (const std::optional<int> printed = parse(app, app, words, kTopHelp)) return *printed;
+  check_leftovers(app.remaining(), {}, kTopHelp);
   if (page != nullptr) {
     std::cout << page->make(outline_program());
     return exit_code::kDone;

@@ -26,7 +26,10 @@ std::optional<std::string> flag_for_foreign(std::string_view flag,
   };
   const std::string name = spelt(flag, '-', '_');
   const auto* const found = std::ranges::find(kForeignNames, name, &ForeignName::name);
-  if (found == std::end(kForeignNames)) return std::nullopt;
+  const bool is_letter = name.size() == 1;
+  if (found == std::end(kForeignNames) || (is_letter && flag.starts_with("--"))) {
+    return std::nullopt;
+  }
   std::string ours = "--" + spelt(found->ours, '_', '-');
   if (std::ranges::find(known, ours) == known.end()) return std::nullopt;
   return ours;
@@ -35,7 +38,8 @@ std::optional<std::string> flag_for_foreign(std::string_view flag,
 }  // namespace
 
 void check_leftovers(const std::vector<std::string>& leftovers,
-                     const std::vector<std::string>& known, const std::string& help) {
+                     const std::vector<std::string>& known, const std::string& help,
+                     std::string_view word_flag) {
   if (leftovers.empty()) return;
   const std::string name = leftovers[0].substr(0, leftovers[0].find('='));
   if (const std::optional<std::string> ours = flag_for_foreign(name, known)) {
@@ -43,6 +47,10 @@ void check_leftovers(const std::vector<std::string>& leftovers,
   }
   if (const std::optional<std::string> meant = near_name(name, known)) {
     throw Error(fmt::format("{}: unknown; did you mean {}? See {}", shortened(name), *meant, help));
+  }
+  if (!word_flag.empty() && !name.starts_with('-')) {
+    throw Error(fmt::format("{}: is a word without a flag; {} may be missing before it. See {}",
+                            shortened(leftovers[0]), word_flag, help));
   }
   throw Error(fmt::format("{}: unknown; see {}", shortened(name), help));
 }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pagedinfer {
@@ -12,10 +13,11 @@ namespace pagedinfer {
 std::vector<std::string> flags_of(const CLI::App& command);
 
 // Throws Error for the first of the words that are not flags. The message names the flag that may
-// be meant: our flag for another program's name, else a flag with nearly the same letters. `help`
-// tells the user where all flags are listed.
+// be meant: our flag for another program's name, a flag with nearly the same letters, else
+// `word_flag` if the word has no dashes. `help` tells the user where all flags are listed.
 void check_leftovers(const std::vector<std::string>& leftovers,
-                     const std::vector<std::string>& known, const std::string& help);
+                     const std::vector<std::string>& known, const std::string& help,
+                     std::string_view word_flag = "");
 
 // Checks that flags have values. REQUIRES: CLI11 has not parsed yet, because it takes any following
 // word for a value.

@@ -26,14 +26,14 @@ void set_help(CLI::Option& option, const std::string& group, const std::string& 
   option.group(group)->option_text(value)->description(wrapped(help, kHelpWidth - kHelpColumn));
 }
 
-std::string help_footer(std::string_view command, std::string_view text) {
+std::string help_footer(std::string_view command, std::string_view example, std::string_view text) {
   std::string codes;
   for (const ExitCodeRow& row : kExitCodes) {
     if (row.command != command) continue;
     codes += fmt::format("{} {} {}", codes.empty() ? "Exit codes:" : ",", row.code, row.meaning);
   }
   if (!codes.empty()) codes = "\n" + wrapped(codes + ".", kHelpWidth);
-  return "\n" + wrapped(text, kHelpWidth) + codes;
+  return fmt::format("\nExample:\n  {}\n\n{}{}", example, wrapped(text, kHelpWidth), codes);
 }
 
 }  // namespace pagedinfer

@@ -14,7 +14,7 @@ inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begi
 void set_help(CLI::Option& option, const std::string& group, const std::string& value,
               std::string_view help);
 
-// The end of --help: `text`, and the exit codes of the subcommand.
-std::string help_footer(std::string_view command, std::string_view text);
+// The end of --help: an example, `text`, and the exit codes of the subcommand.
+std::string help_footer(std::string_view command, std::string_view example, std::string_view text);
 
 }  // namespace pagedinfer

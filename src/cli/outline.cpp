@@ -37,8 +37,8 @@ template <class Options>
 CommandOutline outline_of(const Command<Options>& command) {
   Options options;
   CLI::App app;
-  add_common_flags(app);
-  add_flags(app, command, options);
+  add_subcommand_flags(app);
+  add_flags(app, command, options, true);
   return {.name = std::string(command.name),
           .help = std::string(command.help),
           .flags = flags_in(app),

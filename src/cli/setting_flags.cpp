@@ -20,7 +20,13 @@ std::string value_text(const Setting& setting) {
   return is_shown ? fmt::format("{} [{}]", placeholder, unless_given) : placeholder;
 }
 
-void add_flag(CLI::App& command, const Setting& setting, Config& config) {
+// The heading of --help; "": the flag is not shown.
+std::string heading_of(const Setting& setting, ShownSettings shown) {
+  if (shown == ShownSettings::kAll) return group_name(setting.group);
+  return shown == ShownSettings::kUsual && setting.is_usual ? "Usual flags" : "";
+}
+
+void add_flag(CLI::App& command, const Setting& setting, Config& config, ShownSettings shown) {
   const Kind kind = setting.field.kind;
   std::string names = flag_of(setting);
   if (setting.letter != 0) names = fmt::format("-{},{}", setting.letter, names);
@@ -37,16 +43,16 @@ void add_flag(CLI::App& command, const Setting& setting, Config& config) {
     const auto read = [&](const std::string& text) { give(setting.key, text, config); };
     option = command.add_option_function<std::string>(names, read);
   }
-  set_help(*option, group_name(setting.group), value_text(setting),
+  set_help(*option, heading_of(setting, shown), value_text(setting),
            fmt::format("{} {}", help_of(setting), setting.when));
 }
 
 }  // namespace
 
-void add_setting_flags(CLI::App& command, Config& config,
+void add_setting_flags(CLI::App& command, Config& config, ShownSettings shown,
                        const std::function<bool(const Setting&)>& takes) {
   for (const Setting& setting : kSettings) {
-    if (setting.is_flag && takes(setting)) add_flag(command, setting, config);
+    if (setting.is_flag && takes(setting)) add_flag(command, setting, config, shown);
   }
 }
 

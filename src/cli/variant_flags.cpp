@@ -33,7 +33,7 @@ Config read_config(const std::vector<std::string>& words, const Config& common,
   Config config = common;
   CLI::App app;
   app.allow_extras();
-  add_setting_flags(app, config, rules.may_differ);
+  add_setting_flags(app, config, ShownSettings::kNone, rules.may_differ);
   std::vector<const char*> all = {"pagedinfer"};
   for (const std::string& word : words) all.push_back(word.c_str());
   check_values(app, std::span(all).subspan(1));

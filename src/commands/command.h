@@ -89,6 +89,7 @@ struct CommandLine {
 template <class Options>
 struct Command {
   std::string_view name, help;
+  std::string_view example = {};                               // a command line, for --help
   std::string_view footer = {};                                // of --help, before the exit codes
   std::span<const CommandFlag<Options>> (*flags)() = nullptr;  // its own; null: none
   // Where settings of `run` are stored. null: the subcommand takes none.
@@ -97,6 +98,7 @@ struct Command {
   bool (*takes)(const Setting&) = [](const Setting&) { return true; };
   std::span<const UnusedSetting> (*unused)() = nullptr;
   std::string_view variants_flag = {};  // the flag that takes several texts; "": none does
+  std::string_view word_flag = {};      // whose value a word without a flag may be
   // Returns the exit code. Throws Error.
   int (*run)(Options&, const CommandLine&) = nullptr;
 

@@ -77,6 +77,7 @@ struct Details {
   bool in_line = false;                  // a line may set it
   std::string_view generation_key = "";  // its name in generation_config.json, if that may set it
   bool is_flag = true;                   // false: only lines can set it
+  bool is_usual = false;                 // --help shows it, and not only --help-all
 };
 
 struct Setting : Details {

@@ -37,7 +37,9 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run", "--input");
   check_refused("run --input", "--input");
   check_refused("run --input x --foo", "--foo: unknown");
-  check_refused("run --input x bar", "bar: unknown");
+  check_refused("run --input x bar", "bar: is a word without a flag");
+  const std::string file = built_program();
+  check_refused(file, file + ": is a file; expected a subcommand, as in pagedinfer run --input ");
   check_refused("run --input x --threads many", "--threads");
   check_refused("run --input x --threads 1.5", "--threads");
   check_refused("run --input x --threads 99999999999", "--threads");
@@ -92,10 +94,13 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run --input x --kv-memory -1GB", "--kv-memory: found -1GB, expected bytes"},
       {"run --input x --dtype bfloat61", "--dtype: found bfloat61, expected one of auto, float32"},
       {"run --input x --max-new-tokens 5", "--max-new-tokens: unknown; here it is --max-tokens. "},
+      {"run prompts.jsonl", "prompts.jsonl: is a word without a flag; --input may be missing "},
+      {"info Qwen/Qwen3-0.6B", "Qwen3-0.6B: is a word without a flag; --model may be missing "},
+      {"help rnu", "rnu: unknown; did you mean run? "},
       {"bench --max-num-seqs=8", "--max-num-seqs: unknown; here it is --max-batch-size. "},
       {"run --input x --max-token 5", "--max-token: unknown; did you mean --max-tokens? "},
       {"run --input x --temprature=1", "--temprature: unknown; did you mean --temperature? "},
-      {"run --input x --no-such-flag", "--no-such-flag: unknown; see pagedinfer run --help"},
+      {"run --input x --no-such-flag", "--no-such-flag: unknown; see pagedinfer run --help-all\n"},
       {"rnu --input x", "rnu: unknown; did you mean run? "},
       {"merge --output", "--output: expected a value\n"},
       {"merge --overwite a", "--overwite: unknown; did you mean --overwrite? "}};
@@ -109,11 +114,13 @@ TEST_CASE("flags: help and version go to standard output with code 0") {
     CHECK(ended.out.starts_with("pagedinfer "));
     CHECK(ended.out.ends_with("\n"));
   }
-  for (const char* arguments : {"--help", "-h", "run --help", "run -h"}) {
+  for (const char* arguments : {"--help", "-h", "run --help", "run -h", "run --help-all", "help"}) {
     const Ended ended = run_words(arguments);
     CHECK(ended.exit_code == 0);
     CHECK(ended.out.find("Usage: pagedinfer") != std::string::npos);
   }
+  CHECK(run_words("help verify").out == run_words("verify --help").out);
+  CHECK(run_words("help").out == run_words("--help").out);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -35,8 +36,8 @@ std::vector<Flag> flags_in(const std::string& help) {
 
 }  // namespace
 
-TEST_CASE("help lists a flag for every setting, and nothing else") {
-  const Ended help = run_program(command({"run", "--help"}));
+TEST_CASE("the help with all flags lists a flag for every setting, and nothing else") {
+  const Ended help = run_program(command({"run", "--help-all"}));
   CHECK(help.exit_code == 0);
   CHECK(help.err == "");
   std::set<std::string> expected, found;
@@ -45,16 +46,46 @@ TEST_CASE("help lists a flag for every setting, and nothing else") {
   }
   for (const Flag& flag : flags_in(help.out)) found.insert(flag.name);
   found.erase("--version");
+  found.erase("--help-all");
   CHECK(expected.size() > 35);
   for (const std::string& name : expected) CHECK_MESSAGE(found.count(name) == 1, name);
   for (const std::string& name : found) CHECK_MESSAGE(expected.count(name) == 1, name);
 }
 
+TEST_CASE("help lists the usual flags of run, or the own flags of another subcommand") {
+  const auto flags_of = [](const Words& words) {
+    std::set<std::string> names;
+    const Ended help = run_program(command(words));
+    CHECK(help.exit_code == 0);
+    CHECK(help.out.find("Example:\n  pagedinfer " + words[0] + " ") != std::string::npos);
+    for (const Flag& flag : flags_in(help.out)) names.insert(flag.name);
+    CHECK(names.erase("--version") == 1);
+    CHECK(names.erase("--help-all") == 1);
+    return names;
+  };
+  CHECK(flags_of({"run", "--help"}) == std::set<std::string>{"--input", "--prompt-field", "--chat",
+                                                             "--limit", "--output", "--resume",
+                                                             "--model", "--json-schema",
+                                                             "--max-tokens", "--temperature"});
+  CHECK(flags_of({"plan", "--help"}) == std::set<std::string>{"--expected-tokens", "--json"});
+  CHECK(flags_of({"verify", "--help"}).contains("--tolerance"));
+  for (const char* name : {"plan", "verify", "bench", "info"}) {
+    const std::set<std::string> own = flags_of({name, "--help"}),
+                                all = flags_of({name, "--help-all"});
+    CHECK(!own.contains("--model"));
+    CHECK(all.contains("--model"));
+    CHECK(std::ranges::includes(all, own));
+    CHECK(run_program(command({name, "--help"})).out.find("flags of run too") != std::string::npos);
+  }
+}
+
 TEST_CASE("help says of every flag when to change it") {
   const std::regex advice(R"(\b([Tt]ake|[Gg]ive|[Rr]aise|[Ll]ower|[Cc]hange|For [a-z]+)\b)");
   for (const char* name : {"run", "bench", "plan", "verify"}) {
-    for (const Flag& flag : flags_in(run_program(command({name, "--help"})).out)) {
-      if (flag.name == "--version" || flag.name == "--input" || flag.name == "--workload") continue;
+    for (const Flag& flag : flags_in(run_program(command({name, "--help-all"})).out)) {
+      if (flag.name == "--version" || flag.name == "--help-all" || flag.name == "--input" ||
+          flag.name == "--workload")
+        continue;
       CAPTURE(flag.text);
       CHECK(flag.text.ends_with("."));
       CHECK(std::count(flag.text.begin(), flag.text.end(), ' ') > 6);
@@ -66,7 +97,8 @@ TEST_CASE("help says of every flag when to change it") {
 TEST_CASE("help fits 100 columns") {
   for (const Words& words :
        {Words{"--help"}, Words{"run", "--help"}, Words{"merge", "--help"}, Words{"bench", "--help"},
-        Words{"plan", "--help"}, Words{"verify", "--help"}, Words{"-h"}}) {
+        Words{"plan", "--help"}, Words{"verify", "--help"}, Words{"-h"}, Words{"run", "--help-all"},
+        Words{"plan", "--help-all"}}) {
     const Ended help = run_program(command(words));
     CHECK(help.exit_code == 0);
     CHECK(help.out.size() > 100);

@@ -104,7 +104,7 @@ def flags_in(text):
 
 
 def check_flags(pages, program):
-    help_of = {command: subprocess.run([program, command, "--help"], capture_output=True, text=True,
+    help_of = {command: subprocess.run([program, command, "--help-all"], capture_output=True, text=True,
                                        check=True).stdout
                for command in ("run", "merge", "bench", "plan", "info", "verify")}
     known = flags_in("".join(help_of.values()))
@@ -112,7 +112,7 @@ def check_flags(pages, program):
         for flag in sorted(flags_in(page.text) - known - OTHER_FLAGS):
             yield f"{page.name}: {flag} is no flag of pagedinfer"
         if page.name == "docs/flags.md":
-            named = flags_in(page.text) | {"--help", "--version"}
+            named = flags_in(page.text) | {"--help", "--help-all", "--version"}
             taken = help_of["run"] + help_of["bench"] + help_of["plan"] + help_of["verify"]
             for flag in sorted(flags_in(taken) - named):
                 yield f"{page.name}: {flag} is missing"
