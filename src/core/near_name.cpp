@@ -34,7 +34,7 @@ std::optional<std::string> near_name(std::string_view word, const std::vector<st
   if (word.size() > 100) return nearest;
   for (const std::string& name : names) {
     const size_t edits = num_edits(word, name);
-    if (edits >= min_edits || 2 * edits >= name.size()) continue;
+    if (edits >= min_edits || 3 * edits > name.size()) continue;
     min_edits = edits;
     nearest = name;
   }
