@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/utf8.h"
@@ -27,25 +28,49 @@ constexpr std::string_view kEscapedInJson =
 
 bool is_escaped_in_json(uint32_t c) { return c < 0x20 || c == '"' || c == '\\'; }
 
+// The fewest and the most characters of what a part matches.
+struct Span {
+  static constexpr int64_t kEndless = int64_t{1} << 40;
+  int64_t min = 0, max = 0;
+
+  bool is_fixed() const { return min == max; }
+  Span operator+(const Span& other) const {
+    return {std::min(min + other.min, kEndless), std::min(max + other.max, kEndless)};
+  }
+  Span operator|(const Span& other) const {
+    return {std::min(min, other.min), std::max(max, other.max)};
+  }
+  // REQUIRES: `times` is at most kMaxRepetitions + 1, or nullopt
+  Span repeated(int64_t least, std::optional<int64_t> most) const {
+    const int64_t most_characters = most ? max * *most : max > 0 ? kEndless : 0;
+    return {std::min(min * least, kEndless), std::min(most_characters, kEndless)};
+  }
+};
+
 class RegexWriter {
  public:
-  RegexWriter(std::string_view regex, RegexUse use)
-      : rest_(regex), size_(regex.size()), use_(use) {}
+  RegexWriter(std::string_view regex, RegexUse use, TextLengths lengths)
+      : rest_(regex), size_(regex.size()), use_(use), lengths_(lengths) {}
 
   Result<std::string> write();
 
  private:
   // What stands before a place: how often it is repeated, so far.
   struct Group {
-    int64_t repetitions = 1;       // the maximum of a character in it
-    int64_t last_repetitions = 0;  // of the latest atom; 0: there is none to repeat
-    bool branch_is_empty = true;   // nothing stands behind the beginning or the latest |
-    // Whether these match the empty text: a branch before the latest |, all atoms of this branch
-    // but the latest, and the latest with its repetitions.
-    bool branch_may_be_empty = false, head_may_be_empty = true, atom_may_be_empty = true;
-    bool may_be_empty() const {
-      return branch_may_be_empty || (head_may_be_empty && atom_may_be_empty);
-    }
+    int64_t repetitions = 1;            // the maximum of a character in it
+    int64_t last_repetitions = 0;       // of the latest atom; 0: there is none to repeat
+    bool branch_is_empty = true;        // nothing stands behind the beginning or the latest |
+    std::optional<Span> branches = {};  // before the latest |
+    Span head = {}, atom = {};  // all atoms of this branch but the latest; it with its repetitions
+    Span span() const { return branches ? *branches | (head + atom) : head + atom; }
+  };
+  // A repetition outside of all groups that decides how long the text is.
+  struct Repetition {
+    int64_t unit = 0;  // characters
+    int64_t min = 0;
+    std::optional<int64_t> max = {};
+    size_t begin = 0, end = 0;        // of its mark in the output
+    int64_t repetitions_of_unit = 1;  // as Group::last_repetitions
   };
 
   bool fail(std::string_view what) {
@@ -62,8 +87,9 @@ class RegexWriter {
   bool step();
   bool open_group();
   bool close_group();
-  // Of the latest atom. `count`: the largest number in {}, or 1.
-  bool repeat(std::string_view mark, int64_t min, int64_t count);
+  // Of the latest atom.
+  bool repeat(std::string_view mark, int64_t min, std::optional<int64_t> max);
+  bool fit_lengths();
   bool repeat_counted();
   std::optional<int64_t> number();
   bool escape();
@@ -84,21 +110,29 @@ class RegexWriter {
     if (is_rule()) out_ += ' ';
     Group& group = groups_.back();
     group.branch_is_empty = false;
-    group.head_may_be_empty = group.head_may_be_empty && group.atom_may_be_empty;
-    group.atom_may_be_empty = false;
+    end_atom();
+    group.head = group.head + group.atom;
+    group.atom = {};
+  }
+  void end_atom() {
+    if (groups_.size() == 1 && !groups_.back().atom.is_fixed()) ++num_varying_;
   }
   void put_atom(std::string_view text) {
     begin_atom();
     out_ += text;
     groups_.back().last_repetitions = 1;
+    groups_.back().atom = {1, 1};
   }
 
   std::string_view rest_;
   const size_t size_;
   const RegexUse use_;
+  const TextLengths lengths_;
   std::string out_;
   std::string problem_;
   std::vector<Group> groups_ = {{}};
+  int num_varying_ = 0;      // atoms outside of groups that match texts of several lengths
+  Repetition varying_ = {};  // the latest of them that is a repetition
 };
 
 Result<std::string> RegexWriter::write() {
@@ -112,8 +146,40 @@ Result<std::string> RegexWriter::write() {
   }
   if (problem_.empty() && groups_.size() > 1) fail("a group has no end");
   end_branch();
+  if (problem_.empty()) fit_lengths();
   if (!problem_.empty()) return {"invalid_form", problem_};
   return std::move(out_);
+}
+
+// Narrows the one repetition that decides the length, unless all texts have a length that fits.
+bool RegexWriter::fit_lengths() {
+  end_atom();
+  const Span span = groups_.back().span();
+  const int64_t max = lengths_.max.value_or(Span::kEndless);
+  if (span.min >= lengths_.min && span.max <= max) return true;
+  const int64_t unit = varying_.unit, fixed = span.min - unit * varying_.min;
+  const auto refuse = [&](std::string_view what) {
+    problem_ = what;
+    return false;
+  };
+  if (groups_.back().branches || num_varying_ != 1 || unit == 0) {
+    return refuse(
+        "minLength and maxLength are kept beside it only if all its texts have such lengths, or if "
+        "one character or group of a fixed length is repeated and the rest has a fixed length");
+  }
+  const int64_t least =
+      std::max(varying_.min, (std::max<int64_t>(lengths_.min - fixed, 0) + unit - 1) / unit);
+  const int64_t most = std::min(varying_.max.value_or(Span::kEndless), (max - fixed) / unit);
+  if (max < fixed || most < least) return refuse("no text that matches it has such a length");
+  const bool is_endless = most > kMaxRepetitions && !varying_.max && !lengths_.max;
+  const int64_t repetitions = varying_.repetitions_of_unit * (is_endless ? least : most);
+  const int64_t limit = is_rule() ? kMaxRepetitions : kMaxRepetitionsInString;
+  if (repetitions > limit) {
+    return refuse(fmt::format("with these lengths it repeats more than {} times", limit));
+  }
+  out_.replace(varying_.begin, varying_.end - varying_.begin,
+               is_endless ? fmt::format("{{{},}}", least) : fmt::format("{{{},{}}}", least, most));
+  return true;
 }
 
 bool RegexWriter::step() {
@@ -127,8 +193,8 @@ bool RegexWriter::step() {
     case ']':
     case '}': return fail("] and } that close nothing need a backslash");
     case '{': return repeat_counted();
-    case '*': return eat("*") && repeat("*", 0, 1);
-    case '+': return eat("+") && repeat("+", 1, 1);
+    case '*': return eat("*") && repeat("*", 0, std::nullopt);
+    case '+': return eat("+") && repeat("+", 1, std::nullopt);
     case '?': return eat("?") && repeat("?", 0, 1);
     case '\\': return escape();
     case '|':
@@ -137,8 +203,8 @@ bool RegexWriter::step() {
       out_ += is_rule() ? " |" : "|";
       groups_.back().last_repetitions = 0;
       groups_.back().branch_is_empty = true;
-      groups_.back().branch_may_be_empty = groups_.back().may_be_empty();
-      groups_.back().head_may_be_empty = groups_.back().atom_may_be_empty = true;
+      groups_.back().branches = groups_.back().span();
+      groups_.back().head = groups_.back().atom = {};
       return true;
     case '.':
       eat(".");
@@ -175,30 +241,39 @@ bool RegexWriter::close_group() {
   end_branch();
   out_ += ')';
   const int64_t repetitions = groups_.back().repetitions;
-  const bool may_be_empty = groups_.back().may_be_empty();
+  const Span span = groups_.back().span();
   groups_.pop_back();
-  groups_.back().atom_may_be_empty = may_be_empty;
+  groups_.back().atom = span;
   groups_.back().last_repetitions = repetitions;
   groups_.back().repetitions = std::max(groups_.back().repetitions, repetitions);
   return true;
 }
 
-bool RegexWriter::repeat(std::string_view mark, int64_t min, int64_t count) {
+bool RegexWriter::repeat(std::string_view mark, int64_t min, std::optional<int64_t> max_count) {
+  const int64_t count = std::max<int64_t>(1, max_count.value_or(min));
   Group& group = groups_.back();
   if (group.last_repetitions == 0) return fail("there is nothing to repeat");
   const int64_t max = is_rule() ? kMaxRepetitions : kMaxRepetitionsInString;
   const int64_t repetitions = group.last_repetitions * count;
   if (repetitions > max) return fail(fmt::format("it repeats more than {} times", max));
   // Any of them may be the empty ones, and the library follows each of the ways to choose them.
-  if (count > 1 && group.atom_may_be_empty && repetitions > kMaxEmptyRepetitions) {
+  if (count > 1 && group.atom.min == 0 && repetitions > kMaxEmptyRepetitions) {
     return fail(
         fmt::format("it repeats what may be empty more than {} times", kMaxEmptyRepetitions));
+  }
+  const Span unit = std::exchange(group.atom, group.atom.repeated(min, max_count));
+  if (groups_.size() == 1 && !group.atom.is_fixed()) {
+    varying_ = {.unit = unit.is_fixed() ? unit.min : 0,
+                .min = min,
+                .max = max_count,
+                .begin = out_.size(),
+                .end = out_.size() + mark.size(),
+                .repetitions_of_unit = group.last_repetitions};
   }
   out_ += mark;
   eat("?");  // lazy: the same texts match
   group.repetitions = std::max(group.repetitions, repetitions);
   group.last_repetitions = 0;
-  group.atom_may_be_empty = group.atom_may_be_empty || min == 0;
   if (!rest_.empty() && std::string_view("*+?{").find(rest_.front()) != std::string_view::npos) {
     return fail("a repetition is repeated");
   }
@@ -227,7 +302,7 @@ bool RegexWriter::repeat_counted() {
   const std::string mark = !ranged ? fmt::format("{{{}}}", *min)
                            : max   ? fmt::format("{{{},{}}}", *min, *max)
                                    : fmt::format("{{{},}}", *min);
-  return repeat(mark, *min, std::max<int64_t>(1, max.value_or(*min)));
+  return repeat(mark, *min, max);
 }
 
 bool RegexWriter::literal(uint32_t character) {
@@ -366,8 +441,8 @@ bool RegexWriter::unit_of_class(bool negated, std::optional<uint32_t>& character
 
 }  // namespace
 
-Result<std::string> rewrite_regex(std::string_view regex, RegexUse use) {
-  return RegexWriter(regex, use).write();
+Result<std::string> rewrite_regex(std::string_view regex, RegexUse use, TextLengths lengths) {
+  return RegexWriter(regex, use, lengths).write();
 }
 
 }  // namespace pagedinfer

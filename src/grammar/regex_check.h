@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,18 @@ constexpr int64_t kMaxEmptyRepetitions = 16;  // of a group that may be empty, i
 // JSON.
 enum class RegexUse : uint8_t { kRule, kJsonString };
 
+// How many characters a text has.
+struct TextLengths {
+  int64_t min = 0;
+  std::optional<int64_t> max = {};
+};
+
 // A regular expression, which the whole text must match, so that the library reads it, and allows
 // no text that Python or ECMA-262 would not match: \d, \w, \D and \W are of ASCII, and so are
-// classes that exclude \d or \w. The result is ASCII. invalid_form: the library would ignore a part
-// or read it differently, or it is beyond the limits. REQUIRES: `regex` is UTF-8.
-Result<std::string> rewrite_regex(std::string_view regex, RegexUse use);
+// classes that exclude \d or \w. The result is ASCII. All that it matches has one of the lengths.
+// invalid_form: the library would ignore a part or read it differently, it is beyond the limits, or
+// the lengths cannot be written, which takes one repetition of a fixed number of characters in a
+// text of a fixed length otherwise. REQUIRES: `regex` is UTF-8.
+Result<std::string> rewrite_regex(std::string_view regex, RegexUse use, TextLengths lengths = {});
 
 }  // namespace pagedinfer

@@ -223,6 +223,23 @@ TEST_CASE("what has no effect in a schema, and what is enforced, passes") {
   }
 }
 
+TEST_CASE("lengths beside a pattern narrow the one repetition that decides the length") {
+  const auto written = [](const char* regex, TextLengths lengths) {
+    const Result<std::string> rule = rewrite_regex(regex, RegexUse::kRule, lengths);
+    return rule ? *rule : rule.error().message;
+  };
+  CHECK(written("[a-c]+", {3, 5}).ends_with("]{3,5}"));
+  CHECK(written("[a-c]*", {0, 5}).ends_with("]{0,5}"));
+  CHECK(written("[a-c]*", {7, std::nullopt}).ends_with("]{7,}"));
+  CHECK(written("[a-c]{2,9}", {0, 4}).ends_with("]{2,4}"));
+  CHECK(written("(ab)*c", {4, 8}).find("{2,3}") != std::string::npos);
+  CHECK(written("x?yz", {3, std::nullopt}).find("{1,1}") != std::string::npos);
+  CHECK(written("a{2}b{1,3}", {0, 3}).ends_with("{1,1}"));
+  CHECK(written("(a|bc)d", {2, 3}) == written("(a|bc)d", {}));
+  CHECK(written("a+?", {2, 3}).ends_with("{2,3}"));
+  CHECK(written("a{9}", {0, 3}).find("minLength") != std::string::npos);
+}
+
 TEST_CASE("forms are bounded before the library sees them") {
   const std::string deep = repeated(R"({"items": )", 40) + "{}" + repeated("}", 40);
   CHECK(refusal_of(deep).starts_with("invalid_form"));
