@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <string>
 #include <string_view>
+
+#include "grammar/schema_values.h"
 
 namespace pagedinfer {
 
@@ -13,75 +14,16 @@ namespace dom = simdjson::dom;
 
 namespace {
 
-using Elements = std::vector<dom::element>;
-
 constexpr int kMaxDepth = 64;  // of references, properties and values within each other
-
-std::optional<dom::element> find(dom::element object, std::string_view key) {
-  dom::element found;
-  if (!object.is_object() || object[key].get(found) != simdjson::SUCCESS) return std::nullopt;
-  return found;
-}
-
-bool is_number(dom::element value) {
-  return value.is_int64() || value.is_uint64() || value.is_double();
-}
-
-bool equal(dom::element a, dom::element b) {
-  if (a.is_int64() && b.is_int64()) return int64_t(a) == int64_t(b);
-  if (is_number(a) && is_number(b)) return double(a) == double(b);
-  if (a.type() != b.type()) return false;
-  switch (a.type()) {
-    case dom::element_type::NULL_VALUE: return true;
-    case dom::element_type::BOOL: return bool(a) == bool(b);
-    case dom::element_type::STRING: return std::string_view(a) == std::string_view(b);
-    case dom::element_type::ARRAY: {
-      const dom::array x = a, y = b;
-      return std::equal(x.begin(), x.end(), y.begin(), y.end(), equal);
-    }
-    default: {
-      const dom::object x = a, y = b;
-      return x.size() == y.size() && std::ranges::all_of(x, [&](const auto& field) {
-               const auto other = find(b, field.key);
-               return other && equal(field.value, *other);
-             });
-    }
-  }
-}
-
-bool is_of_type(dom::element value, std::string_view type) {
-  if (type == "number") return is_number(value);
-  if (type == "integer") return is_number(value) && double(value) == std::floor(double(value));
-  return (type == "null" && value.is_null()) || (type == "boolean" && value.is_bool()) ||
-         (type == "string" && value.is_string()) || (type == "array" && value.is_array()) ||
-         (type == "object" && value.is_object());
-}
 
 Elements items_of(dom::element list) {
   const dom::array array = list;
   return {array.begin(), array.end()};
 }
 
-// The values of "const" or "enum", without those that a type beside it excludes.
-std::optional<Elements> values_of(dom::element schema) {
-  Elements values;
-  if (const auto constant = find(schema, "const")) {
-    values = {*constant};
-  } else if (const auto all = find(schema, "enum")) {
-    values = items_of(*all);
-  } else {
-    return std::nullopt;
-  }
-  if (const auto type = find(schema, "type")) {
-    std::erase_if(values,
-                  [&](dom::element value) { return !is_of_type(value, std::string_view(*type)); });
-  }
-  return values;
-}
-
 // As "type" says; empty if it is absent.
 std::vector<std::string_view> types_of(dom::element schema) {
-  const auto type = find(schema, "type");
+  const auto type = find_key(schema, "type");
   if (!type) return {};
   if (type->is_string()) return {std::string_view(*type)};
   std::vector<std::string_view> types;
@@ -90,17 +32,17 @@ std::vector<std::string_view> types_of(dom::element schema) {
 }
 
 Elements required_by(dom::element schema) {
-  const auto required = find(schema, "required");
+  const auto required = find_key(schema, "required");
   return required ? items_of(*required) : Elements{};
 }
 
 std::optional<dom::element> property(dom::element schema, std::string_view name) {
-  const auto properties = find(schema, "properties");
-  return properties ? find(*properties, name) : std::nullopt;
+  const auto properties = find_key(schema, "properties");
+  return properties ? find_key(*properties, name) : std::nullopt;
 }
 
 bool forbids_more(dom::element schema) {
-  const auto more = find(schema, "additionalProperties");
+  const auto more = find_key(schema, "additionalProperties");
   return more && more->is_bool() && !bool(*more);
 }
 
@@ -120,8 +62,8 @@ class Search {
       return std::ranges::any_of(
           *parts, [&](dom::element x) { return overlap(answer, tags, x, depth + 1); });
     }
-    if (const auto values = values_of(answer)) return any_matches(*values, other, depth);
-    if (const auto values = values_of(other)) return any_matches(*values, answer, depth);
+    if (const auto values = listed_values(answer)) return any_matches(*values, other, depth);
+    if (const auto values = listed_values(other)) return any_matches(*values, answer, depth);
     return typed_overlap(answer, tags, other, depth);
   }
 
@@ -130,18 +72,18 @@ class Search {
 
   // The schemas that a value must match one of; nullopt if it says itself what matches.
   std::optional<Elements> alternatives_of(dom::element schema) const {
-    if (const auto target = find(schema, "$ref")) {
+    if (const auto target = find_key(schema, "$ref")) {
       return Elements{root_.at_pointer(std::string(std::string_view(*target).substr(1)))};
     }
     for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
-      if (const auto parts = find(schema, keyword)) return items_of(*parts);
+      if (const auto parts = find_key(schema, keyword)) return items_of(*parts);
     }
     return std::nullopt;
   }
 
   // The root keeps its form behind a reference to it.
   static bool refers_to_root(dom::element schema) {
-    const auto target = find(schema, "$ref");
+    const auto target = find_key(schema, "$ref");
     return target && std::string_view(*target) == "#";
   }
 
@@ -156,16 +98,16 @@ class Search {
       return std::ranges::any_of(*parts,
                                  [&](dom::element x) { return may_match(value, x, depth + 1); });
     }
-    if (const auto values = values_of(schema)) {
+    if (const auto values = listed_values(schema)) {
       comparisons_ -= std::ssize(*values);
-      return std::ranges::any_of(*values, [&](dom::element x) { return equal(value, x); });
+      return std::ranges::any_of(*values, [&](dom::element x) { return equal_values(value, x); });
     }
     const auto types = types_of(schema);
     const auto is_its_type = [&](std::string_view type) { return is_of_type(value, type); };
     if (!types.empty() && std::ranges::none_of(types, is_its_type)) return false;
     if (!value.is_object()) return true;
     for (const dom::element name : required_by(schema)) {
-      if (!find(value, std::string_view(name))) return false;
+      if (!find_key(value, std::string_view(name))) return false;
     }
     return std::ranges::all_of(dom::object(value), [&](const auto& field) {
       const auto inner = property(schema, field.key);
@@ -177,7 +119,7 @@ class Search {
     std::vector<std::string_view> types = types_of(answer);
     const bool is_object = std::ranges::any_of(
         std::array{"properties", "required", "additionalProperties"},
-        [&](std::string_view keyword) { return find(answer, keyword).has_value(); });
+        [&](std::string_view keyword) { return find_key(answer, keyword).has_value(); });
     // An answer is of the type that its keywords are about; a schema lets other types pass.
     if (types.empty() && is_object) types = {"object"};
     const std::vector<std::string_view> others = types_of(other);
@@ -208,7 +150,7 @@ class Search {
     }
     std::ranges::sort(names);
     names.erase(std::ranges::unique(names).begin(), names.end());
-    const bool is_closed = find(answer, "properties") || forbids_more(answer);
+    const bool is_closed = find_key(answer, "properties") || forbids_more(answer);
     return std::ranges::all_of(names, [&](std::string_view name) {
       const auto of_answer = property(answer, name), of_other = property(other, name);
       if (of_answer && of_other) return overlap(*of_answer, {}, *of_other, depth + 1);
@@ -223,8 +165,8 @@ class Search {
 }  // namespace
 
 SchemaTags tags_within(dom::element schema, SchemaTags tags) {
-  const auto discriminator = find(schema, "discriminator");
-  const auto name = discriminator ? find(*discriminator, "propertyName") : std::nullopt;
+  const auto discriminator = find_key(schema, "discriminator");
+  const auto name = discriminator ? find_key(*discriminator, "propertyName") : std::nullopt;
   if (!name || !name->is_string()) return tags;
   const std::string_view tag(*name);
   const auto place = std::ranges::lower_bound(tags, tag);
