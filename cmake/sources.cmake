@@ -117,6 +117,7 @@ set(pagedinfer_core_sources
   src/grammar/schema_check.cpp
   src/grammar/schema_overlap.cpp
   src/grammar/schema_values.cpp
+  src/grammar/string_formats.cpp
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
   src/ops/cpu/bf16_weights.cpp

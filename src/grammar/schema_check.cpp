@@ -14,6 +14,8 @@
 #include "core/json.h"
 #include "grammar/regex_check.h"
 #include "grammar/schema_overlap.h"
+#include "grammar/schema_values.h"
+#include "grammar/string_formats.h"
 
 namespace pagedinfer {
 
@@ -70,9 +72,6 @@ constexpr std::array kKeywords = {
     Keyword{"type", About::kAll},
 };
 
-// Formats that the library enforces.
-constexpr std::array kFormats = {"date", "date-time", "ipv4", "time", "uuid"};
-
 constexpr std::array kTypes = {"array", "boolean", "integer", "null", "number", "object", "string"};
 
 About about_of_type(std::string_view type) {
@@ -83,21 +82,14 @@ About about_of_type(std::string_view type) {
                                                  : About::kAll;
 }
 
-bool has_type(dom::element value, std::string_view type) {
-  double number = 0;
-  switch (value.type()) {
-    case dom::element_type::ARRAY: return type == "array";
-    case dom::element_type::OBJECT: return type == "object";
-    case dom::element_type::STRING: return type == "string";
-    case dom::element_type::BOOL: return type == "boolean";
-    case dom::element_type::NULL_VALUE: return type == "null";
-    default:
-      return type == "number" || (type == "integer" && value.get(number) == simdjson::SUCCESS &&
-                                  number == std::floor(number));
-  }
-}
-
 using Fields = std::map<std::string_view, dom::element>;
+
+// Whether "uniqueItems" is there and is not false.
+bool asks_unique(const Fields& fields) {
+  const auto unique = fields.find("uniqueItems");
+  bool on = true;
+  return unique != fields.end() && (unique->second.get(on) != simdjson::SUCCESS || on);
+}
 
 class SchemaWriter {
  public:
@@ -153,6 +145,7 @@ class SchemaWriter {
   bool of_type(std::string_view type, const Fields& fields, const Place& place);
   bool object(const Fields& fields, const Place& place);
   bool array(const Fields& fields, const Place& place);
+  bool unique_array(const Fields& fields, const Place& place);
   bool string(const Fields& fields, const Place& place);
   bool number(std::string_view type, const Fields& fields, const Place& place);
   bool count(const Fields& fields, const Place& place, std::string_view keyword,
@@ -381,7 +374,7 @@ bool SchemaWriter::constants(const Fields& fields, const Place& place, std::stri
       return refuse(place, "type",
                     fmt::format("a list of types is not supported beside {}", keyword));
     }
-    std::erase_if(values, [&](dom::element value) { return !has_type(value, type); });
+    std::erase_if(values, [&](dom::element value) { return !is_of_type(value, type); });
     if (values.empty()) return refuse(place, keyword, "has no value of its type");
   }
   json_.begin_object().key("enum").begin_array();
@@ -476,6 +469,7 @@ bool SchemaWriter::of_type(std::string_view type, const Fields& fields, const Pl
     const About about = std::ranges::find(kKeywords, name, &Keyword::name)->about;
     if (name != "type" && about == about_of_type(type)) own.emplace(name, value);
   }
+  if (type == "array" && asks_unique(own)) return unique_array(own, place);
   json_.begin_object().field("type", type);
   const bool done = type == "object"                        ? object(own, place)
                     : type == "array"                       ? array(own, place)
@@ -492,12 +486,20 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
   bool allowed = properties == fields.end();
   const bool is_flag =
       additional != fields.end() && additional->second.get(allowed) == simdjson::SUCCESS;
-  if (properties != fields.end() && additional != fields.end() && (!is_flag || allowed)) {
-    return refuse(place, "additionalProperties",
-                  "beside properties is supported as false only, which is the default");
+  if (properties != fields.end() && additional != fields.end()) {
+    // An answer without further properties is valid, whatever these may be.
+    if (!is_flag && !additional->second.is_object()) {
+      return fail_value(place, "additionalProperties", "a schema");
+    }
+    dom::object map;
+    const bool has_none = properties->second.get(map) == simdjson::SUCCESS && map.size() == 0;
+    if (has_none && (!is_flag || allowed)) {
+      return refuse(place, "additionalProperties", "is not supported beside empty properties");
+    }
+    allowed = false;
   }
   json_.key("additionalProperties");
-  if (additional == fields.end() || is_flag) {
+  if (additional == fields.end() || properties != fields.end() || is_flag) {
     json_.value(allowed);
   } else if (!schema(additional->second, place.within("additionalProperties", false))) {
     return false;
@@ -598,12 +600,6 @@ bool SchemaWriter::array(const Fields& fields, const Place& place) {
     return false;
   }
   if (items != fields.end() && !is_flag) more = true;
-  if (const auto unique = fields.find("uniqueItems"); unique != fields.end()) {
-    bool on = true;
-    if (unique->second.get(on) != simdjson::SUCCESS || on) {
-      return refuse(place, "uniqueItems", "is not supported");
-    }
-  }
   std::optional<int64_t> min, max;
   if (!count(fields, place, "minItems", min) || !count(fields, place, "maxItems", max)) {
     return false;
@@ -620,38 +616,70 @@ bool SchemaWriter::array(const Fields& fields, const Place& place) {
   return true;
 }
 
+// Lists all arrays that there may be.
+bool SchemaWriter::unique_array(const Fields& fields, const Place& place) {
+  std::optional<int64_t> min, max;
+  bool on = false;
+  if (fields.at("uniqueItems").get(on) != simdjson::SUCCESS) {
+    return fail_value(place, "uniqueItems", "true or false");
+  }
+  if (!count(fields, place, "minItems", min) || !count(fields, place, "maxItems", max)) {
+    return false;
+  }
+  const auto items = fields.find("items");
+  const auto values = items != fields.end() && !fields.contains("prefixItems")
+                          ? distinct_values(root_, items->second)
+                          : std::nullopt;
+  const auto lists =
+      values ? lists_without_repeats(*values, min.value_or(0), max.value_or(kMaxCounted))
+             : std::nullopt;
+  if (!lists) {
+    return refuse(place, "uniqueItems",
+                  fmt::format("is supported if items has an enum or const of strings, numbers, "
+                              "true, false and null, and there are at most {} arrays: those of 5 "
+                              "values, or of more with a small maxItems",
+                              kMaxLists));
+  }
+  if (lists->empty()) {
+    return refuse(place, "minItems", "is above the number of items that there may be");
+  }
+  json_.begin_object().key("enum").begin_array();
+  for (const Elements& list : *lists) {
+    json_.begin_array();
+    for (const dom::element value : list) json_.raw(simdjson::minify(value));
+    json_.end_array();
+  }
+  json_.end_array();
+  mark();
+  json_.end_object();
+  return true;
+}
+
 bool SchemaWriter::string(const Fields& fields, const Place& place) {
-  const auto pattern = fields.find("pattern");
-  const auto format = fields.find("format");
-  std::string_view text;
-  if (pattern != fields.end()) {
-    if (!only(fields, place, "pattern", {})) return false;
-    if (pattern->second.get(text) != simdjson::SUCCESS) {
-      return fail_value(place, "pattern", "a string");
+  std::optional<int64_t> min, max;
+  if (!count(fields, place, "minLength", min) || !count(fields, place, "maxLength", max)) {
+    return false;
+  }
+  if (max && min.value_or(0) > *max) return refuse(place, "minLength", "is above maxLength");
+  const TextLengths lengths = {min.value_or(0), max};
+  for (const std::string_view keyword : {"pattern", "format"}) {
+    if (!fields.contains(keyword)) continue;
+    if (!only(fields, place, keyword, {"minLength", "maxLength"})) return false;
+    std::string_view text;
+    if (fields.at(keyword).get(text) != simdjson::SUCCESS) {
+      return fail_value(place, keyword, "a string");
     }
-    const Result<std::string> regex = rewrite_regex(text, RegexUse::kJsonString);
-    if (!regex) return refuse(place, "pattern", regex.error().message);
+    const Result<std::string> regex = keyword == "pattern"
+                                          ? rewrite_regex(text, RegexUse::kJsonString, lengths)
+                                          : regex_of_format(text, lengths);
+    if (!regex) return refuse(place, keyword, regex.error().message);
     if (regex->find(kLengthMark) != regex->npos) {
       return refuse(place, "pattern", "has a reserved text");
     }
     json_.field("pattern", *regex);
     return true;
   }
-  if (format != fields.end()) {
-    if (!only(fields, place, "format", {})) return false;
-    if (format->second.get(text) != simdjson::SUCCESS ||
-        std::ranges::find(kFormats, text) == kFormats.end()) {
-      return refuse(place, "format", "this format is not supported");
-    }
-    json_.field("format", text);
-    return true;
-  }
-  std::optional<int64_t> min, max;
-  if (!count(fields, place, "minLength", min) || !count(fields, place, "maxLength", max)) {
-    return false;
-  }
   if (!min && !max) return true;
-  if (max && min.value_or(0) > *max) return refuse(place, "minLength", "is above maxLength");
   // The library's own lengths let control characters pass, which JSON does not allow.
   const std::string counts =
       fmt::format("{},{}", min.value_or(0), max ? fmt::format("{}", *max) : "");

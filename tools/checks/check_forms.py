@@ -78,7 +78,17 @@ OWN = [
     {"type": "string", "format": "time"},
     {"type": "string", "format": "date-time"},
     {"type": "string", "format": "ipv4"},
+    {"type": "string", "format": "ipv6"},
+    {"type": "string", "format": "duration"},
+    {"type": "string", "format": "email", "minLength": 1},
+    {"type": "string", "format": "hostname"},
+    {"type": "string", "format": "uri"},
+    {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083},
     {"type": "string", "format": "uuid"},
+    {"type": "string", "pattern": "^[a-z]+-x$", "minLength": 5, "maxLength": 9},
+    {"type": "string", "pattern": "^(ab)*c$", "maxLength": 20},
+    {"type": "array", "items": {"enum": ["a", "b", 1, 1.0, None, True]}, "uniqueItems": True, "minItems": 1},
+    {"properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": True},
     {"type": "string", "enum": ["a", 2]},
     {"enum": ["é\"\\\n/"]},
     {"properties": {"a\"b\\": {"type": "integer"}, "é/~": {"type": "null"}}, "required": ["a\"b\\", "é/~"]},
@@ -94,20 +104,23 @@ REFUSED = [
     ({"type": "array", "contains": {}}, "#/contains"),
     ({"type": "number", "multipleOf": 0.5}, "#/multipleOf"),
     ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, "#/allOf"),
-    ({"type": "string", "pattern": "a", "maxLength": 3}, "#/maxLength"),
+    ({"type": "string", "pattern": "a+b+", "maxLength": 3}, "#/pattern"),
     ({"$ref": "http://example.com/schema"}, "#/$ref"),
     ({"$ref": "#/$defs/a", "maxLength": 3, "$defs": {"a": {"type": "string"}}}, "#/maxLength"),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "#/$defs/b/$ref"),
     ({"anyOf": [{"type": "string"}], "maxLength": 2}, "#/maxLength"),
     ({"patternProperties": {"a": {}}}, "#/patternProperties"),
-    ({"properties": {"a": {}}, "additionalProperties": {}}, "#/additionalProperties"),
+    ({"properties": {}, "additionalProperties": {}}, "#/additionalProperties"),
     ({"properties": {"a": {}}, "required": ["b"]}, "#/required"),
     ({"enum": ["a"], "maxLength": 2}, "#/maxLength"),
     ({"type": "string", "pattern": "(?=a)b"}, "#/pattern"),
     ({"type": "string", "pattern": "a\\b"}, "#/pattern"),
-    ({"type": "string", "format": "email"}, "#/format"),
+    ({"type": "string", "format": "color"}, "#/format"),
     (False, "#"),
 ]
+
+# "uri" is checked if rfc3987 is installed.
+CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 
 REGEXES = [
     "abc", "a|b|", "(?:ab|c)*d", "[^a-z]{2,3}", "\\d+(\\.\\d{1,2})?", "\\w+@\\w+\\.(com|org)", "a{3}", "a{2,}b?",
@@ -252,7 +265,7 @@ def main():
                 return texts
             counts[kind] += 1
             counts[kind + " texts"] += len(texts)
-            validator = jsonschema.Draft202012Validator(schema)
+            validator = jsonschema.Draft202012Validator(schema, format_checker=CHECKER)
             for text in texts:
                 try:
                     validator.validate(json.loads(text))

@@ -29,6 +29,7 @@ EXAMPLES = {"date": ["2024-02-29", "1999-12-31"], "time": ["12:34:56Z", "00:00:0
 FORMATS = {"date": r"\d{4}-\d\d-\d\d", "time": r"\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",
            "date-time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "ipv4": r"\d+(\.\d+){3}",
            "uuid": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"}
+CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 LETTERS = "abcxyz019 -_.,é€ß語"
 MORE = "".join(chr(c) for c in range(32, 127) if chr(c) not in "\"\\") + "üýÿ"
 ESCAPED = "\n\t\"\\"  # in JSON
@@ -92,6 +93,36 @@ SCHEMAS = [
       "readOnly": True, "writeOnly": False, "type": "null"}, [1, "null"]),
 ]
 
+# Schemas with answers that must be allowed, and answers that must not.
+COLOR = {"enum": ["red", "green", 1, 1.0], "title": "Color"}
+GIVEN = [
+    ({"type": "string", "format": "email"},
+     ["a@b.de", "first.last+tag@mail-1.example.com"], ["a", "a@b", "@b.de", "a@-b.de", "a@b..de", ".a@b.de", "a b@c.de"]),
+    ({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083},
+     ["https://example.com", "http://a.b:80/c/d%20e?f=g&h"], ["example.com", "https://a b", "http://a/%2", "//a/b"]),
+    ({"type": "string", "format": "uri"}, ["mailto:a@b.de", "urn:isbn:0451450523", "http://[::1]/a#b?c"], ["a", ":b", "http://[::1/a"]),
+    ({"type": "string", "format": "hostname"}, ["a", "www.example.com"], ["-a", "a-", "a..b", "a_b"]),
+    ({"type": "string", "format": "ipv4"}, ["0.0.0.0", "255.255.255.255"], ["256.1.1.1", "023.1.1.1", "1.2.3"]),
+    ({"type": "string", "format": "ipv6"}, ["::", "::1", "1:2:3:4:5:6:7:8", "fe80::a:1", "::ffff:1.2.3.4", "1:2:3:4:5:6:7::"],
+     [":::", "1:2:3", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9", "::1.2.3.256"]),
+    ({"type": "string", "format": "duration"}, ["P1Y2M3D", "PT1H30M", "P2W", "P1DT12H", "PT0S"], ["P", "PT", "P1H", "P1Y3D", "1D", "P1W2D"]),
+    ({"type": "string", "format": "date"}, ["2024-02-29", "2000-02-29", "1999-12-31"],
+     ["2023-02-29", "1900-02-29", "2024-06-31", "2024-13-01", "2024-00-10"]),
+    ({"type": "string", "format": "date-time"}, ["2024-02-29T23:59:59.5+14:00"], ["2023-02-29T00:00:00Z", "2024-01-01T24:00:00Z"]),
+    ({"type": "string", "pattern": "^[a-z]+-\\d{2}$", "minLength": 6, "maxLength": 8}, ["abc-12", "abcde-12"], ["ab-12", "abcdef-12"]),
+    ({"type": "string", "pattern": "^a(bc)*d$", "minLength": 3}, ["abcd", "abcbcd"], ["ad"]),
+    ({"type": "string", "pattern": "^(yes|no)$", "minLength": 2, "maxLength": 3}, ["yes", "no"], ["y"]),
+    ({"type": "string", "pattern": "^x[a-z]*$", "maxLength": 1}, ["x"], ["xa", ""]),
+    ({"type": "array", "items": {"$ref": "#/$defs/Color"}, "uniqueItems": True, "$defs": {"Color": COLOR}},
+     [[], ["red"], [1, "green", "red"]], [["red", "red"], [1, 1.0], ["blue"], ["red", "green", 1, "red"]]),
+    ({"type": "array", "items": {"enum": ["a", "b", "c", "d", "e"]}, "uniqueItems": True, "minItems": 2},
+     [["a", "b"], ["e", "d", "c", "b", "a"]], [[], ["a"], ["a", "a"]]),
+    ({"type": "array", "items": {"enum": list("abcdefghijklmnopq")}, "uniqueItems": True, "maxItems": 2},
+     [["q", "a"], ["h"]], [["a", "a"], ["a", "b", "c"]]),
+    ({"properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": True}, [{"a": 1}], [{}, {"a": "1"}]),
+    ({"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}, [{"a": 1}, {}], [{"b": 1}]),
+]
+
 # What is refused, with answers that only the keyword forbids.
 REFUSED = [
     ({"type": "string", "not": {"const": "a"}}, ["a"]),
@@ -102,7 +133,7 @@ REFUSED = [
     ({"type": "array", "items": {"type": "integer"}, "contains": {"const": 7}}, [[1]]),
     ({"type": "number", "multipleOf": 0.5}, [0.3]),
     ({"allOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}, ["abcdef"]),
-    ({"type": "string", "pattern": "^a+$", "maxLength": 3}, ["aaaaa"]),
+    ({"type": "string", "pattern": "^a+b*$", "maxLength": 3}, ["aaaaa"]),
     ({"anyOf": [{"type": "string"}], "maxLength": 2}, ["abc"]),
     ({"enum": ["a", "abc"], "maxLength": 2}, ["abc"]),
     ({"$ref": "#/$defs/a", "maxLength": 3, "$defs": {"a": {"type": "string"}}}, ["abcd"]),
@@ -325,6 +356,9 @@ def main():
     cases += [case_of_schema(supported(lambda: check_forms.random_schema(draw)), draw, []) for _ in range(args.count)]
     cases += [case_of_regex(regex, draw) for regex in check_forms.REGEXES]
     cases += [case_of_regex(supported(lambda: check_forms.random_regex(draw)), draw) for _ in range(args.count // 2)]
+    for schema, valid, wrong in GIVEN:
+        assert all(jsonschema.Draft202012Validator(schema, format_checker=CHECKER).is_valid(value) for value in valid), schema
+        cases.append({"schema": schema, "valid": [text_of(value) for value in valid], "invalid": [text_of(value) for value in wrong]})
     for case in cases:
         print(json.dumps(case, ensure_ascii=False, separators=(",", ":")))
 
