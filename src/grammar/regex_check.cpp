@@ -42,8 +42,8 @@ struct Span {
   }
   // REQUIRES: `times` is at most kMaxRepetitions + 1, or nullopt
   Span repeated(int64_t least, std::optional<int64_t> most) const {
-    const int64_t most_characters = most ? max * *most : max > 0 ? kEndless : 0;
-    return {std::min(min * least, kEndless), std::min(most_characters, kEndless)};
+    const int64_t max_characters = most ? max * *most : max > 0 ? kEndless : 0;
+    return {std::min(min * least, kEndless), std::min(max_characters, kEndless)};
   }
 };
 
