@@ -44,7 +44,8 @@ TEST_CASE("flags: a wrong command line ends with code 1 and names the flag") {
   check_refused("run --input x --threads 1.5", "--threads");
   check_refused("run --input x --threads 99999999999", "--threads");
   check_refused("run --input x --kv pages", "--kv: found pages, expected one of paged, contiguous");
-  check_refused("run --input x --kv paged --kv paged", "--kv");
+  check_refused("run --input x --kv paged --kv paged", "--kv: given 2 times, expected once");
+  check_refused("run --input x -i y", "--input: given 2 times, expected once");
   if (const std::string problem = cuda_problem(); !problem.empty()) {
     check_refused("run --input x --device cuda", "--device cuda: " + problem);
   }
@@ -100,7 +101,7 @@ TEST_CASE("flags: what is wrong with a flag is said in our own words") {
       {"run -m x", "-m: unknown; here it is --model. "},
       {"run --input x -t 4", "-t: unknown; here it is --threads. "},
       {"run --input x --ctx-size 4", "--ctx-size: unknown; here it is --max-model-len. "},
-      {"run --input x --t 4", "--t: unknown; see "},
+      {"run --input x --t 4", "--t: unknown; "},
       {"run prompts.jsonl", "prompts.jsonl: is a word without a flag; --input may be missing "},
       {"info Qwen/Qwen3-0.6B", "Qwen3-0.6B: is a word without a flag; --model may be missing "},
       {"help rnu", "rnu: unknown; did you mean run? "},

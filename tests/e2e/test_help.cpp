@@ -84,8 +84,9 @@ TEST_CASE("help says of every flag when to change it") {
   for (const char* name : {"run", "bench", "plan", "verify"}) {
     for (const Flag& flag : flags_in(run_program(command({name, "--help-all"})).out)) {
       if (flag.name == "--version" || flag.name == "--help-all" || flag.name == "--input" ||
-          flag.name == "--workload")
+          flag.name == "--workload") {
         continue;
+      }
       CAPTURE(flag.text);
       CHECK(flag.text.ends_with("."));
       CHECK(std::count(flag.text.begin(), flag.text.end(), ' ') > 6);

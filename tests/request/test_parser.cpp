@@ -473,7 +473,7 @@ TEST_CASE("an id may stand under another key, and there only") {
   const ParsedLine line = parse(parser, R"({"prompt":"a","task_id":"HumanEval/0","id":[5]})");
   REQUIRE_FALSE(line.failed());
   CHECK(line.request.head.id_json == "\"HumanEval/0\"");
-  CHECK(parser.unknown_keys() == RequestParser::UnknownKeys{{"id", 1}});
+  CHECK(parser.take_unknown_keys() == RequestParser::UnknownKeys{{"id", 1}});
   CHECK(parse(parser, R"({"prompt":"a","task_id":18446744073709551615})").request.head.id_json ==
         "18446744073709551615");
   CHECK(parse(parser, R"({"prompt":"a","id":5})").request.head.id_json.empty());

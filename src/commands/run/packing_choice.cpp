@@ -21,7 +21,8 @@ bool packing_pays(const Config& config) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(config.input, ignored)) return true;
   InputLines lines(config.input, choice_of(config));
-  RequestParser parser(config.sampling.values, {config.prompt_field, config.id_field}, config.strict);
+  RequestParser parser(config.sampling.values, {config.prompt_field, config.id_field},
+                       config.strict);
   int64_t tokens = 0, bytes = 0;
   while (const std::optional<InputLine> line = lines.next()) {
     if (!line->taken) continue;
