@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -25,11 +26,18 @@ std::string rows_below(const std::string& page, const std::string& heading) {
 }  // namespace
 
 TEST_CASE("the page of records lists every error code with its meaning") {
-  std::string expected;
+  std::string expected, found;
   for (const ErrorCodeRow& row : kErrorCodes) {
     expected += fmt::format("| `{}` | {} |\n", row.name, row.meaning);
   }
-  CHECK(rows_below("records.md", "## Error codes") == expected);
+  // The third column says what helps.
+  std::istringstream rows(rows_below("records.md", "## Error codes"));
+  for (std::string row; std::getline(rows, row);) {
+    const size_t last = row.rfind(" | ");
+    CHECK(row.size() > last + 5);
+    found += row.substr(0, last) + " |\n";
+  }
+  CHECK(found == expected);
 }
 
 TEST_CASE("the page of jobs lists every exit code with its meaning") {
