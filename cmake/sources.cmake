@@ -40,6 +40,7 @@ set(pagedinfer_core_sources
   src/request/sampling_fields.cpp
   src/request/tool_fields.cpp
   src/request/unsupported_keys.cpp
+  src/output/error_file.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp
   src/output/line_window.cpp

@@ -7,7 +7,7 @@ scripts/install_packages.sh
 cmake -G Ninja -B build -DPAGEDINFER_TESTS=OFF -DPAGEDINFER_GRAMMAR=ON -DPAGEDINFER_UNITY=ON >/dev/null
 cmake --build build
 mkdir -p build/demo
-cp datasets/prompts.jsonl build/demo/
-build/pagedinfer run --overwrite --input build/demo/prompts.jsonl
-python3 scripts/score_answers.py build/demo/prompts.jsonl build/demo/prompts.completions.jsonl
+build/pagedinfer run --overwrite --input datasets/prompts.jsonl \
+  --output build/demo/prompts.completions.jsonl
+python3 scripts/score_answers.py datasets/prompts.jsonl build/demo/prompts.completions.jsonl
 echo "completions: build/demo/prompts.completions.jsonl" >&2

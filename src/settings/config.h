@@ -58,6 +58,7 @@ struct Config {
   bool overwrite = false;
   bool resume = false;
   bool retry_errors = false;
+  std::string errors = {};
   bool exit_zero_on_error_records = false;
   double sync_every = 5;
   bool token_ids = false;

@@ -107,6 +107,11 @@ inline constexpr auto kSettings = [] {
           "Where a line of statistics per request goes; the summary of the run stands beside it.",
           "For a pipe, which has no default.",
           {.value = "FILE", .absent = "NAME.stats.jsonl, beside the output"}),
+      row(kJob, "errors", field_of<&Config::errors, Kind::kPath>(), kKeepsRecords,
+          "A file for a copy of the error records in the form of OpenAI's batches; it is written "
+          "when the output is complete.",
+          "For programs that expect errors in a file of their own.",
+          {.value = "FILE", .absent = "none"}),
       row(kJob, "trace", field_of<&Config::trace, Kind::kPath>(), kKeepsRecords,
           "The file for one line of JSON per step.", "For a look at what the scheduler did.",
           {.value = "FILE", .absent = "none"}),

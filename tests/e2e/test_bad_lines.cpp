@@ -180,7 +180,7 @@ TEST_CASE("a flag takes error records out of the exit code and changes nothing e
   CHECK(usual.exit_code == 2);
   CHECK(found.exit_code == 0);
   CHECK(found.out == usual.out);
-  CHECK(found.err.find("lines that ended in an error record: 1\n") != std::string::npos);
+  CHECK(found.err.ends_with(last_line(1, 1)));
   CHECK(run({"--input", "/no/such/file", "--exit-zero-on-error-records"}).exit_code == 1);
 }
 
@@ -300,6 +300,48 @@ TEST_CASE("the first error of each code is printed, also by a quiet run") {
         "line 1: missing_prompt: prompt: found neither it nor prompt_token_ids nor messages, "
         "expected one of them\nline 2: not_an_object: found an empty list, expected an object\n" +
             last_line(1, 4));
+}
+
+TEST_CASE("--errors copies the error records of the whole output, in the form of OpenAI") {
+  const TempDir dir;
+  write_file(dir / "in.jsonl",
+             R"({"prompt": "Nora", "id": "a"}
+{"id": "b\u00e9"}
+[]
+{"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "x"}}
+{"prompt": "Nora", "id": 7}
+)");
+  const Words flags = {"--input",  dir / "in.jsonl",  "--quiet",  "--max-tokens",      "1",
+                       "--output", dir / "out.jsonl", "--errors", dir / "errors.jsonl"};
+  CHECK(run(flags + Words{"--limit", "2"}).exit_code == 2);
+  CHECK(json_file(dir / "errors.jsonl").size() == 1);
+  CHECK(run(flags + Words{"--resume"}).exit_code == 2);  // also of records that were there
+  const std::vector<Json> errors = json_file(dir / "errors.jsonl");
+  const std::vector<Json> records = json_file(dir / "out.jsonl");
+  CHECK(records.size() == 5);
+  REQUIRE(errors.size() == 3);
+  for (const Json& error : errors) {
+    const Json& record = records[static_cast<size_t>(error.integer("/index"))];
+    CHECK(error["/error"] == record["/error"]);
+    CHECK(error["/line"] == record["/line"]);
+    CHECK(error["/response"] == "null");
+    CHECK(error.text("/id") == "batch_req_" + std::to_string(error.integer("/index")));
+  }
+  CHECK(errors[0].text("/custom_id") == "b\u00e9");
+  CHECK(errors[1]["/custom_id"] == "null");
+  CHECK(errors[2].text("/custom_id") == "c");
+
+  write_file(dir / "in.jsonl", R"({"prompt": "Nora"})"
+                               "\n");
+  CHECK(run(flags + Words{"--overwrite"}).exit_code == 0);
+  CHECK(read_file(dir / "errors.jsonl").empty());
+  for (const Words& wrong : {Words{"--output", "-", "--errors", dir / "e"},
+                             Words{"--output", dir / "o", "--errors", "-"},
+                             Words{"--output", dir / "o", "--errors", dir / "o"}}) {
+    const Ended refused = run(Words{"--input", dir / "in.jsonl"} + wrong);
+    CHECK(refused.exit_code == 1);
+    CHECK(refused.err.find("--errors") != std::string::npos);
+  }
 }
 
 }  // namespace pagedinfer

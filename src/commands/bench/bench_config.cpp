@@ -129,6 +129,7 @@ constexpr UnusedSetting kUnusedInBench[] = {
     {"shard", kJob},
     {"resume", kJob},
     {"retry_errors", kJob},
+    {"errors", kJob},
     {"exit_zero_on_error_records", kJob},
     {"json_schema", kForms},
     {"regex", kForms},

@@ -42,6 +42,7 @@
 #include "load/loaded_model.h"
 #include "load/run.h"
 #include "load/system_memory.h"
+#include "output/error_file.h"
 #include "output/record.h"
 #include "request/input_lines.h"
 #include "request/request_parser.h"
@@ -97,13 +98,11 @@ std::string note_of(const RequestParser::UnknownKeys& keys, bool strict) {
   return fmt::format("{} unknown keys: {}", strict ? "refused" : "ignored", list);
 }
 
-// Whether the file is bundled with the model: it is in the folder that has the model's folder.
-bool is_beside(const std::string& file, const std::string& model_dir) {
+// Whether the file is bundled with the model: its folder has the model's folder.
+bool is_bundled_with(const std::string& model, const std::string& file) {
   std::error_code ignored;
-  const auto folder_of = [&](const std::string& path) {
-    return std::filesystem::weakly_canonical(path, ignored).parent_path();
-  };
-  return folder_of(file) == folder_of(model_dir);
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  return std::filesystem::exists(folder / model / "config.json", ignored);
 }
 
 // The error that ended the reading of the input early, or an error if the input was changed after
@@ -229,7 +228,8 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   state_.model = model_->name;
   state_.resumed = outlets_->records().num_done();
   if (!tells_) return;
-  if (config_.model == Config{}.model && !is_beside(config_.input, model_->dir)) {
+  if (own_model_ && config_.model == Config{}.model &&
+      !is_bundled_with(config_.model, config_.input)) {
     print_note(fmt::format(
         "the bundled model {} is used, which tells small stories; --model names another",
         config_.model));
@@ -283,6 +283,9 @@ void Job::compute() {
     fault_ = fault_of_input(*intake_, lines_, config_, interrupt_);
     complete_ = !interrupt_.happened();
     outlets_->close_records(complete_ && !fault_, intake_->mark());
+    if (complete_ && !fault_ && !config_.errors.empty()) {
+      write_error_file(paths_.output, config_.errors);
+    }
   } catch (...) {
     progress_.clear();
     note_keys();
@@ -412,7 +415,7 @@ int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return exit_code::kInterrupted;
   const RecordOutput& records = outlets_->records();
   const int64_t num_failed = summary.failed + records.num_failed();
-  if (watcher_.tells) {
+  if (own_model_ && watcher_.tells) {
     const int64_t num_completed = summary.completed + records.num_done() - records.num_failed();
     print(fmt::format("{}: {} completed, {} ended in an error record\n", model_->name,
                       counted(num_completed, "line", "lines"), num_failed));

@@ -64,6 +64,7 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (!paths.summary.empty()) {
     roles.push_back({"--stats", paths.summary, "makes beside its file"});
   }
+  if (!config.errors.empty()) roles.push_back({"--errors", config.errors});
   if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
@@ -136,6 +137,13 @@ void check_files(const Config& config) {
   check_output_name("--output", paths.output);
   check_output_name("--stats", paths.stats);
   check_output_name("--trace", config.trace);
+  check_output_name("--errors", config.errors);
+  if (!config.errors.empty() && (is_stream(paths.output) || is_stream(config.errors))) {
+    throw Error(
+        fmt::format("--errors {}: is made of the output when that is complete; give both a "
+                    "file, not a pipe or device",
+                    shortened(config.errors)));
+  }
   check_resume(config, paths);
   if (config.profile && config.quiet && paths.summary.empty()) {
     throw Error("--profile: with --quiet and no --stats it would not be shown; leave --quiet out");

@@ -1,0 +1,55 @@
+#include "output/error_file.h"
+
+#include <simdjson.h>
+
+#include <string_view>
+
+#include "core/json.h"
+#include "io/file_names.h"
+#include "io/line_scan.h"
+#include "output/output_file.h"
+
+namespace pagedinfer {
+namespace {
+
+// The JSON text of a field; "null" if there is none.
+std::string text_at(simdjson::dom::object record, std::string_view key) {
+  simdjson::dom::element value;
+  return record[key].get(value) == simdjson::SUCCESS ? simdjson::minify(value) : "null";
+}
+
+// Appends the record if it is an error.
+void append_error(simdjson::dom::object record, std::string& out) {
+  const std::string error = text_at(record, "error");
+  if (error == "null") return;
+  simdjson::dom::element ignored;
+  const bool is_batch = record["custom_id"].get(ignored) == simdjson::SUCCESS;
+  const std::string index = text_at(record, "index");
+  JsonWriter json(out);
+  json.begin_object().field("id", "batch_req_" + index);
+  json.key("custom_id").raw(text_at(record, is_batch ? "custom_id" : "id"));
+  json.key("index").raw(index).key("line").raw(text_at(record, "line"));
+  json.field("response", nullptr).key("error").raw(error).end_object();
+  out += '\n';
+}
+
+}  // namespace
+
+void write_error_file(const std::string& output, const std::string& errors) {
+  OutputFile file = OutputFile::fresh(errors + ".writing");
+  simdjson::dom::parser parser;
+  std::string line;
+  scan_lines(output, 0, [&](std::string_view text, int64_t) {
+    simdjson::dom::object record;
+    if (parser.parse(text.data(), text.size()).get(record) != simdjson::SUCCESS) return true;
+    line.clear();
+    append_error(record, line);
+    file.append(line);
+    return true;
+  });
+  const std::string written = file.name();
+  file.close();
+  rename_file(FileCalls{}, written, errors);
+}
+
+}  // namespace pagedinfer
