@@ -9,4 +9,6 @@ struct KeyNames {
   std::string prompt = "prompt", id = "id";
 };
 
+inline const KeyNames kUsualNames = {};
+
 }  // namespace pagedinfer

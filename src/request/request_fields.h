@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/request.h"
@@ -30,10 +29,10 @@ enum class PromptForm : uint8_t { kPlain, kCompletion, kChat };
 // keys.
 class RequestFields {
  public:
-  // Messages put `where` ("" or "body.") before the names of keys. The keys of `names` count as
-  // "prompt" and "id".
-  explicit RequestFields(std::string_view where, KeyNames names = {})
-      : where_(where), names_(std::move(names)) {}
+  // Messages put `where` ("" or "body.") before the names of keys. The keys of `names`, which
+  // outlive the fields, count as "prompt" and "id".
+  explicit RequestFields(std::string_view where, const KeyNames& names = kUsualNames)
+      : where_(where), names_(names) {}
 
   // The number of the key `name`, or -1 if it is unknown.
   int find(std::string_view name) const;
@@ -80,7 +79,7 @@ class RequestFields {
 
  private:
   std::string_view where_;
-  KeyNames names_;
+  const KeyNames& names_;
   std::array<std::optional<simdjson::dom::element>, kNumKeys> values_ = {};
   RequestError error_ = {};
   std::vector<std::string_view> unknown_keys_ = {};
