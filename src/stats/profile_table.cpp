@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "core/counted.h"
 #include "stats/profile.h"
 #include "stats/table.h"
 

@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "core/counted.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -30,15 +32,6 @@ std::string spread_row(const std::string& name, const Spread& spread) {
 }
 
 std::string percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
-
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  const int first = number < 0 ? 1 : 0;
-  for (int at = static_cast<int>(text.size()) - 3; at > first; at -= 3) {
-    text.insert(static_cast<size_t>(at), 1, ',');
-  }
-  return text;
-}
 
 std::string three_digits(double number) {
   const double size = std::abs(number);

@@ -26,9 +26,6 @@ double number_of(const Measure& measure);
 // 0.1234 is "12.3 %".
 std::string percent(double ratio);
 
-// 1234567 is "1,234,567".
-std::string grouped(int64_t number);
-
 // Three significant digits, or all digits before the point if there are more.
 std::string three_digits(double number);
 

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "core/counted.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

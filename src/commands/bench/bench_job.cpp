@@ -35,7 +35,7 @@ constexpr int kMinRequestsOfP99 = 200;
 constexpr int kDefaultPairs = 3;
 
 void print_row(const std::string& name, const std::string& text) {
-  fmt::print(stderr, "{:<13}{}\n", name, text);
+  std::fputs(table_row(name, text).c_str(), stderr);
 }
 
 class BenchRun {

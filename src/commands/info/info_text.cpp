@@ -18,15 +18,6 @@ namespace {
 
 constexpr size_t kValueColumn = 16;
 
-// "1,234,567"
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3) {
-    digits.insert(static_cast<size_t>(place), 1, ',');
-  }
-  return digits;
-}
-
 std::string size_text(int64_t bytes) {
   constexpr double kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024;
   const auto size = static_cast<double>(bytes);
@@ -81,7 +72,7 @@ std::string adapter_text(const Adapter& adapter) {
   return fmt::format("{} of rank {}, {} parameters; {}",
                      counted(adapter.num_matrices(), "matrix", "matrices"),
                      min == max ? std::to_string(min) : fmt::format("{} to {}", min, max),
-                     with_commas(adapter.num_parameters()), shortened(adapter.config_path()));
+                     grouped(adapter.num_parameters()), shortened(adapter.config_path()));
 }
 
 // Collects lines that begin with a name.
@@ -138,14 +129,14 @@ void add_shapes(const InspectedModel& model, Lines& lines) {
   lines.add("heads", heads_text(spec));
   if (spec.vocab > 0) {
     lines.add("vocabulary",
-              fmt::format("{} tokens{}", with_commas(spec.vocab),
+              fmt::format("{} tokens{}", grouped(spec.vocab),
                           model.tied_embeddings.value_or(false) ? ", embeddings tied" : ""));
   }
   if (spec.max_positions > 0) {
-    lines.add("context", fmt::format("{} tokens", with_commas(spec.max_positions)));
+    lines.add("context", fmt::format("{} tokens", grouped(spec.max_positions)));
   }
   for (const auto& [name, text] : traits_of(spec)) lines.add(name, text);
-  if (model.parameters > 0) lines.add("parameters", with_commas(model.parameters));
+  if (model.parameters > 0) lines.add("parameters", grouped(model.parameters));
   lines.add("weights", stored_text(model));
   lines.add("quantization", model.quantization);
 }
@@ -215,7 +206,7 @@ std::string info_text(const ModelInfo& info) {
   if (!kind.file.empty()) {
     lines.add("tokenizer",
               fmt::format("{} of {}{}", kind.kind, kind.file,
-                          info.tokenizer ? fmt::format(", {} tokens", with_commas(info.num_tokens))
+                          info.tokenizer ? fmt::format(", {} tokens", grouped(info.num_tokens))
                                          : ", which cannot be used"));
   }
   lines.add("special tokens", joined(info.special_tokens, token_text));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/counted.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

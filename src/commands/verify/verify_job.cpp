@@ -18,6 +18,7 @@
 #include "commands/verify/answer_comparison.h"
 #include "commands/verify/answer_file.h"
 #include "commands/verify/verify_report.h"
+#include "core/counted.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
 #include "core/hash.h"
@@ -228,10 +229,11 @@ void Verify::run_side(Side& side, size_t plan) {
   side.answers.finish();
   if (is_quiet()) return;
   const Summary& summary = side.result.summary;
-  fmt::print(stderr, "{:<13}{}\n{:<13}{} requests in {}; {} preemptions, {} tokens found\n",
-             side.flag.substr(2), side.flags, "", grouped(summary.completed + summary.failed),
-             human_seconds(summary.duration), grouped(summary.sum.preempted),
-             grouped(summary.sum.tokens_found));
+  const std::string found =
+      fmt::format("{} requests in {}; {} preemptions, {} tokens found",
+                  grouped(summary.completed + summary.failed), human_seconds(summary.duration),
+                  grouped(summary.sum.preempted), grouped(summary.sum.tokens_found));
+  std::fputs((table_row(side.flag.substr(2), side.flags) + table_row("", found)).c_str(), stderr);
 }
 
 void Verify::print_notes() const {

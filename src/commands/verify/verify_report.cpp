@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/counted.h"
 #include "core/json.h"
 #include "core/shortened.h"
 #include "stats/table.h"
