@@ -40,7 +40,7 @@ struct Span {
   Span operator|(const Span& other) const {
     return {std::min(min, other.min), std::max(max, other.max)};
   }
-  // REQUIRES: `times` is at most kMaxRepetitions + 1, or nullopt
+  // REQUIRES: `least`, and `most` if it is set, are at most kMaxRepetitions + 1.
   Span repeated(int64_t least, std::optional<int64_t> most) const {
     const int64_t max_characters = most ? max * *most : max > 0 ? kEndless : 0;
     return {std::min(min * least, kEndless), std::min(max_characters, kEndless)};
@@ -89,7 +89,7 @@ class RegexWriter {
   bool close_group();
   // Of the latest atom.
   bool repeat(std::string_view mark, int64_t min, std::optional<int64_t> max);
-  bool fit_lengths();
+  void fit_lengths();
   bool repeat_counted();
   std::optional<int64_t> number();
   bool escape();
@@ -152,34 +152,34 @@ Result<std::string> RegexWriter::write() {
 }
 
 // Narrows the one repetition that decides the length, unless all texts have a length that fits.
-bool RegexWriter::fit_lengths() {
+void RegexWriter::fit_lengths() {
   end_atom();
   const Span span = groups_.back().span();
   const int64_t max = lengths_.max.value_or(Span::kEndless);
-  if (span.min >= lengths_.min && span.max <= max) return true;
+  if (span.min >= lengths_.min && span.max <= max) return;
   const int64_t unit = varying_.unit, fixed = span.min - unit * varying_.min;
-  const auto refuse = [&](std::string_view what) {
-    problem_ = what;
-    return false;
-  };
   if (groups_.back().branches || num_varying_ != 1 || unit == 0) {
-    return refuse(
+    problem_ =
         "minLength and maxLength are kept beside it only if all its texts have such lengths, or if "
-        "one character or group of a fixed length is repeated and the rest has a fixed length");
+        "one character or group of a fixed length is repeated and the rest has a fixed length";
+    return;
   }
   const int64_t least =
       std::max(varying_.min, (std::max<int64_t>(lengths_.min - fixed, 0) + unit - 1) / unit);
   const int64_t most = std::min(varying_.max.value_or(Span::kEndless), (max - fixed) / unit);
-  if (max < fixed || most < least) return refuse("no text that matches it has such a length");
+  if (max < fixed || most < least) {
+    problem_ = "no text that matches it has such a length";
+    return;
+  }
   const bool is_endless = most > kMaxRepetitions && !varying_.max && !lengths_.max;
   const int64_t repetitions = varying_.repetitions_of_unit * (is_endless ? least : most);
   const int64_t limit = is_rule() ? kMaxRepetitions : kMaxRepetitionsInString;
   if (repetitions > limit) {
-    return refuse(fmt::format("with these lengths it repeats more than {} times", limit));
+    problem_ = fmt::format("with these lengths it repeats more than {} times", limit);
+    return;
   }
   out_.replace(varying_.begin, varying_.end - varying_.begin,
                is_endless ? fmt::format("{{{},}}", least) : fmt::format("{{{},{}}}", least, most));
-  return true;
 }
 
 bool RegexWriter::step() {

@@ -179,8 +179,8 @@ class Job {
   InputLines lines_;
   Progress progress_;
   ProgressState state_ = {};
-  size_t num_hints_ = 0;                  // hints printed so far
-  std::set<std::string_view> told_ = {};  // of the errors printed so far
+  size_t num_hints_ = 0;           // hints printed so far
+  std::set<ErrorCode> told_ = {};  // of the errors printed so far
 
   // Set by open(), in this order.
   std::optional<LoadedModel> own_model_ = {};  // empty: the caller owns the model
@@ -333,7 +333,7 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
 // Prints the first error of each code: a mistake in all lines shows at once.
 void Job::tell_error(const Completion& completion) {
   const RequestError& error = completion.error;
-  if (!watcher_.tells || !told_.insert(error.code.name()).second) return;
+  if (!watcher_.tells || !told_.insert(error.code).second) return;
   progress_.clear();
   print(fmt::format("line {}: {}: {}\n", completion.head.line, error.code.name(), error.message));
 }
