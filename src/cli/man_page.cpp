@@ -40,7 +40,11 @@ The bundled models, and the prompts of a first run, where the program is
 .I ~/.cache/pagedinfer
 The fastest algorithms for matrix products on a GPU.
 .SH ENVIRONMENT
-No variable changes what the program does.
+.B HF_HUB_CACHE, HF_HOME, HOME
+say where the hub's cache is, for
+.B \-\-model
+.IR ORG/NAME .
+No other variable changes what the program does.
 .SH EXAMPLES
 .EX
 pagedinfer run \-\-input prompts.jsonl
