@@ -94,7 +94,7 @@ void check_values(const CLI::App& command, std::span<const char* const> words) {
 
 void check_repeated(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
-    // A flag that --help does not show has no get_name().
+    // get_name() is empty for a flag that --help does not show.
     const bool takes_one = option->get_items_expected_max() == 1 && !option->get_lnames().empty();
     if (takes_one && option->count() > 1) {
       throw Error(fmt::format("--{}: given {} times, expected once", option->get_lnames().front(),

@@ -37,7 +37,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &**this; }
   const T* operator->() const { return &**this; }
 
-  // REQUIRES: there is none.
+  // REQUIRES: there is an error.
   RequestError& error() { return std::get<RequestError>(content_); }
   const RequestError& error() const { return std::get<RequestError>(content_); }
 

@@ -16,7 +16,7 @@ using IntakeItem = std::variant<Request, Completion>;
 // A line as the engine takes it.
 struct EngineLine {
   IntakeItem item = {};
-  // The form of its answers, compiled; null: they have none.
+  // The compiled form of the line's answers; null if they have no form.
   std::shared_ptr<const CompiledForm> form = {};
 };
 

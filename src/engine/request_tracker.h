@@ -26,8 +26,8 @@ class RequestTracker {
   // As EnginePorts::done.
   using Done = std::function<void(Completion, const RequestStats&)>;
 
-  // A null tokenizer: completions have no text. All outlive the tracker. `num_traced` is
-  // EngineParts::num_traced.
+  // Without a tokenizer completions have no text. All arguments outlive the tracker. `num_traced`
+  // means the same as in EngineParts.
   RequestTracker(const ModelSpec& spec, const Tokenizer* tokenizer, Scheduler& scheduler,
                  int num_traced = -1)
       : spec_(spec), tokenizer_(tokenizer), scheduler_(scheduler), num_traced_(num_traced) {}

@@ -487,7 +487,7 @@ bool SchemaWriter::object(const Fields& fields, const Place& place) {
   const bool is_flag =
       additional != fields.end() && additional->second.get(allowed) == simdjson::SUCCESS;
   if (properties != fields.end() && additional != fields.end()) {
-    // An answer without further properties is valid, whatever these may be.
+    // Answers have the named properties only. A schema of further properties allows such answers.
     if (!is_flag && !additional->second.is_object()) {
       return fail_value(place, "additionalProperties", "a schema");
     }

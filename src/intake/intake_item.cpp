@@ -256,7 +256,8 @@ struct PromptMaker {
     return {};
   }
 
-  // Makes the tokens of the prompt. The template of a conversation writes what stands around it.
+  // Makes the tokens of the prompt. A chat template writes the special tokens around a conversation
+  // itself, so the tokenizer adds none there.
   Result<> tokenize() {
     const std::optional<int> max_prompt = longest_prompt(draft, limits);
     if (!draft.prompt) {
@@ -289,7 +290,7 @@ struct PromptMaker {
     return {};
   }
 
-  // Checks the tokens and the sampling parameters, which it completes.
+  // Completes the sampling parameters, and checks them and the tokens.
   Result<> check() {
     SamplingParams& sampling = draft.sampling;
     Result<> result = check_prompt(prompt, limits);

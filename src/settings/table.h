@@ -147,8 +147,7 @@ inline constexpr auto kSettings = [] {
           "For finding where the time goes."),
       row(kJob, "quiet", field_of<&Config::quiet>(), kKeepsRecords,
           "Print neither progress nor the closing table. Errors, keys that may be mistyped and the "
-          "last "
-          "line still show.",
+          "last line still show.",
           "For scripts."),
       row(kJob, "progress", field_of<&Config::progress>(), kKeepsRecords,
           "Progress on standard error: redrawn on a terminal, else a line every 5 s.",

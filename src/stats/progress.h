@@ -30,8 +30,8 @@ struct ProgressState {
 // tokens of a request: at the beginning the cache is empty, and the shortest requests end first.
 class TimeLeft {
  public:
-  // In seconds; nothing before a request is done, or without a total. REQUIRES: times never
-  // decrease.
+  // The time left in seconds; nullopt before a request is done, or if the total is not known.
+  // REQUIRES: `elapsed` never decreases.
   std::optional<double> seconds(const ProgressState& state);
 
  private:
@@ -57,7 +57,8 @@ class Progress {
  public:
   using Write = std::function<void(std::string_view)>;
 
-  // Returns the terminal's width, 0 if there is no limit. Called for each line.
+  // Returns the width of the terminal; 0 if it is not known, which counts as 80. Called for each
+  // line.
   using Columns = std::function<size_t()>;
 
   Progress(
