@@ -62,12 +62,6 @@ std::vector<TokenCandidate> first_of(std::vector<TokenCandidate> candidates, int
   return candidates;
 }
 
-uint64_t hash_of(std::span<const TokenId> tokens) {
-  uint64_t hash = 0;
-  for (const TokenId token : tokens) hash = hash_word(hash, static_cast<uint64_t>(token));
-  return hash;
-}
-
 // The tokens with their first `count` candidates.
 std::vector<TokenLogProbs> with_candidates(std::vector<TokenLogProbs> tokens, int count) {
   for (TokenLogProbs& token : tokens) {
@@ -200,8 +194,8 @@ std::optional<FinishReason> RequestTracker::on_token(const Sequence& seq, const 
   if (first_token == 0) first_token = now;
   if (seq.is_beam()) {
     if (seq.sample == 0) prompt.samples.front().token_times.push_back(now);
-    const std::span<const TokenId> tokens = seq.generated();
-    if (num_traced_ >= 0) prompt.beam_draws[hash_of(tokens.first(tokens.size() - 1))] = drawn;
+    const std::span<const TokenId> before = seq.generated().first(seq.generated().size() - 1);
+    if (num_traced_ >= 0) prompt.beam_draws[{before.begin(), before.end()}] = drawn;
     return std::nullopt;
   }
   Sample& sample = prompt.samples[seq.sample];
@@ -350,11 +344,12 @@ std::vector<DrawnToken> RequestTracker::draws_of(const FinishedBeam& beam,
                                                  const Prompt& prompt) const {
   std::vector<DrawnToken> draws;
   for (size_t i = 0; i < beam.tokens.size(); ++i) {
-    const uint64_t before = hash_of(std::span(beam.tokens).first(i));
-    DrawnToken& draw = draws.emplace_back(prompt.beam_draws.at(before));
+    const std::span<const TokenId> before = std::span(beam.tokens).first(i);
+    DrawnToken& draw = draws.emplace_back(prompt.beam_draws.at({before.begin(), before.end()}));
     draw.token = beam.tokens[i];
-    draw.log_probability =
-        std::ranges::find(draw.candidates, draw.token, &TokenCandidate::token)->log_probability;
+    const auto drawn = std::ranges::find(draw.candidates, draw.token, &TokenCandidate::token);
+    CHECK(drawn != draw.candidates.end());
+    draw.log_probability = drawn->log_probability;
     draw.candidates = first_of(std::move(draw.candidates), num_traced_);
   }
   return draws;

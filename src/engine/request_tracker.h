@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,8 +78,8 @@ class RequestTracker {
     std::vector<TokenLogProbs> log_probs = {};  // if asked for: of the prompt's tokens
     std::vector<uint64_t> hashes = {};          // an entry of DrawTrace::prompt_hashes
     std::optional<BeamForms> beam_forms = {};   // as Sample::form
-    // If draws are kept: what each beam drew, by a hash of the beam's tokens before.
-    std::unordered_map<uint64_t, DrawnToken> beam_draws = {};
+    // If draws are kept: what each beam drew, by the beam's tokens before.
+    std::map<std::vector<TokenId>, DrawnToken> beam_draws = {};
   };
   // Kept through preemption.
   struct Line {
