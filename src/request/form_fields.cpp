@@ -1,10 +1,10 @@
-#include "request/form_fields.h"
-
 #include <fmt/format.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "request/line_fields.h"
 
 namespace pagedinfer {
 

@@ -1,11 +1,11 @@
-#include "request/message_fields.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <string>
 #include <string_view>
+
+#include "request/line_fields.h"
 
 namespace pagedinfer {
 

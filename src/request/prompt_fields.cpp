@@ -1,5 +1,3 @@
-#include "request/prompt_fields.h"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -7,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "request/message_fields.h"
+#include "request/line_fields.h"
 #include "settings/values.h"
 
 namespace pagedinfer {

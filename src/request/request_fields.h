@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/request.h"
-#include "request/key_names.h"
 #include "request/request_keys.h"
+#include "request/request_parser.h"
 
 namespace pagedinfer {
 

@@ -10,11 +10,9 @@
 #include "core/shortened.h"
 #include "io/line_reader.h"
 #include "request/line_arrivals.h"
+#include "request/line_fields.h"
 #include "request/line_json.h"
-#include "request/prompt_fields.h"
 #include "request/request_fields.h"
-#include "request/sampling_fields.h"
-#include "request/unsupported_keys.h"
 
 namespace pagedinfer {
 

@@ -10,9 +10,15 @@
 
 #include "core/chat.h"
 #include "core/request.h"
-#include "request/key_names.h"
 
 namespace pagedinfer {
+
+// The keys of prompt and id in lines that are not of the OpenAI form.
+struct KeyNames {
+  std::string prompt = "prompt", id = "id";
+};
+
+inline const KeyNames kUsualNames = {};
 
 // A prompt before tokenization.
 struct PromptDraft {

@@ -1,5 +1,3 @@
-#include "request/sampling_fields.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +8,7 @@
 #include <vector>
 
 #include "core/read_number.h"
-#include "request/form_fields.h"
-#include "request/tool_fields.h"
+#include "request/line_fields.h"
 #include "settings/json_value.h"
 #include "settings/rules.h"
 #include "settings/values.h"

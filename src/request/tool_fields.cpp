@@ -1,5 +1,3 @@
-#include "request/tool_fields.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "core/refusal.h"
+#include "request/line_fields.h"
 
 namespace pagedinfer {
 

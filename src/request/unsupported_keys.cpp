@@ -1,9 +1,9 @@
-#include "request/unsupported_keys.h"
-
 #include <fmt/format.h>
 
 #include <string>
 #include <string_view>
+
+#include "request/line_fields.h"
 
 namespace pagedinfer {
 
