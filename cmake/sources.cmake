@@ -10,7 +10,6 @@ set(pagedinfer_core_sources
   src/settings/json_value.cpp
   src/settings/rules.cpp
   src/settings/values.cpp
-  src/io/bus_error.cpp
   src/io/file_names.cpp
   src/io/gunzip.cpp
   src/io/input_bytes.cpp
@@ -19,7 +18,6 @@ set(pagedinfer_core_sources
   src/io/json_file.cpp
   src/io/json_parse.cpp
   src/io/line_reader.cpp
-  src/io/line_scan.cpp
   src/io/mapped_file.cpp
   src/io/model_folder.cpp
   src/io/name_pattern.cpp
@@ -27,7 +25,6 @@ set(pagedinfer_core_sources
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
   src/io/standard_files.cpp
-  src/io/temporary_folder.cpp
   src/io/watched_file.cpp
   src/request/form_fields.cpp
   src/request/input_form.cpp
@@ -212,7 +209,6 @@ set(pagedinfer_core_sources
   src/intake/form_gate.cpp
   src/grammar/form_progress.cpp
   src/load/form_vocabulary.cpp
-  src/load/home_folder.cpp
   src/load/host_share.cpp
   src/load/hub_cache.cpp
   src/intake/intake.cpp

@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
+#include <vector>
 
 #include "core/error.h"
+#include "io/open_file.h"
 
 namespace pagedinfer {
 
@@ -87,6 +92,25 @@ void sync_folder_of(const FileCalls& calls, const std::string& path) {
   if (fd < 0) return;
   calls.fsync(fd);
   close(fd);
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::error_code failure;
+  const fs::path parent = fs::temp_directory_path(failure);
+  path_ = (failure ? fs::path("/tmp") : parent) / "pagedinfer-bench-XXXXXX";
+  if (mkdtemp(path_.data()) == nullptr) throw cannot_open(path_, errno);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string home_folder() {
+  std::vector<char> text(16384);
+  passwd entry = {}, *found = nullptr;
+  if (getpwuid_r(getuid(), &entry, text.data(), text.size(), &found) != 0) return "";
+  return found == nullptr || found->pw_dir == nullptr ? "" : found->pw_dir;
 }
 
 }  // namespace pagedinfer

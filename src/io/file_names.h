@@ -1,11 +1,25 @@
-// Questions about the names of files, and changes of names.
+// Names of files and folders: questions about them, and changes.
 #pragma once
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
 #include <string>
 
-#include "io/file_calls.h"
-
 namespace pagedinfer {
+
+// The system calls that change files. A test replaces them to make each of them fail.
+struct FileCalls {
+  std::function<ssize_t(int, const void*, size_t)> write = ::write;
+  std::function<ssize_t(int, const void*, size_t, off_t)> pwrite = ::pwrite;
+  std::function<int(int)> fdatasync = ::fdatasync;
+  std::function<int(int)> fsync = ::fsync;  // of folders
+  std::function<int(int, off_t)> ftruncate = ::ftruncate;
+  std::function<int(int)> close = ::close;
+  std::function<int(const char*, const char*)> rename = ::rename;
+  std::function<int(const char*)> unlink = ::unlink;
+};
 
 // The state files beside an output: OUTPUT.part of an unfinished run, OUTPUT.run of a finished one.
 std::string part_of(const std::string& output);
@@ -33,5 +47,25 @@ void rename_file(const FileCalls& calls, const std::string& from, const std::str
 // fsyncs the parent directory of `path`, so that renames in it are durable. Ignores errors: some
 // file systems do not support it.
 void sync_folder_of(const FileCalls& calls, const std::string& path);
+
+// A new folder where the system keeps temporary files. The destructor removes it with its contents.
+class TemporaryFolder {
+ public:
+  // Throws Error if the folder cannot be made.
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  // The path of a file in it.
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// The home directory of the user who runs the program, from the system's list of users; "" if there
+// is none.
+std::string home_folder();
 
 }  // namespace pagedinfer

@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "core/shortened.h"
+#include "io/file_names.h"
 #include "io/model_folder.h"
-#include "load/home_folder.h"
 
 namespace pagedinfer {
 

@@ -6,7 +6,7 @@
 
 #include "core/json.h"
 #include "io/file_names.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 #include "output/output_file.h"
 
 namespace pagedinfer {

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 
 namespace pagedinfer {
 

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "io/file_names.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 #include "io/open_file.h"
 #include "output/output_file.h"
 #include "output/shard_file.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file_calls.h"
+#include "io/file_names.h"
 
 namespace pagedinfer {
 

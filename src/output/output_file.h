@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "io/file_calls.h"
+#include "io/file_names.h"
 #include "io/open_file.h"
 
 namespace pagedinfer {

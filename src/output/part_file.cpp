@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/shortened.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 
 namespace pagedinfer {
 

@@ -6,7 +6,7 @@
 
 #include "core/check.h"
 #include "io/file_names.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 
 namespace pagedinfer {
 

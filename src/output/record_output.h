@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/file_calls.h"
+#include "io/file_names.h"
 #include "output/fingerprint.h"
 #include "output/leftover.h"
 #include "output/output_file.h"

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "io/file_names.h"
-#include "io/line_scan.h"
+#include "io/line_reader.h"
 
 namespace pagedinfer {
 

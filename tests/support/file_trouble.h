@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "io/file_calls.h"
+#include "io/file_names.h"
 
 namespace pagedinfer {
 
