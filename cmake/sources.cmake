@@ -50,7 +50,6 @@ set(pagedinfer_core_sources
   src/output/run_mark.cpp
   src/output/shard_file.cpp
   src/output/shard_runs.cpp
-  src/output/stored_record.cpp
   src/text/bpe/added_tokens.cpp
   src/text/bpe/bpe.cpp
   src/text/bpe/bpe_tokenizer.cpp

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "output/part_file.h"
+#include "output/record.h"
 #include "output/run_mark.h"
-#include "output/stored_record.h"
 #include "request/input_lines.h"
 
 namespace pagedinfer {

@@ -1,12 +1,13 @@
 #include "output/record.h"
 
+#include <simdjson.h>
+
 #include <cmath>
 #include <string_view>
 
 #include "core/json.h"
 
 namespace pagedinfer {
-
 namespace {
 
 std::string_view id_of(const RecordHead& head) {
@@ -211,6 +212,23 @@ void append_record(std::string& out, const Completion& completion, const RecordO
     write_openai(json, completion, options);
   }
   out += '\n';
+}
+
+class RecordParser::Impl : public simdjson::dom::parser {};
+
+RecordParser::RecordParser() : impl_(std::make_unique<Impl>()) {}
+RecordParser::~RecordParser() = default;
+
+std::optional<StoredRecord> RecordParser::parse(std::string_view line) {
+  simdjson::dom::object object;
+  simdjson::dom::element error;
+  StoredRecord record;
+  if (impl_->parse(line.data(), line.size()).get(object) != simdjson::SUCCESS ||
+      object["index"].get(record.index) != simdjson::SUCCESS || record.index < 0) {
+    return std::nullopt;
+  }
+  record.failed = object["error"].get(error) == simdjson::SUCCESS && !error.is_null();
+  return record;
 }
 
 }  // namespace pagedinfer

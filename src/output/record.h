@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/request.h"
 #include "output/log_probs.h"
@@ -18,5 +22,27 @@ struct RecordOptions {
 // Appends the output record of one input line, in that line's form: one line of JSON with its \n.
 // Depends only on the arguments.
 void append_record(std::string& out, const Completion& completion, const RecordOptions& options);
+
+// The fields of an output record that resume and merge need.
+struct StoredRecord {
+  int64_t index = 0;
+  bool failed = false;  // an error record
+};
+
+// Parses lines of an output.
+class RecordParser {
+ public:
+  RecordParser();
+  ~RecordParser();
+  RecordParser(const RecordParser&) = delete;
+  RecordParser& operator=(const RecordParser&) = delete;
+
+  // nullopt if the line is not a record.
+  std::optional<StoredRecord> parse(std::string_view line);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace pagedinfer

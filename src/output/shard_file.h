@@ -8,8 +8,8 @@
 
 #include "io/open_file.h"
 #include "output/line_window.h"
+#include "output/record.h"
 #include "output/run_mark.h"
-#include "output/stored_record.h"
 
 namespace pagedinfer {
 
