@@ -189,7 +189,6 @@ set(pagedinfer_core_sources
   src/stats/comparison.cpp
   src/stats/histogram.cpp
   src/stats/lines.cpp
-  src/stats/paired_ratio.cpp
   src/stats/profile.cpp
   src/stats/profile_table.cpp
   src/stats/progress.cpp
