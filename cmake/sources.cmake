@@ -53,13 +53,10 @@ set(pagedinfer_core_sources
   src/text/bpe/added_tokens.cpp
   src/text/bpe/bpe.cpp
   src/text/bpe/bpe_tokenizer.cpp
-  src/text/bpe/byte_level.cpp
-  src/text/bpe/merge_table.cpp
-  src/text/bpe/merge_word.cpp
+  src/text/bpe/merges.cpp
   src/text/bpe/normalizer.cpp
   src/text/bpe/pre_tokenizer.cpp
   src/text/bpe/regex.cpp
-  src/text/bpe/regex_syntax.cpp
   src/text/bpe/token_text.cpp
   src/text/bpe/vocabulary.cpp
   src/text/bpe/word_cache.cpp

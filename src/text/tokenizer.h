@@ -7,10 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "core/request.h"
-#include "text/encode_error.h"
 
 namespace pagedinfer {
+
+// The tokenizer cannot encode one text (a limit of time or memory); it can encode others.
+struct EncodeError : Error {
+  using Error::Error;
+};
 
 // Whether encode() adds the tokens that the model expects around a prompt (beginning of sequence).
 // Chat templates write them into the text: such a text is encoded with kNo.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "text/bpe/byte_level.h"
-#include "text/bpe/merge_word.h"
+#include "text/bpe/merges.h"
+#include "text/bpe/token_text.h"
 #include "text/unicode/utf8.h"
 
 namespace pagedinfer {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/request.h"
-#include "text/bpe/merge_table.h"
+#include "text/bpe/merges.h"
 #include "text/bpe/vocabulary.h"
 #include "text/bpe/word_cache.h"
 

@@ -10,7 +10,7 @@
 #include "core/shortened.h"
 #include "io/mapped_file.h"
 #include "text/bpe/added_tokens.h"
-#include "text/encode_error.h"
+#include "text/tokenizer.h"
 #include "text/unicode/utf8.h"
 
 namespace pagedinfer {

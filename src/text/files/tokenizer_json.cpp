@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "core/shortened.h"
-#include "text/bpe/byte_level.h"
+#include "text/bpe/token_text.h"
 #include "text/files/special_tokens.h"
 #include "text/files/tokenizer_steps.h"
 

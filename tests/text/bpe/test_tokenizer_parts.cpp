@@ -10,7 +10,7 @@
 
 #include "tests/support/support.h"
 #include "text/bpe/added_tokens.h"
-#include "text/bpe/merge_word.h"
+#include "text/bpe/merges.h"
 #include "text/bpe/normalizer.h"
 #include "text/bpe/regex.h"
 #include "text/bpe/word_cache.h"

@@ -50,4 +50,9 @@ class MergeTable {
   size_t used_ = 0;
 };
 
+// Merges adjacent symbols until no pair of them is in the table: always the pair of the lowest
+// rank, of equal ranks the leftmost. O(n log n) time. Returns the number of pairs looked up, which
+// is O(n).
+int64_t merge_word(const MergeTable& merges, std::vector<TokenId>& symbols);
+
 }  // namespace pagedinfer

@@ -1,7 +1,8 @@
-#include "text/bpe/merge_word.h"
+#include "text/bpe/merges.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 
 #include "core/check.h"
@@ -112,6 +113,17 @@ class LongWord {
 };
 
 }  // namespace
+
+MergeTable::MergeTable(size_t expected)
+    : slots_(std::bit_ceil(expected * 2 + 2)), mask_(slots_.size() - 1) {}
+
+void MergeTable::add(TokenId left, TokenId right, uint32_t rank, TokenId merged) {
+  const uint64_t pair = pair_of(left, right);
+  size_t slot = start_of(pair);
+  while (slots_[slot].pair != kFree && slots_[slot].pair != pair) slot = (slot + 1) & mask_;
+  if (slots_[slot].pair == kFree) CHECK(++used_ * 2 <= slots_.size());
+  slots_[slot] = {pair, {rank, merged}};
+}
 
 int64_t merge_word(const MergeTable& merges, std::vector<TokenId>& symbols) {
   if (symbols.size() < 2) return 0;
