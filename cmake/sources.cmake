@@ -62,7 +62,6 @@ set(pagedinfer_core_sources
   src/text/bpe/word_cache.cpp
   src/text/chat/chat_date.cpp
   src/text/chat/chat_format.cpp
-  src/text/chat/chat_values.cpp
   src/text/chat/end_of_turn.cpp
   src/text/chat/render_chat.cpp
   src/text/chat/template_sources.cpp
@@ -73,7 +72,6 @@ set(pagedinfer_core_sources
   src/text/files/spm.cpp
   src/text/files/tokenizer_config.cpp
   src/text/files/tokenizer_json.cpp
-  src/text/files/tokenizer_kind.cpp
   src/text/files/tokenizer_steps.cpp
   src/jinja/characters.cpp
   src/jinja/evaluator.cpp

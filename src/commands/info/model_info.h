@@ -12,7 +12,7 @@
 #include "intake/chat_prompt.h"
 #include "model/inspect.h"
 #include "settings/config.h"
-#include "text/files/tokenizer_kind.h"
+#include "text/files/make_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace pagedinfer {

@@ -10,7 +10,6 @@
 #include "jinja/characters.h"
 #include "jinja/from_json.h"
 #include "jinja/value.h"
-#include "text/chat/chat_values.h"
 
 namespace pagedinfer {
 
@@ -20,6 +19,46 @@ using jinja::TemplateError;
 using jinja::Value;
 
 namespace {
+
+// The names of a message's reasoning, the one that counts first.
+constexpr std::string_view kReasoning[] = {"reasoning_content", "thinking", "reasoning"};
+
+Value message_value(const Dict& given) {
+  const Value* reasoning = nullptr;
+  for (const std::string_view name : kReasoning) {
+    const Value* const found = given.find(name);
+    if (reasoning == nullptr && found != nullptr && !found->is_none()) reasoning = found;
+  }
+  Dict message;
+  if (reasoning != nullptr) message.set("thinking", *reasoning);
+  for (const auto& [key, item] : given.entries()) {
+    if (!item.is_none()) message.set(key.text(), item, /*marked=*/true);
+  }
+  if (reasoning != nullptr) message.set(kReasoning[0], *reasoning);
+  return Value::dict(std::move(message));
+}
+
+bool is_system(const Value& message) {
+  const Value* const role = message.entries().find("role");
+  return role != nullptr && role->is_string() && role->text() == "system";
+}
+
+// The messages of a conversation, with the message `system` in front if none is the system's.
+// Fields that are null are left out, and reasoning stands under each of its names, as transformers
+// has it. People wrote the texts. REQUIRES: chat.messages is a list of objects. Throws
+// TemplateError if it is nested too deep.
+std::vector<Value> message_values(const Chat& chat, const std::optional<std::string>& system) {
+  const Value given = jinja::from_json(chat.messages, /*marked=*/true);
+  std::vector<Value> messages;
+  for (const Value& message : given.items()) messages.push_back(message_value(message.entries()));
+  if (system && std::none_of(messages.begin(), messages.end(), is_system)) {
+    Dict message;
+    message.set("role", Value::string("system"));
+    message.set("content", Value::string(*system, /*marked=*/true));
+    messages.insert(messages.begin(), Value::dict(std::move(message)));
+  }
+  return messages;
+}
 
 // The tag is inserted after the continued text. It is cut off again with everything after it.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";

@@ -16,4 +16,13 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& model_dir);
 // has `vocab`.
 void check_vocabulary(const std::string& model_dir, const Tokenizer& tokenizer, int vocab);
 
+// Which tokenizer a model directory has, whether it is supported or not.
+struct TokenizerKind {
+  std::string file = {};  // its name in the directory; "" = there is none
+  std::string kind = {};  // in words: "byte-level BPE"
+};
+
+// Throws Error if the file cannot be read.
+TokenizerKind tokenizer_kind(const std::string& model_dir);
+
 }  // namespace pagedinfer

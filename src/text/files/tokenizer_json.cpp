@@ -10,7 +10,6 @@
 #include "core/shortened.h"
 #include "text/bpe/token_text.h"
 #include "text/files/special_tokens.h"
-#include "text/files/tokenizer_steps.h"
 
 namespace pagedinfer {
 namespace {

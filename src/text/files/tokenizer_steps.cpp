@@ -1,5 +1,3 @@
-#include "text/files/tokenizer_steps.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/shortened.h"
+#include "text/files/tokenizer_json.h"
 #include "text/unicode/utf8.h"
 
 namespace pagedinfer {
