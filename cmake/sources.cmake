@@ -74,7 +74,6 @@ set(pagedinfer_core_sources
   src/text/files/tokenizer_json.cpp
   src/text/files/tokenizer_steps.cpp
   src/jinja/characters.cpp
-  src/jinja/evaluator.cpp
   src/jinja/filters.cpp
   src/jinja/from_json.cpp
   src/jinja/globals.cpp
@@ -95,9 +94,7 @@ set(pagedinfer_core_sources
   src/jinja/template.cpp
   src/jinja/tests.cpp
   src/jinja/text_filters.cpp
-  src/jinja/text_builder.cpp
   src/jinja/text_operations.cpp
-  src/jinja/text_search.cpp
   src/jinja/value.cpp
   src/text/stop_strings.cpp
   src/text/tokenizer.cpp

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "jinja/methods.h"
-#include "jinja/python_format.h"
 #include "jinja/python_text.h"
 #include "jinja/runtime.h"
 

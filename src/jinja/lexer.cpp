@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "jinja/budget.h"
 #include "jinja/characters.h"
-#include "jinja/template_error.h"
 #include "text/unicode/utf8.h"
 
 namespace pagedinfer::jinja {

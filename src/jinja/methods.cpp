@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "jinja/method_tables.h"
-
 namespace pagedinfer::jinja {
 namespace {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "jinja/runtime.h"
@@ -19,5 +20,16 @@ bool is_mutating(const Value& self, std::string_view name);
 
 // Whether Python has an attribute of that name which is not supported here.
 bool is_unsupported(const Value& self, std::string_view name);
+
+struct NamedMethod {
+  std::string_view name;
+  Method method;
+};
+
+std::span<const NamedMethod> string_methods();
+
+// The arguments of a method that takes none by name.
+Bound positional(std::string_view method, const Arguments& arguments,
+                 std::initializer_list<std::string_view> parameters, size_t num_required = 0);
 
 }  // namespace pagedinfer::jinja

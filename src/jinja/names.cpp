@@ -1,5 +1,3 @@
-#include "jinja/names.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -7,7 +5,7 @@
 #include <set>
 
 #include "jinja/filters.h"
-#include "jinja/tests.h"
+#include "jinja/syntax_tree.h"
 
 namespace pagedinfer::jinja {
 namespace {

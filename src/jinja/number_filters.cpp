@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "jinja/filter_tables.h"
+#include "jinja/filters.h"
 #include "jinja/numbers.h"
 
 namespace pagedinfer::jinja {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "jinja/budget.h"
 #include "jinja/characters.h"
-#include "jinja/template_error.h"
 
 namespace pagedinfer::jinja {
 namespace {

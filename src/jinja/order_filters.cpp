@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "jinja/filter_tables.h"
+#include "jinja/filters.h"
 #include "jinja/text_operations.h"
 
 namespace pagedinfer::jinja {

@@ -1,5 +1,3 @@
-#include "jinja/parser.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "core/utf8.h"
 #include "jinja/lexer.h"
 #include "jinja/numbers.h"
+#include "jinja/syntax_tree.h"
 
 namespace pagedinfer::jinja {
 namespace {

@@ -1,5 +1,3 @@
-#include "jinja/python_format.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +7,9 @@
 
 #include "core/utf8.h"
 #include "jinja/characters.h"
+#include "jinja/marked_text.h"
 #include "jinja/numbers.h"
 #include "jinja/python_text.h"
-#include "jinja/text_builder.h"
 #include "jinja/text_operations.h"
 
 namespace pagedinfer::jinja {

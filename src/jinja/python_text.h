@@ -1,10 +1,11 @@
-// Values as text: Python's str(), repr() and json.dumps().
+// Values as text: Python's str(), repr(), json.dumps() and ways to format.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "jinja/text_builder.h"
+#include "jinja/marked_text.h"
+#include "jinja/runtime.h"
 #include "jinja/value.h"
 
 namespace pagedinfer::jinja {
@@ -23,5 +24,14 @@ struct JsonOptions {
 };
 // json.dumps(value).
 MarkedText to_json(const Value& value, const JsonOptions& options, Budget& budget);
+
+// format % values.
+Value format_percent(Runtime& runtime, const Value& format, const Value& values);
+
+// format.format(...).
+Value format_braces(Runtime& runtime, const Value& format, const Arguments& arguments);
+
+// time.strftime(format) in the C locale. What a code with a mark writes is marked.
+MarkedText format_time(const MarkedText& format, const DateTime& now, Budget& budget);
 
 }  // namespace pagedinfer::jinja

@@ -6,13 +6,11 @@
 
 #include "core/utf8.h"
 #include "jinja/characters.h"
-#include "jinja/filter_tables.h"
 #include "jinja/filters.h"
+#include "jinja/marked_text.h"
 #include "jinja/methods.h"
 #include "jinja/numbers.h"
 #include "jinja/python_text.h"
-#include "jinja/tests.h"
-#include "jinja/text_builder.h"
 #include "jinja/text_operations.h"
 
 namespace pagedinfer::jinja {

@@ -5,12 +5,10 @@
 
 #include "core/utf8.h"
 #include "jinja/characters.h"
-#include "jinja/method_tables.h"
-#include "jinja/python_format.h"
+#include "jinja/marked_text.h"
+#include "jinja/methods.h"
 #include "jinja/python_text.h"
-#include "jinja/text_builder.h"
 #include "jinja/text_operations.h"
-#include "jinja/text_search.h"
 
 namespace pagedinfer::jinja {
 namespace {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -129,5 +130,15 @@ struct SyntaxTree {
   FunctionShape function = {};
   std::set<std::string> context_names = {};  // read before the template itself assigns to them
 };
+
+// Parses a template. Names are not yet resolved. Throws TemplateError, also where the template is
+// too long or nested too deep.
+SyntaxTree parse(std::string_view source);
+
+// Finds the variable of each name, and the first values of the variables of a scope. In a template
+// this is decided before it runs: a name that a loop's body assigns to is a variable of that body,
+// which begins each time with the value of the name outside. Throws TemplateError if a tag assigns
+// to `loop` in a loop, or if a filter or test outside of conditions is unknown.
+void resolve_names(SyntaxTree& tree);
 
 }  // namespace pagedinfer::jinja

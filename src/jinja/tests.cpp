@@ -1,5 +1,3 @@
-#include "jinja/tests.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,11 +1,12 @@
 #include "jinja/text_operations.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 
 #include "core/utf8.h"
 #include "jinja/characters.h"
-#include "jinja/text_builder.h"
-#include "jinja/text_search.h"
+#include "jinja/marked_text.h"
 
 namespace pagedinfer::jinja {
 namespace {
@@ -51,6 +52,25 @@ bool is_line_end(char32_t c) {
 }
 
 }  // namespace
+
+size_t find_text(std::string_view text, std::string_view part, size_t begin) {
+  if (begin > text.size()) return std::string_view::npos;
+  if (part.empty()) return begin;
+  // The C library's search is linear; that of std::string_view is not.
+  const void* const found =
+      memmem(text.data() + begin, text.size() - begin, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t find_last_text(std::string_view text, std::string_view part, Budget& budget) {
+  if (part.size() > text.size()) return std::string_view::npos;
+  budget.spend_text(text.size() + part.size());
+  const std::string reversed_text(text.rbegin(), text.rend());
+  const std::string reversed_part(part.rbegin(), part.rend());
+  const size_t found = find_text(reversed_text, reversed_part);
+  return found == std::string_view::npos ? found : text.size() - found - part.size();
+}
 
 Span stripped(std::string_view text, const std::optional<std::string_view>& chars, bool left,
               bool right, Budget& budget) {

@@ -1,14 +1,23 @@
 // What Python's str does with text, marks kept.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "jinja/budget.h"
 #include "jinja/value.h"
 
 namespace pagedinfer::jinja {
+
+// The first place of `part` in `text` from `begin` on, as std::string_view::find(). Takes time
+// linear in both, as a template may look for anything; so does the next function.
+size_t find_text(std::string_view text, std::string_view part, size_t begin = 0);
+
+// The last place, as std::string_view::rfind().
+size_t find_last_text(std::string_view text, std::string_view part, Budget& budget);
 
 // strip(), lstrip(), rstrip(): the part of the text without the characters of `chars`, white space
 // if there are none given.
