@@ -193,14 +193,12 @@ set(pagedinfer_core_sources
   src/intake/arrivals.cpp
   src/load/backends.cpp
   src/intake/chat_prompt.cpp
-  src/load/default_form.cpp
+  src/load/answer_forms.cpp
   src/engine/engine.cpp
   src/engine/beam_forms.cpp
   src/intake/form_gate.cpp
   src/grammar/form_progress.cpp
-  src/load/form_vocabulary.cpp
   src/load/host_share.cpp
-  src/load/hub_cache.cpp
   src/intake/intake.cpp
   src/intake/intake_item.cpp
   src/load/loaded_model.cpp

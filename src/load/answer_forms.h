@@ -1,10 +1,12 @@
-// The form of answers to lines that do not name a form.
+// What forms of answers need before a run: the form of lines that name none, and a vocabulary.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/answer_form.h"
 #include "settings/config.h"
+#include "text/tokenizer.h"
 
 namespace pagedinfer {
 
@@ -19,5 +21,10 @@ void check_form_of_flags(const Config& config);
 
 // The given one of these flags, with its value; "" if none was given.
 std::string flag_of_form(const Config& config);
+
+// The text of each token for FormCompiler: the bytes to which the tokenizer decodes it. The text is
+// empty for special tokens, for added tokens that look like marks (<tool_call>, [INST]), and for
+// tokens that the tokenizer does not have. `vocab` is the size of the model's vocabulary.
+std::vector<std::string> form_vocabulary(const Tokenizer& tokenizer, int vocab);
 
 }  // namespace pagedinfer
