@@ -168,7 +168,6 @@ set(pagedinfer_core_sources
   src/model/quantized/compressed_tensors.cpp
   src/model/quantized/fp8.cpp
   src/model/quantized/gptq.cpp
-  src/model/quantized/module_pattern.cpp
   src/model/quantized/quantized_weights.cpp
   src/model/quantized/stored_part.cpp
   src/model/qwen2.cpp

@@ -14,7 +14,7 @@
 #include "load/model_path.h"
 #include "load/sampling_defaults.h"
 #include "load/system_memory.h"
-#include "model/step_products.h"
+#include "model/decoder.h"
 #include "ops/peaks.h"
 #include "text/files/make_tokenizer.h"
 

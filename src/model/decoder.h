@@ -6,6 +6,7 @@
 
 #include "model/spec.h"
 #include "ops/arithmetic.h"
+#include "ops/device_memory.h"
 #include "ops/step_protocol.h"
 
 namespace pagedinfer {
@@ -56,5 +57,10 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
 // Bytes of scratch memory that forward() takes for a batch of this size.
 int64_t scratch_bytes(const ModelSpec& spec, DType activation, int64_t num_tokens,
                       int64_t num_logits);
+
+// The products of forward() for a step as large as the bounds. The tensors of activations have the
+// shapes and alignments of a step, and no memory.
+std::vector<InputProducts> products_of_step(const ModelSpec& spec, const Weights& weights,
+                                            DType activation, const StepBounds& bounds);
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-#include "model/step_products.h"
+#include "model/decoder.h"
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/random_key.h"
-#include "model/step_products.h"
+#include "model/decoder.h"
 #include "model/weights.h"
 #include "ops/cpu/kernels.h"
 #include "tests/support/bits_hash.h"

@@ -13,11 +13,18 @@ namespace pagedinfer {
 class ModulePattern {
  public:
   // Throws Error if the expression is invalid.
-  explicit ModulePattern(std::string_view text);
+  explicit ModulePattern(std::string_view text) : text_(text) {
+    constexpr std::string_view kPrefix = "re:";
+    if (!text.starts_with(kPrefix)) return;
+    expression_ = std::make_shared<const NamePattern>(text.substr(kPrefix.size()),
+                                                      NamePattern::Extent::kBeginning);
+  }
 
   bool is_expression() const { return expression_ != nullptr; }
   // Throws Error if finding out takes too long.
-  bool matches(std::string_view name) const;
+  bool matches(std::string_view name) const {
+    return expression_ ? expression_->matches(name) : name == text_;
+  }
 
  private:
   std::string text_;
