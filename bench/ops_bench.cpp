@@ -12,7 +12,7 @@
 #include "bench_support.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/low_rank.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 namespace {

@@ -109,27 +109,22 @@ set(pagedinfer_core_sources
   src/grammar/string_formats.cpp
   src/ops/cpu/amx_matmul.cpp
   src/ops/cpu/arena.cpp
-  src/ops/cpu/bf16_weights.cpp
+  src/ops/cpu/packed_format.cpp
   src/ops/cpu/cpu_attention.cpp
-  src/ops/cpu/copy_kv.cpp
+  src/ops/cpu/kv_positions.cpp
   src/ops/cpu/cpu_backend.cpp
   src/ops/cpu/cpu_info.cpp
   src/ops/cpu/cpu_matmul.cpp
   src/ops/cpu/drawn_tokens.cpp
   src/ops/cpu/host_memory.cpp
-  src/ops/cpu/int8_weights.cpp
   src/ops/cpu/isa.cpp
   src/ops/cpu/prefaulter.cpp
   src/ops/cpu/sampler.cpp
   src/ops/cpu/thread_pool.cpp
   src/ops/cpu/vnni_matmul.cpp
-  src/ops/cpu/widen_numbers.cpp
-  src/ops/cpu/write_kv.cpp
   src/ops/arithmetic.cpp
-  src/ops/device_memory.cpp
   src/ops/low_rank.cpp
-  src/ops/stored_rows.cpp
-  src/ops/device_timer.cpp
+  src/ops/row_source.cpp
   src/ops/intercept.cpp
   src/ops/logit_reader.cpp
   src/ops/op_work.cpp

@@ -1,8 +1,7 @@
-#include "model/decoder.h"
-
 #include <utility>
 
 #include "core/check.h"
+#include "model/decoder.h"
 
 namespace pagedinfer {
 namespace {

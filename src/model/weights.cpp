@@ -9,7 +9,7 @@
 #include "core/float16.h"
 #include "model/dummy.h"
 #include "ops/low_rank.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 namespace {

@@ -60,7 +60,10 @@ class DeviceMemory {
   virtual DType bias_type(DType compute) const = 0;
   // The bytes that the result of upload() or upload_matrix() takes, including a view of `host`. For
   // the memory plan.
-  virtual int64_t uploaded_bytes(Tensor host, DType dtype) const;
+  virtual int64_t uploaded_bytes(Tensor host, DType dtype) const {
+    const int64_t copied = dtype == host.dtype ? 0 : host.rows * host.cols * size_of(dtype);
+    return host.bytes() + copied;
+  }
   virtual int64_t matrix_bytes(Tensor host, DType dtype) const {
     return uploaded_bytes(host, dtype);
   }

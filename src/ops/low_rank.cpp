@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 namespace {

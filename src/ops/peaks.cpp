@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/float16.h"
-#include "ops/device_timer.h"
 #include "ops/op_work.h"
+#include "ops/timing.h"
 
 namespace pagedinfer {
 namespace {

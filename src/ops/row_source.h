@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "core/tensor.h"
+
 namespace pagedinfer {
 
 // A matrix whose rows are computed when they are read, such as one of a quantized checkpoint.
@@ -22,5 +24,11 @@ inline RowSource part_of(RowSource source, int64_t first, int64_t rows) {
             read(first + begin, count, out);
           }};
 }
+
+// A number as the checkpoint has it. REQUIRES: x is float32, bfloat16 or float16.
+float stored_number(const Tensor& x, int64_t row, int64_t column);
+
+// A matrix as the checkpoint has it. REQUIRES: it has one of these types, and outlives the result.
+RowSource stored_rows(const Tensor& matrix);
 
 }  // namespace pagedinfer

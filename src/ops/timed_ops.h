@@ -8,9 +8,9 @@
 
 #include "core/profile.h"
 #include "ops/arithmetic.h"
-#include "ops/device_timer.h"
 #include "ops/op_work.h"
 #include "ops/step_protocol.h"
+#include "ops/timing.h"
 
 namespace pagedinfer {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ops/cpu/kv_layout.h"
-#include "ops/cpu/kv_types.h"
+#include "ops/cpu/kv_positions.h"
 #include "ops/kv_layer.h"
 
 namespace pagedinfer {

@@ -9,11 +9,9 @@
 #include "core/check.h"
 #include "core/denormals.h"
 #include "core/error.h"
-#include "ops/cpu/copy_kv.h"
 #include "ops/cpu/host_memory.h"
-#include "ops/cpu/kv_types.h"
-#include "ops/cpu/widen_numbers.h"
-#include "ops/cpu/write_kv.h"
+#include "ops/cpu/kv_positions.h"
+#include "ops/cpu/packed_format.h"
 
 namespace pagedinfer {
 

@@ -5,8 +5,8 @@
 // enough to be read at full memory speed.
 //
 // A row of values is contiguous. The rows of keys are interleaved in groups of 16, by units of one
-// number or two (kv_types.h): unit 0 of all 16 rows, then unit 1 of all 16, and so on, so that a
-// vector holds the same dimensions of 16 keys. Rows of int8 have a scale each, and the scales of
+// number or two (kv_positions.h): unit 0 of all 16 rows, then unit 1 of all 16, and so on, so that
+// a vector holds the same dimensions of 16 keys. Rows of int8 have a scale each, and the scales of
 // keys and of values are two more arrays, in the order of the rows.
 //
 // Functions have internal linkage because this file is compiled for several instruction sets.

@@ -33,4 +33,8 @@ inline const PackedFormat& packed_format(DType type) {
   return type == DType::kI8 ? kInt8Format : kBf16Format;
 }
 
+// Converts n numbers of a row of the checkpoint, from column `first`, to float32.
+void widen_numbers(const Kernels& kernels, const Tensor& x, int64_t row, int64_t first, int64_t n,
+                   float* y);
+
 }  // namespace pagedinfer

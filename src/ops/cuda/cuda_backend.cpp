@@ -16,7 +16,7 @@
 #include "ops/cuda/step_arrays.h"
 #include "ops/cuda/step_memory.h"
 #include "ops/cuda/upload.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 
 namespace pagedinfer {
 namespace {

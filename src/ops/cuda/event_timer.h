@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/cuda/cuda_memory.h"
-#include "ops/device_timer.h"
+#include "ops/timing.h"
 
 namespace pagedinfer {
 

@@ -3,9 +3,8 @@
 
 #include <cstring>
 
-#include "ops/cpu/copy_kv.h"
 #include "ops/cpu/kv_layout.h"
-#include "ops/cpu/kv_types.h"
+#include "ops/cpu/kv_positions.h"
 #include "tests/support/ops_support.h"
 
 namespace pagedinfer {

@@ -10,7 +10,7 @@
 #include "core/float16.h"
 #include "ops/cpu/packed_format.h"
 #include "ops/low_rank.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 #include "tests/support/ops_support.h"
 
 using namespace pagedinfer;

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "ops/low_rank.h"
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 #include "tests/support/cuda_support.h"
 #include "tests/support/ops_support.h"
 

@@ -1,4 +1,4 @@
-#include "ops/stored_rows.h"
+#include "ops/row_source.h"
 
 #include <algorithm>
 
