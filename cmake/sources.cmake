@@ -211,31 +211,22 @@ set(pagedinfer_core_sources
   src/commands/bench/bench_config.cpp
   src/commands/bench/bench_job.cpp
   src/commands/bench/bench_results.cpp
-  src/commands/info/info_config.cpp
   src/commands/info/info_job.cpp
   src/commands/info/info_text.cpp
   src/commands/plan/input_survey.cpp
-  src/commands/run/first_lines.cpp
   src/commands/run/job.cpp
-  src/commands/bench/machine.cpp
   src/commands/merge/merge_job.cpp
   src/commands/info/model_info.cpp
   src/commands/info/model_traits.cpp
-  src/commands/bench/ordinary_tokens.cpp
   src/commands/run/outlets.cpp
   src/commands/output_paths.cpp
-  src/commands/run/packing_choice.cpp
   src/commands/plan/plan_advice.cpp
-  src/commands/plan/plan_config.cpp
   src/commands/plan/plan_job.cpp
   src/commands/plan/plan_report.cpp
   src/commands/plan/rehearsal.cpp
-  src/commands/info/render_job.cpp
   src/commands/plan/request_sample.cpp
-  src/commands/run/run_fingerprint.cpp
   src/commands/run/run_info.cpp
   src/commands/run/run_input.cpp
-  src/commands/bench/same_completions.cpp
   src/commands/run/validate.cpp
   src/commands/verify/verify_config.cpp
   src/commands/verify/verify_job.cpp

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "commands/bench/bench_config.h"
-#include "commands/info/info_config.h"
-#include "commands/plan/plan_config.h"
+#include "commands/info/info_job.h"
+#include "commands/plan/plan_job.h"
 #include "commands/verify/verify_config.h"
 #include "settings/help.h"
 #include "settings/table.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/error.h"
@@ -176,6 +177,16 @@ void check_comparison(const BenchConfig& bench) {
 }
 
 }  // namespace
+
+std::vector<TokenId> ordinary_tokens(const ModelSpec& spec, const Tokenizer* tokenizer) {
+  std::vector<TokenId> ordinary;
+  for (TokenId token = 0; token < spec.vocab; ++token) {
+    if (std::ranges::find(spec.eos_tokens, token) != spec.eos_tokens.end()) continue;
+    const bool is_text = tokenizer == nullptr || !tokenizer->token_bytes(token).empty();
+    if (is_text) ordinary.push_back(token);
+  }
+  return ordinary;
+}
 
 std::span<const BenchFlag> bench_flags() { return kBenchFlags; }
 

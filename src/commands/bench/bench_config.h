@@ -1,4 +1,4 @@
-// The flags of `bench` that `run` does not have.
+// The command line of `bench`, and the workload that it asks for.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,11 @@
 
 #include "commands/command.h"
 #include "commands/variant.h"
+#include "core/request.h"
+#include "model/spec.h"
 #include "settings/config.h"
 #include "settings/setting.h"
+#include "text/tokenizer.h"
 #include "workload/workload.h"
 
 namespace pagedinfer {
@@ -50,5 +53,9 @@ void read_command_line(const CommandLine& line, BenchConfig& bench);
 // The chosen workload: its row, with the given flags in place of the row's values. Throws Error
 // naming flags that contradict each other or have no effect on it. REQUIRES: the workload exists.
 WorkloadShape shape_of(const BenchConfig& bench);
+
+// The token ids of the model that are plain text: no special tokens and no end tokens. The
+// tokenizer may be null; then all ids but the end tokens are returned.
+std::vector<TokenId> ordinary_tokens(const ModelSpec& spec, const Tokenizer* tokenizer);
 
 }  // namespace pagedinfer

@@ -10,11 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "commands/bench/bench_config.h"
 #include "commands/bench/bench_results.h"
-#include "commands/bench/ordinary_tokens.h"
-#include "commands/bench/same_completions.h"
 #include "commands/run/job.h"
-#include "commands/run/run_clock.h"
 #include "commands/run/validate.h"
 #include "core/error.h"
 #include "core/exit_codes.h"

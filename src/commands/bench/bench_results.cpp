@@ -1,16 +1,25 @@
 #include "commands/bench/bench_results.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <fstream>
+#include <string_view>
 #include <vector>
 
-#include "commands/bench/machine.h"
 #include "core/build_commit.h"
 #include "core/json.h"
+#include "io/open_file.h"
 #include "stats/lines.h"
 
 namespace pagedinfer {
 namespace {
+
+std::ifstream open(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw cannot_open(path, errno);
+  return file;
+}
 
 void add_lengths(JsonWriter& json, std::string_view key, const LengthRange& lengths) {
   json.key(key).begin_array().value(lengths.min).value(lengths.max).end_array();
@@ -90,6 +99,37 @@ void begin_line(JsonWriter& json, const MeasuredWorkload& measured, const RunInf
 }
 
 }  // namespace
+
+Processor read_processor(std::istream& from) {
+  Processor processor;
+  for (std::string line; std::getline(from, line) && !line.empty();) {  // of the first core
+    const size_t tab = line.find('\t'), colon = line.find(": ");
+    if (tab == std::string::npos || colon == std::string::npos) continue;
+    const std::string_view key = std::string_view(line).substr(0, tab);
+    const std::string value = line.substr(colon + 2);
+    if (key == "model name") processor.name = value;
+    if (key == "cpu family") processor.family = value;
+    if (key == "model") processor.model = value;
+  }
+  return processor;
+}
+
+Processor this_processor() {
+  std::ifstream file("/proc/cpuinfo");
+  return read_processor(file);
+}
+
+std::optional<int64_t> first_difference(const std::string& a, const std::string& b) {
+  std::ifstream first = open(a), second = open(b);
+  std::string line, other;
+  for (int64_t number = 1;; ++number) {
+    const bool has_line = static_cast<bool>(std::getline(first, line));
+    const bool has_other = static_cast<bool>(std::getline(second, other));
+    if (!has_line && !has_other) return std::nullopt;
+    // A last line without a newline differs from the same line with one.
+    if (has_line != has_other || line != other || first.eof() != second.eof()) return number;
+  }
+}
 
 void append_result_line(std::string& out, const MeasuredWorkload& measured,
                         const JobResult& result) {

@@ -1,6 +1,8 @@
-// The lines that `bench --results` appends.
+// The lines that `bench --results` appends, and what they say of the machine and of completions.
 #pragma once
 
+#include <cstdint>
+#include <istream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,5 +36,18 @@ struct Comparison {
 // "same_completions"}
 void append_comparison_line(std::string& out, const MeasuredWorkload& measured,
                             const Comparison& comparison);
+
+// The processor that the program runs on. An unknown field is empty.
+struct Processor {
+  std::string name = {}, family = {}, model = {};
+};
+
+// Reads the text of /proc/cpuinfo.
+Processor read_processor(std::istream& from);
+Processor this_processor();
+
+// The first line in which two files differ, from 1; nullopt if they have the same bytes. Throws
+// Error if one cannot be read.
+std::optional<int64_t> first_difference(const std::string& a, const std::string& b);
 
 }  // namespace pagedinfer

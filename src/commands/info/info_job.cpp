@@ -1,14 +1,170 @@
 #include "commands/info/info_job.h"
 
-#include "commands/info/info_text.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "commands/info/model_info.h"
-#include "commands/info/print_output.h"
-#include "commands/info/render_job.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
+#include "core/json.h"
+#include "intake/intake_item.h"
+#include "request/input_lines.h"
+#include "request/line_arrivals.h"
+#include "request/request_parser.h"
 #include "settings/values.h"
+#include "text/stop_strings.h"
 
 namespace pagedinfer {
+namespace {
+
+constexpr std::string_view kInfo = "Info";
+
+constexpr InfoFlag kInfoFlags[] = {
+    {kInfo, "--render", "FILE|-", "",
+     "Print the prompts of a file instead, as a run would give them to the model.",
+     "For a look at what a chat template makes of a file.", give_path<&InfoConfig::render>},
+    {kInfo, "--ids", "", "", "With --render, print token ids instead of text.",
+     "For comparing token ids with another program.", give_switch<&InfoConfig::ids>},
+    {kInfo, "--json", "", "", "Print JSON: one object for a model, one for each line of --render.",
+     "For scripts.", give_switch<&InfoConfig::json>},
+};
+
+constexpr std::string_view kTaken[] = {
+    "model",         "weights",       "lora",      "dtype",          "quantize", "device",
+    "max_model_len", "chat_template", "chat_date", "escape_special", "chat",     "system",
+    "prompt_field",  "id_field",      "strict",    "limit"};
+
+// Writes to standard output and flushes it. Throws Error if that fails.
+void print_output(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0) {
+    throw Error("standard output: cannot be written");
+  }
+}
+
+struct ShownPrompt {
+  std::string text = {};  // "" without a tokenizer
+  std::vector<TokenId> tokens = {};
+};
+
+PromptLimits limits_of(const Config& config, const ModelInfo& model) {
+  constexpr int kNoLimit = std::numeric_limits<int>::max();
+  const ModelSpec& spec = model.model.spec;
+  PromptLimits limits = {.vocab = spec.vocab > 0 ? spec.vocab : kNoLimit,
+                         .max_model_len = config.max_model_len.value_or(
+                             spec.max_positions > 0 ? spec.max_positions : kNoLimit)};
+  if (model.tokenizer) {
+    limits.max_prompt_bytes = max_prompt_bytes(*model.tokenizer, limits.max_model_len);
+  }
+  return limits;
+}
+
+std::string decoded(const std::vector<TokenId>& tokens, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return "";
+  TextStream text(*tokenizer, {}, {.show_special = true});
+  for (const TokenId token : tokens) text.push(token);
+  return text.finish();
+}
+
+// The text of the line's first prompt, as the tokenizer gets it. A prompt of token ids is decoded.
+std::string prompt_text(const RequestDraft& draft, const Request& request, const ModelInfo& model) {
+  if (is_chat(draft, model.chat)) return make_chat_prompt(draft, model.chat)->text;
+  return draft.prompt ? *draft.prompt : decoded(request.prompt, model.tokenizer.get());
+}
+
+std::vector<ShownPrompt> prompts_of(const RequestDraft& draft, Request request,
+                                    const ModelInfo& model) {
+  std::vector<ShownPrompt> prompts = {{prompt_text(draft, request, model), request.prompt}};
+  for (Request& more : request.more) {
+    prompts.push_back({decoded(more.prompt, model.tokenizer.get()), std::move(more.prompt)});
+  }
+  return prompts;
+}
+
+void write_json(JsonWriter& json, const RecordHead& head) {
+  json.begin_object().key("id");
+  head.id_json.empty() ? json.value(nullptr) : json.raw(head.id_json);
+  json.field("index", head.index).field("line", head.line);
+}
+
+std::string shown(const RecordHead& head, const std::vector<ShownPrompt>& prompts,
+                  const InfoConfig& config) {
+  std::string out;
+  if (config.json) {
+    JsonWriter json(out);
+    write_json(json, head);
+    json.key("prompts").begin_array();
+    for (const ShownPrompt& prompt : prompts) {
+      json.begin_object().field("text", prompt.text);
+      json.field("token_ids", prompt.tokens).end_object();
+    }
+    json.end_array().end_object();
+    return out + "\n";
+  }
+  for (const ShownPrompt& prompt : prompts) {
+    out += fmt::format("line {}, {} tokens:{}", head.line, prompt.tokens.size(),
+                       config.ids ? " " : "\n");
+    out += config.ids ? fmt::format("{}\n", fmt::join(prompt.tokens, " ")) : prompt.text + "\n\n";
+  }
+  return out;
+}
+
+std::string shown(const RecordHead& head, const RequestError& error, const InfoConfig& config) {
+  if (!config.json) {
+    return fmt::format("line {}: {}: {}\n", head.line, error.code.name(), error.message);
+  }
+  std::string out;
+  JsonWriter json(out);
+  write_json(json, head);
+  json.key("error").begin_object().field("code", error.code.name()).field("message", error.message);
+  json.end_object().end_object();
+  return out + "\n";
+}
+
+// Prints for each line of the file `config.render` the prompts as a run would give them to the
+// model, or the error that the line would get. Returns 0, or 2 if any line would get an error.
+// Throws Error if the file cannot be read or the output cannot be written.
+int render_lines(const InfoConfig& config, const ModelInfo& model) {
+  const Config& settings = config.config;
+  const PromptLimits limits = limits_of(settings, model);
+  const Tokenizer* const tokenizer = model.tokenizer.get();
+  RequestParser parser(model.defaults, {settings.prompt_field, settings.id_field}, settings.strict);
+  InputLines lines(config.render, {.limit = settings.limit});
+  lines.recognize();
+  LineArrivals arrivals;
+  bool failed = false;
+  while (const auto line = lines.next()) {
+    ParsedLine parsed = parser.parse(line->text, line->index, line->number);
+    RequestParser::UnknownKeys unread;
+    check_line(parsed, arrivals.add(line->text, line->number), model.chat, settings.strict, unread);
+    const RequestDraft draft = parsed.request;
+    IntakeItem item = make_request(std::move(parsed), tokenizer, model.chat, limits);
+    if (const auto* const failure = std::get_if<Completion>(&item)) {
+      failed = true;
+      print_output(shown(failure->head, failure->error, config));
+      continue;
+    }
+    Request& request = std::get<Request>(item);
+    const RecordHead head = request.head;
+    print_output(shown(head, prompts_of(draft, std::move(request), model), config));
+  }
+  return failed ? exit_code::kSomeWrong : exit_code::kDone;
+}
+
+}  // namespace
+
+std::span<const InfoFlag> info_flags() { return kInfoFlags; }
+
+bool is_of_info(const Setting& setting) {
+  return std::ranges::find(kTaken, setting.key) != std::end(kTaken);
+}
 
 int run_info(const InfoConfig& config) {
   if (config.ids && config.render.empty()) {

@@ -1,5 +1,3 @@
-#include "commands/info/info_text.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "commands/info/model_traits.h"
+#include "commands/info/model_info.h"
 #include "core/counted.h"
 #include "core/json.h"
 #include "core/shortened.h"

@@ -11,6 +11,7 @@
 #include "core/request.h"
 #include "intake/chat_prompt.h"
 #include "model/inspect.h"
+#include "model/spec.h"
 #include "settings/config.h"
 #include "text/files/make_tokenizer.h"
 #include "text/tokenizer.h"
@@ -52,5 +53,15 @@ struct ModelInfo {
 
 // Reads all files except the contents of the weights. Throws Error if the directory does not exist.
 ModelInfo describe_model(const Config& config);
+
+// What a model computes beyond a plain decoder, in words: ("soft caps", "scores at 50"). The spec
+// may be incomplete.
+std::vector<std::pair<std::string, std::string>> traits_of(const ModelSpec& spec);
+
+// The description as readable lines.
+std::string info_text(const ModelInfo& info);
+
+// The description as one JSON object on one line.
+std::string info_json(const ModelInfo& info);
 
 }  // namespace pagedinfer

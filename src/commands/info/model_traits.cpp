@@ -1,11 +1,11 @@
-#include "commands/info/model_traits.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 #include <string_view>
+
+#include "commands/info/model_info.h"
 
 namespace pagedinfer {
 namespace {

@@ -1,10 +1,9 @@
-#include "commands/plan/plan_advice.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "commands/plan/plan_report.h"
 #include "core/counted.h"
 #include "stats/table.h"
 

@@ -4,11 +4,9 @@
 #include <cstdio>
 
 #include "commands/plan/input_survey.h"
-#include "commands/plan/plan_advice.h"
 #include "commands/plan/plan_report.h"
 #include "commands/plan/rehearsal.h"
-#include "commands/run/packing_choice.h"
-#include "commands/run/run_clock.h"
+#include "commands/run/job.h"
 #include "commands/run/run_input.h"
 #include "commands/run/validate.h"
 #include "core/error.h"
@@ -20,9 +18,25 @@
 #include "load/system_memory.h"
 #include "request/input_lines.h"
 #include "sched/scheduler.h"
+#include "settings/setting.h"
 
 namespace pagedinfer {
 namespace {
+
+void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfig& config) {
+  config.expected_tokens = static_cast<int>(read_in_range(flag, text, IntegerRange{1, kMaxCount}));
+}
+
+constexpr std::string_view kPlan = "Plan";
+
+constexpr PlanFlag kPlanFlags[] = {
+    {kPlan, "--expected-tokens", "N", "",
+     "Tokens of a completion, for the number of sequences that run at once. Without it every "
+     "completion has its maximum length.",
+     "For completions that end before their maximum.", give_expected_tokens},
+    {kPlan, "--json", "", "", "Print one JSON object instead of the table.", "For scripts.",
+     give_switch<&PlanConfig::json>},
+};
 
 InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLines& lines,
                          Interrupt& interrupt) {
@@ -115,6 +129,8 @@ void PlanJob::run() {
 }
 
 }  // namespace
+
+std::span<const PlanFlag> plan_flags() { return kPlanFlags; }
 
 int run_plan_job(const PlanConfig& config) {
   limit_heaps();

@@ -1,8 +1,23 @@
 #pragma once
 
-#include "commands/plan/plan_config.h"
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "commands/command.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
+
+// The command line of `plan`.
+struct PlanConfig {
+  Config config = {};  // of the run that is planned
+  std::optional<int> expected_tokens = {};
+  bool json = false;
+};
+
+using PlanFlag = CommandFlag<PlanConfig>;
+std::span<const PlanFlag> plan_flags();
 
 // Prints to standard output what `run` would need with this configuration: memory, the number of
 // sequences at once, and the tokens that the prefix cache saves. Reads the input once, in bounded

@@ -57,4 +57,8 @@ std::string plan_table(const PlanReport& report);
 // One JSON object on a line.
 std::string plan_json(const PlanReport& report);
 
+// The flags whose values are far from the best for this input, each with the reason and a better
+// value. REQUIRES: the report is complete except for its advice.
+std::vector<Advice> advice_for(const PlanReport& report);
+
 }  // namespace pagedinfer

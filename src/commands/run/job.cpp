@@ -20,11 +20,7 @@
 #include <vector>
 
 #include "commands/output_paths.h"
-#include "commands/run/first_lines.h"
 #include "commands/run/outlets.h"
-#include "commands/run/packing_choice.h"
-#include "commands/run/run_clock.h"
-#include "commands/run/run_fingerprint.h"
 #include "commands/run/run_info.h"
 #include "commands/run/run_input.h"
 #include "commands/run/validate.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -11,6 +12,14 @@
 #include "stats/report.h"
 
 namespace pagedinfer {
+
+// Seconds since this call.
+inline std::function<double()> clock_from_now() {
+  using Clock = std::chrono::steady_clock;
+  return [begin = Clock::now()] {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+}
 
 // Runs the file of prompts that `config` names and writes the outputs. Returns the exit code: 0 all
 // lines completed, 2 some lines ended in an error record, 130 interrupted. Throws Error if the run

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "load/loaded_model.h"
+#include "output/fingerprint.h"
 #include "settings/config.h"
 #include "stats/lines.h"
 
@@ -13,5 +14,10 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
 // Describes the run for the summary line: version, input, model, device, and every setting with the
 // value that was used.
 RunInfo describe_run(const Config& config, const LoadedModel& model, const RunPlan& plan);
+
+// Everything except the input that the records of this run depend on: the contents of the model's
+// files, how it computes, the default settings of a line, and the form of the records. Small files
+// are read whole; of weights the header and samples are read.
+Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const RunPlan& plan);
 
 }  // namespace pagedinfer

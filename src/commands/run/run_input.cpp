@@ -2,7 +2,53 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "core/error.h"
+#include "intake/intake_item.h"
+#include "request/input_lines.h"
+#include "request/request_parser.h"
+
 namespace pagedinfer {
+namespace {
+
+// The flag that may help; "" if the code has another cause than a flag.
+std::string_view flag_for(ErrorCode code) {
+  if (code == "missing_prompt") return "--prompt-field KEY names the prompt's key";
+  if (code == "no_chat_template") return "--chat-template FILE gives the model a template";
+  if (code == "no_tokenizer") return "a model directory with a tokenizer is needed";
+  return "";
+}
+
+// Packing pays from kTokensThatPay tokens of completions on. kBytesPerToken bytes of prompts, some
+// sixteen tokens, save as much time as one such token. docs/benchmarks.md has the measurements.
+constexpr int64_t kTokensThatPay = 64;
+constexpr int64_t kBytesPerToken = 64;
+
+bool packing_pays(const Config& config) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(config.input, ignored)) return true;
+  InputLines lines(config.input, choice_of(config));
+  RequestParser parser(config.sampling.values, {config.prompt_field, config.id_field},
+                       config.strict);
+  int64_t tokens = 0, bytes = 0;
+  while (const std::optional<InputLine> line = lines.next()) {
+    if (!line->taken) continue;
+    const ParsedLine parsed = parser.parse(line->text, line->index, line->number);
+    bytes += std::ssize(line->text);
+    if (!parsed.failed()) tokens += parsed.request.sampling.max_tokens;
+    if (tokens + bytes / kBytesPerToken >= kTokensThatPay) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 LineChoice choice_of(const Config& config) {
   return {.limit = config.limit, .shard = config.shard.value_or(Shard{})};
@@ -18,6 +64,37 @@ std::optional<InputLine> InputAgain::next() {
   const std::optional<InputLine> line = lines_.next();
   interrupt_.throw_if_happened();
   return line;
+}
+
+void check_first_lines(const Config& config, const LoadedModel& model, const PromptLimits& limits,
+                       const Interrupt& interrupt) {
+  std::error_code ignored;
+  if (config.shard || config.resume || !std::filesystem::is_regular_file(config.input, ignored)) {
+    return;
+  }
+  RequestParser parser(model.defaults, {config.prompt_field, config.id_field}, config.strict);
+  InputAgain input(config, interrupt);
+  std::optional<Completion> first;
+  for (int i = 0; i < kFirstLines; ++i) {
+    const std::optional<InputLine> line = input.next();
+    if (!line) return;
+    IntakeItem item = make_request(parser.parse(line->text, line->index, line->number),
+                                   model.tokenizer.get(), model.chat, limits);
+    auto* const failed = std::get_if<Completion>(&item);
+    if (failed == nullptr || flag_for(failed->error.code).empty()) return;
+    if (!first) first = std::move(*failed);
+  }
+  throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}; {}",
+                          input.name(), kFirstLines, first->head.line, first->error.code.name(),
+                          first->error.message, flag_for(first->error.code)));
+}
+
+Config with_packing_decided(const Config& config) {
+  Config decided = config;
+  if (config.pack_weights == Config::Packing::kAuto) {
+    decided.pack_weights = packing_pays(config) ? Config::Packing::kOn : Config::Packing::kOff;
+  }
+  return decided;
 }
 
 }  // namespace pagedinfer

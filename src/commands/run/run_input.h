@@ -1,10 +1,11 @@
-// Which lines of its input a run takes, and a second reading of the input.
+// Which lines of its input a run takes, a second reading of the input, and what its first lines tell.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "io/interrupt.h"
+#include "load/loaded_model.h"
 #include "request/input_lines.h"
 #include "settings/config.h"
 
@@ -28,5 +29,19 @@ class InputAgain {
   const std::string name_;
   InputLines lines_;
 };
+
+// Throws Error if the input is a regular file of at least kFirstLines lines (not counting blank
+// ones), and each of the first kFirstLines has no prompt, or has one for which the model has no
+// chat template or tokenizer: a flag is missing or wrong, and error records would not help. Reads
+// no further than the first line that is not such a line. Throws Interrupted.
+inline constexpr int kFirstLines = 100;
+void check_first_lines(const Config& config, const LoadedModel& model, const PromptLimits& limits,
+                       const Interrupt& interrupt);
+
+// The configuration with --pack-weights auto replaced: by off if the input asks for so little that
+// packing would take longer than it saves, else by on. Depends on the lines and the settings only.
+// Reads no more lines than the decision needs. Standard input and pipes are not read and count as
+// long. Throws Error if the input cannot be read.
+Config with_packing_decided(const Config& config);
 
 }  // namespace pagedinfer

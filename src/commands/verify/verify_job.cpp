@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "commands/run/job.h"
-#include "commands/run/run_clock.h"
 #include "commands/run/validate.h"
 #include "commands/verify/answer_comparison.h"
 #include "commands/verify/answer_file.h"

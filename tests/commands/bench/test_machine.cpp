@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "commands/bench/machine.h"
+#include "commands/bench/bench_results.h"
 
 namespace pagedinfer {
 

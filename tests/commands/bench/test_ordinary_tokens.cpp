@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "commands/bench/ordinary_tokens.h"
+#include "commands/bench/bench_config.h"
 #include "tests/support/support.h"
 #include "text/files/make_tokenizer.h"
 

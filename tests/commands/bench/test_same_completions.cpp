@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "commands/bench/same_completions.h"
+#include "commands/bench/bench_results.h"
 #include "core/error.h"
 #include "tests/support/support.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "commands/run/packing_choice.h"
+#include "commands/run/run_input.h"
 #include "core/error.h"
 #include "settings/values.h"
 #include "tests/support/support.h"

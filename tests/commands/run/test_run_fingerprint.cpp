@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "commands/run/run_fingerprint.h"
+#include "commands/run/run_info.h"
 #include "load/backends.h"
 #include "settings/help.h"
 #include "settings/table.h"
