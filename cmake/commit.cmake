@@ -5,7 +5,7 @@ execute_process(COMMAND git describe --always --dirty --abbrev=10 WORKING_DIRECT
 if(failure OR NOT commit)
   set(commit unknown)
 endif()
-set(text "#include \"core/build_commit.h\"
+set(text "#include \"core/build_facts.h\"
 
 namespace pagedinfer {
 

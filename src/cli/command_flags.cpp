@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "load/version_text.h"
 #include "settings/table.h"
 

@@ -21,7 +21,7 @@
 #include "commands/command_table.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/near_name.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "settings/foreign_names.h"
 
 namespace pagedinfer {

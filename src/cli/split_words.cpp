@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 

@@ -9,7 +9,7 @@
 #include "cli/setting_flags.h"
 #include "cli/split_words.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "settings/table.h"
 #include "settings/values.h"
 

@@ -12,10 +12,8 @@
 #include "commands/output_paths.h"
 #include "commands/variant.h"
 #include "core/error.h"
-#include "core/range.h"
-#include "core/read_number.h"
+#include "core/numbers.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "io/standard_files.h"
 #include "settings/setting.h"
 

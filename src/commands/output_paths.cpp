@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/file_names.h"
 
 namespace pagedinfer {

@@ -4,6 +4,10 @@
 
 namespace pagedinfer {
 
+// The commit that the program was built from, as `git describe --always --dirty` names it;
+// "unknown" if the source was not a checkout.
+std::string_view build_commit();
+
 // What the program is and was built with; CMake knows.
 struct BuildFacts {
   std::string_view version;    // of the program

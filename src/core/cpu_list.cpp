@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/read_number.h"
+#include "core/numbers.h"
 
 namespace pagedinfer {
 namespace {

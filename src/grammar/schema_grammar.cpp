@@ -10,7 +10,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
-#include "core/read_number.h"
+#include "core/numbers.h"
 #include "grammar/library_messages.h"
 
 namespace pagedinfer {

@@ -7,9 +7,8 @@
 #include <cerrno>
 
 #include "core/error.h"
-#include "core/range.h"
+#include "core/numbers.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "io/json_parse.h"
 #include "io/open_file.h"
 

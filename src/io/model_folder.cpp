@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

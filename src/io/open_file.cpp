@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/model_folder.h"
 #include "io/open_file.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/json_parse.h"
 

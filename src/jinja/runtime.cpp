@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "core/utf8.h"
 #include "jinja/characters.h"
 #include "jinja/marked_text.h"

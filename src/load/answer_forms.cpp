@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "core/utf8.h"
 #include "grammar/form_compiler.h"
 #include "io/mapped_file.h"

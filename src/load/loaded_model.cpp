@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "intake/intake.h"
 #include "io/file_names.h"
 #include "load/answer_forms.h"

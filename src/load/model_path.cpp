@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/file_names.h"
 #include "io/model_folder.h"
 

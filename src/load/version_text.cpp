@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <utf8proc.h>
 
-#include "core/build_commit.h"
 #include "core/build_facts.h"
 #include "core/cpu_isa.h"
 #include "ops/cpu/cpu_ops.h"

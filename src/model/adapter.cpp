@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/model_folder.h"
 #include "io/open_file.h"

@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "core/error.h"
-#include "core/read_number.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

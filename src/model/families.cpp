@@ -7,8 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/counted.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

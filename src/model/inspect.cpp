@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/counted.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "model/families.h"
 #include "model/model_files.h"

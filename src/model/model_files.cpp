@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "io/open_file.h"
 #include "model/families.h"
 #include "model/quantized/method.h"

@@ -7,8 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "core/counted.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "model/rope_frequencies.h"
 
 namespace pagedinfer {

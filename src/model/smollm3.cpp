@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "core/counted.h"
+#include "core/refusal.h"
 #include "model/families.h"
 #include "model/rope_scaling.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/quantization.h"
+#include "core/tensor.h"
 #include "model/decoder.h"
 #include "model/model.h"
 #include "ops/device_memory.h"

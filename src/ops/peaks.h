@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/profile.h"
-#include "core/quantization.h"
+#include "core/tensor.h"
 #include "ops/ops.h"
 
 namespace pagedinfer {

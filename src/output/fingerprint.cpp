@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/file_names.h"
 
 namespace pagedinfer {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/line_reader.h"
 
 namespace pagedinfer {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/file_names.h"
 #include "io/open_file.h"
 #include "output/part_file.h"

@@ -6,7 +6,6 @@
 
 #include "core/json.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "settings/json_value.h"
 #include "settings/values.h"
 

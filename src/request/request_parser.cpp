@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/json.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/line_reader.h"
 #include "request/line_arrivals.h"
 #include "request/line_fields.h"

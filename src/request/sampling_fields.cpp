@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/read_number.h"
+#include "core/numbers.h"
 #include "request/line_fields.h"
 #include "settings/json_value.h"
 #include "settings/rules.h"

@@ -9,7 +9,6 @@
 
 #include "core/cpu_isa.h"
 #include "core/cpu_list.h"
-#include "core/quantization.h"
 #include "core/request.h"
 #include "core/shard.h"
 #include "core/tensor.h"

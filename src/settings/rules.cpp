@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "settings/table.h"
 #include "settings/values.h"
 

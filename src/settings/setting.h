@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/range.h"
+#include "core/numbers.h"
 #include "settings/config.h"
 
 namespace pagedinfer {

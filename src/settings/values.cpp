@@ -10,8 +10,8 @@
 
 #include "core/check.h"
 #include "core/json.h"
-#include "core/read_number.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
 #include "settings/table.h"
 
 namespace pagedinfer {

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "core/counted.h"
+#include "core/refusal.h"
 #include "stats/profile.h"
 #include "stats/table.h"
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "core/counted.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

@@ -13,9 +13,8 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/read_number.h"
+#include "core/numbers.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 
 namespace pagedinfer {
 namespace {

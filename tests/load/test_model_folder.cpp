@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
 #include "io/open_file.h"

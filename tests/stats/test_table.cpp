@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "core/counted.h"
+#include "core/refusal.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/quantization.h"
+#include "core/tensor.h"
 #include "model/decoder.h"
 #include "model/model.h"
 #include "ops/cpu/cpu_ops.h"

@@ -17,7 +17,7 @@ for header in /usr/local/cuda/include "$packages"/nvidia/*/include; do
   [ ! -e "$header/cublasLt.h" ] || { includes+=(-I"$header"); break; }
 done
 cat >"$program.cpp" <<'CODE'
-#include "core/build_commit.h"
+#include "core/build_facts.h"
 std::string_view pagedinfer::build_commit() { return "lab"; }
 CODE
 host=src/ops/cuda

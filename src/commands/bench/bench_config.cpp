@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/near_name.h"
-#include "core/read_number.h"
+#include "core/numbers.h"
 #include "settings/values.h"
 
 namespace pagedinfer {

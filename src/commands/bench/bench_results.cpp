@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/build_commit.h"
+#include "core/build_facts.h"
 #include "core/json.h"
 #include "io/open_file.h"
 #include "stats/lines.h"

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "commands/info/model_info.h"
-#include "core/counted.h"
 #include "core/json.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 namespace {

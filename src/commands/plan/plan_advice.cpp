@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "commands/plan/plan_report.h"
-#include "core/counted.h"
+#include "core/refusal.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/counted.h"
 #include "core/json.h"
+#include "core/refusal.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

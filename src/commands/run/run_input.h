@@ -1,4 +1,4 @@
-// Which lines of its input a run takes, a second reading of the input, and what its first lines tell.
+// Which lines of its input a run takes, a second reading of them, and what the first ones say.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@
 
 #include "commands/output_paths.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/file_names.h"
 #include "load/answer_forms.h"
 #include "load/backends.h"

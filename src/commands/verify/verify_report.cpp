@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/counted.h"
 #include "core/json.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

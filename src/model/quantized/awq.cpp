@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "model/quantized/method.h"
 #include "model/quantized/transposed.h"
 

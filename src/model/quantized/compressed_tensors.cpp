@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <set>
 
-#include "core/ceil_div.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
+#include "core/tensor.h"
 #include "model/quantized/block_scales.h"
 #include "model/quantized/fp8_numbers.h"
 #include "model/quantized/method.h"

@@ -1,9 +1,10 @@
 // fp8: a byte for each number, and a scale for blocks of rows and columns, for rows or for all.
 #include <fmt/format.h>
 
-#include "core/ceil_div.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
+#include "core/tensor.h"
 #include "model/quantized/block_scales.h"
 #include "model/quantized/fp8_numbers.h"
 #include "model/quantized/method.h"

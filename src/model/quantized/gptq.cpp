@@ -2,9 +2,10 @@
 // columns, which may be in any order.
 #include <fmt/format.h>
 
-#include "core/ceil_div.h"
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
+#include "core/tensor.h"
 #include "model/quantized/method.h"
 #include "model/quantized/transposed.h"
 

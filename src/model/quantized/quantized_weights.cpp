@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/problems.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "model/quantized/stored_part.h"
 
 namespace pagedinfer {

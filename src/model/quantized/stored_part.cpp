@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 
 namespace pagedinfer {
 

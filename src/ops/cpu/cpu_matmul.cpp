@@ -2,9 +2,10 @@
 // of tasks.
 #include <algorithm>
 
-#include "core/ceil_div.h"
 #include "core/check.h"
 #include "core/denormals.h"
+#include "core/numbers.h"
+#include "core/tensor.h"
 #include "ops/cpu/cpu_backend.h"
 #include "ops/cpu/int8_layout.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/build_commit.h"
+#include "core/build_facts.h"
 #include "core/check.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"

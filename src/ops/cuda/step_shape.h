@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/batch.h"
+#include "core/numbers.h"
 #include "kernels/attention_plan.h"
 #include "ops/cuda/row_buckets.h"
 #include "ops/device_memory.h"

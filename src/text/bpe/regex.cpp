@@ -9,7 +9,7 @@
 #include <cctype>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "text/tokenizer.h"
 #include "text/unicode/unicode_classes.h"
 

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/refusal.h"
-#include "core/shortened.h"
 #include "text/chat/chat_date.h"
 #include "text/files/tokenizer_config.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/open_file.h"
 #include "text/files/spm.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "io/mapped_file.h"
 #include "text/bpe/added_tokens.h"
 #include "text/tokenizer.h"

@@ -11,8 +11,8 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "core/read_number.h"
-#include "core/shortened.h"
+#include "core/numbers.h"
+#include "core/refusal.h"
 #include "io/json_file.h"
 #include "io/open_file.h"
 #include "text/files/special_tokens.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "text/bpe/token_text.h"
 #include "text/files/special_tokens.h"
 

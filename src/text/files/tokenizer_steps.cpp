@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/shortened.h"
+#include "core/refusal.h"
 #include "text/files/tokenizer_json.h"
 #include "text/unicode/utf8.h"
 

@@ -1,13 +1,34 @@
-// Ranges of numbers, and how a message names them.
+// Numbers: how they are read, and ranges of them as messages name them.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
 
 namespace pagedinfer {
+
+// The number that the whole text spells, as std::from_chars reads it. nullopt if the text is not a
+// number, or if T cannot hold it.
+template <class T>
+std::optional<T> read_number(std::string_view text) {
+  T number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+// a / b, rounded up. REQUIRES: a >= 0, b > 0.
+template <class A, class B>
+constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 inline constexpr int64_t kMaxCount = std::numeric_limits<int>::max();
 
