@@ -297,10 +297,7 @@ set(pagedinfer_cli_sources
   src/cli/command_line.cpp
   src/cli/completions.cpp
   src/cli/flag_checks.cpp
-  src/cli/flag_help.cpp
   src/cli/man_page.cpp
   src/cli/outline.cpp
-  src/cli/setting_flags.cpp
-  src/cli/split_words.cpp
   src/cli/variant_flags.cpp
 )

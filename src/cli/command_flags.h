@@ -1,23 +1,43 @@
-// The flags of a subcommand: its own, and those settings of `run` that it takes.
+// The flags of a subcommand, its own and those settings of `run` that it takes, and how --help
+// shows them.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/flag_help.h"
 #include "cli/pages.h"
-#include "cli/setting_flags.h"
 #include "commands/command.h"
+#include "settings/config.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
+
+inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begin
+
+// Sets what --help shows for a flag: the heading `group`, then `value` after the flag's name (the
+// placeholder, and the default in brackets), then `help`, broken into lines of at most 100 columns.
+void set_help(CLI::Option& option, const std::string& group, const std::string& value,
+              std::string_view help);
+
+// The end of --help: an example, `text`, and the exit codes of the subcommand.
+std::string help_footer(std::string_view command, std::string_view example, std::string_view text);
+
+// Which settings --help shows: all under the headings of their groups, the usual ones under a
+// heading of their own, or none.
+enum class ShownSettings : uint8_t { kAll, kUsual, kNone };
+
+// Gives `command` the flags of the settings for which `takes` is true. Parsing fills `config`.
+// REQUIRES: `config` outlives `command`.
+void add_setting_flags(CLI::App& command, Config& config, ShownSettings shown,
+                       const std::function<bool(const Setting&)>& takes);
 
 inline constexpr const char* kHelpAll = "--help-all";
 

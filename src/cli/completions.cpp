@@ -1,11 +1,11 @@
-#include "cli/completions.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+
+#include "cli/pages.h"
 
 namespace pagedinfer {
 namespace {

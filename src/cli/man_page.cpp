@@ -1,11 +1,10 @@
-#include "cli/man_page.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "cli/pages.h"
 #include "core/build_facts.h"
 #include "core/exit_codes.h"
 

@@ -1,20 +1,20 @@
-// What lets a shell complete subcommands, flags and their values.
+// The pages that --generate prints.
 #pragma once
 
 #include <string>
-#include "cli/outline.h"
 #include <string_view>
+
+#include "cli/outline.h"
 
 namespace pagedinfer {
 
+// What lets a shell complete subcommands, flags and their values.
 std::string bash_completion(const Outline& outline);
 std::string zsh_completion(const Outline& outline);
 std::string fish_completion(const Outline& outline);
 
 // The manual page pagedinfer(1), in the macros of man(7).
 std::string man_page(const Outline& outline);
-
-// The pages that --generate prints.
 
 struct Page {
   std::string_view name;

@@ -5,9 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "cli/command_flags.h"
 #include "cli/flag_checks.h"
-#include "cli/setting_flags.h"
-#include "cli/split_words.h"
 #include "core/error.h"
 #include "core/refusal.h"
 #include "settings/table.h"
@@ -15,6 +14,36 @@
 
 namespace pagedinfer {
 namespace {
+
+// Splits a text into words as a shell does. Spaces separate words, except in single or double
+// quotes. Outside of single quotes a backslash makes the next character an ordinary one. No other
+// character is special. Throws Error if a quote does not end.
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  char quote = 0;        // the open quote; 0: none
+  bool in_word = false;  // '' is a word
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else {
+      if (c == '\\' && quote != '\'' && i + 1 < text.size()) c = text[++i];
+      words.back() += c;
+    }
+  }
+  if (quote != 0) {
+    throw Error(fmt::format("{}: the quote {} does not end", shortened(text), quote));
+  }
+  return words;
+}
 
 // Refuses flags in which configurations may not differ.
 void check_may_differ(const std::vector<std::string>& words, const VariantRules& rules) {
