@@ -377,6 +377,12 @@ IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatS
   return make_several(std::move(line.request), tokenizer, chat, limits);
 }
 
+Result<> try_to_render(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat) {
+  if (line.failed()) return std::move(line.error);
+  const PromptLimits unread;
+  return PromptMaker{std::move(line.request), 0, tokenizer, chat, unread}.render();
+}
+
 void check_line(ParsedLine& line, const LineArrival& arrival, const ChatSettings& chat, bool strict,
                 RequestParser::UnknownKeys& keys) {
   if (!line.failed() && !arrival.fault.empty()) line.error = {"invalid_value", arrival.fault};

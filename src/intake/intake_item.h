@@ -35,6 +35,9 @@ int64_t max_prompt_bytes(const Tokenizer& tokenizer, int max_model_len);
 IntakeItem make_request(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat,
                         const PromptLimits& limits);
 
+// The error that the line has before its first prompt is tokenized, as make_request() finds it.
+Result<> try_to_render(ParsedLine line, const Tokenizer* tokenizer, const ChatSettings& chat);
+
 // What the parser cannot judge: the line fails if its arrival is not allowed. Counts in `keys`, as
 // unknown keys, the line's settings for a chat template that no template reads; with `strict` such
 // a line fails too.

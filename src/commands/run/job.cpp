@@ -203,15 +203,12 @@ class Job {
 void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
+  if (own_model_) check_first_lines(config_, model, interrupt_);
   run_.emplace(model, plan);
   if (model.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
   if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
-  if (own_model_) {
-    check_first_lines(config_, *model_, model_->prompt_limits(plan.limits.max_model_len),
-                      interrupt_);
-  }
   // The outputs are opened last, so that a run that fails earlier changes no file.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_, !own_model_);

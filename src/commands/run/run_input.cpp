@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <variant>
 
 #include "core/error.h"
 #include "intake/intake_item.h"
@@ -66,27 +65,28 @@ std::optional<InputLine> InputAgain::next() {
   return line;
 }
 
-void check_first_lines(const Config& config, const LoadedModel& model, const PromptLimits& limits,
-                       const Interrupt& interrupt) {
+void check_first_lines(const Config& config, const LoadedModel& model, const Interrupt& interrupt) {
   std::error_code ignored;
   if (config.shard || config.resume || !std::filesystem::is_regular_file(config.input, ignored)) {
     return;
   }
   RequestParser parser(model.defaults, {config.prompt_field, config.id_field}, config.strict);
   InputAgain input(config, interrupt);
-  std::optional<Completion> first;
+  int64_t first_line = 0;
+  RequestError first;
   for (int i = 0; i < kFirstLines; ++i) {
     const std::optional<InputLine> line = input.next();
     if (!line) return;
-    IntakeItem item = make_request(parser.parse(line->text, line->index, line->number),
-                                   model.tokenizer.get(), model.chat, limits);
-    auto* const failed = std::get_if<Completion>(&item);
-    if (failed == nullptr || flag_for(failed->error.code).empty()) return;
-    if (!first) first = std::move(*failed);
+    Result<> rendered = try_to_render(parser.parse(line->text, line->index, line->number),
+                                      model.tokenizer.get(), model.chat);
+    if (rendered || flag_for(rendered.error().code).empty()) return;
+    if (i > 0) continue;
+    first_line = line->number;
+    first = std::move(rendered.error());
   }
   throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}; {}",
-                          input.name(), kFirstLines, first->head.line, first->error.code.name(),
-                          first->error.message, flag_for(first->error.code)));
+                          input.name(), kFirstLines, first_line, first.code.name(), first.message,
+                          flag_for(first.code)));
 }
 
 Config with_packing_decided(const Config& config) {
