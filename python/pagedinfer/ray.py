@@ -1,11 +1,11 @@
-"""Files on a Ray cluster.
+"""Files and datasets on a Ray cluster.
 
     python3 -m pagedinfer.ray --shards 16 --cpus 8 --memory 20G prompts.jsonl --model DIR --max-tokens 512
 
 completes a file: a task for each shard, on any number of nodes, then a merge. Every node must see
 the program, the input, the model and the outputs, which stand beside the input. A task that dies
 with its node is started again on another one and goes on where it was; the same command again goes
-on with whatever was left undone. Needs `pip install "ray"`. Flags that are not listed here
+on with whatever was left undone. Needs `pip install "ray[data]"`. Flags that are not listed here
 are those of `pagedinfer run`.
 """
 import argparse
@@ -69,6 +69,27 @@ def _complete_file(path: str, shards: int, cpus: int, memory: Optional[int], add
     return Records(merged)
 
 
+def complete_dataset(dataset: Any, *, prompt: str = "prompt", cpus: int = 1, memory: Optional[int] = None,
+                     batch_size: int = 1024, **settings: Any) -> Any:
+    """A dataset of Ray with the columns that run_table adds. Each node needs this package.
+
+    Without a column `id` it takes temperature=0 only: random numbers follow a row's id, else its
+    place in its block, and Ray cuts the blocks. A model may sample unless it is told not to."""
+    names = dataset.schema().names
+    sampling = "temperature" in names or settings.get("temperature") != 0
+    if sampling and "id" not in names:
+        raise ValueError("id: expected a column of this name, for random numbers follow it; or temperature=0")
+
+    def complete(table: Any) -> Any:
+        from pagedinfer import run_table
+        if sampling and table["id"].null_count:
+            raise ValueError("id: found null, expected an id in each row, for random numbers follow it")
+        return run_table(table, prompt=prompt, **settings)
+
+    settings.setdefault("threads", cpus)
+    return dataset.map_batches(complete, batch_format="pyarrow", batch_size=batch_size, num_cpus=cpus, memory=memory)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,7 +102,7 @@ def main() -> int:
     try:
         _complete_file(args.input, args.shards, args.cpus, args.memory, args.address, flags)
     except ModuleNotFoundError:
-        sys.exit('Ray is not there: pip install "ray"')
+        sys.exit('Ray is not there: pip install "ray[data]"')
     except (ValueError, OSError, PagedinferError) as error:
         sys.exit(str(error))
     return 0

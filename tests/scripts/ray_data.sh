@@ -28,7 +28,7 @@ for flag in "--output other" "--output=other" "-o other" "-oother"; do
   refused "--output: the outputs stand beside" --shards 3 in.jsonl $flag
 done
 refused "found much" --shards 3 --memory much in.jsonl
-"$python" -c "import ray" 2> /dev/null || { echo 'SKIPPED: there is no Ray'; exit 77; }
+"$python" -c "import ray.data" 2> /dev/null || { echo 'SKIPPED: there is no ray[data]'; exit 77; }
 
 "$program" run --input in.jsonl --shard 1/3 --limit 9 --quiet  # left by an earlier attempt
 "$python" -m pagedinfer.ray --shards 3 --memory 100M in.jsonl --quiet
@@ -36,3 +36,16 @@ cmp in.completions.jsonl single
 refused "is there already" --shards 3 in.jsonl
 rm in.completions.jsonl
 refused "shard 0/3: .*--max-batch-size: found 0" --shards 3 in.jsonl --quiet --max-batch-size 0
+
+"$python" - << 'PYTHON'
+import pagedinfer, pagedinfer.ray, ray
+rows = [{"id": f"r{i}", "prompt": f"Nora has {i} apples", "max_tokens": 3} for i in range(9)]
+done = pagedinfer.ray.complete_dataset(ray.data.from_items(rows), batch_size=4, memory=10**8, temperature=0.9)
+texts = {row["id"]: row["text"] for row in done.take_all()}
+assert texts == {record["id"]: record["text"] for record in pagedinfer.run(rows, temperature=0.9)}, texts
+try:
+    pagedinfer.ray.complete_dataset(ray.data.from_items([{"prompt": "Nora"}]))
+    raise SystemExit("sampling without ids was taken")
+except ValueError as error:
+    assert "random numbers follow it" in str(error)
+PYTHON
