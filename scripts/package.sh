@@ -19,7 +19,7 @@ if [ $# = 0 ] && ! no_cuda build; then
   build="build-package"
   scripts/install_packages.sh
   cmake -G Ninja -B "$build" -DPAGEDINFER_TESTS=OFF -DPAGEDINFER_GRAMMAR=ON \
-    -DPAGEDINFER_CUDA=OFF >/dev/null
+    -DPAGEDINFER_CUDA=OFF -DPAGEDINFER_UNITY=ON >/dev/null
 fi
 cmake --build "$build" --target pages
 version=$("$build/pagedinfer" --version | sed -n '1s/^pagedinfer //p')

@@ -316,7 +316,7 @@ TEST_CASE("the tokens of a prompt are scored once each, whatever runs beside") {
 
 TEST_CASE("a beam search finds in any company what it finds alone") {
   Counters paged, contiguous;
-  for (int trial = 0; trial < scaled(800); ++trial) {
+  for (int trial = 0; trial < scaled(300); ++trial) {
     INFO("trial " << trial);
     WorkloadRandom random(60000 + trial);
     Workload work = random_workload(random, kVocab);

@@ -65,6 +65,8 @@ def check():
         places = path.read_text().count(mutation.old) if path.exists() else 0
         if places != 1:
             faults.append(f"{mutation.label}: {places} places in {mutation.file} hold {mutation.old!r}")
+        if "," in mutation.test:  # which separates patterns
+            faults.append(f"{mutation.label}: found a comma in '{mutation.test}', expected a * in its place")
         if not fnmatch.filter(names, mutation.test):
             faults.append(f"{mutation.label}: no test case is called '{mutation.test}'")
     print("\n".join(faults) or "each mutation has its place and its test")
