@@ -18,6 +18,60 @@ std::string_view value_of(const Fingerprint& fingerprint, std::string_view name)
   return "none";
 }
 
+// A setting that error records may be the reason to change.
+struct RetryRule {
+  std::string_view name;
+  // Records without an error do not depend on the change; "" in `to` is any value. A rule without
+  // `from` allows no change.
+  std::string_view from, to;
+  std::string_view refusal;  // of any other change
+};
+
+constexpr RetryRule kRetryRules[] = {
+    // It only makes errors.
+    {"strict", "on", "off", "only from on to off does it leave finished records as they are"},
+    // Without a template every conversation ends in an error, and nothing else reads it. The value
+    // is the hash of no text.
+    {"chat_template", "0000000000000000", "",
+     "only a template where there was none leaves finished records as they are"},
+    // A line's truncate_prompt_tokens of -1, and drafts that a record does not show, depend on it.
+    {"max_model_len", "", "",
+     "the run's files do not tell whether it cut the prompt or a draft of a finished record"},
+};
+
+const RetryRule* find_rule(std::string_view name) {
+  for (const RetryRule& rule : kRetryRules) {
+    if (rule.name == name) return &rule;
+  }
+  return nullptr;
+}
+
+bool keeps_finished_records(const SettingDifference& change) {
+  const RetryRule* const rule = find_rule(change.name);
+  return rule != nullptr && !rule->from.empty() && change.a == rule->from &&
+         (rule->to.empty() || change.b == rule->to);
+}
+
+// Why --retry-errors does not help against a difference.
+std::string retry_refusal(const SettingDifference& change) {
+  const RetryRule* const rule = find_rule(change.name);
+  return fmt::format("; --retry-errors cannot change {}: {}", shortened(change.name),
+                     rule != nullptr ? rule->refusal : "finished records may depend on it");
+}
+
+template <class IsAllowed>
+std::optional<SettingDifference> find_difference(const Fingerprint& a, const Fingerprint& b,
+                                                 const IsAllowed& is_allowed) {
+  for (const Fingerprint* one : {&b, &a}) {
+    for (const auto& [name, value] : one->settings) {
+      SettingDifference found = {name, std::string(value_of(a, name)),
+                                 std::string(value_of(b, name))};
+      if (found.a != found.b && !is_allowed(found)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string fingerprint_line(const Fingerprint& fingerprint) {
@@ -46,17 +100,14 @@ Fingerprint parse_fingerprint(const std::string& path, std::string_view line) {
 }
 
 std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b) {
-  for (const Fingerprint* one : {&b, &a}) {
-    for (const auto& [name, value] : one->settings) {
-      const std::string_view in_a = value_of(a, name), in_b = value_of(b, name);
-      if (in_a != in_b) return SettingDifference{name, std::string(in_a), std::string(in_b)};
-    }
-  }
-  return std::nullopt;
+  return find_difference(a, b, [](const SettingDifference&) { return false; });
 }
 
-void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found) {
-  const auto difference = first_difference(began, found);
+void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found,
+                  bool retry_errors) {
+  const auto difference = find_difference(began, found, [&](const SettingDifference& each) {
+    return retry_errors && keeps_finished_records(each);
+  });
   if (!difference) return;
   const std::string same_name =
       difference->name == "served_model_name"
@@ -64,10 +115,10 @@ void require_same(const std::string& path, const Fingerprint& began, const Finge
                         shortened(difference->a))
           : "";
   throw Error(fmt::format(
-      "{}: the run began with {} = {}, found {}; resume it with what it began with{}, or "
+      "{}: the run began with {} = {}, found {}{}; resume it with what it began with{}, or "
       "--overwrite begins a new one",
       path, shortened(difference->name), shortened(difference->a), shortened(difference->b),
-      same_name));
+      retry_errors ? retry_refusal(*difference) : "", same_name));
 }
 
 }  // namespace pagedinfer

@@ -26,7 +26,10 @@ struct SettingDifference {
 };
 std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b);
 
-// Throws Error naming `path` and the first setting that differs between `found` and `began`.
-void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found);
+// Throws Error naming `path` and the first setting that differs between `found` and `began`. With
+// `retry_errors`, which computes error records again, a setting may differ if every other record is
+// the same with both of its values.
+void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found,
+                  bool retry_errors = false);
 
 }  // namespace pagedinfer

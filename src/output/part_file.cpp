@@ -38,10 +38,10 @@ constexpr char kRecord = ' ', kReceipt = '@';  // the byte after the hash
 
 }  // namespace
 
-std::string part_header(const Fingerprint& fingerprint) {
+std::string part_header(const Fingerprint& fingerprint, const StateMark& mark) {
   Fingerprint with_version = {{{std::string(kVersionKey), std::string(kStateVersion)}}};
   for (const auto& [name, value] : fingerprint.settings) with_version.set(name, value);
-  return mark_line({}) + mark_line({}) + fingerprint_line(with_version);
+  return mark_line(mark) + mark_line({}) + fingerprint_line(with_version);
 }
 
 std::optional<PartHeader> read_part_header(const std::string& path, std::string_view way_out) {

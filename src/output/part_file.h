@@ -26,8 +26,8 @@ struct PartHeader {
 // layout of this file.
 inline constexpr std::string_view kStateVersion = "7";
 
-// The header of a new run.
-std::string part_header(const Fingerprint& fingerprint);
+// The header of a run that has come as far as `mark`.
+std::string part_header(const Fingerprint& fingerprint, const StateMark& mark = {});
 // Reads the header of a .part or .run file. nullopt if the file ends inside the header; then the
 // run had written no record. Throws Error if the header is damaged or belongs to another version.
 // In the second case the message ends with `way_out`, which says what to do.

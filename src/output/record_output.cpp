@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
@@ -59,6 +60,28 @@ void drop_records(const std::string& path, const Leftover& left, OutputFile& out
   output.cut(kept.bytes);
 }
 
+// Replaces the part file by one with the settings of this run, in which only the records of `left`
+// wait. REQUIRES: no record of the output must be computed again. Until the new file has the name,
+// the old settings and the error records among its lines are there together.
+void change_settings(const std::string& path, const OutputOptions& options, const Leftover& left,
+                     OutputFile& output, PartFile& part) {
+  output.flush();
+  output.sync();  // before a mark covers the whole output
+  const std::string aside = part_of(path) + ".new";
+  remove_file(options.calls, aside);
+  OutputFile file(aside, Existing::kRefuse, options.calls);
+  file.append(part_header(options.fingerprint, {part.mark().input, left.output, 1}));
+  for (const int64_t offset : left.offsets) {
+    if (offset != -1) file.append(waiting_line(part.record_at(offset)));
+  }
+  file.flush();
+  file.sync();
+  file.close();
+  part.close();
+  rename_file(options.calls, aside, part_of(path));
+  sync_folder_of(options.calls, path);
+}
+
 }  // namespace
 
 RecordOutput::RecordOutput(const std::string& path, OutputOptions options, OutputFile output)
@@ -108,7 +131,7 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   }
   if (!header) return RecordOutput(path, std::move(options), std::move(output));
 
-  require_same(sidecar, header->fingerprint, options.fingerprint);
+  require_same(sidecar, header->fingerprint, options.fingerprint, from.retry_errors);
   const TakenLines taken = verify_input(from.input, header->mark.input, from.next_line);
   Leftover left = read_leftover({path, sidecar, ended}, options.order, *header, taken,
                                 from.retry_errors, from.check);
@@ -121,16 +144,22 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
   OutputFile file(part_of(path), Existing::kKeepOwn, options.calls);
   output.cut(left.output.bytes);
   file.cut(left.part_bytes);
-  PartFile part(std::move(file), *header);
+  std::optional<PartFile> part(std::in_place, std::move(file), *header);
   if (left.before_dropped) {
-    drop_records(path, left, output, part);
+    drop_records(path, left, output, *part);
     PartHeader now = *header;
-    now.mark = part.mark();
+    now.mark = part->mark();
     left = read_leftover({path, part_of(path)}, options.order, now, taken, from.retry_errors);
     CHECK(!left.before_dropped);
   }
+  if (first_difference(header->fingerprint, options.fingerprint)) {
+    change_settings(path, options, left, output, *part);
+    const auto now = read_part_header(part_of(path));
+    left = read_leftover({path, part_of(path)}, options.order, *now, taken, from.retry_errors);
+    part.emplace(OutputFile(part_of(path), Existing::kKeepOwn, options.calls), *now);
+  }
   RecordOutput resumed(path, std::move(options), std::move(output));
-  resumed.part_.emplace(std::move(part));
+  resumed.part_.emplace(std::move(*part));
   resumed.restore(std::move(left));
   return resumed;
 }

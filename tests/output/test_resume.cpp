@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <random>
@@ -251,6 +252,35 @@ TEST_CASE("resume: records that no mark covers are computed again") {
   }
 }
 
+TEST_CASE("resume: only a retry changes a setting, and only one that finished records ignore") {
+  const auto message = [](const std::string& setting, const std::string& began,
+                          const std::string& found, bool retry_errors = true) {
+    try {
+      require_same("out.part", {{{setting, began}}}, {{{setting, found}}}, retry_errors);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string none = "0000000000000000", some = "00000000000000ab";
+  CHECK(message("strict", "on", "off") == "");
+  CHECK(message("chat_template", none, some) == "");
+  CHECK(message("strict", "on", "off", false).find("--retry-errors") == std::string::npos);
+  CHECK(message("strict", "on", "off", false).find("strict = on, found off") != std::string::npos);
+  CHECK(message("chat_template", none, some, false) != "");
+  for (const auto& [setting, began, found, reason] : std::vector<std::array<std::string, 4>>{
+           {"strict", "off", "on", "only from on to off"},
+           {"chat_template", some, none, "where there was none"},
+           {"chat_template", some, "cd", "where there was none"},
+           {"max_model_len", "64", "128", "cut the prompt"},
+           {"seed", "1", "2", "may depend on it"}}) {
+    const std::string refusal = message(setting, began, found);
+    CAPTURE(refusal);
+    CHECK(refusal.find("--retry-errors cannot change " + setting + ": ") != std::string::npos);
+    CHECK(refusal.find(reason) != std::string::npos);
+  }
+}
+
 TEST_CASE("resume: error records are kept, or computed again when that is asked for") {
   using Kind = Trouble::Kind;
   std::mt19937 random(6);
@@ -282,6 +312,53 @@ TEST_CASE("resume: error records are kept, or computed again when that is asked 
     }
     CHECK(is_complete(job, path));
   }
+}
+
+TEST_CASE("resume: a setting changes with the error records, whenever the run is killed") {
+  const Fingerprint before = {{{"seed", "1"}, {"strict", "on"}}};
+  const Fingerprint now = {{{"seed", "1"}, {"strict", "off"}}};
+  std::mt19937 random(16);
+  int num_went_on = 0;
+  for (int round = 0; round < 400; ++round) {
+    Job job = random_job(random, kOrders[round % 2], 1 + random() % 40);
+    TempDir folder;
+    const std::string path = folder / "out";
+    std::set<int64_t> safe;
+    const int steps = round % 4 < 2 ? 1 << 30 : static_cast<int>(random() % 60);
+    run(job, path, {.steps = steps, .fingerprint = before}, random, safe);
+    for (size_t turn = 0; turn < job.records.size(); ++turn) {
+      if (job.records[turn].find(R"("line":1,"error":{)") == std::string::npos) continue;
+      safe.erase(static_cast<int64_t>(turn));
+      job.records[turn] = fmt::format("{{\"index\":{},\"text\":\"good\"}}\n",
+                                      job.index_of(static_cast<int64_t>(turn)));
+    }
+    Attempt attempt = {.resume = true, .retry_errors = true, .fingerprint = now};
+    for (;;) {
+      const Trouble trouble(Trouble::Kind::kKilled, 1 + static_cast<int>(random() % 60));
+      try {
+        if (run(job, path, attempt, random, safe, trouble)) {
+          num_went_on += attempt.retry_errors ? 0 : 1;
+          break;
+        }
+      } catch (const Killed&) {
+      } catch (const Error&) {  // the old settings, which only a retry changes
+        REQUIRE_FALSE(attempt.retry_errors);
+        attempt.retry_errors = true;
+        continue;
+      }
+      // As soon as the file has the new settings it has no error record.
+      attempt.retry_errors = random() % 2 == 0;
+    }
+    const auto header = read_part_header(path + ".run");
+    REQUIRE(header);
+    CHECK_FALSE(first_difference(header->fingerprint, now));
+    CHECK_FALSE(std::filesystem::exists(path + ".part.new"));
+    std::multiset<std::string> expected(job.records.begin(), job.records.end()), found;
+    std::istringstream file(read_file(path));
+    for (std::string line; std::getline(file, line);) found.insert(line + "\n");
+    CHECK(found == expected);
+  }
+  CHECK(num_went_on > 20);
 }
 
 TEST_CASE("resume: an input that has grown is continued, also when the run had ended") {
