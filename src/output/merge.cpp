@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -81,7 +82,10 @@ std::deque<ShardFile> read_shards(const std::vector<std::string>& shards, const 
   return files;
 }
 
-void write_records(std::deque<ShardFile>& files, const MergeOptions& options, OutputFile& output) {
+// Writes the records of all files by index, and returns what it has written.
+OutputPrefix write_records(std::deque<ShardFile>& files, const MergeOptions& options,
+                           OutputFile& output) {
+  OutputPrefix written;
   const auto later = [](const ShardFile* a, const ShardFile* b) { return a->index() > b->index(); };
   std::priority_queue<ShardFile*, std::vector<ShardFile*>, decltype(later)> queue(later);
   for (ShardFile& file : files) {
@@ -92,19 +96,45 @@ void write_records(std::deque<ShardFile>& files, const MergeOptions& options, Ou
     ShardFile* const file = queue.top();
     queue.pop();
     output.append(file->text());
+    written.add(file->text());
     if (file->next()) queue.push(file);
   }
   output.flush();
+  return written;
 }
 
-// Removes a file at the end of the scope unless it was kept.
-struct Unfinished {
-  const FileCalls& calls;
-  std::string path;
-  bool kept = false;
-  ~Unfinished() {
-    if (!kept) calls.unlink(path.c_str());
+// A file that is written under another name. Removed at the end of the scope unless it was kept.
+class Aside {
+ public:
+  Aside(const std::string& prefix, const FileCalls& calls)
+      : calls_(calls),
+        file_(OutputFile::fresh(prefix, calls)),
+        path_(file_.name()),
+        lock_(file_.keep_lock()) {}
+  ~Aside() {
+    if (!kept_) calls_.unlink(path_.c_str());
   }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+  OutputFile& file() { return file_; }
+  void close() {
+    file_.sync();
+    file_.close();
+  }
+  // REQUIRES: close() was called.
+  void rename(const std::string& path) {
+    rename_file(calls_, path_, path);
+    path_ = path;
+  }
+  void keep() { kept_ = true; }
+
+ private:
+  const FileCalls& calls_;
+  OutputFile file_;
+  std::string path_;
+  const OpenFile lock_;  // also when file_ is closed: without it another merge removes the file
+  bool kept_ = false;
 };
 
 void check_output(const std::vector<std::string>& shards, const std::string& output,
@@ -113,7 +143,7 @@ void check_output(const std::vector<std::string>& shards, const std::string& out
     if (same_file(path, output)) {
       throw Error(output + ": is one of the shards; give the output another name");
     }
-    // The merge removes the .run of an old output.
+    // The merge removes or replaces the .run of an old output.
     if (same_file(path, run_of(output))) {
       throw Error(fmt::format("{}: {} is one of the shards; give the output another name", output,
                               run_of(output)));
@@ -154,16 +184,23 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
     return std::ranges::any_of(shards,
                                [&](const std::string& shard) { return same_file(shard, path); });
   });
-  OutputFile file = OutputFile::fresh(prefix, options.calls);
-  const std::string path = file.name();
-  const OpenFile lock = file.keep_lock();  // without the lock another merge may remove the file
-  Unfinished merging{options.calls, path};
-  write_records(files, options, file);
-  file.sync();
-  file.close();
-  remove_file(options.calls, run_of(output));  // it belongs to the replaced output
-  rename_file(options.calls, path, output);
-  merging.kept = true;
+  Aside merged(prefix, options.calls);
+  const std::optional<std::string> header =
+      runs.merged_header(write_records(files, options, merged.file()));
+  merged.close();
+  std::optional<Aside> run;
+  if (header) {
+    run.emplace(prefix, options.calls);
+    run->file().append(*header);
+    run->file().flush();
+    run->close();
+    run->rename(run_of(output));  // is removed again if the output does not get its name
+  } else {
+    remove_file(options.calls, run_of(output));  // it belongs to the replaced output
+  }
+  merged.rename(output);
+  merged.keep();
+  if (run) run->keep();
   sync_folder_of(options.calls, output);
   return report;
 }

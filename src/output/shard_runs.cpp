@@ -120,4 +120,13 @@ void ShardRuns::check_complete(bool trust) const {
   }
 }
 
+std::optional<std::string> ShardRuns::merged_header(const OutputPrefix& merged) const {
+  if (!unknown_.empty()) return std::nullopt;
+  Fingerprint whole = fingerprint_;
+  for (auto& [name, value] : whole.settings) {
+    if (name == "order") value = "input";
+  }
+  return part_header(whole, {.input = mark_, .output = merged, .serial = 1});
+}
+
 }  // namespace pagedinfer

@@ -23,6 +23,10 @@ class ShardRuns {
   // written.
   void check_output(const std::string& path, const OutputPrefix& found) const;
 
+  // The contents of the PATH.run of a merged output, which is resumed as a single run in the order
+  // of the input; nullopt if an output has no PATH.run. REQUIRES: check_complete() was called.
+  std::optional<std::string> merged_header(const OutputPrefix& merged) const;
+
   // The number of records of the whole input; nullopt if no output has a PATH.run.
   std::optional<int64_t> num_records() const {
     return first_.empty() ? std::nullopt : std::optional(mark_.lines);

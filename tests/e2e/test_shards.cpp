@@ -132,6 +132,31 @@ TEST_CASE("shards of an input that has grown or changed are not merged with othe
   CHECK(other.err.find(second + ": its run has read other lines than ") != std::string::npos);
 }
 
+TEST_CASE("a merged output is resumed, and its errors are tried again, as a single run's") {
+  for (const std::string order : {"input", "completion"}) {
+    CAPTURE(order);
+    const TempDir dir;
+    const std::string input = dir / "in.jsonl", merged = dir / "merged", single = dir / "single";
+    const Words small = {"--num-blocks", "3", "--quiet"};  // too small a cache for some lines
+    write_file(input, make_lines(60));
+    Words outputs;
+    for (const std::string shard : {"0/2", "1/2"}) {
+      outputs.push_back(dir / fmt::format("in.{}-of-2.completions.jsonl", shard[0]));
+      const Words flags = {"--input", input, "--shard", shard, "--order", order};
+      CHECK(run(flags + small).err.find("exceeds_cache") != std::string::npos);
+    }
+    CHECK(run_program(command(Words{"merge", "--output", merged} + outputs)).exit_code == 0);
+    const Words whole = {"--input", input, "--resume", "--quiet"};
+    CHECK(run(whole + Words{"--output", merged, "--seed", "1"}).exit_code == 1);
+    CHECK(run(whole + Words{"--output", merged, "--order", "completion"}).exit_code == 1);
+
+    write_file(input, make_lines(90));
+    CHECK(run(whole + Words{"--output", merged, "--retry-errors"}).exit_code == 2);
+    CHECK(run(whole + Words{"--output", single}).exit_code == 2);
+    CHECK(read_file(merged) == read_file(single));
+  }
+}
+
 TEST_CASE("merge writes to standard output, and says what is wrong with its flags") {
   const TempDir dir;
   write_file(dir / "a", "{\"index\":1}\n");

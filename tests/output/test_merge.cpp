@@ -46,7 +46,7 @@ struct Shards {
   // Writes the PATH.run of an ended run.
   void write_run(size_t shard, const std::string& name, const RunMark& mark,
                  const std::string& seed = "1") const {
-    const Fingerprint fingerprint = {{{"seed", seed}, {"shard", name}}};
+    const Fingerprint fingerprint = {{{"order", "completion"}, {"seed", seed}, {"shard", name}}};
     StateMark state = {.input = mark, .serial = 1};
     for (const std::string& line : records[shard]) state.output.add(line);
     write_file(paths[shard] + ".run",
@@ -273,6 +273,31 @@ TEST_CASE("merge: an existing output is replaced only with overwrite, and as a w
   CHECK_FALSE(fs::exists(output + ".run"));  // it was about what is replaced
 }
 
+TEST_CASE("merge: the output has the run file of a single run, if every shard has one") {
+  const TempDir dir;
+  Shards shards;
+  shards.records = {{record(2), record(0)}, {record(1)}};
+  shards.write(dir);
+  const std::string output = dir / "out";
+  const RunMark input = {.lines = 3, .hash = 7};
+  for (size_t i = 0; i < 2; ++i) {
+    refusal(shards.paths, output, {.overwrite = true, .trust = true});
+    CHECK_FALSE(fs::exists(output + ".run"));  // nothing tells whether the shards fit
+    shards.write_run(i, fmt::format("{}/2", i), input);
+  }
+  write_file(output + ".run", "old");
+  CHECK(refusal(shards.paths, output, {.overwrite = true}) == "no error");
+  const std::optional<PartHeader> header = read_part_header(output + ".run");
+  REQUIRE(header);
+  OutputPrefix contents;
+  for (int64_t index = 0; index < 3; ++index) contents.add(record(index));
+  CHECK(header->mark.input == input);
+  CHECK(header->mark.output == contents);
+  CHECK_FALSE(first_difference(header->fingerprint, {{{"order", "input"}, {"seed", "1"}}}));
+  CHECK(names_in(dir.path()) == std::set<std::string>{"out", "out.run", "shard 0", "shard 0.run",
+                                                      "shard 1", "shard 1.run"});
+}
+
 TEST_CASE("merge: a shard of another version is refused without a word of new runs") {
   const TempDir dir;
   Shards shards;
@@ -361,6 +386,7 @@ TEST_CASE("merge: when a system call fails the output is unchanged") {
   Shards shards;
   shards.records = {{record(1, 3'000'000)}, {record(0)}};
   shards.write(dir);
+  for (size_t i = 0; i < 2; ++i) shards.write_run(i, fmt::format("{}/2", i), {.lines = 2});
   const std::string output = dir / "out";
   bool succeeded = false;
   for (int at = 0; !succeeded; ++at) {
@@ -375,10 +401,10 @@ TEST_CASE("merge: when a system call fails the output is unchanged") {
     calls.rename = [&](const char* from, const char* to) {
       return fails() ? (errno = EIO, -1) : ::rename(from, to);
     };
-    const std::string message =
-        refusal(shards.paths, output, {.overwrite = true, .trust = true, .calls = calls});
+    const std::string message = refusal(shards.paths, output, {.overwrite = true, .calls = calls});
     succeeded = message == "no error";
     CHECK(read_file(output) == (succeeded ? record(0) + record(1, 3'000'000) : "old\n"));
+    CHECK(fs::exists(output + ".run") == succeeded);
     CHECK_FALSE(leaves_unfinished(dir));
     REQUIRE(at < 20);
   }
