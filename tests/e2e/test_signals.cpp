@@ -108,6 +108,26 @@ TEST_CASE("an interrupted run keeps what is finished, and resumed it gives the u
   }
 }
 
+TEST_CASE("an interrupted run over a pipe offers the resumption that works") {
+  const TempDir dir;
+  const Words output = {"--output", dir / "out"};
+  const std::string first = R"({"prompt": "Nora", "max_tokens": 2})"
+                            "\n";
+  Process process(command(Words{"run", "--input", "-"} + output));
+  process.write(first);
+  CHECK(process.wait_until([&] { return fs::exists(dir / "out") && fs::file_size(dir / "out"); }));
+  process.send(SIGINT);
+  const Ended ended = process.wait();
+  CHECK(ended.exit_code == 130);
+  CHECK(ended.err.ends_with(".part; --resume goes on with a file of the same lines as --input\n"));
+
+  CHECK(run(Words{"--input", "-", "--resume"} + output, first).exit_code == 1);
+  write_file(dir / "in", first + first);
+  CHECK(run(Words{"--input", dir / "in", "--resume"} + output).exit_code == 0);
+  CHECK(run({"--input", dir / "in", "--output", dir / "whole"}).exit_code == 0);
+  CHECK(read_file(dir / "out") == read_file(dir / "whole"));
+}
+
 TEST_CASE("a run that waits for input is interrupted too, and when its terminal goes away") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const bool has_worked : {false, true}) {

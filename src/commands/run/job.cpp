@@ -34,6 +34,7 @@
 #include "intake/form_gate.h"
 #include "intake/intake.h"
 #include "intake/token_labels.h"
+#include "io/file_names.h"
 #include "io/interrupt.h"
 #include "load/loaded_model.h"
 #include "load/run.h"
@@ -434,8 +435,11 @@ void Job::print_result(const Summary& summary) const {
 // Only `run` prints the hint; `verify` and `bench` own their outputs.
 void Job::print_resume_hint(std::string_view what_happened) const {
   if (!own_model_ || !outlets_->records().can_be_resumed()) return;
-  print(fmt::format("{0}: what is finished is in {1} and {1}.part; --resume goes on\n",
-                    what_happened, paths_.output));
+  const std::string_view advice = is_stream(config_.input)
+                                      ? "--resume goes on with a file of the same lines as --input"
+                                      : "--resume goes on";
+  print(fmt::format("{0}: what is finished is in {1} and {1}.part; {2}\n", what_happened,
+                    paths_.output, advice));
 }
 
 }  // namespace
