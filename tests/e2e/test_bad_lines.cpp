@@ -279,6 +279,8 @@ TEST_CASE("a file whose first 100 lines have no prompt is refused before a file 
               "messages, expected one of them; the line has task_id, question, answer; "
               "--prompt-field "
               "question?; --prompt-field KEY names the prompt's key\n");
+  CHECK(ask(lines(100, good), {"--limit", "3"}).err == refused.err);
+  CHECK(ask(lines(100, good), {"--resume"}).err == refused.err);  // there is nothing to resume
   CHECK(std::distance(std::filesystem::directory_iterator(std::string(dir / "")), {}) == 1);
   CHECK(ask(lines(100), {"--prompt-field", "question"}).exit_code == 0);
 

@@ -9,8 +9,10 @@
 #include <system_error>
 #include <utility>
 
+#include "commands/output_paths.h"
 #include "core/error.h"
 #include "intake/intake_item.h"
+#include "io/file_names.h"
 #include "request/input_lines.h"
 #include "request/request_parser.h"
 
@@ -23,6 +25,12 @@ std::string_view flag_for(ErrorCode code) {
   if (code == "no_chat_template") return "--chat-template FILE gives the model a template";
   if (code == "no_tokenizer") return "a model directory with a tokenizer is needed";
   return "";
+}
+
+// Whether the run goes on with an earlier one.
+bool has_begun(const Config& config) {
+  const std::string output = resolve_paths(config).output;
+  return config.resume && (name_exists(output) || name_exists(part_of(output)));
 }
 
 // Packing pays from kTokensThatPay tokens of completions on. kBytesPerToken bytes of prompts, some
@@ -67,11 +75,14 @@ std::optional<InputLine> InputAgain::next() {
 
 void check_first_lines(const Config& config, const LoadedModel& model, const Interrupt& interrupt) {
   std::error_code ignored;
-  if (config.shard || config.resume || !std::filesystem::is_regular_file(config.input, ignored)) {
+  if (config.shard || has_begun(config) ||
+      !std::filesystem::is_regular_file(config.input, ignored)) {
     return;
   }
   RequestParser parser(model.defaults, {config.prompt_field, config.id_field}, config.strict);
-  InputAgain input(config, interrupt);
+  Config whole = config;
+  whole.limit.reset();  // a first try of a few lines fails as the whole file does
+  InputAgain input(whole, interrupt);
   int64_t first_line = 0;
   RequestError first;
   for (int i = 0; i < kFirstLines; ++i) {
