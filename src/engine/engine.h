@@ -71,6 +71,9 @@ class Engine {
   // the run ends.
   void run(const EnginePorts& ports);
 
+  // As RequestTracker.
+  std::vector<int64_t> drawn_so_far() const { return requests_.drawn_so_far(); }
+
  private:
   struct Step {
     StepPlan plan = {};

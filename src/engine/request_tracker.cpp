@@ -355,6 +355,18 @@ std::vector<DrawnToken> RequestTracker::draws_of(const FinishedBeam& beam,
   return draws;
 }
 
+std::vector<int64_t> RequestTracker::drawn_so_far() const {
+  std::vector<int64_t> drawn;
+  for (const auto& [age, line] : lines_) {
+    if (line->timing.admitted == 0) continue;
+    int64_t& sum = drawn.emplace_back(0);
+    for (const Prompt& prompt : line->prompts) {
+      for (const Sample& sample : prompt.samples) sum += std::ssize(sample.token_times);
+    }
+  }
+  return drawn;
+}
+
 void RequestTracker::answer(Line& line, double now, const Done& done) const {
   // If nothing was drawn, the missing times are set to now.
   line.timing.finished = now;

@@ -60,6 +60,9 @@ class RequestTracker {
   // request is left, calls `done` with the completion.
   void finish(Sequence seq, const Result<>& step, double now, const Done& done);
 
+  // The tokens drawn so far for each line that has begun and is not answered, in any order.
+  std::vector<int64_t> drawn_so_far() const;
+
  private:
   struct Sample {
     CompletionChoice choice = {};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "core/refusal.h"
 #include "stats/table.h"
@@ -33,6 +35,38 @@ std::string done_of(const ProgressState& state) {
   return fmt::format("{} %  {}/{}{}", percent, grouped(done), about ? "~" : "", grouped(total));
 }
 
+// The mean number of tokens that a request draws, by the estimator of Kaplan and Meier: a request
+// in progress says that it draws no fewer than it has so far.
+double mean_drawn(const ProgressState& state) {
+  std::vector<int64_t> so_far = state.drawn;
+  std::ranges::sort(so_far);
+  auto passed = so_far.begin();  // before it are requests that say nothing of larger numbers
+  int64_t num_done = 0, last = 0;
+  double share = 1, mean = 0;  // share: of the requests, that draw more than `last`
+  for (const auto& [drawn, count] : state.done_by_drawn) {
+    passed = std::lower_bound(passed, so_far.end(), drawn);
+    const int64_t num_left = state.done - num_done + (so_far.end() - passed);
+    mean += share * static_cast<double>(drawn - last);
+    share *= static_cast<double>(num_left - count) / static_cast<double>(num_left);
+    num_done += count;
+    last = drawn;
+  }
+  return passed == so_far.end() ? mean : mean + share * static_cast<double>(so_far.back() - last);
+}
+
+// The tokens that the run still computes. REQUIRES: a request is done.
+double tokens_left(const ProgressState& state, double total) {
+  const auto begun = static_cast<double>(state.done + std::ssize(state.drawn));
+  const auto decoded = static_cast<double>(state.decoded_tokens);
+  double drawn = 0;
+  for (const auto& [each, count] : state.done_by_drawn) drawn += static_cast<double>(each * count);
+  for (const int64_t each : state.drawn) drawn += static_cast<double>(each);
+  const double outputs = std::max(0.0, total * mean_drawn(state) - drawn);
+  const double prompts = std::max(0.0, total - begun) / begun;
+  return prompts * (static_cast<double>(state.computed_tokens) - decoded) +
+         (drawn > 0 ? outputs * decoded / drawn : 0);
+}
+
 }  // namespace
 
 std::optional<double> TimeLeft::seconds(const ProgressState& state) {
@@ -41,18 +75,13 @@ std::optional<double> TimeLeft::seconds(const ProgressState& state) {
     for (size_t i = 1; 2 * i < kHistory; ++i) samples_[i] = samples_[2 * i];
     samples_.resize(kHistory / 2);
   }
-  samples_.push_back({state.elapsed, state.done, state.computed_tokens, state.finished_tokens});
+  samples_.push_back({state.elapsed, state.computed_tokens});
   if (!state.total || state.done == 0) return std::nullopt;
   const auto quarter = std::ranges::lower_bound(samples_, state.elapsed / 4, {}, &Sample::elapsed);
-  const Sample from =
-      quarter->done < state.done && quarter != samples_.end() - 1 ? *quarter : samples_.front();
+  const Sample from = quarter->elapsed < state.elapsed ? *quarter : samples_.front();
   const double speed = static_cast<double>(state.computed_tokens - from.computed_tokens) /
                        (state.elapsed - from.elapsed);
-  const double each = static_cast<double>(state.finished_tokens - from.finished_tokens) /
-                      static_cast<double>(state.done - from.done);
-  const int64_t begun = state.computed_tokens - state.finished_tokens;  // of requests in progress
-  const double tokens =
-      static_cast<double>(*state.total - state.done) * each - static_cast<double>(begun);
+  const double tokens = tokens_left(state, static_cast<double>(*state.total));
   if (!(speed > 0)) return std::nullopt;
   return std::max(0.0, tokens / speed);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,16 +19,20 @@ struct ProgressState {
   std::optional<int64_t> total = {};  // requests that this run answers, if known
   bool total_is_estimate = false;
   int64_t out_of_order = 0;     // done, but their records wait for those of earlier lines
-  int64_t computed_tokens = 0;  // by all steps: prompts and outputs, also of requests in progress
-  int64_t finished_tokens = 0;  // the part of computed_tokens that belongs to requests done
-  int64_t output_tokens = 0;    // of requests done
+  int64_t computed_tokens = 0;  // by all steps, of prompts and outputs
+  int64_t decoded_tokens = 0;   // of these, tokens of outputs
+  // Tokens drawn: so far, for each request in progress; and requests done by their number.
+  std::vector<int64_t> drawn = {};
+  std::map<int64_t, int64_t> done_by_drawn = {};
+  int64_t output_tokens = 0;  // of requests done
   int running = 0;
   double kv_use = 0;                        // share of the pool, 0 to 1
   std::optional<double> next_arrival = {};  // seconds left, if the run only waits for a line
 };
 
-// The remaining time of a run. The run so far, but for its first quarter, tells the speed and the
-// tokens of a request: at the beginning the cache is empty, and the shortest requests end first.
+// The remaining time of a run: the tokens that are left, at the speed of the run so far but for its
+// first quarter, when the cache was empty. The mean request is estimated by the ones that are done
+// and by how far the others have come, because the shortest ones end first.
 class TimeLeft {
  public:
   // The time left in seconds; nullopt before a request is done, or if the total is not known.
@@ -37,7 +42,7 @@ class TimeLeft {
  private:
   struct Sample {
     double elapsed = 0;
-    int64_t done = 0, computed_tokens = 0, finished_tokens = 0;
+    int64_t computed_tokens = 0;
   };
   std::vector<Sample> samples_ = {{}};
 };

@@ -152,7 +152,7 @@ class Job {
   void wait_for_arrival(double seconds);
   void done(const Completion& completion, const RequestStats& stats);
   void tell_error(const Completion& completion);
-  void stepped(const StepStats& stats);
+  void stepped(const StepStats& stats, const Engine& engine);
   void leaked(int num_blocks);
 
   bool shows_progress(double now);
@@ -271,7 +271,7 @@ void Job::compute() {
     engine.run({.next = [&](Wait wait, EngineLine& line) { return gate.next(wait, line); },
                 .done = [this](const Completion& completion,
                                const RequestStats& stats) { done(completion, stats); },
-                .stepped = [this](const StepStats& stats) { stepped(stats); },
+                .stepped = [&](const StepStats& stats) { stepped(stats, engine); },
                 .leaked = [this](int num_blocks) { leaked(num_blocks); },
                 .interrupted = [this] { return interrupt_.happened(); }});
     fault_ = fault_of_input(*intake_, lines_, config_, interrupt_);
@@ -301,7 +301,7 @@ void Job::wait_for_arrival(double seconds) {
   const double arrival = clock_() + seconds;
   for (double now = clock_(); now < arrival && !interrupt_.happened(); now = clock_()) {
     if (shows_progress(now)) {
-      state_.running = 0, state_.kv_use = 0;
+      state_.running = 0, state_.kv_use = 0, state_.drawn.clear();
       state_.next_arrival = arrival - now;
       show_progress(now);
     }
@@ -320,8 +320,9 @@ void Job::done(const Completion& completion, const RequestStats& stats) {
   if (stats.failed()) tell_error(completion);
   ++state_.done;
   state_.output_tokens += stats.completion_tokens;
-  state_.finished_tokens +=
-      stats.prompt_tokens - stats.cached_tokens + stats.completion_tokens + stats.recomputed_tokens;
+  int64_t drawn = 0;
+  for (const std::vector<double>& times : stats.token_times) drawn += std::ssize(times);
+  ++state_.done_by_drawn[drawn];
 }
 
 // Prints the first error of each code: a mistake in all lines shows at once.
@@ -332,13 +333,15 @@ void Job::tell_error(const Completion& completion) {
   print(fmt::format("line {}: {}: {}\n", completion.head.line, error.code.name(), error.message));
 }
 
-void Job::stepped(const StepStats& stats) {
+void Job::stepped(const StepStats& stats, const Engine& engine) {
   outlets_->step(stats, intake_->mark());
   state_.computed_tokens += stats.num_tokens;
+  state_.decoded_tokens += stats.num_decodes;
   print_hints();
   if (!shows_progress(stats.end)) return;
   state_.running = static_cast<int>(stats.running);
   state_.kv_use = stats.pool.utilization();
+  state_.drawn = engine.drawn_so_far();
   state_.next_arrival.reset();
   show_progress(stats.end);
 }
