@@ -35,7 +35,7 @@ std::string duration() {
     const std::string last = count + c, middle = count + b + "(" + last + ")?";
     return "(" + count + a + "(" + middle + ")?|" + middle + "|" + last + ")";
   };
-  const std::string of_time = "T" + units("H", "M", "S");
+  const std::string of_time = fmt::format("T{}", units("H", "M", "S"));
   return "P(" + units("Y", "M", "D") + "(" + of_time + ")?|" + of_time + "|" + count + "W)";
 }
 
