@@ -13,6 +13,7 @@
 #include "io/json_file.h"
 #include "io/model_folder.h"
 #include "io/open_file.h"
+#include "model/adapter_config.h"
 
 namespace pagedinfer {
 namespace {

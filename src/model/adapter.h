@@ -11,10 +11,18 @@
 
 #include "core/problems.h"
 #include "io/safetensors.h"
-#include "model/adapter_config.h"
 #include "ops/low_rank.h"
 
 namespace pagedinfer {
+
+class AdapterConfig;
+
+// A module of a model, as adapters call it: a matrix of weights.
+struct AdaptedModule {
+  enum class Kind : uint8_t { kLayer, kEmbedding, kOutput };
+  std::string name = {};  // "model.layers.0.mlp.up_proj"
+  Kind kind = Kind::kLayer;
+};
 
 // The files of an adapter.
 inline constexpr const char* kAdapterConfig = "adapter_config.json";

@@ -9,19 +9,13 @@
 
 #include "io/json_file.h"
 #include "io/name_pattern.h"
+#include "model/adapter.h"
 
 namespace pagedinfer {
 
 // What to do with an adapter that cannot be merged, as the end of a message.
 constexpr std::string_view kMergeElsewhere =
     "; merge the adapter with merge_and_unload of peft and give the merged model";
-
-// A module of a model, as adapters call it: a matrix of weights.
-struct AdaptedModule {
-  enum class Kind : uint8_t { kLayer, kEmbedding, kOutput };
-  std::string name = {};  // "model.layers.0.mlp.up_proj"
-  Kind kind = Kind::kLayer;
-};
 
 // The settings of a LoRA adapter in adapter_config.json: which modules it changes, and how. Follows
 // PEFT's rules and refuses unsupported settings.

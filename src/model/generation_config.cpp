@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "io/json_file.h"
 #include "settings/json_value.h"
 #include "settings/table.h"
 #include "settings/values.h"

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "core/request.h"
-#include "io/json_file.h"
 #include "model/spec.h"
 #include "settings/config.h"
 
 namespace pagedinfer {
+
+class JsonObject;
 
 // Defaults for settings that neither the line nor a flag gives.
 struct GenerationDefaults {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/refusal.h"
+#include "io/json_file.h"
 #include "model/quantized/method.h"
 #include "model/quantized/transposed.h"
 

@@ -10,6 +10,7 @@
 #include "core/numbers.h"
 #include "core/refusal.h"
 #include "core/tensor.h"
+#include "io/json_file.h"
 #include "model/quantized/block_scales.h"
 #include "model/quantized/fp8_numbers.h"
 #include "model/quantized/method.h"

@@ -6,6 +6,7 @@
 #include "core/numbers.h"
 #include "core/refusal.h"
 #include "core/tensor.h"
+#include "io/json_file.h"
 #include "model/quantized/method.h"
 #include "model/quantized/transposed.h"
 

@@ -7,11 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "io/json_file.h"
 #include "io/safetensors.h"
 #include "ops/row_source.h"
 
 namespace pagedinfer {
+
+class JsonObject;
 
 // How the matrices of a checkpoint are stored. A matrix is a module with the name M, whose tensors
 // are M.weight, or M.NAME for the names in `parts`.

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/problems.h"
 #include "core/refusal.h"
+#include "io/json_file.h"
 #include "model/quantized/stored_part.h"
 
 namespace pagedinfer {

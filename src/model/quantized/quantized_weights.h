@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "io/json_file.h"
 #include "io/safetensors.h"
 #include "model/quantized/method.h"
 #include "ops/row_source.h"
 
 namespace pagedinfer {
+
+class JsonObject;
 
 // The quantized matrices of a checkpoint. The tensors of the checkpoint decide which matrices are
 // quantized; "quantization_config" in config.json decides how.

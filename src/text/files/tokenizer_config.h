@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "io/json_file.h"
 #include "text/bpe/added_tokens.h"
 #include "text/bpe/bpe_tokenizer.h"
 
