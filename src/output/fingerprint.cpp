@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <charconv>
+
 #include "core/error.h"
 #include "core/json.h"
 #include "core/refusal.h"
@@ -18,25 +20,35 @@ std::string_view value_of(const Fingerprint& fingerprint, std::string_view name)
   return "none";
 }
 
+int64_t number_of(std::string_view text) {
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 // A setting that error records may be the reason to change.
 struct RetryRule {
   std::string_view name;
-  // Records without an error do not depend on the change; "" in `to` is any value. A rule without
-  // `from` allows no change.
-  std::string_view from, to;
+  // Whether records without an error stay the same.
+  bool (*keeps)(std::string_view from, std::string_view to);
   std::string_view refusal;  // of any other change
 };
 
 constexpr RetryRule kRetryRules[] = {
     // It only makes errors.
-    {"strict", "on", "off", "only from on to off does it leave finished records as they are"},
+    {"strict", [](std::string_view from, std::string_view) { return from == "on"; },
+     "only from on to off does it leave finished records as they are"},
     // Without a template every conversation ends in an error, and nothing else reads it. The value
     // is the hash of no text.
-    {"chat_template", "0000000000000000", "",
+    {"chat_template",
+     [](std::string_view from, std::string_view) { return from == "0000000000000000"; },
      "only a template where there was none leaves finished records as they are"},
-    // A line's truncate_prompt_tokens of -1, and drafts that a record does not show, depend on it.
-    {"max_model_len", "", "",
-     "the run's files do not tell whether it cut the prompt or a draft of a finished record"},
+    // Below limit_of_kept().
+    {"max_model_len",
+     [](std::string_view from, std::string_view to) { return number_of(from) < number_of(to); },
+     "only a larger one can leave finished records as they are"},
+    {"rope", [](std::string_view, std::string_view) { return false; },
+     "with the other max_model_len the model computes every position in another way"},
 };
 
 const RetryRule* find_rule(std::string_view name) {
@@ -48,8 +60,7 @@ const RetryRule* find_rule(std::string_view name) {
 
 bool keeps_finished_records(const SettingDifference& change) {
   const RetryRule* const rule = find_rule(change.name);
-  return rule != nullptr && !rule->from.empty() && change.a == rule->from &&
-         (rule->to.empty() || change.b == rule->to);
+  return rule != nullptr && rule->keeps(change.a, change.b);
 }
 
 // Why --retry-errors does not help against a difference.
@@ -119,6 +130,13 @@ void require_same(const std::string& path, const Fingerprint& began, const Finge
       "--overwrite begins a new one",
       path, shortened(difference->name), shortened(difference->a), shortened(difference->b),
       retry_errors ? retry_refusal(*difference) : "", same_name));
+}
+
+// truncate_prompt_tokens of -1 leaves room for one token.
+std::optional<int64_t> limit_of_kept(const Fingerprint& began, const Fingerprint& found) {
+  const std::string_view from = value_of(began, "max_model_len");
+  if (from == value_of(found, "max_model_len")) return std::nullopt;
+  return number_of(from) - 1;
 }
 
 }  // namespace pagedinfer

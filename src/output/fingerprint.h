@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,9 +28,13 @@ struct SettingDifference {
 std::optional<SettingDifference> first_difference(const Fingerprint& a, const Fingerprint& b);
 
 // Throws Error naming `path` and the first setting that differs between `found` and `began`. With
-// `retry_errors`, which computes error records again, a setting may differ if every other record is
-// the same with both of its values.
+// `retry_errors`, which computes error records again, a setting may differ if every other record
+// below limit_of_kept() is the same with both of its values.
 void require_same(const std::string& path, const Fingerprint& began, const Fingerprint& found,
                   bool retry_errors = false);
+
+// If max_model_len differs: the number of tokens from which on it may have cut a prompt or a
+// completion of a record.
+std::optional<int64_t> limit_of_kept(const Fingerprint& began, const Fingerprint& found);
 
 }  // namespace pagedinfer

@@ -22,8 +22,8 @@ bool is_set(const std::vector<bool>& bits, int64_t index) {
 class LeftoverReader {
  public:
   LeftoverReader(const LeftoverPaths& paths, const StateMark& mark, const TakenLines& taken,
-                 bool retry_errors, const std::function<void()>& check)
-      : paths_(paths), mark_(mark), taken_(taken), retry_errors_(retry_errors), check_(check) {
+                 const KeptRecords& kept, const std::function<void()>& check)
+      : paths_(paths), mark_(mark), taken_(taken), kept_(kept), check_(check) {
     left_.done.resize(taken.size());
   }
 
@@ -124,7 +124,19 @@ class LeftoverReader {
     if (record->index < num_indices() && !is_set(taken_, record->index)) {
       fail(path, number, fmt::format("the run takes no line of index {}", record->index));
     }
+    if (kept_.below && !is_dropped(*record)) check_limit(path, number, *record);
     return *record;
+  }
+
+  void check_limit(const std::string& path, int64_t number, const StoredRecord& record) const {
+    if (record.num_tokens && *record.num_tokens < *kept_.below) return;
+    throw Error(fmt::format(
+        "{}: line {}: --retry-errors cannot change max_model_len = {}: it may have cut this record "
+        "of {}; expected fewer than {} tokens, prompts and completions together, in every finished "
+        "record; resume it with what it began with, or --overwrite begins a new one",
+        path, number, *kept_.below + 1,
+        record.num_tokens ? fmt::format("{} tokens", *record.num_tokens) : "a beam search",
+        *kept_.below));
   }
 
   // Checks a line that begins in the part of the output that the mark covers.
@@ -152,7 +164,7 @@ class LeftoverReader {
   }
 
   bool is_dropped(const StoredRecord& record) const {
-    return record.index >= num_indices() || (retry_errors_ && record.failed);
+    return record.index >= num_indices() || (record.failed && !kept_.errors);
   }
 
   void expect_next(int64_t number, int64_t index) {
@@ -193,7 +205,7 @@ class LeftoverReader {
   const LeftoverPaths& paths_;
   const StateMark& mark_;
   const TakenLines& taken_;
-  const bool retry_errors_;
+  const KeptRecords& kept_;
   const std::function<void()>& check_;
   RecordParser parser_;
   int64_t turn_ = 0;  // in input order: the next record has the first taken index from here on
@@ -230,9 +242,9 @@ TakenLines verify_input(const std::string& input, const RunMark& mark, const Nex
 }
 
 Leftover read_leftover(const LeftoverPaths& paths, RecordOrder order, const PartHeader& header,
-                       const TakenLines& taken, bool retry_errors,
+                       const TakenLines& taken, const KeptRecords& kept,
                        const std::function<void()>& check) {
-  LeftoverReader reader(paths, header.mark, taken, retry_errors, check);
+  LeftoverReader reader(paths, header.mark, taken, kept, check);
   reader.read_part(header.bytes);
   reader.read_output(order);
   return reader.end(order);

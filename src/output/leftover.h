@@ -50,12 +50,19 @@ struct Leftover {
   std::deque<int64_t> offsets = {};
 };
 
+// The records that a resumed run keeps.
+struct KeptRecords {
+  bool errors = true;  // false: they must be computed again
+  // If the model's length has changed: all other ones must have fewer tokens.
+  std::optional<int64_t> below = {};
+};
+
 // If a record is in both files, the output's record counts. If it is twice in the part file, the
-// later one counts. With `retry_errors` error records must be computed again. Throws Error naming
-// file and line if a record does not belong to this run, was changed, occurs twice in the output
-// or, in input order, is out of order. Calls `check` now and then, which may throw to cancel.
+// later one counts. Throws Error naming file and line if a record does not belong to this run, was
+// changed, occurs twice in the output, is out of order (in input order), or is not below the limit.
+// Calls `check` now and then, which may throw to cancel.
 Leftover read_leftover(
     const LeftoverPaths& paths, RecordOrder order, const PartHeader& header,
-    const TakenLines& taken, bool retry_errors, const std::function<void()>& check = [] {});
+    const TakenLines& taken, const KeptRecords& kept, const std::function<void()>& check = [] {});
 
 }  // namespace pagedinfer

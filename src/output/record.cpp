@@ -202,6 +202,21 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
   json.end_object();
 }
 
+// As StoredRecord::num_tokens.
+std::optional<int64_t> num_tokens_of(simdjson::dom::object record) {
+  simdjson::dom::object usage;
+  if (record["response"]["body"]["usage"].get(usage) != simdjson::SUCCESS) usage = record;
+  simdjson::dom::element ignored;
+  const bool is_search = record["score"].get(ignored) == simdjson::SUCCESS ||
+                         record["choices"].at(0)["score"].get(ignored) == simdjson::SUCCESS;
+  int64_t num_prompt = 0, num_drawn = 0;
+  if (is_search || usage["prompt_tokens"].get(num_prompt) != simdjson::SUCCESS ||
+      usage["completion_tokens"].get(num_drawn) != simdjson::SUCCESS) {
+    return std::nullopt;
+  }
+  return num_prompt + num_drawn;
+}
+
 }  // namespace
 
 void append_record(std::string& out, const Completion& completion, const RecordOptions& options) {
@@ -228,6 +243,7 @@ std::optional<StoredRecord> RecordParser::parse(std::string_view line) {
     return std::nullopt;
   }
   record.failed = object["error"].get(error) == simdjson::SUCCESS && !error.is_null();
+  record.num_tokens = num_tokens_of(object);
   return record;
 }
 

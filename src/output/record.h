@@ -27,6 +27,9 @@ void append_record(std::string& out, const Completion& completion, const RecordO
 struct StoredRecord {
   int64_t index = 0;
   bool failed = false;  // an error record
+  // Of all its prompts and completions, those that best_of dropped included. nullopt for an error
+  // and for a beam search, which follows more beams than it returns.
+  std::optional<int64_t> num_tokens = {};
 };
 
 // Parses lines of an output.

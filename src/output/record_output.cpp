@@ -133,8 +133,10 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
 
   require_same(sidecar, header->fingerprint, options.fingerprint, from.retry_errors);
   const TakenLines taken = verify_input(from.input, header->mark.input, from.next_line);
-  Leftover left = read_leftover({path, sidecar, ended}, options.order, *header, taken,
-                                from.retry_errors, from.check);
+  const KeptRecords kept = {.errors = !from.retry_errors,
+                            .below = limit_of_kept(header->fingerprint, options.fingerprint)};
+  Leftover left =
+      read_leftover({path, sidecar, ended}, options.order, *header, taken, kept, from.check);
 
   // From here on files change.
   if (ended) {
@@ -149,13 +151,13 @@ RecordOutput RecordOutput::resume(const std::string& path, OutputOptions options
     drop_records(path, left, output, *part);
     PartHeader now = *header;
     now.mark = part->mark();
-    left = read_leftover({path, part_of(path)}, options.order, now, taken, from.retry_errors);
+    left = read_leftover({path, part_of(path)}, options.order, now, taken, kept);
     CHECK(!left.before_dropped);
   }
   if (first_difference(header->fingerprint, options.fingerprint)) {
     change_settings(path, options, left, output, *part);
     const auto now = read_part_header(part_of(path));
-    left = read_leftover({path, part_of(path)}, options.order, *now, taken, from.retry_errors);
+    left = read_leftover({path, part_of(path)}, options.order, *now, taken, kept);
     part.emplace(OutputFile(part_of(path), Existing::kKeepOwn, options.calls), *now);
   }
   RecordOutput resumed(path, std::move(options), std::move(output));

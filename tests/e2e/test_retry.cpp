@@ -9,7 +9,7 @@
 namespace pagedinfer {
 namespace {
 
-// Lines with unknown keys, conversations, lines without a prompt, and good ones.
+// Lines with unknown keys, conversations, lines without a prompt, a long prompt, and good ones.
 std::string lines_of_all_kinds() {
   std::string lines;
   for (int i = 0; i < 6; ++i) {
@@ -18,6 +18,8 @@ std::string lines_of_all_kinds() {
 {"messages":[{"role":"user","content":"Nora has 3 apples."}],"max_tokens":6}
 {"prompt":"Nora has","max_tokens":3,"n":2,"seed":7}
 {}
+{"prompt":"Nora has 3 apples. Ben has 4 apples. How many apples do they have?","max_tokens":3}
+{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"Nora has","max_tokens":4}}
 )";
   }
   return lines;
@@ -73,6 +75,48 @@ TEST_CASE("errors are tried again with a larger cache, as in a new run") {
   CHECK(read_file(dir / "old") == read_file(dir / "new"));
 }
 
+TEST_CASE("errors are tried again with a larger model length, as in a new run") {
+  check_retried({"--max-model-len", "12"}, {"--max-model-len", "13"});
+  check_retried({"--max-model-len", "12", "--strict"}, {});
+}
+
+TEST_CASE("a retry keeps the model length that may have cut a finished record") {
+  const std::string prompt = R"("prompt":"Nora has 3 apples.","max_tokens":)";
+  const auto openai = [](const std::string& body) {
+    return R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{)" + body + "}}";
+  };
+  const auto plain = [](const std::string& body) { return "{" + body + "}"; };
+  struct Case {
+    std::string body, found;
+  };
+  for (const auto& [body, found] : std::vector<Case>{
+           {prompt + "20", "of 16 tokens"},
+           {R"("prompt":"Nora has 3 apples. Ben has 4 apples. How many do they have?",)"
+            R"("max_tokens":0,"echo":true,"truncate_prompt_tokens":-1)",
+            "of 15 tokens"},
+           {prompt + R"(2,"n":1,"best_of":6,"temperature":1)", "of 21 tokens"},
+           {prompt + R"(2,"beam_width":2)", "of a beam search"},
+           {prompt + R"(2,"beam_width":2,"n":2)", "of a beam search"}}) {
+    for (const std::string& line : {plain(body), openai(body)}) {
+      CAPTURE(line);
+      const TempDir dir;
+      write_file(dir / "in", lines_of_all_kinds() + line);
+      const Words flags = {"--input", dir / "in", "--output", dir / "out"};
+      CHECK(run(flags + Words{"--max-model-len", "16"}).exit_code == 2);
+      const std::string output = read_file(dir / "out");
+      const Ended refused =
+          run(flags + Words{"--max-model-len", "17", "--resume", "--retry-errors"});
+      CHECK(refused.exit_code == 1);
+      CHECK(refused.err.find("/out: line 43: --retry-errors cannot change max_model_len = 16: it "
+                             "may have cut this record " +
+                             found) != std::string::npos);
+      CHECK(read_file(dir / "out") == output);
+      CHECK(run(flags + Words{"--max-model-len", "16", "--resume", "--retry-errors"}).exit_code ==
+            2);
+    }
+  }
+}
+
 TEST_CASE("a retry names the setting that it cannot change, and why") {
   const TempDir dir;
   write_file(dir / "in", lines_of_all_kinds());
@@ -85,7 +129,7 @@ TEST_CASE("a retry names the setting that it cannot change, and why") {
     CHECK(read_file(dir / "out") == output);
     return ended.err;
   };
-  CHECK(refusal({"--max-model-len", "128"}).find("--retry-errors cannot change max_model_len: ") !=
+  CHECK(refusal({"--max-model-len", "32"}).find("--retry-errors cannot change max_model_len: ") !=
         std::string::npos);
   CHECK(refusal({"--max-model-len", "64", "--strict"})
             .find("strict = off, found on; --retry-errors cannot change strict: only from on") !=

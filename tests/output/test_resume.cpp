@@ -265,6 +265,7 @@ TEST_CASE("resume: only a retry changes a setting, and only one that finished re
   const std::string none = "0000000000000000", some = "00000000000000ab";
   CHECK(message("strict", "on", "off") == "");
   CHECK(message("chat_template", none, some) == "");
+  CHECK(message("max_model_len", "64", "128") == "");
   CHECK(message("strict", "on", "off", false).find("--retry-errors") == std::string::npos);
   CHECK(message("strict", "on", "off", false).find("strict = on, found off") != std::string::npos);
   CHECK(message("chat_template", none, some, false) != "");
@@ -272,7 +273,8 @@ TEST_CASE("resume: only a retry changes a setting, and only one that finished re
            {"strict", "off", "on", "only from on to off"},
            {"chat_template", some, none, "where there was none"},
            {"chat_template", some, "cd", "where there was none"},
-           {"max_model_len", "64", "128", "cut the prompt"},
+           {"max_model_len", "64", "9", "only a larger one"},
+           {"rope", "short", "long", "computes every position"},
            {"seed", "1", "2", "may depend on it"}}) {
     const std::string refusal = message(setting, began, found);
     CAPTURE(refusal);
