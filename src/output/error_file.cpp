@@ -5,9 +5,8 @@
 #include <string_view>
 
 #include "core/json.h"
-#include "io/file_names.h"
 #include "io/line_reader.h"
-#include "output/output_file.h"
+#include "output/aside_file.h"
 
 namespace pagedinfer {
 namespace {
@@ -36,7 +35,10 @@ void append_error(simdjson::dom::object record, std::string& out) {
 }  // namespace
 
 void write_error_file(const std::string& output, const std::string& errors) {
-  OutputFile file = OutputFile::fresh(errors + ".writing");
+  const FileCalls calls;
+  const std::string prefix = errors + ".writing";
+  OutputFile::remove_dead(prefix, calls, [](const std::string&) { return false; });
+  AsideFile aside(prefix, calls);
   simdjson::dom::parser parser;
   std::string line;
   scan_lines(output, 0, [&](std::string_view text, int64_t) {
@@ -44,12 +46,12 @@ void write_error_file(const std::string& output, const std::string& errors) {
     if (parser.parse(text.data(), text.size()).get(record) != simdjson::SUCCESS) return true;
     line.clear();
     append_error(record, line);
-    file.append(line);
+    aside.file().append(line);
     return true;
   });
-  const std::string written = file.name();
-  file.close();
-  rename_file(FileCalls{}, written, errors);
+  aside.close();
+  aside.rename(errors);
+  aside.keep();
 }
 
 }  // namespace pagedinfer

@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "io/file_names.h"
 #include "io/line_reader.h"
-#include "io/open_file.h"
+#include "output/aside_file.h"
 #include "output/output_file.h"
 #include "output/shard_file.h"
 #include "output/shard_runs.h"
@@ -99,43 +99,8 @@ OutputPrefix write_records(std::deque<ShardFile>& files, const MergeOptions& opt
     written.add(file->text());
     if (file->next()) queue.push(file);
   }
-  output.flush();
   return written;
 }
-
-// A file that is written under another name. Removed at the end of the scope unless it was kept.
-class Aside {
- public:
-  Aside(const std::string& prefix, const FileCalls& calls)
-      : calls_(calls),
-        file_(OutputFile::fresh(prefix, calls)),
-        path_(file_.name()),
-        lock_(file_.keep_lock()) {}
-  ~Aside() {
-    if (!kept_) calls_.unlink(path_.c_str());
-  }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-
-  OutputFile& file() { return file_; }
-  void close() {
-    file_.sync();
-    file_.close();
-  }
-  // REQUIRES: close() was called.
-  void rename(const std::string& path) {
-    rename_file(calls_, path_, path);
-    path_ = path;
-  }
-  void keep() { kept_ = true; }
-
- private:
-  const FileCalls& calls_;
-  OutputFile file_;
-  std::string path_;
-  const OpenFile lock_;  // also when file_ is closed: without it another merge removes the file
-  bool kept_ = false;
-};
 
 void check_output(const std::vector<std::string>& shards, const std::string& output,
                   const MergeOptions& options) {
@@ -184,15 +149,14 @@ MergeReport merge_shards(const std::vector<std::string>& shards, const std::stri
     return std::ranges::any_of(shards,
                                [&](const std::string& shard) { return same_file(shard, path); });
   });
-  Aside merged(prefix, options.calls);
+  AsideFile merged(prefix, options.calls);
   const std::optional<std::string> header =
       runs.merged_header(write_records(files, options, merged.file()));
   merged.close();
-  std::optional<Aside> run;
+  std::optional<AsideFile> run;
   if (header) {
     run.emplace(prefix, options.calls);
     run->file().append(*header);
-    run->file().flush();
     run->close();
     run->rename(run_of(output));  // is removed again if the output does not get its name
   } else {

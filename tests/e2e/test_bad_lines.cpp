@@ -315,8 +315,10 @@ TEST_CASE("--errors copies the error records of the whole output, in the form of
 )");
   const Words flags = {"--input",  dir / "in.jsonl",  "--quiet",  "--max-tokens",      "1",
                        "--output", dir / "out.jsonl", "--errors", dir / "errors.jsonl"};
+  write_file(dir / "errors.jsonl.writing-123456789-0", "{}\n");  // of a run that was killed
   CHECK(run(flags + Words{"--limit", "2"}).exit_code == 2);
   CHECK(json_file(dir / "errors.jsonl").size() == 1);
+  CHECK(!std::filesystem::exists(dir / "errors.jsonl.writing-123456789-0"));
   CHECK(run(flags + Words{"--resume"}).exit_code == 2);  // also of records that were there
   const std::vector<Json> errors = json_file(dir / "errors.jsonl");
   const std::vector<Json> records = json_file(dir / "out.jsonl");
