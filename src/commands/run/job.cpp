@@ -130,8 +130,11 @@ class Job {
                   columns_of_terminal) {}
 
   // REQUIRES: one of the two is called, once.
-  JobResult run(const Load& load) {
-    own_model_.emplace(load(config_, clock_));
+  JobResult run(const Decorate& decorate) {
+    own_model_.emplace(plan_model({config_}, clock_));
+    check_first_lines(config_, *own_model_, interrupt_);
+    load_weights(*own_model_);
+    decorate(*own_model_);
     return run(*own_model_, own_model_->plans.front());
   }
   JobResult run(LoadedModel& model, const RunPlan& plan) {
@@ -204,7 +207,6 @@ class Job {
 void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
   plan_ = &plan;
-  if (own_model_) check_first_lines(config_, model, interrupt_);
   run_.emplace(model, plan);
   if (model.backend->info.warms_up) run_->warm_up();
   interrupt_.throw_if_happened();
@@ -447,13 +449,13 @@ void Job::print_resume_hint(std::string_view what_happened) const {
 
 }  // namespace
 
-int run_job(const Config& config, const Load& load) {
+int run_job(const Config& config, const Decorate& decorate) {
   limit_heaps();
   validate(config);
   Interrupt interrupt;
   try {
     const Config decided = with_packing_decided(config);
-    return Job(decided, interrupt).run(load).exit_code;
+    return Job(decided, interrupt).run(decorate).exit_code;
   } catch (const Interrupted&) {
     if (!config.quiet) print("interrupted before the first step: nothing has changed\n");
     return exit_code::kInterrupted;

@@ -23,15 +23,12 @@ inline std::function<double()> clock_from_now() {
 
 // Runs the file of prompts that `config` names and writes the outputs. Returns the exit code: 0 all
 // lines completed, 2 some lines ended in an error record, 130 interrupted. Throws Error if the run
-// cannot go on. `load` loads the model for this configuration.
-using Load = std::function<LoadedModel(const Config&, const std::function<double()>& clock)>;
+// cannot go on. `decorate` may decorate the loaded model.
+using Decorate = std::function<void(LoadedModel&)>;
 int run_job(
-    const Config& config,
-    const Load& load = [](const Config& config, const std::function<double()>& clock) {
-      return load_model({config}, clock);
-    });
+    const Config& config, const Decorate& decorate = [](LoadedModel&) {});
 
-// The same for several configurations, as load_model() takes them.
+// Loads a model for several configurations, as load_model() does.
 using LoadAll =
     std::function<LoadedModel(const std::vector<Config>&, const std::function<double()>& clock)>;
 

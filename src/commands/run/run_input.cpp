@@ -95,9 +95,11 @@ void check_first_lines(const Config& config, const LoadedModel& model, const Int
     first_line = line->number;
     first = std::move(rendered.error());
   }
-  throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}; {}",
+  const std::string_view help = flag_for(first.code), flag = help.substr(0, help.find(' '));
+  const bool is_named = first.message.find(flag) != std::string::npos;
+  throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}{}{}",
                           input.name(), kFirstLines, first_line, first.code.name(), first.message,
-                          flag_for(first.code)));
+                          is_named ? "" : "; ", is_named ? "" : help));
 }
 
 Config with_packing_decided(const Config& config) {

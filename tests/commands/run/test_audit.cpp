@@ -209,12 +209,10 @@ TEST_CASE("a run that leaks has all its records, and ends with code 1") {
   const auto run_with = [&](bool leaks) {
     Fault fault = {.loses_next = leaks};
     config.output = dir / (leaks ? "leaks" : "sound");
-    return run_job(config, [&](const Config& asked, const std::function<double()>& clock) {
-      LoadedModel model = load_model({asked}, clock);
+    return run_job(config, [&](LoadedModel& model) {
       model.pool_in_front = [&](std::unique_ptr<KvPool> pool) {
         return std::make_unique<ForgetfulPool>(std::move(pool), fault);
       };
-      return model;
     });
   };
   CHECK(run_with(true) == 1);

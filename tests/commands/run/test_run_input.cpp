@@ -2,10 +2,12 @@
 
 #include <string>
 
+#include "commands/run/job.h"
 #include "commands/run/run_input.h"
 #include "core/error.h"
 #include "settings/values.h"
 #include "tests/support/support.h"
+#include "tests/support/tiny_model.h"
 
 namespace pagedinfer {
 namespace {
@@ -76,6 +78,24 @@ TEST_CASE("packing: an input that can be read only once is not read") {
   CHECK(with_packing_decided(config).pack_weights == Packing::kOn);
   config.input = "/dev/null";
   CHECK(with_packing_decided(config).pack_weights == Packing::kOn);
+}
+
+TEST_CASE("first lines: a file that cannot be answered is refused before the weights are loaded") {
+  const TempDir dir;
+  const TinyModel files({.max_positions = 64});  // without a tokenizer
+  Config config = {.input = dir / "in.jsonl", .model = files.dir()};
+  config.output = dir / "out.jsonl";
+  config.device = Config::Device::kCpu;
+  config.num_blocks = 40;
+  config.quiet = true;
+  bool is_loaded = false;
+  const auto load = [&](LoadedModel&) { is_loaded = true; };
+  write_file(config.input, repeated("{\"prompt\":\"Once\"}\n", kFirstLines));
+  CHECK_THROWS_AS(run_job(config, load), Error);
+  CHECK_FALSE(is_loaded);
+  write_file(config.input, repeated("{\"prompt\":\"Once\"}\n", kFirstLines - 1));
+  CHECK(run_job(config, load) == 2);
+  CHECK(is_loaded);
 }
 
 }  // namespace pagedinfer
