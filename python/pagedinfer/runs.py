@@ -97,7 +97,8 @@ def _write(child: "subprocess.Popen[bytes]", lines: Iterable[Line], told: Dict[s
                 text = line if isinstance(line, str) else json.dumps(line, ensure_ascii=False)
                 if "\n" in text.rstrip("\n"):
                     raise ValueError(f"a line of several lines: {text[:80]!r}")
-                pipe.write(text.rstrip("\n").encode() + b"\n")
+                # Half a pair of UTF-16 is for the program to refuse, in the record of its line.
+                pipe.write(text.rstrip("\n").encode(errors="surrogatepass") + b"\n")
                 pipe.flush()  # a generator may wait for an answer before its next line
     except (BrokenPipeError, ConnectionResetError):
         pass  # the program has ended, and says why

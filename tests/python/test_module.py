@@ -72,6 +72,11 @@ class Module(unittest.TestCase):
         self.assertEqual(records[0]["error"]["code"], "invalid_json")
         self.assertIn("text", records[1])
 
+    def test_half_a_pair_of_utf_16_fails_its_line_only(self):
+        records = list(pagedinfer.run([{"prompt": "\ud800"}, {"prompt": "Nora", "max_tokens": 1}]))
+        self.assertEqual(records[0]["error"]["code"], "invalid_utf8")
+        self.assertIn("text", records[1])
+
     def test_what_ends_a_run_is_an_exception_with_its_sentence(self):
         self.write(prompts(1, 1))
         for source in (self.input, prompts(3, 1)):
@@ -132,11 +137,15 @@ class Module(unittest.TestCase):
             self.assertEqual(told.stdout, "")
             self.assertEqual("tok/s" in told.stderr or "tokens" in told.stderr, not quiet)
 
-    def test_a_table_keeps_its_columns_and_gets_those_of_the_answers(self):
+    def pyarrow(self):
         try:
-            import pyarrow as pa
+            import pyarrow
+            return pyarrow
         except ImportError:
             self.skipTest("there is no pyarrow")
+
+    def test_a_table_keeps_its_columns_and_gets_those_of_the_answers(self):
+        pa = self.pyarrow()
         table = pa.table({"question": ["Nora", None, "Tom"], "max_tokens": [2, 2, 3], "label": [7, 8, 9]})
         done = pagedinfer.run(table, prompt="question")
         self.assertEqual(done.column_names, ["question", "max_tokens", "label", "text", "finish_reason",
