@@ -127,6 +127,9 @@ def run(source: Any, *, output: Optional[Path] = None, quiet: bool = True, resum
     if hasattr(source, "column_names"):
         from .tables import run_table
         return run_table(source, quiet=quiet, **settings)
+    if isinstance(source, (bytes, Mapping)) or hasattr(source, "columns"):  # their elements are no lines
+        raise TypeError(f"source: found {type(source).__name__}, expected a path, an iterable of lines or a "
+                        "table of pyarrow")
     return Completions(source, settings, quiet)
 
 

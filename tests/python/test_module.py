@@ -77,6 +77,13 @@ class Module(unittest.TestCase):
         self.assertEqual(records[0]["error"]["code"], "invalid_utf8")
         self.assertIn("text", records[1])
 
+    def test_what_has_no_lines_is_refused_by_its_type(self):
+        class DataFrame:
+            columns = ["prompt"]
+        for source in ({"prompt": "Nora"}, b"in.jsonl", DataFrame()):
+            with self.assertRaisesRegex(TypeError, f"^source: found {type(source).__name__}, expected a path"):
+                pagedinfer.run(source)
+
     def test_what_ends_a_run_is_an_exception_with_its_sentence(self):
         self.write(prompts(1, 1))
         for source in (self.input, prompts(3, 1)):
