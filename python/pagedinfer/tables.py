@@ -5,6 +5,23 @@ from typing import Any, Dict, List, Optional
 from .runs import Completions
 
 
+def _line(row: Dict[str, Any], prompt: str) -> str:
+    """The line of a row. What JSON lacks, such as a time or an infinity, is text in it; NaN is a null."""
+    values = {name: value for name, value in row.items() if name != "prompt" or prompt == "prompt"}
+    if prompt in values:
+        values["prompt"] = values.pop(prompt)
+    parts = []
+    for name, value in values.items():
+        if value is None or value != value:
+            continue
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+        except ValueError:
+            text = json.dumps(str(value), ensure_ascii=False)
+        parts.append(f"{json.dumps(name, ensure_ascii=False)}: {text}")
+    return "{" + ", ".join(parts) + "}"
+
+
 def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **settings: Any) -> Any:
     """Completes each row of a pyarrow table and returns the table with new columns.
 
@@ -13,6 +30,8 @@ def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **setti
     finish_reason, prompt_tokens, completion_tokens and error (code and sentence; null where all is
     well). A row that asks for several answers has those in `text` as JSON."""
     import pyarrow as pa
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
     new = {"text": pa.string(), "finish_reason": pa.string(), "prompt_tokens": pa.int64(),
            "completion_tokens": pa.int64(), "error": pa.string()}
     for name in new:
@@ -24,10 +43,7 @@ def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **setti
     def lines() -> Any:
         for batch in table.to_batches():
             for row in batch.to_pylist():
-                line = {name: value for name, value in row.items() if value is not None and name != prompt}
-                if row.get(prompt) is not None:
-                    line["prompt"] = row[prompt]
-                yield json.dumps(line, ensure_ascii=False, default=str)
+                yield _line(row, prompt)
 
     # Records of a pipe come in the order of the lines unless --order says otherwise.
     if settings.get("order", "input") != "input":

@@ -166,6 +166,19 @@ class Module(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "^text: the table has"):
             pagedinfer.run(done)
 
+    def test_other_columns_of_a_table_change_no_answer(self):
+        pa = self.pyarrow()
+        bare = {"question": ["Nora", "Tom", None], "max_tokens": [1, 2, 2], "temperature": [float("nan"), 0.0, 0.0]}
+        nan, infinity = float("nan"), float("inf")
+        other = {"prompt": ["a", "b", "c"], "score": [nan, infinity, 1.0], "vector": [[nan], [infinity], None],
+                 "image": [b"\xff", b"", None], "day": pa.array([0, 1, 2], pa.date32())}
+        done = pagedinfer.run(pa.table({**bare, **other}), prompt="question")
+        self.assertEqual(done["text"], pagedinfer.run(pa.table(bare), prompt="question")["text"])
+        self.assertEqual([error and error.split(":")[0] for error in done["error"].to_pylist()],
+                         [None, None, "missing_prompt"])
+        batch = pagedinfer.run(pa.RecordBatch.from_pydict(bare), prompt="question")
+        self.assertEqual(batch["text"], done["text"])
+
 
 if __name__ == "__main__":
     unittest.main()
