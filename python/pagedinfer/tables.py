@@ -39,6 +39,9 @@ def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **setti
             raise ValueError(f"{name}: the table has a column of this name, which the completions would have")
     if prompt not in table.column_names and "messages" not in table.column_names:
         raise ValueError(f"{prompt}: no such column; the table has {', '.join(table.column_names)}")
+    for name in {prompt, "id", "messages"} & set(table.column_names):
+        if "binary" in str(kind := table.schema.field(name).type):
+            raise ValueError(f"{name}: found a column of {kind}, expected strings; cast it")
 
     def lines() -> Any:
         for batch in table.to_batches():
@@ -48,6 +51,9 @@ def run_table(table: Any, *, prompt: str = "prompt", quiet: bool = True, **setti
     # Records of a pipe come in the order of the lines unless --order says otherwise.
     if settings.get("order", "input") != "input":
         raise ValueError("order: a table keeps the order of its rows")
+    for name in ("limit", "shard"):
+        if settings.get(name) is not None:
+            raise ValueError(f"{name}: a table is completed whole; give a slice of it")
     columns: Dict[str, List[Optional[Any]]] = {name: [] for name in new}
     with Completions(lines(), settings, quiet) as records:
         for record in records:

@@ -179,6 +179,15 @@ class Module(unittest.TestCase):
         batch = pagedinfer.run(pa.RecordBatch.from_pydict(bare), prompt="question")
         self.assertEqual(batch["text"], done["text"])
 
+    def test_a_table_that_would_give_other_answers_is_refused(self):
+        pa = self.pyarrow()
+        table = pa.table({"prompt": ["Nora", "Tom"], "bytes": [b"Nora", b"Tom"]})
+        with self.assertRaisesRegex(ValueError, "^bytes: found a column of binary, expected strings"):
+            pagedinfer.run(table, prompt="bytes")
+        for setting in ({"limit": 1}, {"shard": "0/2"}):
+            with self.assertRaisesRegex(ValueError, "^(limit|shard): a table is completed whole"):
+                pagedinfer.run(table, **setting)
+
 
 if __name__ == "__main__":
     unittest.main()
