@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tries the packages of dist/, which are made if they are not there. In fresh roots of Debian 12 and
 # Ubuntu 24.04 the archive, and on Debian the .deb, complete the bundled prompts with the bytes of
-# this machine, and leave no file when they are removed. Says SKIPPED where there is no mirror, or no
-# right to make roots.
+# this machine, and leave no file when they are removed. So does the wheel in a fresh virtual
+# environment, where its module passes its tests. Says SKIPPED where there is no mirror, or no right
+# to make roots.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 debian=http://deb.debian.org/debian
@@ -90,6 +91,7 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check "$wheel"
 complete "$work/venv/bin/pagedinfer" "$work/by_wheel"
 cmp "$work/by_wheel" "$packages/expected"
+PAGEDINFER_INSTALLED=1 "$work/venv/bin/python" tests/python/test_module.py
 "$work/venv/bin/pip" uninstall -q -y pagedinfer
 left=$(find "$work/venv" -iname '*pagedinfer*')
 [ -z "$left" ] || { echo "the wheel leaves $left" >&2; exit 1; }
