@@ -47,6 +47,17 @@ class Module(unittest.TestCase):
         self.write(prompts(5, 1))
         self.assertEqual([record["index"] for record in pagedinfer.run(self.input, shard="1/2")], [1, 3])
 
+    def test_an_output_is_kept_or_replaced_as_asked(self):
+        self.write(prompts(1, 1))
+        output = self.dir / "other.jsonl"
+        first = list(pagedinfer.run(self.input, output=output))
+        with self.assertRaisesRegex(pagedinfer.PagedinferError, "other.jsonl: the file exists"):
+            pagedinfer.run(self.input, output=output, resume=False)
+        self.write(prompts(2, 1))
+        self.assertEqual(list(pagedinfer.run(self.input, output=output))[:1], first)
+        again = list(pagedinfer.run(self.input, output=output, overwrite=True, max_tokens=2, limit=1))
+        self.assertEqual([record["id"] for record in again], ["row-0"])
+
     def test_lines_give_the_records_of_a_file_in_order(self):
         lines = prompts(10000, 1)
         self.write(lines)
