@@ -132,16 +132,18 @@ class Module(unittest.TestCase):
     def test_an_interrupted_file_goes_on_with_the_same_bytes(self):
         self.write(prompts(2000, 60))
         code = ("import sys, pagedinfer\n"
-                "try: pagedinfer.run(sys.argv[1])\n"
+                "try: pagedinfer.run(sys.argv[1], quiet=False, progress='off')\n"
                 "except KeyboardInterrupt: sys.exit(99)")
-        python = subprocess.Popen([sys.executable, "-c", code, self.input],
+        python = subprocess.Popen([sys.executable, "-c", code, self.input], stderr=subprocess.PIPE, text=True,
                                   env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         output = self.dir / "in.completions.jsonl"
         until = time.monotonic() + 60
         while not (output.exists() and output.stat().st_size) and time.monotonic() < until:
             time.sleep(0.005)
         python.send_signal(signal.SIGINT)
-        self.assertEqual(python.wait(), 99)
+        told = python.communicate()[1]
+        self.assertEqual(python.returncode, 99, told)
+        self.assertIn("interrupted: what is finished is in", told)  # it was asked to end, not killed
         self.assertTrue((self.dir / "in.completions.jsonl.part").exists())
         self.assertLess(len(output.read_bytes().splitlines()), 2000)
         pagedinfer.run(self.input)
