@@ -40,6 +40,11 @@ GEMMA2 = {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2",
           "hidden_activation": "gelu_pytorch_tanh"}
 GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
           "hidden_activation": "gelu_pytorch_tanh"}
+GEMMA = {"architectures": ["GemmaForCausalLM"], "model_type": "gemma"}
+OLMO3 = {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
+EXAONE4 = {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4"}
+GLM4 = {"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "pad_token_id": None}
+MINISTRAL3 = {"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}
 SLIDE, FULL = "sliding_attention", "full_attention"
 
 
@@ -163,6 +168,46 @@ MODELS = {
         layer_types=[FULL, SLIDE], tie_word_embeddings=False, attn_logit_softcapping=2.0,
         final_logit_softcapping=None,
         rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}),
+    "gemma-old-config": GEMMA | sizes(24, 3, 1, 35, 42, head_dim=24, rope_theta=2e3,
+                                      hidden_act="gelu", hidden_activation=None),
+    "gemma-bias-untied": GEMMA | sizes(
+        30, 2, 2, 27, 44, layers=2, head_dim=256, attention_bias=True, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0}),
+    "olmo3-old-config": OLMO3 | sizes(
+        36, 6, 2, 31, 45, layers=5, head_dim=24, sliding_window=11, rope_theta=5e5, rope_scaling={
+            "rope_type": "yarn", "factor": 4.0, "attention_factor": 1.14, "beta_fast": 32.0,
+            "beta_slow": 1.0, "original_max_position_embeddings": 128}),
+    "olmo3-new-config-bias-tied": OLMO3 | sizes(
+        30, 3, 3, 27, 37, attention_bias=True, tie_word_embeddings=True, sliding_window=24,
+        layer_types=[FULL, SLIDE, FULL],
+        rope_parameters={FULL: {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e2},
+                         SLIDE: {"rope_type": "default", "rope_theta": 100.0}}),
+    "exaone4-windows": EXAONE4 | sizes(
+        36, 6, 2, 31, 45, layers=5, head_dim=24, sliding_window=13, sliding_window_pattern=3,
+        rope_theta=500.0, rope_scaling=LLAMA3_ROPE),
+    "exaone4-listed-windows": EXAONE4 | sizes(
+        24, 3, 3, 29, 41, layers=4, head_dim=10, sliding_window=24, sliding_window_pattern="LLLG",
+        layer_types=[SLIDE, FULL, SLIDE, FULL],
+        rope_parameters={"rope_type": "default", "rope_theta": 900.0}),
+    "exaone4-no-window-tied": EXAONE4 | sizes(
+        30, 3, 1, 27, 37, layers=2, sliding_window=None, layer_types=[FULL, FULL],
+        tie_word_embeddings=True, rope_theta=2e3),
+    "ministral3-yarn": MINISTRAL3 | sizes(24, 3, 1, 31, 45, head_dim=32, rope_parameters={
+        "rope_type": "yarn", "type": "yarn", "rope_theta": 1e4, "factor": 16.0, "beta_fast": 32.0,
+        "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "max_position_embeddings": 512,
+        "original_max_position_embeddings": 32, "llama_4_scaling_beta": 0.1}),
+    "ministral3-window-tied": MINISTRAL3 | sizes(
+        30, 3, 3, 27, 37, layers=2, head_dim=10, sliding_window=33, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 700.0, "llama_4_scaling_beta": 0.7,
+                         "original_max_position_embeddings": 7}),
+    "glm4-partial": GLM4 | sizes(36, 6, 2, 31, 45, head_dim=24, rope_theta=1e3),
+    "glm4-partial-odd-new-config": GLM4 | sizes(
+        33, 3, 3, 29, 39, head_dim=22, attention_bias=True, rope_parameters={
+            "rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.5}),
+    "glm4-yarn-tied": GLM4 | sizes(
+        30, 3, 1, 27, 37, layers=2, head_dim=32, attention_bias=False, tie_word_embeddings=True,
+        partial_rotary_factor=0.75, rope_theta=1e4, rope_scaling={
+            "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}),
 }
 # What a run is asked for, where its rope depends on that.
 RUNS = {"phi3-longrope-short-run": 512, "phi3-longrope-long-run": 513,
@@ -201,7 +246,9 @@ def fill(model, prefix, center_of_norms):
 
 
 def add_biases(model, config):
-    """Those that config.json asks for and transformers' class does not have."""
+    """Those that config.json asks for and transformers' class does not have. GLM-4 has its own."""
+    if config["model_type"] == "glm4":
+        return
     outputs = {"attention_bias": ("q_proj", "k_proj", "v_proj", "o_proj"),
                "mlp_bias": ("gate_proj", "up_proj", "down_proj")}
     for key, names in outputs.items():
@@ -226,7 +273,8 @@ def make_model(config, dtype, max_model_len):
     classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in text else "Mistral",
                "ministral": "Ministral", "qwen2": "Qwen2", "qwen3": "Qwen3", "smollm3": "SmolLM3",
                "granite": "Granite", "olmo2": "Olmo2", "phi3": "Phi3", "gemma2": "Gemma2",
-               "gemma3_text": "Gemma3"}
+               "gemma3_text": "Gemma3", "gemma": "Gemma", "olmo3": "Olmo3", "exaone4": "Exaone4",
+               "glm4": "Glm4", "ministral3": "Ministral3"}
     name = classes[text["model_type"]]
     config_class = "Gemma3TextConfig" if name == "Gemma3" else name + "Config"
     read = getattr(transformers, config_class).from_dict(json.loads(json.dumps(text)))
@@ -276,7 +324,8 @@ def golden(config, random_ids, max_model_len):
 
 
 def random_model(draw):
-    family = draw.choice([LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, GRANITE, OLMO2, PHI3, GEMMA2, GEMMA3])
+    family = draw.choice([LLAMA, MISTRAL, QWEN2, QWEN3, SMOLLM3, GRANITE, OLMO2, PHI3, GEMMA2, GEMMA3,
+                          GEMMA, OLMO3, EXAONE4, GLM4, MINISTRAL3])
     kv_heads = draw.choice([1, 2, 3, 5])
     heads = kv_heads * draw.choice([1, 1, 2, 3])
     head_dim = draw.choice([24, 32, 40, 56, 64, 80, 96, 112, 128, 160, 192, 256])
@@ -290,9 +339,9 @@ def random_model(draw):
         config["head_dim"] = head_dim
     else:
         config["hidden_size"] = heads * head_dim
-    if family in (MISTRAL, PHI3, GEMMA2, GEMMA3):
+    if family in (MISTRAL, PHI3, GEMMA2, GEMMA3, OLMO3, EXAONE4, MINISTRAL3):
         config["sliding_window"] = draw.randrange(1, 40)
-    if family in (LLAMA, QWEN3, SMOLLM3, GRANITE, OLMO2, GEMMA2, GEMMA3):
+    if family in (LLAMA, QWEN3, SMOLLM3, GRANITE, OLMO2, GEMMA2, GEMMA3, GEMMA, OLMO3, GLM4):
         config["attention_bias"] = draw.random() < 0.4
     if family in (LLAMA, SMOLLM3, GRANITE):
         config["mlp_bias"] = draw.random() < 0.4
@@ -303,9 +352,17 @@ def random_model(draw):
     if family is GEMMA2:
         config |= {"attn_logit_softcapping": draw.uniform(0.5, 50),
                    "final_logit_softcapping": draw.uniform(0.5, 30)}
-    if family in (LLAMA, QWEN3, MISTRAL) and draw.random() < 0.5:
-        config["rope_scaling"] = {"rope_type": "yarn", "factor": draw.uniform(1, 8),
-                                  "original_max_position_embeddings": draw.randrange(30, 500)}
+    yarn = {"rope_type": "yarn", "factor": draw.uniform(1, 8), "rope_theta": config["rope_theta"],
+            "original_max_position_embeddings": draw.randrange(30, 500)}
+    if family is MINISTRAL3:
+        config["rope_parameters"] = yarn | {"llama_4_scaling_beta": draw.uniform(0.05, 1)}
+    elif family is OLMO3:
+        config["rope_parameters"] = {FULL: yarn, SLIDE: {
+            "rope_type": "default", "rope_theta": draw.choice([100.0, 1e4])}}
+    elif family in (LLAMA, QWEN3, MISTRAL, EXAONE4, GLM4) and draw.random() < 0.5:
+        config["rope_scaling"] = yarn
+    if family is GLM4 and draw.random() < 0.5:
+        config["partial_rotary_factor"] = draw.choice([0.25, 0.75, 1.0])
     return config
 
 
