@@ -27,6 +27,7 @@ constexpr Family kFamilies[] = {
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
     {"Phi3ForCausalLM", "phi3", read_phi3},
+    {"GemmaForCausalLM", "gemma", read_gemma},
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
     {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
@@ -171,9 +172,11 @@ void read_eos_tokens(const JsonObject& from, ModelSpec& spec) {
   });
 }
 
-void expect_activation(const JsonObject& config, std::string_view key, Activation expected) {
+void expect_activation(const JsonObject& config, std::string_view key, Activation expected,
+                       std::string_view also) {
   config.keep([&] {
     const std::optional<std::string> found = config.find_string(key);
+    if (found && !also.empty() && *found == also) return;
     std::string_view usual;
     for (const auto& [name, activation] : kActivations) {
       if (activation != expected) continue;

@@ -37,8 +37,9 @@ void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelS
 void read_eos_tokens(const JsonObject& from, ModelSpec& spec);
 
 // Complains if the field is there and names another activation, by none of the names that
-// transformers has for this one.
-void expect_activation(const JsonObject& config, std::string_view key, Activation expected);
+// transformers has for this one, and not by `also`.
+void expect_activation(const JsonObject& config, std::string_view key, Activation expected,
+                       std::string_view also = "");
 
 // Complains if the field is true.
 void refuse(const JsonObject& config, std::string_view key);
@@ -77,9 +78,9 @@ void read_equal_windows(const JsonObject& config, std::optional<int> window, Mod
 // "use_sliding_window" is true. If it is not, there is no window.
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
-// What all Gemmas have in common: activation, norms, and the scales of embedding and scores.
-// REQUIRES: the sizes are read.
-void read_gemma(const JsonObject& config, ModelSpec& spec);
+// What all Gemmas from Gemma 2 on have in common: activation, norms, and the scales of embedding and
+// scores. REQUIRES: the sizes are read.
+void read_newer_gemma(const JsonObject& config, ModelSpec& spec);
 
 // The names that most families give their tensors. All names but the name of the output begin with
 // `root` ("model."). With norms of outputs, post_attention_layernorm is the norm of attention's
@@ -95,6 +96,7 @@ void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,

@@ -30,7 +30,7 @@ void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
   read_attention_bias(config, spec);
   spec.score_cap = read_cap(config, "attn_logit_softcapping", 50.0);
   spec.logit_cap = read_cap(config, "final_logit_softcapping", 30.0);
-  read_gemma(config, spec);
+  read_newer_gemma(config, spec);
   read_rope(config, {}, spec);
 
   std::vector<bool> alternating;

@@ -37,7 +37,7 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   refuse_number(config, "final_logit_softcapping");
   spec.qk_norm = QkNorm::kHeads;
   read_attention_bias(config, spec);
-  read_gemma(config, spec);
+  read_newer_gemma(config, spec);
 
   SlidingLayers by_pattern;
   config.keep([&] {

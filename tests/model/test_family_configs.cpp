@@ -58,7 +58,8 @@ constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kLlama = "LlamaForCausalLM", *kMistral = "MistralForCausalLM",
                      *kGemma = "Gemma3ForCausalLM", *kSmolLM3 = "SmolLM3ForCausalLM",
                      *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
-                     *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM";
+                     *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM",
+                     *kGemma1 = "GemmaForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -172,7 +173,7 @@ TEST_CASE("layer_types alone says which layers slide, where a family has it, as 
     std::vector<std::string> expected;
   };
   const std::vector<const char*> any = {"", "true", "false"}, on = {"true"}, off = {"", "false"};
-  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2}, qwens = {kQwen2, kQwen3},
+  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2, kGemma1}, qwens = {kQwen2, kQwen3},
                                  mistrals = {kMistral, "MinistralForCausalLM"};
   const Row rows[] = {
       {never, any, "", {"FFFF", "FFFF", "FFFF"}},
@@ -289,6 +290,19 @@ TEST_CASE("a Granite's multipliers are 1 where config.json has none") {
   CHECK(spec.attention_scale == 0.015625f);
   CHECK(spec.residual_scale == 0.22f);
   CHECK(spec.logit_scale == 0.125f);
+}
+
+TEST_CASE("a Gemma 1 has the norms of a Llama, and its activation may have its first name") {
+  const ModelSpec spec = spec_of(kGemma1, R"(, "head_dim": 16, "hidden_act": "gelu",
+      "hidden_activation": null)");
+  CHECK(spec.activation == Activation::kGeluTanh);
+  CHECK(spec.norms_inputs);
+  CHECK_FALSE(spec.norms_outputs);
+  CHECK(spec.norm_weight_offset == 1.0f);
+  CHECK(spec.attention_scale == 0.25f);
+  CHECK(spec.tied_embeddings);
+  CHECK(windows(spec) == Ints{0, 0, 0, 0});
+  CHECK(spec_of(kGemma1, "").head_dim == 256);
 }
 
 TEST_CASE("a Gemma 2 has soft caps unless they are null, and every other layer slides") {
@@ -449,14 +463,15 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        R"("rope_parameters": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 32})",
        "rope_parameters.rope_type", "found llama3"},
+      {kGemma1, R"("hidden_act": "relu")", "hidden_act", "expected gelu_pytorch_tanh"},
+      {kGemma1, R"("hidden_act": "")", "hidden_act", "expected gelu_pytorch_tanh"},
+      {kGemma1, R"("hidden_activation": "gelu")", "hidden_activation", "expected gelu_pytorch_tanh"},
+      {kGemma1, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
       {kGemma2, R"("attn_logit_softcapping": 0)", "attn_logit_softcapping", "found 0"},
       {kGemma2, R"("final_logit_softcapping": "30")", "final_logit_softcapping", "30"},
       {kGemma2, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
       {"Qwen3MoeForCausalLM", R"("x": 0)", "architectures",
-       "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "
-       "Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM, GraniteForCausalLM, "
-       "Olmo2ForCausalLM, Phi3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, "
-       "Gemma3ForConditionalGeneration"},
+       "supported are: LlamaForCausalLM, MistralForCausalLM, MinistralForCausalLM, "},
       {"Gemma3ForConditionalGeneration", R"("x": 0)", "text_config", "found nothing"},
       {"Gemma3ForConditionalGeneration", R"("text_config": {"quantization_config": {}})",
        "text_config.quantization_config.quant_method", "found nothing"},
@@ -474,7 +489,7 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
 }
 
 TEST_CASE("the embedding scale is rounded to the type of computation") {
-  for (const char* const family : {kGemma, kGemma2}) {
+  for (const char* const family : {kGemma, kGemma2, kGemma1}) {
     const TempDir dir;
     write_file(dir / "config.json", config_of(family, R"(, "head_dim": 8)"));
     for (const auto& [compute, scale] :

@@ -103,10 +103,14 @@ inline TinyFamily tiny_gemma2(int window, int layers) {
                                  window, tiny_layer_types(layers)),
                      0.0f);
 }
+inline TinyFamily tiny_gemma() {
+  return tiny_family("GemmaForCausalLM", R"("model_type": "gemma")", 0.0f);
+}
 // One of each of these.
 inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int head_dim = 8) {
   return {tiny_biases(), tiny_smollm3(window),        tiny_granite(head_dim),
-          tiny_olmo2(),  tiny_phi3(window, head_dim), tiny_gemma2(window, layers)};
+          tiny_olmo2(),  tiny_phi3(window, head_dim), tiny_gemma2(window, layers),
+          tiny_gemma()};
 }
 
 struct TinyModelOptions {

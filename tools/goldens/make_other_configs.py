@@ -14,7 +14,7 @@ from make_goldens import pinned
 
 NAMES = ["ApertusForCausalLM", "BertForMaskedLM", "BloomForCausalLM", "Cohere2ForCausalLM",
          "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Exaone4ForCausalLM",
-         "FalconForCausalLM", "GemmaForCausalLM", "Glm4ForCausalLM", "GPT2LMHeadModel",
+         "FalconForCausalLM", "Glm4ForCausalLM", "GPT2LMHeadModel",
          "GPTNeoXForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "JambaForCausalLM",
          "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM", "Olmo3ForCausalLM",
          "OlmoForCausalLM", "OPTForCausalLM", "PhiForCausalLM", "PhimoeForCausalLM",
