@@ -157,6 +157,7 @@ set(pagedinfer_core_sources
   src/model/model.cpp
   src/model/model_files.cpp
   src/model/olmo2.cpp
+  src/model/olmo3.cpp
   src/model/phi3.cpp
   src/model/quantized/awq.cpp
   src/model/quantized/block_scales.cpp

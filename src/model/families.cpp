@@ -26,6 +26,7 @@ constexpr Family kFamilies[] = {
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
+    {"Olmo3ForCausalLM", "olmo3", read_olmo3},
     {"Phi3ForCausalLM", "phi3", read_phi3},
     {"GemmaForCausalLM", "gemma", read_gemma},
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
@@ -225,6 +226,12 @@ std::optional<int> read_window(const JsonObject& config, int absent) {
     window = static_cast<int>(found.value_or(absent));
   });
   return window;
+}
+
+std::vector<bool> all_but_each(int64_t interval, const ModelSpec& spec) {
+  std::vector<bool> slides;
+  for (int64_t i = 1; i <= std::ssize(spec.layers); ++i) slides.push_back(i % interval != 0);
+  return slides;
 }
 
 SlidingLayers read_windows(const JsonObject& config, const SlidingLayers& otherwise,

@@ -61,8 +61,8 @@ constexpr int kUnknownWindow = -1;
 // be read.
 std::optional<int> read_window(const JsonObject& config, int absent);
 
-// For each layer, whether its attention has a sliding window; nullopt if that is not known.
-using SlidingLayers = std::optional<std::vector<bool>>;
+// All layers slide but each `interval`-th one. REQUIRES: the sizes are read, interval > 0.
+std::vector<bool> all_but_each(int64_t interval, const ModelSpec& spec);
 
 // Sets the windows of the sliding layers and returns which layers slide. "layer_types" decides
 // this or, without that field, `otherwise`. Complains if a layer slides and `window` is 0. A window
@@ -78,8 +78,8 @@ void read_equal_windows(const JsonObject& config, std::optional<int> window, Mod
 // "use_sliding_window" is true. If it is not, there is no window.
 void read_upper_windows(const JsonObject& config, ModelSpec& spec);
 
-// What all Gemmas from Gemma 2 on have in common: activation, norms, and the scales of embedding and
-// scores. REQUIRES: the sizes are read.
+// What all Gemmas from Gemma 2 on have in common: activation, norms, and the scales of embedding
+// and scores. REQUIRES: the sizes are read.
 void read_newer_gemma(const JsonObject& config, ModelSpec& spec);
 
 // The names that most families give their tensors. All names but the name of the output begin with
@@ -95,6 +95,7 @@ void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
 void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_olmo3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);

@@ -1,15 +1,11 @@
 // Gemma 3: text-only checkpoints, and the text model of multimodal ones.
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
 namespace pagedinfer {
 namespace {
-
-enum Rope { kFull, kSliding };
 
 void refuse_number(const JsonObject& config, std::string_view key) {
   config.keep([&] {
@@ -42,16 +38,10 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   SlidingLayers by_pattern;
   config.keep([&] {
     const int64_t pattern = config.find_integer("sliding_window_pattern", 1, 1 << 12).value_or(6);
-    by_pattern.emplace();
-    for (int64_t i = 1; i <= std::ssize(spec.layers); ++i) by_pattern->push_back(i % pattern != 0);
+    by_pattern = all_but_each(pattern, spec);
   });
   const SlidingLayers slides = read_windows(config, by_pattern, read_window(config, 4096), spec);
-
-  read_layer_rope(config, {"full_attention", "rope_theta", 1e6}, spec);
-  read_layer_rope(config, {"sliding_attention", "rope_local_base_freq", 1e4}, spec);
-  for (size_t i = 0; slides && i < spec.layers.size(); ++i) {
-    spec.layers[i].rope = (*slides)[i] ? kSliding : kFull;
-  }
+  read_layer_ropes(config, {"rope_theta", 1e6}, {"rope_local_base_freq", 1e4}, slides, spec);
 }
 
 }  // namespace

@@ -214,21 +214,28 @@ void read_rope(const JsonObject& config, const RopeDefaults& defaults, ModelSpec
   spec.ropes = {Reader({config, rope, defaults}, spec).read()};
 }
 
-void read_layer_rope(const JsonObject& config, const LayerRope& layers, ModelSpec& spec) {
+void read_layer_ropes(const JsonObject& config, const LayerRope& full, const LayerRope& sliding,
+                      const SlidingLayers& slides, ModelSpec& spec) {
   const auto parameters = object_of(config, "rope_parameters");
   if (parameters && parameters->fields().size() > 0 && !parameters->has(kFullLayers) &&
       !parameters->has(kSlidingLayers)) {
     config.complain("rope_parameters",
                     fmt::format("has neither {} nor {}", kFullLayers, kSlidingLayers));
   }
-  auto rope = parameters ? object_of(*parameters, layers.type) : std::nullopt;
-  const auto scaling = object_of(config, "rope_scaling");
-  if (scaling && layers.type == kFullLayers) {
-    if (rope) config.complain("rope_scaling", "is there beside rope_parameters");
-    rope = scaling;
+  const auto of_type = [&](std::string_view type) {
+    return parameters ? object_of(*parameters, type) : std::nullopt;
+  };
+  const auto add = [&](const std::optional<JsonObject>& rope, const LayerRope& layers) {
+    spec.ropes.push_back(
+        Reader({config, rope, {.theta = layers.theta}, layers.theta_key}, spec).read());
+  };
+  const auto scaling = object_of(config, "rope_scaling"), of_full = of_type(kFullLayers);
+  if (scaling && of_full) config.complain("rope_scaling", "is there beside rope_parameters");
+  add(scaling ? scaling : of_full, full);
+  add(of_type(kSlidingLayers), sliding);
+  for (size_t i = 0; slides && i < spec.layers.size(); ++i) {
+    spec.layers[i].rope = (*slides)[i] ? 1 : 0;
   }
-  spec.ropes.push_back(
-      Reader({config, rope, {.theta = layers.theta}, layers.theta_key}, spec).read());
 }
 
 }  // namespace pagedinfer

@@ -24,15 +24,16 @@ struct RopeDefaults {
 // REQUIRES: the sizes of the spec are read.
 void read_rope(const JsonObject& config, const RopeDefaults& defaults, ModelSpec& spec);
 
-// One type of layers, where each type has a rope of its own.
+// A rope of one type of layers.
 struct LayerRope {
-  std::string_view type;       // its key in "rope_parameters"
   std::string_view theta_key;  // key of its theta in configs without "rope_parameters"
   double theta;                // if neither gives one
 };
 
-// Adds the rope of one type of layers to spec.ropes. "rope_parameters" has an object for each type;
-// in older configs "rope_scaling" applies to the type full_attention only.
-void read_layer_rope(const JsonObject& config, const LayerRope& layers, ModelSpec& spec);
+// Reads the ropes of a model whose full and sliding layers have different ones, and gives them to
+// the layers. "rope_parameters" has an object for each type of layers; in older configs
+// "rope_scaling" applies to full layers only. `slides`: as read_windows() returns it.
+void read_layer_ropes(const JsonObject& config, const LayerRope& full, const LayerRope& sliding,
+                      const SlidingLayers& slides, ModelSpec& spec);
 
 }  // namespace pagedinfer

@@ -35,6 +35,9 @@ struct LayerSpec {
   int window = 0;  // number of keys that a query sees, its own included; 0 = all
 };
 
+// For each layer, whether its attention has a sliding window; nullopt if that is not known.
+using SlidingLayers = std::optional<std::vector<bool>>;
+
 // Which parts of q and of k are normalized before rope.
 enum class QkNorm : uint8_t { kNone, kHeads, kRows };
 

@@ -59,7 +59,7 @@ constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kGemma = "Gemma3ForCausalLM", *kSmolLM3 = "SmolLM3ForCausalLM",
                      *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
                      *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM",
-                     *kGemma1 = "GemmaForCausalLM";
+                     *kGemma1 = "GemmaForCausalLM", *kOlmo3 = "Olmo3ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -173,7 +173,8 @@ TEST_CASE("layer_types alone says which layers slide, where a family has it, as 
     std::vector<std::string> expected;
   };
   const std::vector<const char*> any = {"", "true", "false"}, on = {"true"}, off = {"", "false"};
-  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2, kGemma1}, qwens = {kQwen2, kQwen3},
+  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2, kGemma1},
+                                 qwens = {kQwen2, kQwen3},
                                  mistrals = {kMistral, "MinistralForCausalLM"};
   const Row rows[] = {
       {never, any, "", {"FFFF", "FFFF", "FFFF"}},
@@ -196,10 +197,11 @@ TEST_CASE("layer_types alone says which layers slide, where a family has it, as 
       {{kSmolLM3}, on, "", {"FFFF", "FFFF", "FFFS"}},
       {{kSmolLM3}, any, "SFFF", {"", "", "SFFF"}},
       {{kSmolLM3}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kOlmo3}, any, "", {"SSSF", "", "SSSF"}},
       {{kGemma2}, any, "", {"SFSF", "", "SFSF"}},
       {{kGemma}, any, "", {"SSSS", "", "SSSS"}},
-      {{kGemma2, kGemma}, any, "SFFF", {"SFFF", "", "SFFF"}},
-      {{kGemma2, kGemma}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kGemma2, kGemma, kOlmo3}, any, "SFFF", {"SFFF", "", "SFFF"}},
+      {{kGemma2, kGemma, kOlmo3}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
   };
   const std::string windows_given[] = {"", R"(, "sliding_window": null)",
                                        R"(, "sliding_window": 3)"};
@@ -290,6 +292,23 @@ TEST_CASE("a Granite's multipliers are 1 where config.json has none") {
   CHECK(spec.attention_scale == 0.015625f);
   CHECK(spec.residual_scale == 0.22f);
   CHECK(spec.logit_scale == 0.125f);
+}
+
+TEST_CASE("an OLMo 3's scaling of rope is for its full layers alone, in old and new configs") {
+  const ModelSpec old_form = spec_of(kOlmo3, R"(, "sliding_window": 3, "rope_theta": 7e4,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0})");
+  const ModelSpec new_form = spec_of(kOlmo3, R"(, "sliding_window": 3, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 7e4},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 7e4}})");
+  for (const ModelSpec& spec : {old_form, new_form}) {
+    CHECK(windows(spec) == Ints{3, 3, 3, 0});
+    CHECK(rope_of(spec, 0)[0] == 1.0f);
+    CHECK(rope_of(spec, 3)[0] == 0.125f);
+    CHECK(rope_of(spec, 0)[1] == doctest::Approx(std::pow(7e4, -2.0 / 6)));
+    CHECK(spec.qk_norm == QkNorm::kRows);
+    CHECK((spec.norms_outputs && !spec.norms_inputs));
+  }
+  CHECK(rope_of(spec_of(kOlmo3, ""), 0)[1] == doctest::Approx(std::pow(5e5, -2.0 / 6)));
 }
 
 TEST_CASE("a Gemma 1 has the norms of a Llama, and its activation may have its first name") {
@@ -451,6 +470,8 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGranite, R"("residual_multiplier": 0)", "residual_multiplier", "found 0"},
       {kGranite, R"("logits_scaling": -8)", "logits_scaling", "found -8"},
       {kOlmo2, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
+      {kOlmo3, R"("rope_parameters": {"rope_type": "yarn"})", "rope_parameters",
+       "has neither full_attention nor"},
       {kPhi3, R"("partial_rotary_factor": 0.0)", "partial_rotary_factor", "no channel"},
       {kPhi3, R"("partial_rotary_factor": 1.5)", "partial_rotary_factor", "found 1.5"},
       {kPhi3, R"("rope_scaling": {"type": "su", "short_factor": [1, 1, 1], "long_factor": [1]})",
@@ -465,7 +486,8 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
        "rope_parameters.rope_type", "found llama3"},
       {kGemma1, R"("hidden_act": "relu")", "hidden_act", "expected gelu_pytorch_tanh"},
       {kGemma1, R"("hidden_act": "")", "hidden_act", "expected gelu_pytorch_tanh"},
-      {kGemma1, R"("hidden_activation": "gelu")", "hidden_activation", "expected gelu_pytorch_tanh"},
+      {kGemma1, R"("hidden_activation": "gelu")", "hidden_activation",
+       "expected gelu_pytorch_tanh"},
       {kGemma1, R"("use_bidirectional_attention": true)", "use_bidirectional_attention", "true"},
       {kGemma2, R"("attn_logit_softcapping": 0)", "attn_logit_softcapping", "found 0"},
       {kGemma2, R"("final_logit_softcapping": "30")", "final_logit_softcapping", "30"},

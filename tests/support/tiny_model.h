@@ -106,11 +106,18 @@ inline TinyFamily tiny_gemma2(int window, int layers) {
 inline TinyFamily tiny_gemma() {
   return tiny_family("GemmaForCausalLM", R"("model_type": "gemma")", 0.0f);
 }
+inline TinyFamily tiny_olmo3(int window, int layers) {
+  return tiny_family("Olmo3ForCausalLM", fmt::format(R"("sliding_window": {}, "layer_types": [{}],
+  "rope_parameters": {{"full_attention": {{"rope_type": "yarn", "rope_theta": 700.0, "factor": 4.0,
+    "original_max_position_embeddings": 64}},
+    "sliding_attention": {{"rope_type": "default", "rope_theta": 300.0}}}})",
+                                                     window, tiny_layer_types(layers)));
+}
 // One of each of these.
 inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int head_dim = 8) {
   return {tiny_biases(), tiny_smollm3(window),        tiny_granite(head_dim),
           tiny_olmo2(),  tiny_phi3(window, head_dim), tiny_gemma2(window, layers),
-          tiny_gemma()};
+          tiny_gemma(),  tiny_olmo3(window, layers)};
 }
 
 struct TinyModelOptions {

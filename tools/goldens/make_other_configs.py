@@ -16,7 +16,7 @@ NAMES = ["ApertusForCausalLM", "BertForMaskedLM", "BloomForCausalLM", "Cohere2Fo
          "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Exaone4ForCausalLM",
          "FalconForCausalLM", "Glm4ForCausalLM", "GPT2LMHeadModel",
          "GPTNeoXForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "JambaForCausalLM",
-         "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM", "Olmo3ForCausalLM",
+         "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM",
          "OlmoForCausalLM", "OPTForCausalLM", "PhiForCausalLM", "PhimoeForCausalLM",
          "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "StableLmForCausalLM",
          "Starcoder2ForCausalLM", "T5ForConditionalGeneration"]
