@@ -145,6 +145,7 @@ set(pagedinfer_core_sources
   src/model/adapter_config.cpp
   src/model/decoder.cpp
   src/model/dummy.cpp
+  src/model/exaone4.cpp
   src/model/families.cpp
   src/model/gemma.cpp
   src/model/gemma2.cpp

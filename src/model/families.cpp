@@ -27,6 +27,7 @@ constexpr Family kFamilies[] = {
     {"GraniteForCausalLM", "granite", read_granite},
     {"Olmo2ForCausalLM", "olmo2", read_olmo2},
     {"Olmo3ForCausalLM", "olmo3", read_olmo3},
+    {"Exaone4ForCausalLM", "exaone4", read_exaone4},
     {"Phi3ForCausalLM", "phi3", read_phi3},
     {"GemmaForCausalLM", "gemma", read_gemma},
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},

@@ -96,6 +96,7 @@ void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
 void read_granite(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_olmo3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_exaone4(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);

@@ -59,7 +59,8 @@ constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kGemma = "Gemma3ForCausalLM", *kSmolLM3 = "SmolLM3ForCausalLM",
                      *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
                      *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM",
-                     *kGemma1 = "GemmaForCausalLM", *kOlmo3 = "Olmo3ForCausalLM";
+                     *kGemma1 = "GemmaForCausalLM", *kOlmo3 = "Olmo3ForCausalLM",
+                     *kExaone4 = "Exaone4ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -198,10 +199,11 @@ TEST_CASE("layer_types alone says which layers slide, where a family has it, as 
       {{kSmolLM3}, any, "SFFF", {"", "", "SFFF"}},
       {{kSmolLM3}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
       {{kOlmo3}, any, "", {"SSSF", "", "SSSF"}},
+      {{kExaone4}, any, "", {"SSSF", "FFFF", "SSSF"}},
       {{kGemma2}, any, "", {"SFSF", "", "SFSF"}},
       {{kGemma}, any, "", {"SSSS", "", "SSSS"}},
-      {{kGemma2, kGemma, kOlmo3}, any, "SFFF", {"SFFF", "", "SFFF"}},
-      {{kGemma2, kGemma, kOlmo3}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
+      {{kGemma2, kGemma, kOlmo3, kExaone4}, any, "SFFF", {"SFFF", "", "SFFF"}},
+      {{kGemma2, kGemma, kOlmo3, kExaone4}, any, "FFFF", {"FFFF", "FFFF", "FFFF"}},
   };
   const std::string windows_given[] = {"", R"(, "sliding_window": null)",
                                        R"(, "sliding_window": 3)"};
@@ -309,6 +311,25 @@ TEST_CASE("an OLMo 3's scaling of rope is for its full layers alone, in old and 
     CHECK((spec.norms_outputs && !spec.norms_inputs));
   }
   CHECK(rope_of(spec_of(kOlmo3, ""), 0)[1] == doctest::Approx(std::pow(5e5, -2.0 / 6)));
+}
+
+TEST_CASE(
+    "an EXAONE 4 with a window has rope in the layers that slide, without one in all layers") {
+  const auto ropes = [](const char* fields) {
+    Ints all;
+    for (const LayerSpec& layer : spec_of(kExaone4, fields).layers) all.push_back(layer.rope);
+    return all;
+  };
+  CHECK(ropes("") == Ints{0, 0, 0, kNoRope});
+  CHECK(ropes(R"(, "sliding_window_pattern": 2)") == Ints{0, kNoRope, 0, kNoRope});
+  CHECK(ropes(R"(, "sliding_window": null, "sliding_window_pattern": null)") == Ints{0, 0, 0, 0});
+  CHECK(ropes(R"(, "sliding_window": 5, "sliding_window_pattern": "LLLG", "layer_types":
+      ["full_attention", "sliding_attention", "full_attention", "full_attention"])") ==
+        Ints{kNoRope, 0, kNoRope, kNoRope});
+  const ModelSpec spec = spec_of(kExaone4, R"(, "attention_bias": true, "mlp_bias": true)");
+  CHECK((spec.norms_outputs && !spec.norms_inputs));
+  CHECK(spec.qk_norm == QkNorm::kHeads);
+  CHECK_FALSE((spec.qkv_bias || spec.attention_out_bias || spec.mlp_bias));
 }
 
 TEST_CASE("a Gemma 1 has the norms of a Llama, and its activation may have its first name") {
@@ -470,6 +491,7 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGranite, R"("residual_multiplier": 0)", "residual_multiplier", "found 0"},
       {kGranite, R"("logits_scaling": -8)", "logits_scaling", "found -8"},
       {kOlmo2, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
+      {kExaone4, R"("sliding_window_pattern": "LLLG")", "sliding_window_pattern", "found \"LLLG\""},
       {kOlmo3, R"("rope_parameters": {"rope_type": "yarn"})", "rope_parameters",
        "has neither full_attention nor"},
       {kPhi3, R"("partial_rotary_factor": 0.0)", "partial_rotary_factor", "no channel"},

@@ -113,11 +113,16 @@ inline TinyFamily tiny_olmo3(int window, int layers) {
     "sliding_attention": {{"rope_type": "default", "rope_theta": 300.0}}}})",
                                                      window, tiny_layer_types(layers)));
 }
+inline TinyFamily tiny_exaone4(int window, int layers) {
+  return tiny_family("Exaone4ForCausalLM",
+                     fmt::format(R"("sliding_window": {}, "layer_types": [{}])", window,
+                                 tiny_layer_types(layers)));
+}
 // One of each of these.
 inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int head_dim = 8) {
   return {tiny_biases(), tiny_smollm3(window),        tiny_granite(head_dim),
           tiny_olmo2(),  tiny_phi3(window, head_dim), tiny_gemma2(window, layers),
-          tiny_gemma(),  tiny_olmo3(window, layers)};
+          tiny_gemma(),  tiny_olmo3(window, layers),  tiny_exaone4(window, layers)};
 }
 
 struct TinyModelOptions {

@@ -13,8 +13,8 @@ import transformers
 from make_goldens import pinned
 
 NAMES = ["ApertusForCausalLM", "BertForMaskedLM", "BloomForCausalLM", "Cohere2ForCausalLM",
-         "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Exaone4ForCausalLM",
-         "FalconForCausalLM", "Glm4ForCausalLM", "GPT2LMHeadModel",
+         "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "FalconForCausalLM",
+         "Glm4ForCausalLM", "GPT2LMHeadModel",
          "GPTNeoXForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "JambaForCausalLM",
          "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM",
          "OlmoForCausalLM", "OPTForCausalLM", "PhiForCausalLM", "PhimoeForCausalLM",
