@@ -154,6 +154,7 @@ set(pagedinfer_core_sources
   src/model/granite.cpp
   src/model/inspect.cpp
   src/model/llama.cpp
+  src/model/ministral3.cpp
   src/model/mistral.cpp
   src/model/model.cpp
   src/model/model_files.cpp

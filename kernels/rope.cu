@@ -16,9 +16,14 @@ __global__ void rope_table_kernel(const RopeTableArgs a) {
   const int64_t row = index / a.half;
   const int i = static_cast<int>(index % a.half);
   const CosSin value = cos_sin(mul_rn(static_cast<float>(a.positions[row]), a.inv_freq[i]));
+  float scale = a.scale;
+  if (a.factors != nullptr) {
+    const int factor = a.positions[row] / a.positions_per_factor;
+    scale = mul_rn(scale, a.factors[factor < a.num_factors ? factor : a.num_factors - 1]);
+  }
   float* const to = a.out + row * a.out_stride;
-  to[i] = mul_rn(value.cos, a.scale);
-  to[i + a.half] = mul_rn(value.sin, a.scale);
+  to[i] = mul_rn(value.cos, scale);
+  to[i + a.half] = mul_rn(value.sin, scale);
 }
 
 // Rotates the pairs (low[j], high[j]) by the angles whose cosines begin at `cos` and whose sines
@@ -98,7 +103,8 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
   const bool is_q = head < q_heads, is_v = head >= q_heads + kv_heads;
   const int own = is_q ? head : is_v ? head - q_heads - kv_heads : head - q_heads;
   const int dim = a.cache.head_dim, half = dim / 2;
-  const HeadPairs pairs = {dim, a.table == nullptr ? half : a.half};
+  const float* const table = is_v ? nullptr : is_q ? a.q_table : a.k_table;
+  const HeadPairs pairs = {dim, a.k_table == nullptr ? half : a.half};
 
   const Matrix& matrix = is_q ? a.q : is_v ? a.v : a.k;
   T* const x = static_cast<T*>(matrix.data) + row * matrix.stride + int64_t{own} * dim;
@@ -109,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) qkv_kernel(const QkvArgs a, int lane
   void* const cache = is_v ? a.cache.v : a.cache.k;
   const bool is_stored = valid && (is_q || slot >= 0);
   const float* const weight = is_v ? nullptr : is_q ? a.q_weight : a.k_weight;
-  const float* const cos = is_v || a.table == nullptr ? nullptr : a.table + row * a.table_stride;
+  const float* const cos = table == nullptr ? nullptr : table + row * a.table_stride;
 
   float low[kVec], high[kVec], sum = 0.0f;
   if (valid && weight != nullptr) {
@@ -220,12 +226,13 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
 void launch_qkv(const QkvArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0) return;
   const int half = args.cache.head_dim / 2;  // pairs of a head
-  const int rotated = args.table == nullptr ? half : args.half;
+  const int rotated = args.k_table == nullptr ? half : args.half;
   const int64_t heads = (args.q.data == nullptr ? 0 : args.heads) + 2 * args.cache.kv_heads;
   const bool vectors = (args.q.data == nullptr || in_vectors(args.type, args.q, half)) &&
                        in_vectors(args.type, args.k, half) && in_vectors(args.type, args.v, half) &&
                        in_vectors(args.type, args.k, rotated) &&
-                       table_fits(args.table, args.table_stride) && is_aligned(args.q_weight) &&
+                       table_fits(args.q_table, args.table_stride) &&
+                       table_fits(args.k_table, args.table_stride) && is_aligned(args.q_weight) &&
                        is_aligned(args.k_weight);
   with_type(args.type, [&](auto zero) {
     using T = decltype(zero);

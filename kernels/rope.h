@@ -7,8 +7,9 @@
 
 namespace pagedinfer::kernels {
 
-// Writes the cosines and then the sines, times `scale`, of the angles float(position) * inv_freq,
-// which are rounded to float32. The bits are those of the CPU backend.
+// Writes the cosines and then the sines of the angles float(position) * inv_freq, which are rounded
+// to float32, times `scale` or, with factors, times scale * factors[min(position /
+// positions_per_factor, num_factors - 1)]. The bits are those of the CPU backend.
 struct RopeTableArgs {
   const int32_t* positions;  // (num_rows), below 2^24
   const float* inv_freq;     // (half)
@@ -17,6 +18,8 @@ struct RopeTableArgs {
   int64_t num_rows;
   int half;
   float scale = 1.0f;
+  const float* factors = nullptr;  // (num_factors), or nullptr
+  int num_factors = 0, positions_per_factor = 1;
 };
 void launch_rope_table(const RopeTableArgs& args, cudaStream_t stream);
 
@@ -32,7 +35,7 @@ struct RopeArgs {
 void launch_rope(const RopeArgs& args, cudaStream_t stream);
 
 // One pass over q, k and v: normalizes the heads of q and k (if there is a weight), rotates them
-// (if there is a table) as launch_rope() does, stores q in place and k and v in the cache. `k` and
+// (if there are tables) as launch_rope() does, stores q in place and k and v in the cache. `k` and
 // `v` themselves do not change. Results are rounded once, at the end. REQUIRES: head_dim is even.
 struct QkvArgs {
   Type type;
@@ -42,9 +45,10 @@ struct QkvArgs {
   int heads = 0;
   const float *q_weight = nullptr, *k_weight = nullptr;  // (head_dim), or nullptr
   float offset = 0, eps = 0;                             // of the norms, as in RmsNormArgs
-  const float* table = nullptr;  // (num_rows, 2 * half): cos, then sin; or nullptr
+  // (num_rows, 2 * half): cos, then sin; or both nullptr
+  const float *q_table = nullptr, *k_table = nullptr;
   int64_t table_stride = 0;
-  int half = 0;                 // not read without a table
+  int half = 0;                 // not read without tables
   const int32_t* slot_mapping;  // (num_rows) cache positions; -1: k and v are skipped
   KvCache cache;                // of the same type, or int8
 };

@@ -6,15 +6,15 @@ namespace {
 // A step's intermediate results. One function takes them from scratch memory for forward() and for
 // scratch_bytes(), so that the two cannot differ.
 struct Buffers {
-  Tensor residual;                  // (tokens, hidden)
-  Tensor normed;                    // (tokens, hidden) the input of a block
-  Tensor block_out;                 // (tokens, hidden)
-  Tensor q, k, v;                   // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
-  Tensor attended;                  // (tokens, heads * head_dim)
-  Tensor gate, up, gated;           // (tokens, intermediate), the first two adjacent
-  std::vector<Tensor> rope_tables;  // (tokens, rotated channels of a head) float32
-  Tensor last, last_normed;         // (logits, hidden)
-  Tensor logits;                    // (logits, vocab) float32
+  Tensor residual;         // (tokens, hidden)
+  Tensor normed;           // (tokens, hidden) the input of a block
+  Tensor block_out;        // (tokens, hidden)
+  Tensor q, k, v;          // (tokens, heads * head_dim or kv_heads * head_dim), adjacent
+  Tensor attended;         // (tokens, heads * head_dim)
+  Tensor gate, up, gated;  // (tokens, intermediate), the first two adjacent
+  std::vector<RopeTables> rope_tables;  // (tokens, rotated channels of a head) float32
+  Tensor last, last_normed;             // (logits, hidden)
+  Tensor logits;                        // (logits, vocab) float32
 };
 
 Tensor columns(const Tensor& x, int64_t first, int64_t count) {
@@ -42,7 +42,9 @@ Buffers take_buffers(const ModelSpec& spec, DType activation, int64_t tokens, in
   b.up = columns(gate_up, spec.intermediate, spec.intermediate);
   b.gated = rows(spec.intermediate);
   for (const RopeSpec& rope : spec.ropes) {
-    b.rope_tables.push_back(take(DType::kF32, tokens, 2 * std::ssize(rope.inv_freq)));
+    const auto table = [&] { return take(DType::kF32, tokens, 2 * std::ssize(rope.inv_freq)); };
+    const Tensor of_k = table();
+    b.rope_tables.push_back({rope.q_factors.empty() ? of_k : table(), of_k});
   }
   if (logits == 0) return b;
   b.last = take(activation, logits, spec.hidden);
@@ -92,7 +94,12 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
 
   ops.embed(weights.embedding, batch.tokens, weights.embedding_scale, b.residual);
   for (size_t i = 0; i < b.rope_tables.size(); ++i) {
-    ops.rope_table(batch.positions, weights.ropes[i].used, spec.ropes[i].scale, b.rope_tables[i]);
+    const RopeSpec& rope = spec.ropes[i];
+    const RopeWeights& w = weights.ropes[i];
+    ops.rope_table(batch.positions, w.used, {.all = rope.scale}, b.rope_tables[i].k);
+    if (w.q_factors.empty()) continue;
+    ops.rope_table(batch.positions, w.used, {rope.scale, w.q_factors, rope.positions_per_q_factor},
+                   b.rope_tables[i].q);
   }
 
   for (size_t l = 0; l < spec.layers.size(); ++l) {
@@ -105,8 +112,8 @@ Tensor forward(const ModelSpec& spec, const Weights& weights, std::vector<KvLaye
     add_bias(b.k, w.k_bias);
     add_bias(b.v, w.v_bias);
     const HeadNorms norms = {w.q_norm, w.k_norm, spec.norm_weight_offset, spec.norm_eps};
-    const Tensor rope_table = layer.rope == kNoRope ? Tensor() : b.rope_tables[layer.rope];
-    ops.rotate_and_write_kv(b.q, b.k, b.v, norms, rope_table, batch.slot_mapping, cache[l]);
+    const RopeTables tables = layer.rope == kNoRope ? RopeTables() : b.rope_tables[layer.rope];
+    ops.rotate_and_write_kv(b.q, b.k, b.v, norms, tables, batch.slot_mapping, cache[l]);
     ops.attention(b.q, cache[l], batch,
                   {.heads = spec.heads,
                    .kv_heads = spec.kv_heads,

@@ -27,10 +27,11 @@ struct LayerWeights {
   Tensor gate_bias = {}, up_bias = {}, down_bias = {};
 };
 
-// The frequencies of a RopeSpec, (1, inv_freq.size()) float32.
+// The frequencies of a RopeSpec, (1, inv_freq.size()) float32, and its q_factors.
 struct RopeWeights {
   Tensor used = {};  // one of these
   Tensor short_runs = {}, long_runs = {};
+  Tensor q_factors = {};
 };
 
 struct Weights {

@@ -21,6 +21,7 @@ constexpr Family kFamilies[] = {
     {"LlamaForCausalLM", "llama", read_llama},
     {"MistralForCausalLM", "mistral", read_mistral},
     {"MinistralForCausalLM", "ministral", read_mistral},
+    {"Ministral3ForCausalLM", "ministral3", read_ministral3},
     {"Qwen2ForCausalLM", "qwen2", read_qwen2},
     {"Qwen3ForCausalLM", "qwen3", read_qwen3},
     {"SmolLM3ForCausalLM", "smollm3", read_smollm3},

@@ -90,6 +90,7 @@ TensorNames usual_names(std::string_view root, std::string_view output, const Mo
 // The families, each in a file of its own.
 void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_ministral3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_qwen3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_smollm3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);

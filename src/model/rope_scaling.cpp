@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "core/double_math.h"
 #include "core/refusal.h"
 #include "model/rope_frequencies.h"
 
@@ -16,6 +18,7 @@ namespace {
 constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
 constexpr double kMinFactor = 1e-6, kMaxFactor = 1e6;
 constexpr int kMaxRopePositions = 1 << 30;
+constexpr int kMaxQFactors = 1 << 16;
 constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
 constexpr std::string_view kTrained = "original_max_position_embeddings";
 
@@ -37,6 +40,9 @@ class Reader {
     read_channels();
     rope_.inv_freq = default_frequencies(theta_, channels_);
     if (fields_.rope) fields_.rope->keep([&] { scale(*fields_.rope); });
+    if (fields_.rope && fields_.defaults.scales_q) {
+      fields_.rope->keep([&] { read_q_factors(*fields_.rope); });
+    }
     return std::move(rope_);
   }
 
@@ -176,6 +182,23 @@ class Reader {
     rope_.long_inv_freq = default_frequencies(stretched_base(theta_, factor, channels_), channels_);
     rope_.short_positions = spec_.max_positions;
     stretch(spec_.max_positions * factor);
+  }
+
+  // q grows by the logarithm of how many times the trained positions are before it.
+  void read_q_factors(const JsonObject& rope) {
+    const double beta = rope.find_number("llama_4_scaling_beta", 0.0, kMaxFactor).value_or(0.0);
+    if (beta == 0) return;
+    const int trained = trained_positions();
+    const int longest = std::max(spec_.max_positions, spec_.max_stretched_positions);
+    if (longest / trained >= kMaxQFactors) {
+      rope.refuse(
+          kTrained, fmt::format("{}", trained),
+          fmt::format("more than the {} positions of the model / {}", longest, kMaxQFactors));
+    }
+    for (int i = 0; i <= longest / trained; ++i) {
+      rope_.q_factors.push_back(static_cast<float>(1 + beta * log_double(1 + i)));
+    }
+    rope_.positions_per_q_factor = trained;
   }
 
   // Lets --max-model-len ask for so many positions.

@@ -15,6 +15,7 @@ struct RopeDefaults {
   // "original_max_position_embeddings"; 0: "max_position_embeddings"
   int trained_positions = 0;
   bool only_longrope = false;  // the only type beside default; "su" and "yarn" are its older names
+  bool scales_q = false;       // by "llama_4_scaling_beta", where it is there
 };
 
 // Reads the rope of all layers into spec.ropes, as config.json gives it by "rope_theta" with

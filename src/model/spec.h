@@ -21,6 +21,10 @@ struct RopeSpec {
   // all runs have the same.
   std::vector<float> long_inv_freq = {};
   int short_positions = 0;
+  // q at position p is also multiplied by factor p / positions_per_q_factor, or by the last one.
+  // Empty: it is not. REQUIRES: all channels of a head are rotated.
+  std::vector<float> q_factors = {};
+  int positions_per_q_factor = 1;
 
   bool is_long(int max_model_len) const {
     return !long_inv_freq.empty() && max_model_len > short_positions;

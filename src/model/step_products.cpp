@@ -44,7 +44,7 @@ class ListedProducts final : public Arithmetic {
   void add_bias(Tensor, Tensor) override {}
   void scale(Tensor, float) override {}
   void softcap(Tensor, float) override {}
-  void rope_table(Tensor, Tensor, float, Tensor) override {}
+  void rope_table(Tensor, Tensor, const RopeScale&, Tensor) override {}
   void rope(Tensor, Tensor, int) override {}
   void gate(Tensor, Tensor, Activation, Tensor) override {}
   void write_kv(Tensor, Tensor, Tensor, KvLayer) override {}

@@ -169,11 +169,11 @@ RowSource open_sum(const OpenedModel& model, const Needed& needed, RowSource mat
                 });
 }
 
-Tensor upload_frequencies(const std::vector<float>& frequencies, DeviceMemory& memory) {
-  if (frequencies.empty()) return {};
-  const auto size = static_cast<int64_t>(frequencies.size());
+Tensor upload_numbers(const std::vector<float>& numbers, DeviceMemory& memory) {
+  if (numbers.empty()) return {};
+  const auto size = static_cast<int64_t>(numbers.size());
   // upload() only reads it.
-  return memory.upload({const_cast<float*>(frequencies.data()), DType::kF32, 1, size, size},
+  return memory.upload({const_cast<float*>(numbers.data()), DType::kF32, 1, size, size},
                        DType::kF32);
 }
 
@@ -250,8 +250,9 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
   weights.embedding_scale =
       spec.rounds_embedding_scale ? rounded(spec.embedding_scale, compute) : spec.embedding_scale;
   for (const RopeSpec& rope : spec.ropes) {
-    weights.ropes.push_back({.short_runs = upload_frequencies(rope.inv_freq, memory),
-                             .long_runs = upload_frequencies(rope.long_inv_freq, memory)});
+    weights.ropes.push_back({.short_runs = upload_numbers(rope.inv_freq, memory),
+                             .long_runs = upload_numbers(rope.long_inv_freq, memory),
+                             .q_factors = upload_numbers(rope.q_factors, memory)});
   }
   use_ropes(spec, spec.max_positions, weights);
   return weights;

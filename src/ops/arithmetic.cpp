@@ -22,13 +22,11 @@ void Arithmetic::norm_add_rms_norm(Tensor x, Tensor y, Tensor y_weight, Tensor w
 }
 
 void Arithmetic::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                     Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+                                     const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
   if (!norms.q.empty()) rms_norm(q, norms.q, norms.offset, norms.eps, q);
   if (!norms.k.empty()) rms_norm(k, norms.k, norms.offset, norms.eps, k);
-  if (!rope_table.empty()) {
-    rope(q, rope_table, cache.head_dim);
-    rope(k, rope_table, cache.head_dim);
-  }
+  if (!tables.q.empty()) rope(q, tables.q, cache.head_dim);
+  if (!tables.k.empty()) rope(k, tables.k, cache.head_dim);
   write_kv(k, v, slot_mapping, cache);
 }
 

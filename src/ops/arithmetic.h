@@ -26,6 +26,19 @@ struct HeadNorms {
   float offset = 0.0f, eps = 0.0f;
 };
 
+// What cosines and sines of a rope_table() are multiplied by: `all` times factor
+// min(position / positions_per_factor, number of factors - 1), or `all` alone.
+struct RopeScale {
+  float all = 1.0f;
+  Tensor factors = {};  // (1, number of factors) float32, or empty
+  int positions_per_factor = 1;
+};
+
+// As rope_table() writes them, with the same columns and stride, or both empty.
+struct RopeTables {
+  Tensor q = {}, k = {};
+};
+
 // One of several products with the same input x: out = x * weight^T.
 struct Product {
   Tensor weight;  // (out.cols, x.cols)
@@ -72,7 +85,8 @@ class Arithmetic {
   virtual void prepare(std::span<const InputProducts> products) { static_cast<void>(products); }
   // out = (num_tokens, 2 * inv_freq.cols) float32: cos and then sin of position * inv_freq, both
   // times `scale`.
-  virtual void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) = 0;
+  virtual void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale,
+                          Tensor out) = 0;
   // Rotary position embedding (Su et al. 2021): rotates the pairs (i, i + half) of every head,
   // where 2 * half = table.cols; a head's elements from 2 * half on do not change.
   virtual void rope(Tensor x, Tensor table, int head_dim) = 0;
@@ -81,9 +95,9 @@ class Arithmetic {
   // Writes row i of k and v to cache position slot_mapping[i]; skips it if that is -1.
   virtual void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) = 0;
   // Everything between the products of q, k and v and attention(): the norms of the heads, rope()
-  // on q and k unless the table is empty, write_kv(). The contents of k are undefined afterwards.
+  // on q and k unless the tables are empty, write_kv(). The contents of k are undefined afterwards.
   virtual void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                   Tensor rope_table, Tensor slot_mapping, KvLayer cache);
+                                   const RopeTables& tables, Tensor slot_mapping, KvLayer cache);
   // Causal attention of every token of the batch over the cached positions of its sequence; q and
   // out are (num_tokens, heads * head_dim).
   virtual void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,

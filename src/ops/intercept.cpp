@@ -47,8 +47,8 @@ class InterceptedArithmetic final : public Arithmetic {
   void softcap(Tensor x, float cap) override {
     around({"softcap"}, work_of({x, x}), [&] { inner_.softcap(x, cap); });
   }
-  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override {
-    around({"rope table"}, work_of({positions, inv_freq, out}),
+  void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override {
+    around({"rope table"}, work_of({positions, inv_freq, scale.factors, out}),
            [&] { inner_.rope_table(positions, inv_freq, scale, out); });
   }
   void rope(Tensor x, Tensor table, int head_dim) override {
@@ -61,11 +61,11 @@ class InterceptedArithmetic final : public Arithmetic {
     around({"write kv"}, write_kv_work(k, v, slot_mapping, cache),
            [&] { inner_.write_kv(k, v, slot_mapping, cache); });
   }
-  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
-                           Tensor slot_mapping, KvLayer cache) override {
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                           const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override {
     around({"rotate and write kv"},
-           rotate_and_write_kv_work(q, k, v, norms, rope_table, slot_mapping, cache),
-           [&] { inner_.rotate_and_write_kv(q, k, v, norms, rope_table, slot_mapping, cache); });
+           rotate_and_write_kv_work(q, k, v, norms, tables, slot_mapping, cache),
+           [&] { inner_.rotate_and_write_kv(q, k, v, norms, tables, slot_mapping, cache); });
   }
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override {

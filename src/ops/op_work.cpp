@@ -52,9 +52,10 @@ OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
 }
 
 OpWork rotate_and_write_kv_work(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+                                const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
   OpWork work = write_kv_work(k, v, slot_mapping, cache);
-  work.bytes += 2 * size(q) + size(norms.q) + size(norms.k) + size(rope_table);
+  work.bytes += 2 * size(q) + size(norms.q) + size(norms.k) + size(tables.k);
+  if (tables.q.data != tables.k.data) work.bytes += size(tables.q);
   return work;
 }
 

@@ -21,8 +21,9 @@ OpWork matmul_work(Tensor x, std::span<const Product> products);
 // Reads and writes the keys and values of every position in every layer.
 OpWork copy_kv_work(std::span<const KvCopy> copies, std::span<const KvLayer> cache);
 OpWork write_kv_work(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache);
+// Counts the tables of q and k once if they are the same.
 OpWork rotate_and_write_kv_work(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                Tensor rope_table, Tensor slot_mapping, KvLayer cache);
+                                const RopeTables& tables, Tensor slot_mapping, KvLayer cache);
 
 // Numbers of keys in a step, over all of its sequences.
 struct AttendedKeys {

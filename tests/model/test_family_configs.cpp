@@ -60,7 +60,7 @@ constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
                      *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM",
                      *kGemma1 = "GemmaForCausalLM", *kOlmo3 = "Olmo3ForCausalLM",
-                     *kExaone4 = "Exaone4ForCausalLM";
+                     *kExaone4 = "Exaone4ForCausalLM", *kMinistral3 = "Ministral3ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -332,6 +332,29 @@ TEST_CASE(
   CHECK_FALSE((spec.qkv_bias || spec.attention_out_bias || spec.mlp_bias));
 }
 
+TEST_CASE("q of a Ministral 3 grows with every original length before its position") {
+  const ModelSpec spec = spec_of(kMinistral3, R"(, "max_position_embeddings": 1000,
+      "rope_parameters": {"rope_type": "yarn", "factor": 4, "rope_theta": 1e6,
+      "original_max_position_embeddings": 300, "llama_4_scaling_beta": 0.1})");
+  REQUIRE(spec.ropes.size() == 1);
+  const RopeSpec& rope = spec.ropes[0];
+  CHECK(rope.positions_per_q_factor == 300);
+  REQUIRE(rope.q_factors.size() == 5);  // up to the 1200 positions that the rope is stretched to
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(rope.q_factors[i] == doctest::Approx(1 + 0.1 * std::log(1.0 + static_cast<double>(i))));
+  }
+  CHECK(rope.q_factors[0] == 1.0f);
+  CHECK(windows(spec) == Ints{0, 0, 0, 0});
+  CHECK(spec.head_dim == 128);
+  const char* const no_beta = R"(, "rope_parameters": {"rope_type": "default"})";
+  CHECK(spec_of(kMinistral3, no_beta).ropes[0].q_factors.empty());
+  // Only in this family.
+  CHECK(spec_of(kMistral, R"(, "rope_parameters": {"rope_type": "default",
+      "original_max_position_embeddings": 300, "llama_4_scaling_beta": 0.1})")
+            .ropes[0]
+            .q_factors.empty());
+}
+
 TEST_CASE("a Gemma 1 has the norms of a Llama, and its activation may have its first name") {
   const ModelSpec spec = spec_of(kGemma1, R"(, "head_dim": 16, "hidden_act": "gelu",
       "hidden_activation": null)");
@@ -492,6 +515,15 @@ TEST_CASE("an unsupported setting of a family is an error that names field and v
       {kGranite, R"("logits_scaling": -8)", "logits_scaling", "found -8"},
       {kOlmo2, R"("hidden_act": "gelu")", "hidden_act", "expected silu"},
       {kExaone4, R"("sliding_window_pattern": "LLLG")", "sliding_window_pattern", "found \"LLLG\""},
+      {kMinistral3, R"("x": 0)", "rope_parameters", "found nothing"},
+      {kMinistral3, R"("rope_parameters": {"llama_4_scaling_beta": -1})",
+       "rope_parameters.llama_4_scaling_beta", "found -1"},
+      {kMinistral3, R"("rope_parameters": {"llama_4_scaling_beta": 0.1,
+          "original_max_position_embeddings": 3})",
+       "rope_parameters.original_max_position_embeddings",
+       "found 3, expected more than the 262144 positions of the model / 65536"},
+      {kMinistral3, R"("rope_parameters": {"partial_rotary_factor": 0.5})",
+       "rope_parameters.partial_rotary_factor", "is not 1"},
       {kOlmo3, R"("rope_parameters": {"rope_type": "yarn"})", "rope_parameters",
        "has neither full_attention nor"},
       {kPhi3, R"("partial_rotary_factor": 0.0)", "partial_rotary_factor", "no channel"},

@@ -42,10 +42,11 @@ TEST_CASE("work: what an operation moves is counted once") {
   CHECK(write_kv_work(floats(3, 8), floats(3, 8), ints(3), cache).bytes == 96 + 96 + 12 + 96);
   // q read and written, and the table; norms where there are some.
   const OpWork plain = rotate_and_write_kv_work(floats(3, 16), floats(3, 8), floats(3, 8), {},
-                                                floats(3, 4), ints(3), cache);
+                                                {floats(3, 4), floats(3, 4)}, ints(3), cache);
   CHECK(plain.bytes == 300 + 2 * 192 + 48);
-  const OpWork normed = rotate_and_write_kv_work(floats(3, 16), floats(3, 8), floats(3, 8),
-                                                 {.q = floats(1, 8)}, floats(3, 4), ints(3), cache);
+  const OpWork normed =
+      rotate_and_write_kv_work(floats(3, 16), floats(3, 8), floats(3, 8), {.q = floats(1, 8)},
+                               {floats(3, 4), floats(3, 4)}, ints(3), cache);
   CHECK(normed.bytes == plain.bytes + 32);
 }
 

@@ -30,7 +30,7 @@ class PassedOnArithmetic : public Arithmetic {
   void matmul(Tensor x, std::span<const Product> products) override { inner_.matmul(x, products); }
   void scale(Tensor x, float factor) override { inner_.scale(x, factor); }
   void softcap(Tensor x, float cap) override { inner_.softcap(x, cap); }
-  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override {
+  void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override {
     inner_.rope_table(positions, inv_freq, scale, out);
   }
   void rope(Tensor x, Tensor table, int head_dim) override { inner_.rope(x, table, head_dim); }
@@ -40,9 +40,9 @@ class PassedOnArithmetic : public Arithmetic {
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override {
     inner_.write_kv(k, v, slot_mapping, cache);
   }
-  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
-                           Tensor slot_mapping, KvLayer cache) override {
-    inner_.rotate_and_write_kv(q, k, v, norms, rope_table, slot_mapping, cache);
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                           const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override {
+    inner_.rotate_and_write_kv(q, k, v, norms, tables, slot_mapping, cache);
   }
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override {

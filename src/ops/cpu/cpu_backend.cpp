@@ -42,6 +42,13 @@ void rotate_row(const Kernels& kernels, const Tensor& table, int64_t i, int64_t 
   for (int64_t c = 0; c < cols; c += head_dim) kernels.rope(x + c, cos, cos + half, half);
 }
 
+float scale_at(const RopeScale& scale, int position) {
+  if (scale.factors.empty()) return scale.all;
+  const int64_t last = scale.factors.cols - 1;
+  const int64_t i = std::min<int64_t>(position / scale.positions_per_factor, last);
+  return scale.all * scale.factors.row<float>(0)[i];
+}
+
 // The scratch memory that stage() takes, and the gaps between all pieces of a step.
 int64_t staged_bytes(const StepBounds& bounds) {
   constexpr int64_t kGaps = 64 << 10;
@@ -353,14 +360,15 @@ void CpuBackend::softcap(Tensor x, float cap) {
   });
 }
 
-void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) {
+void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
   constexpr int64_t kCostOfAnAngle = 32;
   for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       float* const cos = out.row<float>(i);
-      kernels_.rope_table(int_at(positions, i), inv_freq.row<float>(0), half, scale, cos,
+      const int position = int_at(positions, i);
+      kernels_.rope_table(position, inv_freq.row<float>(0), half, scale_at(scale, position), cos,
                           cos + half);
     }
   });
@@ -395,18 +403,19 @@ void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache
 
 // In one pass, so that a row stays in the cache between its operations.
 void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                     Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+                                     const RopeTables& tables, Tensor slot_mapping, KvLayer cache) {
   const int head_dim = cache.head_dim;
-  CHECK(q.cols % head_dim == 0 && k.cols % head_dim == 0 && rope_table.cols <= head_dim);
-  const auto rotate = [&](const Tensor& x, const Tensor& norm, int64_t i) {
+  CHECK(q.cols % head_dim == 0 && k.cols % head_dim == 0 && tables.q.cols <= head_dim &&
+        tables.k.cols <= head_dim);
+  const auto rotate = [&](const Tensor& x, const Tensor& norm, const Tensor& table, int64_t i) {
     float* const row = x.row<float>(i);
     if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
-    rotate_row(kernels_, rope_table, i, x.cols, head_dim, row);
+    rotate_row(kernels_, table, i, x.cols, head_dim, row);
   };
   for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      rotate(q, norms.q, i);
-      rotate(k, norms.k, i);
+      rotate(q, norms.q, tables.q, i);
+      rotate(k, norms.k, tables.k, i);
       write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
     }
   });

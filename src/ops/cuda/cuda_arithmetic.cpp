@@ -221,7 +221,8 @@ void CudaBackend::prepare(std::span<const InputProducts> announced) {
   steps_.arena.end_step();
 }
 
-void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) {
+void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale,
+                             Tensor out) {
   CHECK(out.cols == 2 * inv_freq.cols && out.rows == positions.rows);
   kernels::launch_rope_table({.positions = ints(positions),
                               .inv_freq = floats(inv_freq),
@@ -229,7 +230,10 @@ void CudaBackend::rope_table(Tensor positions, Tensor inv_freq, float scale, Ten
                               .out_stride = out.stride,
                               .num_rows = out.rows,
                               .half = static_cast<int>(inv_freq.cols),
-                              .scale = scale},
+                              .scale = scale.all,
+                              .factors = scale.factors.empty() ? nullptr : floats(scale.factors),
+                              .num_factors = static_cast<int>(scale.factors.cols),
+                              .positions_per_factor = scale.positions_per_factor},
                              stream_.get());
   check_launch("a rope table");
 }
@@ -311,11 +315,13 @@ void CudaBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cach
 }
 
 void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
-                                      Tensor rope_table, Tensor slot_mapping, KvLayer cache) {
+                                      const RopeTables& tables, Tensor slot_mapping,
+                                      KvLayer cache) {
   CHECK(same_shape(k, v) && holds(cache, k.dtype) && q.dtype == k.dtype);
   CHECK(q.rows == k.rows && slot_mapping.rows == k.rows);
-  CHECK(rope_table.empty() || rope_table.rows == k.rows);
-  CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && rope_table.cols <= cache.head_dim);
+  CHECK(tables.k.empty() || tables.k.rows == k.rows);
+  CHECK(same_shape(tables.q, tables.k) && tables.q.stride == tables.k.stride);
+  CHECK(k.cols == int64_t{cache.kv_heads} * cache.head_dim && tables.k.cols <= cache.head_dim);
   CHECK(q.cols % cache.head_dim == 0);
   // The kernel normalizes heads.
   const auto is_of_heads = [&](const Tensor& norm) {
@@ -334,9 +340,10 @@ void CudaBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNo
                        .k_weight = is_of_heads(norms.k) ? floats(norms.k) : nullptr,
                        .offset = norms.offset,
                        .eps = norms.eps,
-                       .table = rope_table.empty() ? nullptr : floats(rope_table),
-                       .table_stride = rope_table.stride,
-                       .half = static_cast<int>(rope_table.cols / 2),
+                       .q_table = tables.q.empty() ? nullptr : floats(tables.q),
+                       .k_table = tables.k.empty() ? nullptr : floats(tables.k),
+                       .table_stride = tables.k.stride,
+                       .half = static_cast<int>(tables.k.cols / 2),
                        .slot_mapping = ints(slot_mapping),
                        .cache = cache_of(cache)},
                       stream_.get());

@@ -81,12 +81,12 @@ class CudaBackend final : public CudaOps {
   void prepare(std::span<const InputProducts> products) override;
   void scale(Tensor x, float factor) override;
   void softcap(Tensor x, float cap) override;
-  void rope_table(Tensor positions, Tensor inv_freq, float scale, Tensor out) override;
+  void rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) override;
   void rope(Tensor x, Tensor table, int head_dim) override;
   void gate(Tensor gate, Tensor up, Activation activation, Tensor out) override;
   void write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) override;
-  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms, Tensor rope_table,
-                           Tensor slot_mapping, KvLayer cache) override;
+  void rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNorms& norms,
+                           const RopeTables& tables, Tensor slot_mapping, KvLayer cache) override;
   void attention(Tensor q, KvLayer cache, const BatchView& batch, const AttentionArgs& args,
                  Tensor out) override;
   void gather_rows(Tensor x, Tensor indices, Tensor out) override;

@@ -92,10 +92,13 @@ std::vector<float> run_everything(const CpuOptions& options, uint64_t seed) {
   ops->rms_norm(y, ops->upload(head_scale.tensor, DType::kF32), 0.0f, 1e-5f, y);
   ops->add(y, x);
   record(y);
+  const Matrix factors(random, DType::kF32, 1, 4);
   for (const int rotated : {head, head / 4 * 2}) {
     Matrix frequencies(random, DType::kF32, 1, rotated / 2);
     const Tensor angles = scratch(tokens, rotated);
-    ops->rope_table(staged.positions, frequencies.tensor, rotated == head ? 1.0f : 1.19f, angles);
+    RopeScale by_position = {1.19f, factors.tensor, 3};
+    ops->rope_table(staged.positions, frequencies.tensor,
+                    rotated == head ? RopeScale{} : by_position, angles);
     ops->rope(y, angles, head);
     record(y);
   }

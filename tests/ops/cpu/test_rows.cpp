@@ -133,7 +133,8 @@ TEST_CASE("norm, rotation and writing in one pass equal the three separate opera
     const bool normed = random.below(2) == 0;
     const auto numbers = [&](int64_t n) { return random.normals(static_cast<size_t>(n)); };
     const std::vector<float> qs = numbers(rows * heads * dim), ks = numbers(rows * kv_heads * dim);
-    const std::vector<float> vs = numbers(rows * kv_heads * dim), table = numbers(rows * dim);
+    const std::vector<float> vs = numbers(rows * kv_heads * dim);
+    const std::vector<float> q_table = numbers(rows * dim), k_table = numbers(rows * dim);
     const std::vector<float> q_norm = numbers(dim), k_norm = numbers(dim);
     const int num_threads = random.between(1, 3);
 
@@ -151,10 +152,11 @@ TEST_CASE("norm, rotation and writing in one pass equal the three separate opera
       HeadNorms norms;
       if (normed) norms = {tensor(q_norm, 1), tensor(k_norm, 1), 1.0f, 1e-6f};
       const Tensor q = tensor(qs, rows), k = tensor(ks, rows), v = tensor(vs, rows);
+      const RopeTables tables = {tensor(q_table, rows), tensor(k_table, rows)};
       if (in_one_pass) {
-        ops->rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+        ops->rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
       } else {
-        ops->Arithmetic::rotate_and_write_kv(q, k, v, norms, tensor(table, rows), slots, cache);
+        ops->Arithmetic::rotate_and_write_kv(q, k, v, norms, tables, slots, cache);
       }
       std::string bytes;
       for (const Tensor& x : {q, cache.k, cache.v, cache.k_scale, cache.v_scale}) {

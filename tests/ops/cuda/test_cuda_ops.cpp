@@ -337,9 +337,14 @@ TEST_CASE("on a GPU: rope tables and rotations") {
     for (float& f : frequencies) f = std::pow(10000.0f, -random.unit());
     const Tensor host = view(frequencies, 1, half);
     const Pair table(gpu, DType::kF32, rows, 2 * half, random_gap(random), nullptr);
-    cpu.rope_table(host_ints(positions), host, scale, table.cpu);
-    gpu.rope_table(upload_ints(gpu, positions), gpu.upload(host, DType::kF32), scale,
-                   table.gpu.view());
+    std::vector<float> factors = {1.0f, 1.3f, 1.7f};
+    const Tensor host_factors = random.below(2) ? view(factors, 1, 3) : Tensor();
+    const int run = random.between(1, 60000);
+    cpu.rope_table(host_ints(positions), host, {scale, host_factors, run}, table.cpu);
+    gpu.rope_table(
+        upload_ints(gpu, positions), gpu.upload(host, DType::kF32),
+        {scale, host_factors.empty() ? Tensor() : gpu.upload(host_factors, DType::kF32), run},
+        table.gpu.view());
     table.check();
     const Pair x(gpu, dtype, rows, heads * head_dim, random_gap(random), &random);
     cpu.rope(x.cpu, table.cpu, head_dim);
@@ -368,7 +373,8 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
     const Pair v(gpu, dtype, rows, kv_heads * dim, gap, &random);
     const Pair weights(gpu, DType::kF32, 2, dim, 0, &random);
     const int rotated = random.below(2) ? dim : 2 * random.between(1, dim / 2);
-    const Pair table(gpu, DType::kF32, rows, rotated, 0, &random);
+    const Pair q_table(gpu, DType::kF32, rows, rotated, 0, &random);
+    const Pair k_table(gpu, DType::kF32, rows, rotated, 0, &random);
     const bool has_rope = random.below(5) > 0;
     const auto row_of = [](Tensor t, int64_t i) {
       return Tensor{t.row<float>(i), t.dtype, 1, t.cols, t.stride};
@@ -381,11 +387,13 @@ TEST_CASE("on a GPU: q is normalized and rotated, k and v reach their slots and 
       norms.k = row_of(weights.gpu.view(), 1);
     }
     if (has_rope) {
-      cpu.rope(q.cpu, table.cpu, dim);
-      cpu.rope(k.cpu, table.cpu, dim);
+      cpu.rope(q.cpu, q_table.cpu, dim);
+      cpu.rope(k.cpu, k_table.cpu, dim);
     }
-    gpu.rotate_and_write_kv(q.gpu.view(), k.gpu.view(), v.gpu.view(), norms,
-                            has_rope ? table.gpu.view() : Tensor(), upload_ints(gpu, slots), cache);
+    gpu.rotate_and_write_kv(
+        q.gpu.view(), k.gpu.view(), v.gpu.view(), norms,
+        has_rope ? RopeTables{q_table.gpu.view(), k_table.gpu.view()} : RopeTables(),
+        upload_ints(gpu, slots), cache);
     q.check();
     for (const auto& [source, to] : {std::pair{&k, cache.k}, std::pair{&v, cache.v}}) {
       std::vector<char> bytes(static_cast<size_t>(to.bytes()));
