@@ -26,6 +26,7 @@ def shapes(config):
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     head_dim = config.get("head_dim") or hidden // heads
     kind = config["model_type"]
+    biased_qkv = kind == "qwen2" or config.get("attention_bias", kind == "glm4")
     yield "model.embed_tokens.weight", [vocab, hidden]
     for i in range(config["num_hidden_layers"]):
         layer = f"model.layers.{i}."
@@ -34,31 +35,35 @@ def shapes(config):
             sizes = {"qkv": heads + 2 * kv_heads}
         for name, size in sizes.items():
             yield f"{layer}self_attn.{name}_proj.weight", [size * head_dim, hidden]
-            if kind == "qwen2" or (config.get("attention_bias") and kind != "phi3"):
+            if biased_qkv and kind not in ("phi3", "exaone4", "ministral3"):
                 yield f"{layer}self_attn.{name}_proj.bias", [size * head_dim]
         yield f"{layer}self_attn.o_proj.weight", [hidden, heads * head_dim]
-        if config.get("attention_bias") and kind not in ("qwen2", "phi3"):
+        if config.get("attention_bias") and kind not in ("qwen2", "phi3", "exaone4", "glm4",
+                                                         "ministral3"):
             yield f"{layer}self_attn.o_proj.bias", [hidden]
-        inners = {"gate_up": 2 * inner} if kind == "phi3" else {"gate": inner, "up": inner}
+        inners = {"gate_up": 2 * inner} if kind in ("phi3", "glm4") else {"gate": inner, "up": inner}
         for name, size in inners.items():
             yield f"{layer}mlp.{name}_proj.weight", [size, hidden]
         yield f"{layer}mlp.down_proj.weight", [hidden, inner]
-        if config.get("mlp_bias") and kind not in ("olmo2", "phi3", "gemma2", "gemma3_text"):
+        if config.get("mlp_bias") and kind in ("llama", "mistral", "ministral", "qwen2", "qwen3",
+                                               "smollm3", "granite"):
             for name, size in (inners | {"down": hidden}).items():
                 yield f"{layer}mlp.{name}_proj.bias", [size]
         norms = ["input_layernorm", "post_attention_layernorm"]
         if kind in ("gemma2", "gemma3_text"):
             norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
-        if kind == "olmo2":
+        if kind == "glm4":
+            norms += ["post_self_attn_layernorm", "post_mlp_layernorm"]
+        if kind in ("olmo2", "olmo3", "exaone4"):
             norms = ["post_attention_layernorm", "post_feedforward_layernorm"]
         for norm in norms:
             yield f"{layer}{norm}.weight", [hidden]
-        if kind in ("qwen3", "gemma3_text", "olmo2"):
+        if kind in ("qwen3", "gemma3_text", "olmo2", "olmo3", "exaone4"):
             for name, size in (("q", heads), ("k", kv_heads)):
-                width = size * head_dim if kind == "olmo2" else head_dim
+                width = size * head_dim if kind.startswith("olmo") else head_dim
                 yield f"{layer}self_attn.{name}_norm.weight", [width]
     yield "model.norm.weight", [hidden]
-    if not config.get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3")):
+    if not config.get("tie_word_embeddings", kind in ("gemma", "gemma2", "gemma3_text", "smollm3")):
         yield "lm_head.weight", [vocab, hidden]
 
 
