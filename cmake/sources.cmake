@@ -151,6 +151,7 @@ set(pagedinfer_core_sources
   src/model/gemma2.cpp
   src/model/gemma3.cpp
   src/model/generation_config.cpp
+  src/model/glm4.cpp
   src/model/granite.cpp
   src/model/inspect.cpp
   src/model/llama.cpp

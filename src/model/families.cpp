@@ -30,6 +30,7 @@ constexpr Family kFamilies[] = {
     {"Olmo3ForCausalLM", "olmo3", read_olmo3},
     {"Exaone4ForCausalLM", "exaone4", read_exaone4},
     {"Phi3ForCausalLM", "phi3", read_phi3},
+    {"Glm4ForCausalLM", "glm4", read_glm4},
     {"GemmaForCausalLM", "gemma", read_gemma},
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},

@@ -99,6 +99,7 @@ void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
 void read_olmo3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_exaone4(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_phi3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
+void read_glm4(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);

@@ -70,8 +70,8 @@ class Reader {
     if (fields_.rope) read_from(*fields_.rope);
     read_from(fields_.config);
     channels_ = spec_.head_dim;
-    if (!fields_.defaults.may_be_partial || !factor || channels_ == 0) return;
-    channels_ = static_cast<int>(channels_ * *factor);
+    if (!fields_.defaults.may_be_partial || channels_ == 0) return;
+    channels_ = static_cast<int>(channels_ * factor.value_or(fields_.defaults.rotated_share));
     if (channels_ > 0) return;
     fields_.config.complain("partial_rotary_factor", "leaves no channel to rotate");
     channels_ = spec_.head_dim;

@@ -12,6 +12,7 @@ namespace pagedinfer {
 struct RopeDefaults {
   double theta = 10000.0;
   bool may_be_partial = false;  // "partial_rotary_factor": the share of a head that is rotated
+  double rotated_share = 1.0;   // without that field
   // "original_max_position_embeddings"; 0: "max_position_embeddings"
   int trained_positions = 0;
   bool only_longrope = false;  // the only type beside default; "su" and "yarn" are its older names

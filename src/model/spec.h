@@ -65,6 +65,9 @@ struct ModelSpec {
   bool tied_embeddings = false;
   bool qkv_bias = false, attention_out_bias = false;
   bool mlp_bias = false;  // gate, up and down
+  // The checkpoint has the rows of q and k that rope rotates together as neighbours. load_weights()
+  // puts them where rope() expects them. REQUIRES: heads are not normalized.
+  bool has_neighbouring_pairs = false;
   QkNorm qk_norm = QkNorm::kNone;
   bool norms_inputs = true;    // of a layer's two blocks
   bool norms_outputs = false;  // of the blocks, before they are added to the residual

@@ -16,6 +16,18 @@ namespace {
 
 enum class TensorKind : uint8_t { kEmbedding, kMatrix, kNorm, kBias };
 
+// Rows of heads whose first 2 * num_pairs rows are pairs of neighbours in the checkpoint. On the
+// device the first rows of all pairs come before the second ones. Without pairs nothing moves.
+struct NeighbouringPairs {
+  int64_t head_dim = 1, num_pairs = 0;
+
+  int64_t stored_row(int64_t row) const {
+    const int64_t in_head = row % head_dim;
+    if (in_head >= 2 * num_pairs) return row;
+    return row - in_head + 2 * (in_head % num_pairs) + in_head / num_pairs;
+  }
+};
+
 struct Needed {
   const std::string& name;
   Tensor& destination;  // in Weights
@@ -25,6 +37,7 @@ struct Needed {
   int64_t first_row = 0, stored_rows = rows;
   // The matrices that are multiplied together; they must have one type.
   std::initializer_list<Needed> together = {};
+  NeighbouringPairs pairs = {};  // of its rows, or of its numbers if it is a bias
 
   bool is_first() const { return first_row == 0; }
   bool is_last() const { return first_row + rows == stored_rows; }
@@ -61,12 +74,20 @@ void for_each_tensor(const ModelSpec& spec, const TensorNames& names, Weights& w
     const auto norm = [&](const std::string& name, Tensor& destination, int64_t cols) {
       visit({name, destination, 1, cols, TensorKind::kNorm});
     };
+    const int rope = spec.layers[i].rope;
+    const auto rotated = [&](Needed needed) {
+      if (!spec.has_neighbouring_pairs || rope == kNoRope) return needed;
+      needed.pairs = {spec.head_dim, std::ssize(spec.ropes[rope].inv_freq)};
+      return needed;
+    };
     if (spec.norms_inputs) norm(n.attention_norm, w.attention_norm, hidden);
-    visit_matrices(
-        {{n.q, w.q, q_dim, hidden}, {n.k, w.k, kv_dim, hidden}, {n.v, w.v, kv_dim, hidden}}, visit);
+    visit_matrices({rotated({n.q, w.q, q_dim, hidden}),
+                    rotated({n.k, w.k, kv_dim, hidden}),
+                    {n.v, w.v, kv_dim, hidden}},
+                   visit);
     if (spec.qkv_bias) {
-      visit({n.q_bias, w.q_bias, 1, q_dim, TensorKind::kBias});
-      visit({n.k_bias, w.k_bias, 1, kv_dim, TensorKind::kBias});
+      visit(rotated({n.q_bias, w.q_bias, 1, q_dim, TensorKind::kBias}));
+      visit(rotated({n.k_bias, w.k_bias, 1, kv_dim, TensorKind::kBias}));
       visit({n.v_bias, w.v_bias, 1, kv_dim, TensorKind::kBias});
     }
     if (spec.qk_norm != QkNorm::kNone) {
@@ -116,6 +137,11 @@ bool is_multiplied(const OpenedModel& model, TensorKind kind) {
 // Whether the model's adapter changes the tensor.
 bool is_sum(const OpenedModel& model, const Needed& needed) {
   return model.adapter && model.adapter->changes(needed.name);
+}
+
+// Whether its rows are computed or moved while they are loaded, so that it is a copy.
+bool is_copied(const OpenedModel& model, const Needed& needed) {
+  return is_sum(model, needed) || needed.pairs.num_pairs > 0;
 }
 
 bool is_beside_sum(const OpenedModel& model, const Needed& needed) {
@@ -169,6 +195,27 @@ RowSource open_sum(const OpenedModel& model, const Needed& needed, RowSource mat
                 });
 }
 
+// The same rows in the order of the device.
+RowSource pairs_apart(RowSource source, const NeighbouringPairs& pairs) {
+  if (pairs.num_pairs == 0) return source;
+  const int64_t rows = source.rows, cols = source.cols;
+  return {rows, cols,
+          [pairs, cols, read = std::move(source.read)](int64_t first, int64_t count, float* out) {
+            for (int64_t row = first; row < first + count; ++row, out += cols) {
+              read(pairs.stored_row(row), 1, out);
+            }
+          }};
+}
+
+// A bias as the rows of a matrix, and such rows as a bias again.
+Tensor as_column(const Tensor& bias) { return {bias.data, bias.dtype, bias.cols, 1, 1}; }
+RowSource as_one_row(RowSource numbers) {
+  const int64_t size = numbers.rows;
+  return {1, size, [size, read = std::move(numbers.read)](int64_t, int64_t, float* out) {
+            read(0, size, out);
+          }};
+}
+
 Tensor upload_numbers(const std::vector<float>& numbers, DeviceMemory& memory) {
   if (numbers.empty()) return {};
   const auto size = static_cast<int64_t>(numbers.size());
@@ -215,7 +262,7 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
       model.quantized.read_ahead(model.checkpoint, needed.name);
       RowSource rows = open_quantized(model, needed);
       if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
-      needed.destination = memory.upload_matrix(rows, type);
+      needed.destination = memory.upload_matrix(pairs_apart(std::move(rows), needed.pairs), type);
       if (!needed.is_last()) return;
       model.quantized.give_back(model.checkpoint, needed.name);
       if (is_sum(model, needed)) model.adapter->give_back(needed.name);
@@ -227,13 +274,16 @@ Weights load_weights(const OpenedModel& model, DType compute, DeviceMemory& memo
     }
     const Tensor host = rows_of(needed, stored);
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
-    if (is_sum(model, needed)) {
-      needed.destination =
-          memory.upload_matrix(open_sum(model, needed, stored_rows(host), memory), type);
-      if (needed.is_last()) {
-        model.checkpoint.give_back(needed.name);
-        model.adapter->give_back(needed.name);
-      }
+    if (is_copied(model, needed)) {
+      const bool is_bias = needed.kind == TensorKind::kBias;
+      RowSource rows = stored_rows(is_bias ? as_column(host) : host);
+      if (is_sum(model, needed)) rows = open_sum(model, needed, std::move(rows), memory);
+      rows = pairs_apart(std::move(rows), needed.pairs);
+      if (is_bias) rows = as_one_row(std::move(rows));
+      needed.destination = memory.upload_matrix(rows, type);
+      if (!needed.is_last()) return;
+      model.checkpoint.give_back(needed.name);
+      if (is_sum(model, needed)) model.adapter->give_back(needed.name);
       return;
     }
     const bool is_matrix = is_multiplied(model, needed.kind);
@@ -283,7 +333,7 @@ WeightBytes weight_bytes(const OpenedModel& model, DType compute, const DeviceMe
     }
     const Tensor host = rows_of(needed, stored_tensor(model.checkpoint, needed));
     const DType type = uploaded_type(model, needed, host.dtype, compute, memory, quantize);
-    if (is_sum(model, needed)) {
+    if (is_copied(model, needed)) {
       bytes.copied += memory.matrix_bytes({nullptr, type, host.rows, host.cols, host.cols}, type);
       return;
     }

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.h"
 #include "model/model.h"
+#include "ops/row_source.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/support.h"
 #include "tests/support/tiny_model.h"
@@ -60,7 +62,8 @@ constexpr const char *kQwen2 = "Qwen2ForCausalLM", *kQwen3 = "Qwen3ForCausalLM",
                      *kGranite = "GraniteForCausalLM", *kOlmo2 = "Olmo2ForCausalLM",
                      *kPhi3 = "Phi3ForCausalLM", *kGemma2 = "Gemma2ForCausalLM",
                      *kGemma1 = "GemmaForCausalLM", *kOlmo3 = "Olmo3ForCausalLM",
-                     *kExaone4 = "Exaone4ForCausalLM", *kMinistral3 = "Ministral3ForCausalLM";
+                     *kExaone4 = "Exaone4ForCausalLM", *kMinistral3 = "Ministral3ForCausalLM",
+                     *kGlm4 = "Glm4ForCausalLM";
 using Ints = std::vector<int>;
 
 }  // namespace
@@ -174,7 +177,7 @@ TEST_CASE("layer_types alone says which layers slide, where a family has it, as 
     std::vector<std::string> expected;
   };
   const std::vector<const char*> any = {"", "true", "false"}, on = {"true"}, off = {"", "false"};
-  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2, kGemma1},
+  const std::vector<const char*> never = {kLlama, kGranite, kOlmo2, kGemma1, kGlm4},
                                  qwens = {kQwen2, kQwen3},
                                  mistrals = {kMistral, "MinistralForCausalLM"};
   const Row rows[] = {
@@ -406,6 +409,44 @@ TEST_CASE("a Phi-3's matrices are rows of two tensors, and part of a head is rot
   CHECK(w.q.rows == 64);
   CHECK(w.v.rows == 32);
   CHECK(files.tensors().size() == 2 + 4 * 6);
+}
+
+TEST_CASE("a GLM-4's pairs of neighbours come apart when its weights are loaded") {
+  TempDir dir;
+  write_file(dir / "config.json", config_of(kGlm4, R"(, "head_dim": 10)"));
+  const ModelRunner runner(dir.path(), DType::kF32, available_isas().back(), 1,
+                           WeightSource::kDummy);
+  CHECK(rope_of(runner.model.spec, 0).size() == 3);  // half of a head, rounded up to pairs
+  const Checkpoint& files = runner.model.checkpoint;
+  const LayerWeights& w = runner.weights.layers[2];
+  // The stored rows of a head, in the order of rope().
+  const int order[] = {0, 2, 4, 1, 3, 5, 6, 7, 8, 9};
+  for (const auto& [name, matrix, bias] : {std::tuple("q", w.q, w.q_bias), {"k", w.k, w.k_bias}}) {
+    const std::string module = fmt::format("model.layers.2.self_attn.{}_proj.", name);
+    const Tensor stored = files.tensor(module + "weight", matrix.rows, 24);
+    const Tensor stored_bias = files.tensor(module + "bias", 1, matrix.rows);
+    REQUIRE(bias.cols == matrix.rows);
+    for (int row = 0; row < matrix.rows; ++row) {
+      const int from = row / 10 * 10 + order[row % 10];
+      CHECK(bias.row<float>(0)[row] == stored_number(stored_bias, 0, from));
+      for (int c = 0; c < 24; ++c) {
+        CHECK(stored_number(matrix, row, c) == stored_number(stored, from, c));
+      }
+    }
+  }
+  CHECK(w.v.data == files.tensor("model.layers.2.self_attn.v_proj.weight", 20, 24).data);
+}
+
+TEST_CASE("a GLM-4 has what its config leaves out") {
+  const ModelSpec spec = spec_from(R"({"architectures": ["Glm4ForCausalLM"]})");
+  CHECK(spec.eos_tokens == std::vector<TokenId>{151329, 151336, 151338});
+  CHECK(rope_of(spec, 0).size() == 32);
+  CHECK((spec.qkv_bias && !spec.attention_out_bias && !spec.mlp_bias));
+  CHECK((spec.norms_inputs && spec.norms_outputs));
+  CHECK(spec.kv_heads == 2);
+  CHECK_FALSE(spec_of(kGlm4, R"(, "attention_bias": false)").qkv_bias);
+  CHECK(rope_of(spec_of(kGlm4, R"(, "partial_rotary_factor": 1.0)"), 0).size() == 64);
+  CHECK(spec_of(kGlm4, R"(, "eos_token_id": 3)").eos_tokens == std::vector<TokenId>{3});
 }
 
 TEST_CASE("biases are those that config.json asks for, and a Qwen 2 has its own") {

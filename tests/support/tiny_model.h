@@ -122,12 +122,22 @@ inline TinyFamily tiny_ministral3() {
   return tiny_family("Ministral3ForCausalLM", R"("rope_parameters": {"rope_type": "yarn",
     "factor": 8.0, "original_max_position_embeddings": 16, "llama_4_scaling_beta": 0.6})");
 }
+inline TinyFamily tiny_glm4() {
+  return tiny_family("Glm4ForCausalLM", R"("partial_rotary_factor": 0.75)");
+}
 // One of each of these.
 inline std::vector<TinyFamily> tiny_newer_families(int window, int layers, int head_dim = 8) {
-  return {tiny_biases(),    tiny_smollm3(window),        tiny_granite(head_dim),
-          tiny_olmo2(),     tiny_phi3(window, head_dim), tiny_gemma2(window, layers),
-          tiny_gemma(),     tiny_olmo3(window, layers),  tiny_exaone4(window, layers),
-          tiny_ministral3()};
+  return {tiny_biases(),
+          tiny_smollm3(window),
+          tiny_granite(head_dim),
+          tiny_olmo2(),
+          tiny_phi3(window, head_dim),
+          tiny_gemma2(window, layers),
+          tiny_gemma(),
+          tiny_olmo3(window, layers),
+          tiny_exaone4(window, layers),
+          tiny_ministral3(),
+          tiny_glm4()};
 }
 
 struct TinyModelOptions {

@@ -25,8 +25,8 @@ import peft
 import safetensors.torch
 import torch
 
-from make_family_goldens import (FULL, GEMMA2, GEMMA3, GRANITE, LLAMA, MINISTRAL, MISTRAL, OLMO2, PHI3,
-                                 QWEN2, QWEN3, SLIDE, SMOLLM3, dummy_weights, make_model, sizes)
+from make_family_goldens import (FULL, GEMMA2, GEMMA3, GLM4, GRANITE, LLAMA, MINISTRAL, MISTRAL, OLMO2,
+                                 PHI3, QWEN2, QWEN3, SLIDE, SMOLLM3, dummy_weights, make_model, sizes)
 from make_goldens import logits_of, pinned, rounded
 
 PEFT = "0.21.2"
@@ -74,6 +74,8 @@ ADAPTERS = {
         target_modules=ALL, r=4, lora_alpha=8), "F32"),
     "phi3-all": (PHI3 | sizes(48, 3, 1, 37, 47, layers=2), dict(
         target_modules=ALL, r=5, lora_alpha=10, rank_pattern={"qkv_proj": 3}), "F32"),
+    "glm4-all": (GLM4 | sizes(30, 3, 1, 27, 37, layers=2, head_dim=16), dict(
+        target_modules=ALL, r=3, lora_alpha=6), "F32"),
     "gemma2-all-tied": (GEMMA2 | sizes(
         24, 3, 1, 35, 42, layers=4, head_dim=24, sliding_window=14, query_pre_attn_scalar=5), dict(
             target_modules=ALL, r=2, lora_alpha=4), "F32"),

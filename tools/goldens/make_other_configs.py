@@ -14,7 +14,7 @@ from make_goldens import pinned
 
 NAMES = ["ApertusForCausalLM", "BertForMaskedLM", "BloomForCausalLM", "Cohere2ForCausalLM",
          "CohereForCausalLM", "DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "FalconForCausalLM",
-         "Glm4ForCausalLM", "GPT2LMHeadModel",
+         "GPT2LMHeadModel",
          "GPTNeoXForCausalLM", "GptOssForCausalLM", "GraniteMoeForCausalLM", "JambaForCausalLM",
          "MambaForCausalLM", "MixtralForCausalLM", "NemotronForCausalLM",
          "OlmoForCausalLM", "OPTForCausalLM", "PhiForCausalLM", "PhimoeForCausalLM",

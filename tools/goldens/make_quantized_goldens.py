@@ -106,6 +106,8 @@ MODELS = {
     "awq-fused": model(families.PHI3, awq(-1)) | HALF,
     "awq-layers-without-rope": model(families.SMOLLM3, awq(24), hidden=48, intermediate=72,
                                      no_rope_layers=[1, 0]) | HALF,
+    "awq-fused-neighbouring-pairs": model(families.GLM4, awq(24), hidden=48,
+                                          intermediate=72, head_dim=12) | HALF,
 }
 
 
