@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/float16.h"
+#include "io/json_file.h"
 #include "model/model.h"
 #include "tests/support/bits_hash.h"
 #include "tests/support/changed_checkpoint.h"
