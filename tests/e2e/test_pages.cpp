@@ -1,7 +1,11 @@
-// The manual page and the completions of shells name every flag that --help names.
+// The manual page and the completions of shells name every flag that --help names; the page
+// explains it in the same words.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -32,6 +36,22 @@ std::vector<std::string> flags_of_help(const Words& words) {
   return flags;
 }
 
+std::set<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+// The words of the sentences that say what flags do.
+std::set<std::string> explaining_words(const Words& words) {
+  const std::string help = run_program(command(words + Words{"--help-all"})).out;
+  std::set<std::string> found =
+      words_of(help.substr(0, std::min(help.find("\nExample:"), help.find("\nExit codes:"))));
+  std::erase_if(found,
+                [](const std::string& word) { return word.find_first_of(":[-") != word.npos; });
+  CHECK(found.size() > 30);
+  return found;
+}
+
 // The text from `begin` to the next `end`, both at the beginning of a line.
 std::string part_of_page(const std::string& page, const std::string& begin,
                          const std::string& end) {
@@ -47,14 +67,19 @@ bool has_word(const std::string& text, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("the manual page names every flag of every command") {
+TEST_CASE("the manual page names and explains every flag of every command") {
   std::string page = generated("man");
   page = std::regex_replace(page, std::regex(R"(\\-)"), "-");
   page = std::regex_replace(page, std::regex(R"(\\f[BIR])"), "");
+  page = std::regex_replace(page, std::regex(R"(\\\(aq)"), "'");
+  const std::set<std::string> in_page = words_of(page);
   for (const std::string name : kCommandNames) {
     const std::string section = part_of_page(page, ".SH " + name + "\n", ".SH ");
     for (const std::string& flag : flags_of_help({name})) {
       CHECK_MESSAGE(has_word(section, flag), name << " " << flag);
+    }
+    for (const std::string& word : explaining_words({name})) {
+      CHECK_MESSAGE(in_page.contains(word), name << " " << word);
     }
   }
   const std::string options = part_of_page(page, ".SH OPTIONS\n", ".SH ");
