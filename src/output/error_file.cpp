@@ -11,6 +11,9 @@
 namespace pagedinfer {
 namespace {
 
+// The prefix of the new file's name, until it is complete.
+std::string prefix_of(const std::string& errors) { return errors + ".writing"; }
+
 // The JSON text of a field; "null" if there is none.
 std::string text_at(simdjson::dom::object record, std::string_view key) {
   simdjson::dom::element value;
@@ -34,11 +37,15 @@ void append_error(simdjson::dom::object record, std::string& out) {
 
 }  // namespace
 
+void check_error_file(const std::string& errors) {
+  const FileCalls calls;
+  const AsideFile gone_again(prefix_of(errors), calls);
+}
+
 void write_error_file(const std::string& output, const std::string& errors) {
   const FileCalls calls;
-  const std::string prefix = errors + ".writing";
-  OutputFile::remove_dead(prefix, calls, [](const std::string&) { return false; });
-  AsideFile aside(prefix, calls);
+  OutputFile::remove_dead(prefix_of(errors), calls, [](const std::string&) { return false; });
+  AsideFile aside(prefix_of(errors), calls);
   simdjson::dom::parser parser;
   std::string line;
   scan_lines(output, 0, [&](std::string_view text, int64_t) {

@@ -345,6 +345,12 @@ TEST_CASE("--errors copies the error records of the whole output, in the form of
     CHECK(refused.exit_code == 1);
     CHECK(refused.err.find("--errors") != std::string::npos);
   }
+  for (const std::string& impossible : {dir / "no/errors.jsonl", dir / ""}) {  // before it computes
+    const Words words = {"--input",    dir / "in.jsonl", "--output",
+                         dir / "none", "--errors",       impossible};
+    CHECK(run(words).exit_code == 1);
+    CHECK_FALSE(std::filesystem::exists(dir / "none"));
+  }
 }
 
 }  // namespace pagedinfer

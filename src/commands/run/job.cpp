@@ -212,6 +212,7 @@ void Job::open(LoadedModel& model, const RunPlan& plan) {
   interrupt_.throw_if_happened();
   if (tells_ && !model_->backend_note.empty()) print_note(model_->backend_note);
   loaded_ = clock_();
+  if (!config_.errors.empty()) check_error_file(config_.errors);
   // The outputs are opened last, so that a run that fails earlier changes no file.
   outlets_.emplace(config_, paths_, fingerprint_of(config_, *model_, plan), clock_,
                    std::move(stamp_), interrupt_, !own_model_);
