@@ -341,4 +341,14 @@ TEST_CASE("progress on a terminal is one line that is drawn again") {
   }
 }
 
+TEST_CASE("records that go to a terminal share no line with progress") {
+  const Words in_terminal = {"/bin/sh", "-c", "exec \"$0\" \"$@\" >&2"};
+  Process process(in_terminal + command({"run", "--input", "-"}), Process::Stderr::kTerminal);
+  int num_fed = 0;
+  const Ended ended = feed_until(process, [&] { return ++num_fed > 4; });
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.find("{\"id\"") != std::string::npos);
+  CHECK(ended.err.find(" tok/s  story-llama") == std::string::npos);
+}
+
 }  // namespace pagedinfer

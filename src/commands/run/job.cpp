@@ -178,6 +178,8 @@ class Job {
   const Paths paths_ = resolve_paths(config_);
   InputLines lines_;
   Progress progress_;
+  // Whether records go to a terminal: they would share lines with the progress.
+  const bool shows_records_ = paths_.output == "-" && isatty(STDOUT_FILENO) != 0;
   ProgressState state_ = {};
   size_t num_hints_ = 0;           // hints printed so far
   std::set<ErrorCode> told_ = {};  // of the errors printed so far
@@ -359,7 +361,9 @@ void Job::leaked(int num_blocks) {
 }
 
 bool Job::shows_progress(double now) {
-  return !config_.quiet && config_.progress != Config::Progress::kOff && progress_.due(now);
+  if (config_.quiet || config_.progress == Config::Progress::kOff) return false;
+  if (config_.progress == Config::Progress::kAuto && shows_records_) return false;
+  return progress_.due(now);
 }
 
 void Job::show_progress(double now) {
