@@ -72,9 +72,11 @@ std::string similar_to(std::string_view name, const RequestFields& fields) {
   return similar == "prompt" ? "" : std::string(similar);
 }
 
-// What helps a user who has left out --prompt-field: the line's first keys, and the first whose
-// value can be a prompt.
-std::string about_keys(dom::object object) {
+// What helps a user whose prompt has another key: the first keys of the object that lacks it, and
+// of a plain line the first whose value can be a prompt.
+std::string about_keys(dom::object line, bool is_batch) {
+  dom::object object = line;
+  if (is_batch) std::ignore = line["body"].get(object);
   constexpr size_t kMaxShown = 5;
   std::string keys, prompt;
   for (const auto [name, value] : object) {
@@ -87,8 +89,9 @@ std::string about_keys(dom::object object) {
   }
   if (keys.empty()) return "";
   const std::string more = object.size() > kMaxShown ? ", ..." : "";
-  const std::string flag = prompt.empty() ? "" : fmt::format("; --prompt-field {}?", prompt);
-  return fmt::format("; the line has {}{}{}", keys, more, flag);
+  const bool may_rename = !is_batch && !prompt.empty();
+  const std::string flag = may_rename ? fmt::format("; --prompt-field {}?", prompt) : "";
+  return fmt::format("; the {} has {}{}{}", is_batch ? "body" : "line", keys, more, flag);
 }
 
 void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t count) {
@@ -181,13 +184,13 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     if (fields.has(key("arrival_s")) && !read_arrival(fields.at(key("arrival_s")))) {
       fields.refuse(key("arrival_s"), "a number of seconds from 0");
     }
-    if (fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")))) {
-      read_batch(fields, draft);
-    } else {
-      read_plain(fields, draft);
-    }
+    const bool is_batch =
+        fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")));
+    is_batch ? read_batch(fields, draft) : read_plain(fields, draft);
     result.error = fields.error();
-    if (result.error.code == "missing_prompt") result.error.message += about_keys(object);
+    if (result.error.code == "missing_prompt") {
+      result.error.message += about_keys(object, is_batch);
+    }
     result.hints = std::exchange(hints_, {});
   }
   json_.done(text);

@@ -277,7 +277,8 @@ TEST_CASE("a file whose first 100 lines have no prompt is refused before a file 
               "in.jsonl: none of the first 100 lines can be "
               "answered; line 2: missing_prompt: prompt: found neither it nor prompt_token_ids nor "
               "messages, expected one of them; the line has task_id, question, answer; "
-              "--prompt-field question?\n");
+              "--prompt-field "
+              "question?\n");
   CHECK(ask(lines(100, good), {"--limit", "3"}).err == refused.err);
   CHECK(ask(lines(100, good), {"--resume"}).err == refused.err);  // there is nothing to resume
   CHECK(std::distance(std::filesystem::directory_iterator(std::string(dir / "")), {}) == 1);

@@ -456,6 +456,9 @@ TEST_CASE("a prompt may stand under another key, and there only") {
         "line has prompt");
   CHECK(parse(parser, R"({"x":1,"b c":"a","c":"d","d":1,"e":1,"f":1})")
             .error.message.ends_with("; the line has x, b c, c, d, e, ...; --prompt-field b c?"));
+  CHECK(
+      parse(parser, R"({"custom_id":"c","url":"/v1/completions","body":{"model":"m","text":"a"}})")
+          .error.message.ends_with("expected one of them; the body has model, text"));
   CHECK(parse(parser, R"({"question":["a"]})").error.message ==
         "question: found a list, expected a string");
   CHECK(parse(parser, R"({"question":"a","prompt_token_ids":[1]})").error.message ==

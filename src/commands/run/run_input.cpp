@@ -19,12 +19,9 @@
 namespace pagedinfer {
 namespace {
 
-// The flag that may help; "" if the code has another cause than a flag.
-std::string_view flag_for(ErrorCode code) {
-  if (code == "missing_prompt") return "--prompt-field KEY names the prompt's key";
-  if (code == "no_chat_template") return "--chat-template FILE gives the model a template";
-  if (code == "no_tokenizer") return "a model directory with a tokenizer is needed";
-  return "";
+// Whether a flag that is wrong or missing gives every line this error; its message says which.
+bool is_of_flag(ErrorCode code) {
+  return code == "missing_prompt" || code == "no_chat_template" || code == "no_tokenizer";
 }
 
 // Whether the run goes on with an earlier one.
@@ -90,16 +87,13 @@ void check_first_lines(const Config& config, const LoadedModel& model, const Int
     if (!line) return;
     Result<> rendered = try_to_render(parser.parse(line->text, line->index, line->number),
                                       model.tokenizer.get(), model.chat);
-    if (rendered || flag_for(rendered.error().code).empty()) return;
+    if (rendered || !is_of_flag(rendered.error().code)) return;
     if (i > 0) continue;
     first_line = line->number;
     first = std::move(rendered.error());
   }
-  const std::string_view help = flag_for(first.code), flag = help.substr(0, help.find(' '));
-  const bool is_named = first.message.find(flag) != std::string::npos;
-  throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}{}{}",
-                          input.name(), kFirstLines, first_line, first.code.name(), first.message,
-                          is_named ? "" : "; ", is_named ? "" : help));
+  throw Error(fmt::format("{}: none of the first {} lines can be answered; line {}: {}: {}",
+                          input.name(), kFirstLines, first_line, first.code.name(), first.message));
 }
 
 Config with_packing_decided(const Config& config) {
