@@ -23,15 +23,17 @@ void read_setting(RequestFields& fields, const Setting& setting, int key, bool m
                   SamplingParams& sampling) {
   dom::element wrong;
   int64_t number = -1;
-  if (may_draw_nothing && setting.key == "max_tokens" &&
-      fields.at(key).get(number) == simdjson::SUCCESS && number == 0) {
+  const bool draws_nothing =
+      setting.key == "max_tokens" && fields.at(key).get(number) == simdjson::SUCCESS && number == 0;
+  if (draws_nothing && may_draw_nothing) {
     sampling.max_tokens = 0;
     return;
   }
   if (auto value = read_json(setting, fields.at(key), wrong)) {
     return setting.field.set_sampling(sampling, normalized(setting, std::move(*value)));
   }
-  fields.refuse_part(key, fields.at(key), wrong, expected_of(setting));
+  const std::string_view beside = draws_nothing ? ", or 0 beside prompt_logprobs or echo" : "";
+  fields.refuse_part(key, fields.at(key), wrong, fmt::format("{}{}", expected_of(setting), beside));
 }
 
 void read_max_completion_tokens(RequestFields& fields, bool may_draw_nothing,

@@ -323,6 +323,9 @@ TEST_CASE("a message names key, found and expected, and stays short and valid") 
         "top_p: found 1.5, expected a number above 0 and at most 1");
   CHECK(parse(R"({"prompt":"x","max_tokens":"many"})").error.message ==
         "max_tokens: found \"many\", expected an integer from 1 to 2147483647");
+  CHECK(parse(R"({"prompt":"x","max_tokens":0})").error.message ==
+        "max_tokens: found 0, expected an integer from 1 to 2147483647, or 0 beside "
+        "prompt_logprobs or echo");
   CHECK(parse(R"({"prompt":"x","n":65})").error.message ==
         "n: found 65, expected an integer from 1 to 64");
   CHECK(parse(R"({"prompt":"x","beam_width":0})").error.message ==

@@ -121,7 +121,8 @@ TEST_CASE("a setting takes the same values as a flag, in a line and in the model
         ++in_lines;
         CHECK((said_of_a_line(setting, text) == "") == taken);
         if (!taken) {
-          CHECK(said_of_a_line(setting, text).ends_with("expected " + expected_of(setting)));
+          CHECK(said_of_a_line(setting, text).find("expected " + expected_of(setting)) !=
+                std::string::npos);
         }
       }
       if (!setting.generation_key.empty()) {
