@@ -188,8 +188,8 @@ TEST_CASE("verify tells where two tokenizers make other tokens of a prompt") {
                               "--model story-llama", "--b", "--model story-qwen3"});
   CAPTURE(ended.err);
   CHECK(ended.exit_code == 2);
-  CHECK(says(ended, "line 1: a prompt of "));
-  CHECK(says(ended, " tokens, others from position "));
+  CHECK(says(ended, "line 1: a has a prompt of "));
+  CHECK(says(ended, " tokens that differs from position 0 on, b has a prompt of "));
 }
 
 TEST_CASE("verify refuses flags of jobs and of requests in its configurations, by name") {

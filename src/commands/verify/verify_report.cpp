@@ -54,7 +54,8 @@ std::string outcome_of(const Completion& answer, const Completion& other) {
     return fmt::format("{} prompts", answer.trace.prompts.size());
   }
   const auto part = std::ranges::mismatch(*prompt, *differs).in1 - prompt->begin();
-  return fmt::format("a prompt of {} tokens, others from position {} on", prompt->size(), part);
+  return fmt::format("a prompt of {} tokens that differs from position {} on", prompt->size(),
+                     part);
 }
 
 std::string text_of(const RecordHead& head) {
@@ -192,8 +193,8 @@ std::string difference_text(const Completion& a, const Completion& b,
                             const AnswerComparison& comparison, const TokenLabels& label_of) {
   std::string text;
   if (!comparison.same_outcome) {
-    text +=
-        fmt::format("{}: {} in a, {} in b\n", text_of(a.head), outcome_of(a, b), outcome_of(b, a));
+    text += fmt::format("{}: a has {}, b has {}\n", text_of(a.head), outcome_of(a, b),
+                        outcome_of(b, a));
   }
   for (const TokenDifference& difference : comparison.differences) {
     text +=
