@@ -354,7 +354,7 @@ TEST_CASE("whole numbers as large as flags take them end in a plan or in a sente
 TEST_CASE("a plan reads a pipe, and a signal ends it") {
   const Ended piped = plan({"--input", "-"}, planned_lines(20));
   CHECK(piped.exit_code == 0);
-  CHECK(piped.out.find("-: 20 lines, 20 sequences\n") != std::string::npos);
+  CHECK(piped.out.find(" standard input: 20 lines, 20 sequences\n") != std::string::npos);
   Process waiting(command({"plan", "--input", "-"}));
   waiting.write("{\"prompt\": \"a\"}\n");
   usleep(300'000);

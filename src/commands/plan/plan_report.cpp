@@ -25,8 +25,9 @@ bool is_int8(const PlanReport& r) { return r.quantize == Quantization::kInt8; }
 std::string input_rows(const PlanReport& r) {
   const InputSurvey& s = r.survey;
   std::string out =
-      table_row("input", fmt::format("{}: {} lines, {} sequences", r.input, grouped(s.num_lines()),
-                                     grouped(s.num_sequences())));
+      table_row("input", fmt::format("{}: {} lines, {} sequences",
+                                     r.input == "-" ? "standard input" : r.input,
+                                     grouped(s.num_lines()), grouped(s.num_sequences())));
   for (const auto& [code, count] : s.failed_by_code()) {
     out += table_row(
         "", fmt::format("{} will end in an error record, {}", grouped(count), code.name()));
