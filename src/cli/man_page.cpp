@@ -39,7 +39,7 @@ The bundled models, and the prompts of a first run, where the program is
 .I ~/.cache/pagedinfer
 The fastest algorithms for matrix products on a GPU.
 .SH ENVIRONMENT
-.B HF_HUB_CACHE, HF_HOME, HOME
+.B HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME
 say where the hub's cache is, for
 .B \-\-model
 .IR ORG/NAME .

@@ -33,6 +33,9 @@ bool is_hub_name(std::string_view name) {
 std::string hub_cache_folder() {
   if (std::string folder = variable("HF_HUB_CACHE"); !folder.empty()) return folder;
   if (const std::string home = variable("HF_HOME"); !home.empty()) return home + "/hub";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/huggingface/hub";
+  }
   std::string home = variable("HOME");
   if (home.empty()) home = home_folder();
   return home + "/.cache/huggingface/hub";

@@ -123,7 +123,7 @@ TEST_CASE("a model in a hub cache runs under the hub's name") {
 }
 
 TEST_CASE("the hub's cache is where the variables of the hub's client say") {
-  const char* const names[] = {"HF_HUB_CACHE", "HF_HOME", "HOME"};
+  const char* const names[] = {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
   std::map<std::string, std::string> before;
   for (const char* name : names) {
     if (const char* value = std::getenv(name)) before[name] = value;
@@ -133,6 +133,8 @@ TEST_CASE("the hub's cache is where the variables of the hub's client say") {
   unsetenv("HF_HUB_CACHE");
   CHECK(hub_cache_folder() == "/at/HF_HOME/hub");
   setenv("HF_HOME", "", 1);
+  CHECK(hub_cache_folder() == "/at/XDG_CACHE_HOME/huggingface/hub");
+  unsetenv("XDG_CACHE_HOME");
   CHECK(hub_cache_folder() == "/at/HOME/.cache/huggingface/hub");
   for (const char* name : names) {
     before.contains(name) ? setenv(name, before[name].c_str(), 1) : unsetenv(name);
