@@ -38,7 +38,13 @@ fi
 
 [[ "$shards" =~ ^[1-9][0-9]*$ ]] || refuse "$shards: expected a number of shards, then the input"
 [ -f "$input" ] || refuse "$input: expected a file"
-[[ " ${flags[*]} " != *" --output"* && " ${flags[*]} " != *" -o"* ]] || refuse "--output: the outputs stand beside the input"
+for flag in "${flags[@]}"; do
+  case "$flag" in
+    --output | --output=* | -o*) refuse "--output: the outputs stand beside the input" ;;
+    --errors | --errors=* | --stats | --stats=* | --trace | --trace=*)
+      refuse "${flag%%=*}: all tasks would write this one file; leave it out" ;;
+  esac
+done
 PAGEDINFER=$(realpath "${PAGEDINFER:-$(dirname "$0")/../build/pagedinfer}")
 export PAGEDINFER
 [ ! -e "$stem.completions.jsonl" ] || refuse "$stem.completions.jsonl: is there already"

@@ -41,6 +41,9 @@ def _complete_file(path: str, shards: int, cpus: int, memory: Optional[int], add
     merged = default_output(path)
     if any(flag.startswith("--output") or re.match("-o", flag) for flag in flags):
         raise ValueError("--output: the outputs stand beside the input")
+    shared = [name for name in (flag.split("=")[0] for flag in flags) if name in ("--errors", "--stats", "--trace")]
+    if shared:
+        raise ValueError(f"{shared[0]}: all tasks would write this one file; leave it out")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"{path}: expected a file")
     if os.path.exists(merged):

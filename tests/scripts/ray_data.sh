@@ -27,6 +27,8 @@ for flag in "--output other" "--output=other" "-o other" "-oother"; do
   # shellcheck disable=SC2086  # two words
   refused "--output: the outputs stand beside" --shards 3 in.jsonl $flag
 done
+refused "--errors: all tasks would write this one file" --shards 3 in.jsonl --errors other
+refused "--stats: all tasks would write this one file" --shards 3 in.jsonl --stats=other
 refused "found much" --shards 3 --memory much in.jsonl
 "$python" -c "import ray.data" 2> /dev/null || { echo 'SKIPPED: there is no ray[data]'; exit 77; }
 

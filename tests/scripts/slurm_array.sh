@@ -43,6 +43,9 @@ refused "none.jsonl: expected a file" 3 none.jsonl
 refused "--output: the outputs stand beside" 3 in.jsonl --output other
 refused "--output: the outputs stand beside" 3 in.jsonl -o other
 refused "--output: the outputs stand beside" 3 in.jsonl -oother
+refused "--errors: all tasks would write this one file" 3 in.jsonl --errors other
+refused "--stats: all tasks would write this one file" 3 in.jsonl --stats=other
+refused "--trace: all tasks would write this one file" 3 in.jsonl --trace other
 refused "--model: expected --cpus or --mem" --model story-llama 3 in.jsonl
 refused "--cpus: found many" --cpus many 3 in.jsonl
 refused "--mem: expected a value" --mem
