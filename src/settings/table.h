@@ -150,7 +150,8 @@ inline constexpr auto kSettings = [] {
           "last line still show.",
           "For scripts."),
       row(kJob, "progress", field_of<&Config::progress>(), kKeepsRecords,
-          "Progress on standard error: redrawn on a terminal, else a line every 5 s.",
+          "Progress on standard error: redrawn on a terminal, else a line "
+          "every 5 s, ever rarer in a long run.",
           "Take off to keep logs short.", {.choices = choices::kProgress}),
       row(kModel, "model", field_of<&Config::model, Kind::kPath>(), kKeepsRecords,
           "A Hugging Face model directory, ORG/NAME of a model in the hub's cache, or a bundled "
