@@ -127,6 +127,11 @@ constexpr Family kFamilies[] = {
     {"llama-dynamic-long-run", 16747924865581060138u, 229323451598359700u, 14523060332144887608u},
     // soft caps
     {"gemma2-old-config", 14270166644975512026u, 8295612314757979180u, 138281239286774709u},
+    // q that grows with its position
+    {"ministral3-yarn", 5358679372646386513u, 7704575345069303960u, 18117906673962216280u},
+    // rope's pairs are neighbours in the checkpoint, also in biases
+    {"glm4-partial-odd-new-config", 16727258013068666001u, 11224386605328965525u,
+     6073278887458103796u},
 };
 
 // The hashes of a tiny model, the last one with its weights in int8.
