@@ -31,7 +31,9 @@ TinyModelOptions random_model(WorkloadRandom& random, int number) {
                                       tiny_gemma3(9, options.layers),
                                       tiny_biases(),
                                       tiny_olmo2(),
-                                      tiny_phi3(9, options.head_dim)};
+                                      tiny_phi3(9, options.head_dim),
+                                      tiny_ministral3(),
+                                      tiny_glm4()};
   options.family = families[static_cast<size_t>(number) % families.size()];
   return options;
 }
