@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +21,9 @@ constexpr double kMinFactor = 1e-6, kMaxFactor = 1e6;
 constexpr int kMaxRopePositions = 1 << 30;
 constexpr int kMaxQFactors = 1 << 16;
 constexpr std::string_view kFullLayers = "full_attention", kSlidingLayers = "sliding_attention";
+constexpr std::string_view kSectioned = "mrope", kSections = "mrope_section";
+constexpr std::string_view kSectionedKeys[] = {
+    "type", "rope_type", kSections, "rope_theta", "mrope_interleaved", "partial_rotary_factor"};
 constexpr std::string_view kTrained = "original_max_position_embeddings";
 
 // Where the fields of a rope stand: in config.json, and in the object that it may have for them.
@@ -93,6 +97,7 @@ class Reader {
   void scale(const JsonObject& rope) {
     const std::string_view key = rope.has("rope_type") ? "rope_type" : "type";
     const std::string type = rope.find_string(key).value_or("default");
+    check_sections(rope, type);
     const bool only_longrope = fields_.defaults.only_longrope;
     if (type == "longrope" || (only_longrope && (type == "su" || type == "yarn"))) {
       scale_longrope(rope);
@@ -107,8 +112,28 @@ class Reader {
     } else if (type == "linear") {
       const auto factor = static_cast<float>(rope.number("factor", kMinFactor, kMaxFactor));
       for (float& frequency : rope_.inv_freq) frequency /= factor;
-    } else if (type != "default") {
+    } else if (type != "default" && type != kSectioned) {
       rope.complain(key, shortened(type), "default, linear, llama3, yarn, longrope or dynamic");
+    }
+  }
+
+  // Sections give parts of a head one of the three positions that a token of a picture has. The
+  // positions of a token of text are equal, so sections change nothing.
+  void check_sections(const JsonObject& rope, std::string_view type) const {
+    if (type != kSectioned && !rope.has(kSections)) return;
+    const auto sections = rope.integers(kSections, 0, kMaxRopePositions);
+    const bool is_split = !rope.find_bool("mrope_interleaved").value_or(false);
+    const int64_t sum = std::accumulate(sections.begin(), sections.end(), int64_t{0});
+    if (sections.size() != 3 || (is_split && channels_ > 0 && sum != channels_ / 2)) {
+      const std::string expected =
+          fmt::format("three numbers of frequencies, {} together", channels_ / 2);
+      if (const auto found = rope.find(kSections)) rope.refuse(kSections, *found, expected);
+      rope.refuse(kSections, "", expected);
+    }
+    if (type != kSectioned) return;
+    for (const auto field : rope.fields()) {
+      if (std::ranges::find(kSectionedKeys, field.key) != std::end(kSectionedKeys)) continue;
+      rope.refuse(field.key, field.value, fmt::format("nothing in a rope of type {}", kSectioned));
     }
   }
 

@@ -20,10 +20,10 @@ struct RopeDefaults {
 };
 
 // Reads the rope of all layers into spec.ropes, as config.json gives it by "rope_theta" with
-// "rope_scaling" or by "rope_parameters": types default, linear, llama3, yarn, longrope and
-// dynamic. Frequencies are rounded as in Hugging Face transformers, so that the angles of far
-// positions agree. Complains of other types and of values out of range.
-// REQUIRES: the sizes of the spec are read.
+// "rope_scaling" or by "rope_parameters": types default, linear, llama3, yarn, longrope,
+// dynamic, and mrope, which is default for text. Frequencies are rounded as in Hugging Face
+// transformers, so that the angles of far positions agree. Complains of other types and of values
+// out of range. REQUIRES: the sizes of the spec are read.
 void read_rope(const JsonObject& config, const RopeDefaults& defaults, ModelSpec& spec);
 
 // A rope of one type of layers.

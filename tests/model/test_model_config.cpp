@@ -166,6 +166,17 @@ TEST_CASE(
   CHECK(of(R"(, "factor": 4, "attention_factor": 1.5)").ropes.front().scale == 1.5f);
 }
 
+TEST_CASE("sections of a rope for pictures change nothing for text") {
+  for (const char* const rope :
+       {R"({"type": "mrope", "mrope_section": [2, 1, 1]})",
+        R"({"rope_type": "default", "type": "default", "mrope_section": [2, 1, 1]})",
+        R"({"rope_type": "default", "mrope_interleaved": true, "mrope_section": [9, 9, 9]})"}) {
+    CAPTURE(rope);
+    CHECK(frequencies(fmt::format(R"({{"rope_theta": 100, "rope_scaling": {}}})", rope), 8) ==
+          default_frequencies(100, 8));
+  }
+}
+
 TEST_CASE("fields of old and new configs mean the same") {
   const std::string old_form =
       R"({"rope_theta": 7e4, "rope_scaling": {"type": "linear", "factor": 2.0}})";
@@ -270,6 +281,18 @@ TEST_CASE("an unsupported config is an error that names field and value") {
           "high_freq_factor": 1, "original_max_position_embeddings": 64})"}},
        "rope_scaling.high_freq_factor",
        "more than low_freq_factor"},
+      {{{"rope_scaling", R"({"type": "mrope", "mrope_section": [1, 2]})"}},
+       "rope_scaling.mrope_section",
+       "found [1,2], expected three numbers of frequencies, 4 together"},
+      {{{"rope_scaling", R"({"type": "default", "mrope_section": [1, 2, 2]})"}},
+       "rope_scaling.mrope_section",
+       "found [1,2,2]"},
+      {{{"rope_scaling", R"({"type": "mrope", "mrope_section": [1, -1, 4]})"}},
+       "rope_scaling.mrope_section",
+       "found -1"},
+      {{{"rope_scaling", R"({"type": "mrope", "mrope_section": [1, 1, 2], "factor": 2.0})"}},
+       "rope_scaling.factor",
+       "found 2.0, expected nothing in a rope of type mrope"},
       {{{"partial_rotary_factor", "0.5"}}, "partial_rotary_factor", "not supported"},
       {{{"eos_token_id", "61"}}, "eos_token_id", "found 61"},
       {{{"eos_token_id", "[2, -1]"}}, "eos_token_id", "found -1"},
