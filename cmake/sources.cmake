@@ -176,6 +176,7 @@ set(pagedinfer_core_sources
   src/model/smollm3.cpp
   src/model/step_products.cpp
   src/model/weights.cpp
+  src/model/wrapper.cpp
   src/stats/comparison.cpp
   src/stats/histogram.cpp
   src/stats/lines.cpp

@@ -34,7 +34,7 @@ constexpr Family kFamilies[] = {
     {"GemmaForCausalLM", "gemma", read_gemma},
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
-    {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_multimodal},
+    {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_wrapper},
 };
 
 // The names of activations in transformers. The first of each is the usual one; those of the tanh
@@ -127,23 +127,31 @@ SlidingLayers read_layer_types(const JsonObject& config, size_t num_layers) {
   return std::nullopt;
 }
 
+// The family with this name, which the field `key` gives.
+ReadFamily find_family_named(const JsonObject& config, std::string_view key,
+                             std::string_view Family::*name_in, std::string_view name) {
+  const Family* const family = std::ranges::find(kFamilies, name, name_in);
+  if (family != std::end(kFamilies)) return family->read;
+  std::string supported;
+  for (const Family& known : kFamilies) {
+    supported += fmt::format("{}{}", supported.empty() ? "" : ", ", known.*name_in);
+  }
+  config.fail(key, fmt::format("is '{}', which is not supported; supported are: {}",
+                               shortened(name), supported));
+}
+
 }  // namespace
 
 ReadFamily find_family(const JsonObject& config) {
   const std::vector<std::string> architectures = config.strings("architectures");
-  const std::string model_type = config.find_string("model_type").value_or("");
-  const bool by_type = architectures.empty();
-  std::string supported;
-  for (const Family& family : kFamilies) {
-    if (by_type ? family.model_type == model_type : family.architecture == architectures[0]) {
-      return family.read;
-    }
-    supported += fmt::format("{}{}", supported.empty() ? "" : ", ",
-                             by_type ? family.model_type : family.architecture);
+  if (architectures.empty()) {
+    return find_family_of_type(config, config.find_string("model_type").value_or(""));
   }
-  config.fail(by_type ? "model_type" : "architectures",
-              fmt::format("is '{}', which is not supported; supported are: {}",
-                          shortened(by_type ? model_type : architectures[0]), supported));
+  return find_family_named(config, "architectures", &Family::architecture, architectures[0]);
+}
+
+ReadFamily find_family_of_type(const JsonObject& config, std::string_view model_type) {
+  return find_family_named(config, "model_type", &Family::model_type, model_type);
 }
 
 void read_sizes(const JsonObject& config, const ConfigDefaults& defaults, ModelSpec& spec) {
@@ -263,7 +271,7 @@ void read_equal_windows(const JsonObject& config, std::optional<int> window, Mod
                   slide ? "all have the window" : "have no window"));
 }
 
-void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
+void read_upper_windows(const JsonObject& config, ModelSpec& spec, int first_layer) {
   std::optional<int> window;
   SlidingLayers upper;
   config.keep([&] {
@@ -271,7 +279,8 @@ void read_upper_windows(const JsonObject& config, ModelSpec& spec) {
     window = is_on ? read_window(config, 4096) : 0;
   });
   config.keep([&] {
-    const int64_t first = config.find_integer("max_window_layers", 0, kMaxLayers).value_or(28);
+    const int64_t first =
+        config.find_integer("max_window_layers", 0, kMaxLayers).value_or(first_layer);
     upper.emplace(spec.layers.size(), false);
     for (size_t i = static_cast<size_t>(first); i < upper->size(); ++i) {
       (*upper)[i] = window.value_or(0) > 0;

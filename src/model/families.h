@@ -18,6 +18,9 @@ using ReadFamily = void (*)(const JsonObject& config, ModelSpec& spec,
 // not supported, throws Error naming it and the supported ones.
 ReadFamily find_family(const JsonObject& config);
 
+// As find_family(), by the given value of "model_type".
+ReadFamily find_family_of_type(const JsonObject& config, std::string_view model_type);
+
 // Values of fields that config.json lacks: the defaults of transformers' config classes.
 struct ConfigDefaults {
   int hidden = 4096, vocab = 0, intermediate = 0, max_positions = 0;
@@ -75,8 +78,9 @@ SlidingLayers read_windows(const JsonObject& config, const SlidingLayers& otherw
 void read_equal_windows(const JsonObject& config, std::optional<int> window, ModelSpec& spec);
 
 // Sets the windows of Qwen: without "layer_types", the layers from "max_window_layers" on slide if
-// "use_sliding_window" is true. If it is not, there is no window.
-void read_upper_windows(const JsonObject& config, ModelSpec& spec);
+// "use_sliding_window" is true. If it is not, there is no window. `first_layer` stands for an
+// absent "max_window_layers".
+void read_upper_windows(const JsonObject& config, ModelSpec& spec, int first_layer = 28);
 
 // What all Gemmas from Gemma 2 on have in common: activation, norms, and the scales of embedding
 // and scores. REQUIRES: the sizes are read.
@@ -87,7 +91,27 @@ void read_newer_gemma(const JsonObject& config, ModelSpec& spec);
 // output; in other families it is the norm of the MLP's input.
 TensorNames usual_names(std::string_view root, std::string_view output, const ModelSpec& spec);
 
-// The families, each in a file of its own.
+// Where a checkpoint of a model for pictures has its text model.
+enum class TextPlace : uint8_t { kInside, kBeside, kOnTop };
+
+// A model for pictures whose text model is run alone.
+struct Wrapper {
+  // Reads "text_config". Null: the family that its "model_type" names, one of `text_types`. The
+  // first of these stands for an absent one.
+  ReadFamily read_text = nullptr;
+  std::vector<std::string_view> text_types = {};
+  bool may_be_flat = false;  // without "text_config", config.json itself has its fields
+  bool tied_embeddings = false;
+  TextPlace published = TextPlace::kInside;  // where published checkpoints have the text model
+  std::vector<std::string_view> parts = {};  // the prefixes of the modules that are not run
+};
+
+// Reads the text model of `wrapper`. `names` gets all places of the text model, the published one
+// first. REQUIRES: the family of the text model gives its tensors the usual names.
+void read_wrapped(const JsonObject& config, const Wrapper& wrapper, ModelSpec& spec,
+                  std::vector<TensorNames>& names);
+
+// The families and the models for pictures around them, each family in a file of its own.
 void read_llama(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_ministral3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
@@ -103,7 +127,7 @@ void read_glm4(const JsonObject& config, ModelSpec& spec, std::vector<TensorName
 void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
-void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
-                            std::vector<TensorNames>& names);
+void read_gemma3_wrapper(const JsonObject& config, ModelSpec& spec,
+                         std::vector<TensorNames>& names);
 
 }  // namespace pagedinfer

@@ -1,4 +1,4 @@
-// Gemma 3: text-only checkpoints, and the text model of multimodal ones.
+// Gemma 3: text-only checkpoints, and the text model of those for pictures.
 #include <fmt/format.h>
 
 #include "model/families.h"
@@ -14,7 +14,9 @@ void refuse_number(const JsonObject& config, std::string_view key) {
   });
 }
 
-void read_text(const JsonObject& config, ModelSpec& spec) {
+}  // namespace
+
+void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
   read_sizes(config,
              {.hidden = 2304,
               .vocab = 262208,
@@ -42,28 +44,17 @@ void read_text(const JsonObject& config, ModelSpec& spec) {
   });
   const SlidingLayers slides = read_windows(config, by_pattern, read_window(config, 4096), spec);
   read_layer_ropes(config, {"rope_theta", 1e6}, {"rope_local_base_freq", 1e4}, slides, spec);
-}
-
-}  // namespace
-
-void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
-  read_text(config, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 
-void read_gemma3_multimodal(const JsonObject& config, ModelSpec& spec,
-                            std::vector<TensorNames>& names) {
-  const auto text = config.find_object("text_config");
-  if (!text) config.refuse("text_config", "", "an object");
-  refuse_unless_causal(*text);
-  read_text(*text, spec);
-  config.keep(
-      [&] { spec.tied_embeddings = config.find_bool("tie_word_embeddings").value_or(true); });
-  read_eos_tokens(*text, spec);
-  names = {usual_names("language_model.model.", "language_model.lm_head.weight", spec),
-           usual_names("model.language_model.", "lm_head.weight", spec)};
-  names[0].unused = {"vision_tower.", "multi_modal_projector."};
-  names[1].unused = {"model.vision_tower.", "model.multi_modal_projector."};
+void read_gemma3_wrapper(const JsonObject& config, ModelSpec& spec,
+                         std::vector<TensorNames>& names) {
+  read_wrapped(config,
+               {.read_text = read_gemma3,
+                .tied_embeddings = true,
+                .published = TextPlace::kBeside,
+                .parts = {"vision_tower.", "multi_modal_projector."}},
+               spec, names);
 }
 
 }  // namespace pagedinfer

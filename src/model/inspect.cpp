@@ -147,7 +147,7 @@ void read_checkpoint(const std::string& dir, const std::string& lora,
   const bool has_files = problems.keep([&] { files.emplace(dir); });
   if (has_files) add_totals(*files, model);
   if (candidates.empty()) return;
-  TensorNames names = has_files ? choose_names(candidates, *files) : candidates.front();
+  TensorNames names = has_files ? choose_names(candidates, model.spec, *files) : candidates.front();
   if (has_files) tie_embeddings(*files, names, model.spec);
   model.tied_embeddings = model.spec.tied_embeddings;
   const std::vector<Checkpoint::Declared> needed = needed_tensors(model.spec, names);

@@ -40,7 +40,7 @@ OpenedModel open_model(const std::string& dir, WeightSource source) {
   }
   Checkpoint files(dir);
   check_told(dir, quantized, files);
-  TensorNames names = choose_names(candidates, files);
+  TensorNames names = choose_names(candidates, spec, files);
   tie_embeddings(files, names, spec);
   return {std::move(spec),      std::move(names),     std::move(generation),
           std::move(files),     std::move(quantized), false,

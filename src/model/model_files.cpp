@@ -11,6 +11,7 @@
 #include "io/open_file.h"
 #include "model/families.h"
 #include "model/quantized/method.h"
+#include "model/weights.h"
 
 namespace pagedinfer {
 
@@ -32,11 +33,13 @@ GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec, Prob
   return read_generation_config(file.root(), spec);
 }
 
-TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files) {
-  for (const TensorNames& names : candidates) {
-    if (files.contains(names.embedding) || files.contains(names.output)) return names;
-  }
-  return candidates.front();
+TensorNames choose_names(const std::vector<TensorNames>& candidates, const ModelSpec& spec,
+                         const Checkpoint& files) {
+  return *std::ranges::max_element(candidates, {}, [&](const TensorNames& names) {
+    return std::ranges::count_if(
+        needed_tensors(spec, names),
+        [&](const Checkpoint::Declared& tensor) { return files.contains(tensor.name); });
+  });
 }
 
 void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec) {
@@ -82,7 +85,8 @@ DType dummy_type(const JsonObject& config) {
       if (name == name_of(type)) return type;
     }
   }
-  return DType::kBF16;
+  const auto text = config.find_object("text_config");
+  return text ? dummy_type(*text) : DType::kBF16;
 }
 
 }  // namespace pagedinfer

@@ -22,8 +22,10 @@ void check_supported(const JsonObject& config);
 GenerationDefaults read_generation(const std::string& dir, ModelSpec& spec,
                                    Problems* problems = nullptr);
 
-// The first of the candidates whose embedding or output the checkpoint has.
-TensorNames choose_names(const std::vector<TensorNames>& candidates, const Checkpoint& files);
+// The candidate of whose tensors the checkpoint has most; the first one of several. REQUIRES: there
+// is a candidate.
+TensorNames choose_names(const std::vector<TensorNames>& candidates, const ModelSpec& spec,
+                         const Checkpoint& files);
 
 // Decides as transformers does which tensors a model with tied embeddings uses: a stored output
 // that differs from the embedding is used as it is, and an output without an embedding serves as
@@ -34,7 +36,7 @@ void tie_embeddings(const Checkpoint& files, TensorNames& names, ModelSpec& spec
 // how.
 void check_told(const std::string& dir, const QuantizedWeights& quantized, const Checkpoint& files);
 
-// The type of made-up weights: the one that config.json names, else bfloat16.
+// The type of made-up weights: the one that config.json or its text_config names, else bfloat16.
 DType dummy_type(const JsonObject& config);
 
 }  // namespace pagedinfer
