@@ -35,6 +35,9 @@ constexpr Family kFamilies[] = {
     {"Gemma2ForCausalLM", "gemma2", read_gemma2},
     {"Gemma3ForCausalLM", "gemma3_text", read_gemma3},
     {"Gemma3ForConditionalGeneration", "gemma3", read_gemma3_wrapper},
+    {"Mistral3ForConditionalGeneration", "mistral3", read_mistral3_wrapper},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", read_qwen2_5_vl_wrapper},
+    {"Qwen3VLForConditionalGeneration", "qwen3_vl", read_qwen3_vl_wrapper},
 };
 
 // The names of activations in transformers. The first of each is the usual one; those of the tanh

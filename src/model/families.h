@@ -129,5 +129,11 @@ void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNa
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names);
 void read_gemma3_wrapper(const JsonObject& config, ModelSpec& spec,
                          std::vector<TensorNames>& names);
+void read_mistral3_wrapper(const JsonObject& config, ModelSpec& spec,
+                           std::vector<TensorNames>& names);
+void read_qwen2_5_vl_wrapper(const JsonObject& config, ModelSpec& spec,
+                             std::vector<TensorNames>& names);
+void read_qwen3_vl_wrapper(const JsonObject& config, ModelSpec& spec,
+                           std::vector<TensorNames>& names);
 
 }  // namespace pagedinfer

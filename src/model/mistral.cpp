@@ -1,4 +1,5 @@
 // Mistral: all layers have a sliding window or none has. Ministral: those that "layer_types" names.
+// Mistral 3: one of them, or a later family, inside a model for pictures.
 #include "model/families.h"
 #include "model/rope_scaling.h"
 
@@ -19,6 +20,16 @@ void read_mistral(const JsonObject& config, ModelSpec& spec, std::vector<TensorN
   const std::optional<int> window = read_window(config, 4096);
   read_windows(config, std::vector<bool>(spec.layers.size(), window.value_or(0) > 0), window, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
+}
+
+void read_mistral3_wrapper(const JsonObject& config, ModelSpec& spec,
+                           std::vector<TensorNames>& names) {
+  read_wrapped(config,
+               {.text_types = {"mistral", "ministral", "ministral3"},
+                .tied_embeddings = true,
+                .published = TextPlace::kBeside,
+                .parts = {"vision_tower.", "multi_modal_projector."}},
+               spec, names);
 }
 
 }  // namespace pagedinfer

@@ -7,7 +7,9 @@
 #include "tests/support/e2e.h"
 #include "tests/support/paths.h"
 #include "tests/support/support.h"
+#include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/wrapped_checkpoint.h"
 
 using namespace pagedinfer;
 namespace fs = std::filesystem;
@@ -106,4 +108,60 @@ TEST_CASE("records do not depend on how the path to the model is spelt") {
   CHECK(other.exit_code == 1);
   CHECK(other.err.find(R"(began with served_model_name = "gpt \"4\"", found "m")") !=
         std::string::npos);
+}
+
+TEST_CASE("a model for pictures answers texts as its text model does, and refuses pictures") {
+  const std::string text_model = source_dir() + "/datasets/story-qwen3";
+  const TempDir dir;
+  write_wrapped(text_model, "Qwen3VLForConditionalGeneration", kTextInside, dir / "m");
+  for (const char* file : {"generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
+    fs::copy(text_model + "/" + file, dir / "m");
+  }
+  write_adapter_for(text_model, dir / "lora");
+  write_adapter_for(dir / "m", dir / "wrapped-lora");
+  // Of the same numbers under other names.
+  write_file(dir / "wrapped-lora/adapter_model.safetensors",
+             renamed_tensors(read_file(dir / "lora/adapter_model.safetensors"), kTextInside,
+                             "base_model.model.", false));
+  const std::string
+      chat = R"({"messages": [{"role": "user", "content": CONTENT}]})",
+      texts = varied_prompts() +
+              R"({"messages": [{"role": "user", "content": "What is 3 + 4? <|image_pad|>"}]})"
+              "\n";
+  const Words text = {"--model", text_model, "--served-model-name", "x"},
+              pictures = {"--model", dir / "m", "--served-model-name", "x"};
+  const Answers expected = answer(texts, text);
+  CHECK(expected.exit_code == 0);
+  CHECK(answer(texts, pictures).out == expected.out);
+  const Answers tuned = answer(texts, text + Words{"--lora", dir / "lora"});
+  CHECK(tuned.out != expected.out);
+  CHECK(answer(texts, pictures + Words{"--lora", dir / "wrapped-lora"}).out == tuned.out);
+
+  std::string lines = "{\"prompt\": \"Once\", \"max_tokens\": 2}\n";
+  const std::string parts[] = {
+      R"({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})",
+      R"({"type": "image", "image": "a.png"})", R"({"type": "input_image", "image_url": "a.png"})",
+      R"({"type": "video", "video": "a.mp4"})", R"({"type": "input_audio", "input_audio": {}})"};
+  for (const std::string& part : parts) {
+    std::string line = chat;
+    lines += line.replace(line.find("CONTENT"), 7,
+                          "[{\"type\": \"text\", \"text\": \"See:\"}, " + part + "]") +
+             "\n";
+  }
+  const Answers answers = answer(lines, pictures);
+  CHECK(answers.exit_code == 2);
+  REQUIRE(answers.records.size() == 6);
+  CHECK_FALSE(answers.records[0].has("/error"));
+  for (size_t i = 1; i < 6; ++i) {
+    CHECK(answers.records[i].text("/error/code") == "unsupported");
+    CHECK(answers.records[i].text("/error/message").find("messages[0].content[1].type") == 0);
+    CHECK(answers.records[i].text("/error/message").find("this version supports text only") !=
+          std::string::npos);
+  }
+
+  const Ended info = run_program(command({"info", "--model", dir / "m", "--json"}));
+  CHECK(info.exit_code == 0);
+  const Json json(info.out.substr(0, info.out.size() - 1));
+  CHECK(json["/supported"] == "true");
+  CHECK(json.text("/architecture") == "Qwen3VLForConditionalGeneration");
 }

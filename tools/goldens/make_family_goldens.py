@@ -45,6 +45,17 @@ OLMO3 = {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3"}
 EXAONE4 = {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4"}
 GLM4 = {"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "pad_token_id": None}
 MINISTRAL3 = {"architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3"}
+QWEN_VISION = {"depth": 1, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2}
+QWEN2_5_VL = {"architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl",
+              "torch_dtype": "bfloat16", "vision_config": QWEN_VISION | {"fullatt_block_indexes": [0]}}
+QWEN3_VL = {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
+            "vision_config": QWEN_VISION | {"num_position_embeddings": 16,
+                                            "deepstack_visual_indexes": []}}
+MISTRAL3 = {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3",
+            "torch_dtype": "bfloat16", "spatial_merge_size": 2, "vision_feature_layer": -1,
+            "vision_config": {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 24,
+                              "num_hidden_layers": 1, "num_attention_heads": 2, "head_dim": 8,
+                              "image_size": 28, "patch_size": 14}}
 SLIDE, FULL = "sliding_attention", "full_attention"
 
 
@@ -96,8 +107,26 @@ MODELS = {
     "gemma3-pictures": {
         "architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
         "eos_token_id": [1, 6], "torch_dtype": "bfloat16",
+        "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
+                          "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
         "text_config": {"model_type": "gemma3_text"} | sizes(
             24, 8, 4, 30, 46, layers=7, head_dim=6, sliding_window=24)},
+    "qwen2_5-vl-flat": QWEN2_5_VL | sizes(
+        40, 4, 2, 29, 43, rms_norm_eps=1e-6, rope_theta=1e6, use_sliding_window=False,
+        sliding_window=5, max_window_layers=1, tie_word_embeddings=False,
+        rope_scaling={"type": "mrope", "mrope_section": [1, 2, 2]}),
+    "qwen2_5-vl-tied-in-text-config": QWEN2_5_VL | {"text_config": {
+        "model_type": "qwen2_5_vl_text"} | sizes(
+        48, 3, 1, 31, 41, tie_word_embeddings=True, rope_parameters={
+            "type": "yarn", "rope_type": "yarn", "rope_theta": 2e4, "factor": 4.0,
+            "original_max_position_embeddings": 128, "mrope_section": [2, 3, 3]})},
+    "qwen3-vl-tied": QWEN3_VL | {"tie_word_embeddings": True, "text_config": {
+        "model_type": "qwen3_vl_text", "eos_token_id": 7} | sizes(
+        24, 4, 2, 37, 45, head_dim=14, rope_theta=5e6, rope_scaling={
+            "rope_type": "default", "mrope_interleaved": True, "mrope_section": [3, 2, 2]})},
+    "mistral3-pictures": MISTRAL3 | {"tie_word_embeddings": False, "text_config": {
+        "model_type": "mistral"} | sizes(32, 4, 2, 33, 42, head_dim=10, rope_theta=1e9,
+                                         sliding_window=None, rms_norm_eps=1e-5)},
     "llama-biases": LLAMA | sizes(36, 3, 1, 37, 47, head_dim=24, attention_bias=True, mlp_bias=True),
     "mistral-biases": MISTRAL | sizes(35, 5, 1, 29, 43, head_dim=40, sliding_window=12,
                                       attention_bias=True, mlp_bias=True),
@@ -232,9 +261,12 @@ def dummy_weights(name, shape, center, amplitude):
     return values[torch.tensor(list(data[:count]))].reshape(shape)
 
 
-def fill(model, prefix, center_of_norms):
-    """`prefix` stands before the names that the text model alone would have."""
-    for name, parameter in model.named_parameters():
+def fill(model, name_of, center_of_norms):
+    """`name_of` a parameter: that of the tensor in a checkpoint; None: it is not of the text model."""
+    for parameter_name, parameter in model.named_parameters():
+        name = name_of(parameter_name)
+        if name is None:
+            continue
         if name.endswith("norm.weight"):
             center, amplitude = center_of_norms, 0.25
         elif name.endswith(".bias"):
@@ -242,7 +274,7 @@ def fill(model, prefix, center_of_norms):
         else:
             center = 0.0
             amplitude = torch.sqrt(torch.tensor(3.0) / torch.tensor(float(parameter.shape[1])))
-        parameter.copy_(dummy_weights(prefix + name, parameter.shape, center, amplitude))
+        parameter.copy_(dummy_weights(name, parameter.shape, center, amplitude))
 
 
 def add_biases(model, config):
@@ -268,22 +300,43 @@ def use_long_frequencies(model):
     rope.rope_type = "default"  # never computed anew
 
 
+def make_wrapped(config, dtype):
+    """A model for pictures, whose text model gets the weights that a published checkpoint would name so."""
+    beside = ("language_model.model.", "language_model.lm_head.")
+    name, root, output = {
+        "gemma3": ("Gemma3",) + beside, "mistral3": ("Mistral3",) + beside,
+        "qwen2_5_vl": ("Qwen2_5_VL", "model.", "lm_head."),
+        "qwen3_vl": ("Qwen3VL", "model.language_model.", "lm_head.")}[config["model_type"]]
+    read = getattr(transformers, name + "Config").from_dict(json.loads(json.dumps(config)))
+    model = getattr(transformers, name + "ForConditionalGeneration")._from_config(read, dtype=dtype)
+
+    def name_of(parameter):
+        for inside, published in (("model.language_model.", root), ("lm_head.", output)):
+            if parameter.startswith(inside):
+                return published + parameter[len(inside):]
+        return None
+
+    fill(model, name_of, 0.0 if "Gemma" in name else 1.0)
+    return model.eval()
+
+
 def make_model(config, dtype, max_model_len):
-    text = config.get("text_config", config)
-    classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in text else "Mistral",
+    if "vision_config" in config:
+        return make_wrapped(config, dtype)
+    classes = {"llama": "Llama", "mistral": "Ministral" if "layer_types" in config else "Mistral",
                "ministral": "Ministral", "qwen2": "Qwen2", "qwen3": "Qwen3", "smollm3": "SmolLM3",
                "granite": "Granite", "olmo2": "Olmo2", "phi3": "Phi3", "gemma2": "Gemma2",
                "gemma3_text": "Gemma3", "gemma": "Gemma", "olmo3": "Olmo3", "exaone4": "Exaone4",
                "glm4": "Glm4", "ministral3": "Ministral3"}
-    name = classes[text["model_type"]]
+    name = classes[config["model_type"]]
     config_class = "Gemma3TextConfig" if name == "Gemma3" else name + "Config"
-    read = getattr(transformers, config_class).from_dict(json.loads(json.dumps(text)))
+    read = getattr(transformers, config_class).from_dict(json.loads(json.dumps(config)))
     model = getattr(transformers, name + "ForCausalLM")._from_config(read, dtype=dtype).eval()
-    add_biases(model, text)
-    fill(model, "language_model." if text is not config else "", 0.0 if "Gemma" in name else 1.0)
-    trained = text.get("original_max_position_embeddings") or (
-        (text.get("rope_parameters") or {}).get("original_max_position_embeddings")
-        or text["max_position_embeddings"])
+    add_biases(model, config)
+    fill(model, lambda parameter: parameter, 0.0 if "Gemma" in name else 1.0)
+    trained = config.get("original_max_position_embeddings") or (
+        (config.get("rope_parameters") or {}).get("original_max_position_embeddings")
+        or config["max_position_embeddings"])
     if max_model_len and max_model_len > trained:
         use_long_frequencies(model)
     return model
