@@ -7,6 +7,7 @@
 #include "core/refusal.h"
 #include "model/families.h"
 #include "model/model_files.h"
+#include "model/quantized/module_pattern.h"
 
 namespace pagedinfer {
 namespace {
@@ -20,9 +21,9 @@ struct Prefixes {
 
 // By TextPlace.
 constexpr Prefixes kPlaces[] = {
-    {"model.language_model.", "lm_head.weight", "model."},
-    {"language_model.model.", "language_model.lm_head.weight", ""},
-    {"model.", "lm_head.weight", ""},
+    {kTextRoots[0], "lm_head.weight", "model."},
+    {kTextRoots[1], "language_model.lm_head.weight", ""},
+    {kTextRoots[2], "lm_head.weight", ""},
 };
 
 ReadFamily find_text_family(const JsonObject& text, const Wrapper& wrapper) {

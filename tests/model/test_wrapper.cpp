@@ -110,6 +110,24 @@ TEST_CASE("a wrapped text model has the bits of the model alone, wherever its te
   });
 }
 
+TEST_CASE("lists of quantized modules may have the names of another layout than the file") {
+  const Wrapped& wrapped = kWrapped[1];
+  const auto expected = logits_of(text_dir(wrapped));
+  for (const WrappedNames& names : kAllWrappedNames) {
+    for (const WrappedNames& in_config : kAllWrappedNames) {
+      CAPTURE(names.root);
+      CAPTURE(in_config.root);
+      const TempDir dir;
+      write_wrapped(text_dir(wrapped), wrapped.architecture, names, dir.path(), wrapped.fields,
+                    &in_config);
+      REQUIRE(
+          read_file(dir / "config.json").find("\"" + in_config.root + "layers.1.mlp.down_proj") !=
+          std::string::npos);
+      CHECK(logits_of(dir.path()) == expected);
+    }
+  }
+}
+
 TEST_CASE("an adapter of a wrapped model changes what it changes in the model alone") {
   for (const Wrapped& wrapped : kWrapped) {
     const TempDir lora;

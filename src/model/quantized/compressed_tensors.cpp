@@ -147,23 +147,28 @@ std::string_view class_of(std::string_view module) {
   return module.ends_with("embed_tokens") ? "Embedding" : "Linear";
 }
 
+bool matches_any(const ModulePattern& pattern, const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [&](const std::string& name) { return pattern.matches(name); });
+}
+
 // How closely an entry of "targets" names a module, by the rules of compressed-tensors: a name
 // counts more than an expression, and an expression more than a class of modules. 0: not at all.
-int closeness(const ModulePattern& target, const std::string& module) {
-  if (target.matches(module)) return target.is_expression() ? 2 : 3;
-  return target.matches(class_of(module)) && !target.is_expression() ? 1 : 0;
+int closeness(const ModulePattern& target, const std::vector<std::string>& names) {
+  if (matches_any(target, names)) return target.is_expression() ? 2 : 3;
+  return target.matches(class_of(names.front())) && !target.is_expression() ? 1 : 0;
 }
 
 // The first of those that name the module most closely; null if it is not quantized.
 const Scheme* find_scheme(const Schemes& schemes, const std::string& module) {
+  const std::vector<std::string> names = names_in_lists(module);
   for (const ModulePattern& ignored : schemes.ignored) {
-    if (ignored.matches(module)) return nullptr;
+    if (matches_any(ignored, names)) return nullptr;
   }
   const Scheme* found = nullptr;
   int closest = 0;
   for (const Scheme& scheme : schemes.all) {
     for (const ModulePattern& target : scheme.targets) {
-      const int close = closeness(target, module);
+      const int close = closeness(target, names);
       if (close > closest) found = &scheme;
       closest = std::max(close, closest);
     }

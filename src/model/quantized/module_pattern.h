@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/name_pattern.h"
 
@@ -30,5 +31,23 @@ class ModulePattern {
   std::string text_;
   std::shared_ptr<const NamePattern> expression_ = {};
 };
+
+// How the names of a text model's modules begin, in a model for pictures or alone.
+constexpr std::string_view kTextRoots[] = {"model.language_model.", "language_model.model.",
+                                           "model."};
+
+// The names that the lists may have for a module of the checkpoint: it was saved with one of these
+// beginnings, and quantized with any.
+inline std::vector<std::string> names_in_lists(const std::string& module) {
+  std::vector<std::string> names = {module};
+  for (const std::string_view root : kTextRoots) {
+    if (!module.starts_with(root)) continue;
+    for (const std::string_view other : kTextRoots) {
+      names.push_back(std::string(other) + module.substr(root.size()));
+    }
+    break;
+  }
+  return names;
+}
 
 }  // namespace pagedinfer
