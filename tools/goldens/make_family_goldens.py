@@ -127,6 +127,12 @@ MODELS = {
     "mistral3-pictures": MISTRAL3 | {"tie_word_embeddings": False, "text_config": {
         "model_type": "mistral"} | sizes(32, 4, 2, 33, 42, head_dim=10, rope_theta=1e9,
                                          sliding_window=None, rms_norm_eps=1e-5)},
+    "mistral3-ministral3": MISTRAL3 | {"tie_word_embeddings": True, "text_config": {
+        "model_type": "ministral3"} | sizes(
+        30, 3, 1, 29, 39, layers=2, head_dim=12, rope_parameters={
+            "rope_type": "yarn", "type": "yarn", "rope_theta": 1e4, "factor": 16.0,
+            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 16, "llama_4_scaling_beta": 0.1})},
     "llama-biases": LLAMA | sizes(36, 3, 1, 37, 47, head_dim=24, attention_bias=True, mlp_bias=True),
     "mistral-biases": MISTRAL | sizes(35, 5, 1, 29, 43, head_dim=40, sliding_window=12,
                                       attention_bias=True, mlp_bias=True),
