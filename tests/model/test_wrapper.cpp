@@ -19,8 +19,8 @@ using namespace pagedinfer;
 
 namespace {
 
-constexpr const char *kQwen25 = "Qwen2_5_VLForConditionalGeneration",
-                     *kQwen3 = "Qwen3VLForConditionalGeneration",
+constexpr const char *kQwen25Vl = "Qwen2_5_VLForConditionalGeneration",
+                     *kQwen3Vl = "Qwen3VLForConditionalGeneration",
                      *kMistral3 = "Mistral3ForConditionalGeneration",
                      *kGemma3 = "Gemma3ForConditionalGeneration";
 
@@ -30,9 +30,9 @@ struct Wrapped {
   std::string text, architecture, fields = {};
 };
 const Wrapped kWrapped[] = {
-    {"awq-biases", kQwen25, R"("rms_norm_eps": 1e-6, "rope_theta": 1e4, )"},
-    {"ct-int-mixed", kQwen25, R"("rms_norm_eps": 1e-6, "rope_theta": 1e4, )"},
-    {"fp8-small-blocks-tied", kQwen3, R"("rope_theta": 1e4, )"},
+    {"awq-biases", kQwen25Vl, R"("rms_norm_eps": 1e-6, "rope_theta": 1e4, )"},
+    {"ct-int-mixed", kQwen25Vl, R"("rms_norm_eps": 1e-6, "rope_theta": 1e4, )"},
+    {"fp8-small-blocks-tied", kQwen3Vl, R"("rope_theta": 1e4, )"},
     {"fp8-tensor-e5m2", kMistral3, R"("tie_word_embeddings": false, )"},
     {"ct-packed-8-odd", kGemma3},
 };
@@ -71,7 +71,7 @@ void hide_tensor(const std::string& dir, const std::string& name) {
   write_file(dir + "/model.safetensors", file);
 }
 
-ModelSpec spec_from(const std::string& config) {
+ModelSpec read_wrapper(const std::string& config) {
   const TempDir dir;
   write_file(dir / "config.json", config);
   return open_model(dir.path(), WeightSource::kDummy).spec;
@@ -79,7 +79,7 @@ ModelSpec spec_from(const std::string& config) {
 
 std::string refusal_of(const std::string& config) {
   try {
-    (void)spec_from(config);
+    (void)read_wrapper(config);
   } catch (const Error& error) {
     return error.what();
   }
@@ -175,8 +175,8 @@ TEST_CASE("a Qwen 2.5 VL means the same with text_config and without") {
       "use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1, "eos_token_id": 9,
       "rope_scaling": {"type": "mrope", "mrope_section": [2, 2, 2]})";
   const ModelSpec flat =
-      spec_from(fmt::format(R"({{"architectures": ["{}"], {}{}}})", kQwen25, kSizes, fields));
-  const ModelSpec inner = spec_from(wrap(kQwen25, fields));
+      read_wrapper(fmt::format(R"({{"architectures": ["{}"], {}{}}})", kQwen25Vl, kSizes, fields));
+  const ModelSpec inner = read_wrapper(wrap(kQwen25Vl, fields));
   for (const ModelSpec& spec : {flat, inner}) {
     CHECK(spec.tied_embeddings);
     CHECK(spec.qkv_bias);
@@ -186,23 +186,24 @@ TEST_CASE("a Qwen 2.5 VL means the same with text_config and without") {
     CHECK(spec.eos_tokens == std::vector<TokenId>{9});
     CHECK(spec.ropes.at(0).inv_freq == flat.ropes.at(0).inv_freq);
   }
-  for (const char* const architecture : {kQwen3, kMistral3, kGemma3}) {
+  for (const char* const architecture : {kQwen3Vl, kMistral3, kGemma3}) {
     CHECK(refusal_of(fmt::format(R"({{"architectures": ["{}"], {}}})", architecture, kSizes))
               .find("text_config: found nothing, expected an object") != std::string::npos);
   }
 }
 
 TEST_CASE("what a Qwen's text_config leaves out has the defaults of Qwen's models for pictures") {
-  const ModelSpec two = spec_from(wrap(kQwen25, R"(, "use_sliding_window": true)"));
+  const ModelSpec two = read_wrapper(wrap(kQwen25Vl, R"(, "use_sliding_window": true)"));
   CHECK(two.ropes.at(0).inv_freq == default_frequencies(1e6, 12));
   CHECK(two.max_positions == 32768);
   CHECK(two.layers[1].window == 0);
-  const ModelSpec three = spec_from(wrap(kQwen3, R"(, "use_sliding_window": true,
+  const ModelSpec three = read_wrapper(wrap(kQwen3Vl, R"(, "use_sliding_window": true,
       "sliding_window": 3, "max_window_layers": 0)"));
   CHECK(three.ropes.at(0).inv_freq == default_frequencies(5e5, 12));
   CHECK(three.max_positions == 128000);
   CHECK(three.layers[1].window == 0);  // it has none whatever the file says
-  const ModelSpec whole = spec_from(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"]})");
+  const ModelSpec whole =
+      read_wrapper(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"]})");
   CHECK(whole.vocab == 152064);
   CHECK(whole.hidden == 8192);
   CHECK(whole.intermediate == 29568);
@@ -218,10 +219,12 @@ TEST_CASE("embeddings are tied if the model for pictures says so, or its text mo
     bool tied;
   };
   const Case cases[] = {
-      {kQwen25, "", "", false},  {kQwen25, "false", "true", true}, {kQwen25, "true", "", true},
-      {kQwen3, "", "", false},   {kQwen3, "", "true", true},       {kQwen3, "true", "false", true},
-      {kMistral3, "", "", true}, {kMistral3, "", "false", false},  {kMistral3, "false", "", false},
-      {kGemma3, "", "", true},   {kGemma3, "false", "", false},    {kGemma3, "true", "", true},
+      {kQwen25Vl, "", "", false},      {kQwen25Vl, "false", "true", true},
+      {kQwen25Vl, "true", "", true},   {kQwen3Vl, "", "", false},
+      {kQwen3Vl, "", "true", true},    {kQwen3Vl, "true", "false", true},
+      {kMistral3, "", "", true},       {kMistral3, "", "false", false},
+      {kMistral3, "false", "", false}, {kGemma3, "", "", true},
+      {kGemma3, "false", "", false},   {kGemma3, "true", "", true},
   };
   for (const Case& c : cases) {
     CAPTURE(c.architecture);
@@ -230,16 +233,16 @@ TEST_CASE("embeddings are tied if the model for pictures says so, or its text mo
     const auto field = [](const std::string& value) {
       return value.empty() ? value : fmt::format(R"(, "tie_word_embeddings": {})", value);
     };
-    CHECK(spec_from(wrap(c.architecture, field(c.inner), field(c.outer))).tied_embeddings ==
+    CHECK(read_wrapper(wrap(c.architecture, field(c.inner), field(c.outer))).tied_embeddings ==
           c.tied);
   }
 }
 
 TEST_CASE("the text model of a Mistral 3 is of the family that text_config names") {
-  const ModelSpec usual = spec_from(wrap(kMistral3, ""));
+  const ModelSpec usual = read_wrapper(wrap(kMistral3, ""));
   CHECK(usual.layers[0].window == 4096);  // the default of a Mistral
-  CHECK(spec_from(wrap(kMistral3, R"(, "model_type": "mistral")")).layers[0].window == 4096);
-  const ModelSpec alternating = spec_from(wrap(kMistral3, R"(, "model_type": "ministral",
+  CHECK(read_wrapper(wrap(kMistral3, R"(, "model_type": "mistral")")).layers[0].window == 4096);
+  const ModelSpec alternating = read_wrapper(wrap(kMistral3, R"(, "model_type": "ministral",
       "sliding_window": 3, "layer_types": ["full_attention", "sliding_attention"])"));
   CHECK(alternating.layers[0].window == 0);
   CHECK(alternating.layers[1].window == 3);
@@ -249,7 +252,7 @@ TEST_CASE("the text model of a Mistral 3 is of the family that text_config names
 }
 
 TEST_CASE("what no text model supports is refused in text_config too") {
-  for (const char* const architecture : {kQwen25, kQwen3, kMistral3, kGemma3}) {
+  for (const char* const architecture : {kQwen25Vl, kQwen3Vl, kMistral3, kGemma3}) {
     CAPTURE(architecture);
     CHECK(refusal_of(wrap(architecture, R"(, "num_experts": 8)"))
               .find("'text_config.num_experts' is there") != std::string::npos);
@@ -260,10 +263,10 @@ TEST_CASE("what no text model supports is refused in text_config too") {
 
 TEST_CASE("ends of a wrapped model are those of its outermost file that has some") {
   const std::string inner = R"(, "eos_token_id": 5)", outer = R"(, "eos_token_id": [1, 6])";
-  CHECK(spec_from(wrap(kQwen3, inner)).eos_tokens == std::vector<TokenId>{5});
-  CHECK(spec_from(wrap(kQwen3, inner, outer)).eos_tokens == std::vector<TokenId>{1, 6});
+  CHECK(read_wrapper(wrap(kQwen3Vl, inner)).eos_tokens == std::vector<TokenId>{5});
+  CHECK(read_wrapper(wrap(kQwen3Vl, inner, outer)).eos_tokens == std::vector<TokenId>{1, 6});
   const TempDir dir;
-  write_file(dir / "config.json", wrap(kQwen3, inner, outer));
+  write_file(dir / "config.json", wrap(kQwen3Vl, inner, outer));
   write_file(dir / "generation_config.json", R"({"eos_token_id": [7, 8], "temperature": 0.7,
       "do_sample": true})");
   const OpenedModel model = open_model(dir.path(), WeightSource::kDummy);
@@ -276,6 +279,7 @@ TEST_CASE("made-up weights have the type that text_config names, where config.js
     write_file(dir / "config.json", config);
     return file_dtype(open_model(dir.path(), WeightSource::kDummy));
   };
-  CHECK(type_of(wrap(kQwen3, R"(, "dtype": "float16")")) == DType::kF16);
-  CHECK(type_of(wrap(kQwen3, R"(, "dtype": "float16")", R"(, "dtype": "float32")")) == DType::kF32);
+  CHECK(type_of(wrap(kQwen3Vl, R"(, "dtype": "float16")")) == DType::kF16);
+  CHECK(type_of(wrap(kQwen3Vl, R"(, "dtype": "float16")", R"(, "dtype": "float32")")) ==
+        DType::kF32);
 }
