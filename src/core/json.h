@@ -4,7 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <cstdint>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,10 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool on) { return raw(on ? "true" : "false"); }
   JsonWriter& value(std::nullptr_t) { return raw("null"); }
+  template <class T>
+  JsonWriter& value(const std::optional<T>& content) {
+    return content ? value(*content) : value(nullptr);
+  }
   template <class T>
   JsonWriter& value(const std::vector<T>& list) {
     begin_array();

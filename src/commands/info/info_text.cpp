@@ -143,10 +143,7 @@ void write_tokens(JsonWriter& json, const std::vector<NamedToken>& tokens) {
   for (const NamedToken& token : tokens) {
     json.begin_object();
     if (!token.name.empty()) json.field("name", token.name);
-    json.field("text", token.text);
-    json.key("id");
-    token.id ? json.value(*token.id) : json.value(nullptr);
-    json.end_object();
+    json.field("text", token.text).field("id", token.id).end_object();
   }
   json.end_array();
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "core/json.h"
 #include "core/refusal.h"
@@ -11,12 +10,6 @@
 
 namespace pagedinfer {
 namespace {
-
-template <class T>
-void add_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
-  json.key(key);
-  value ? json.value(*value) : json.value(nullptr);
-}
 
 void add_head(JsonWriter& json, const RecordHead& head) {
   json.key("id").raw(head.id_json.empty() ? "null" : head.id_json);
@@ -27,19 +20,18 @@ void add_place(JsonWriter& json, const TokenPlace& place) {
   const auto in_completion = [&](int number) {
     return place.choice < 0 ? std::nullopt : std::optional(number);
   };
-  add_optional(json, "choice", in_completion(place.choice));
-  add_optional(json, "token", in_completion(place.token));
+  json.field("choice", in_completion(place.choice));
+  json.field("token", in_completion(place.token));
   json.field("position", place.position);
 }
 
 void add_chosen(JsonWriter& json, std::string_view key, const TokenChosen& chosen,
                 const TokenLabels& label_of) {
   json.key(key).begin_object();
-  add_optional(json, "token_id", chosen.token);
-  json.key("text");
-  chosen.token ? json.value(label_of(*chosen.token).text) : json.value(nullptr);
-  add_optional(json, "margin", chosen.margin);
-  add_optional(json, "lead", chosen.lead);
+  json.field("token_id", chosen.token);
+  json.field("text", chosen.token ? std::optional(label_of(*chosen.token).text) : std::nullopt);
+  json.field("margin", chosen.margin);
+  json.field("lead", chosen.lead);
   json.end_object();
 }
 
@@ -142,10 +134,10 @@ void append_difference_lines(std::string& out, const Completion& a, const Comple
       json.field(difference.is_of_prompt ? "prompt" : "choice", difference.number);
       json.field("entry", difference.entry).field("token_id", difference.token);
       json.field("text", label_of(difference.token).text);
-      add_optional(json, "a", difference.a);
-      add_optional(json, "b", difference.b);
+      json.field("a", difference.a);
+      json.field("b", difference.b);
       json.field("entries", difference.num_entries);
-      add_optional(json, "largest_difference", difference.largest);
+      json.field("largest_difference", difference.largest);
     });
   }
 }
@@ -156,8 +148,8 @@ void append_row_line(std::string& out, const RecordHead& head, const RowDifferen
   add_head(json, head);
   add_place(json, row.place);
   json.field("computed", row.why_not.empty());
-  add_optional(json, "largest_difference", row.largest);
-  add_optional(json, "of_token_id", row.largest ? std::optional(row.token) : std::nullopt);
+  json.field("largest_difference", row.largest);
+  json.field("of_token_id", row.largest ? std::optional(row.token) : std::nullopt);
   json.end_object();
   out += '\n';
 }
@@ -170,7 +162,7 @@ void append_verify_line(std::string& out, const VerifiedRuns& runs, const Verify
       .field("input", runs.input)
       .field("a", runs.a)
       .field("b", runs.b);
-  add_optional(json, "tolerance", runs.tolerance);
+  json.field("tolerance", runs.tolerance);
   json.field("requests", counts.requests)
       .field("equal", counts.equal)
       .field("equal_errors", counts.errors)
@@ -183,8 +175,8 @@ void append_verify_line(std::string& out, const VerifiedRuns& runs, const Verify
   const auto if_any = [&](int64_t count) {
     return runs.has_rows ? std::optional(count) : std::nullopt;
   };
-  add_optional(json, "rows", if_any(counts.rows));
-  add_optional(json, "rows_differ", if_any(counts.rows_differ));
+  json.field("rows", if_any(counts.rows));
+  json.field("rows_differ", if_any(counts.rows_differ));
   json.end_object();
   out += '\n';
 }
