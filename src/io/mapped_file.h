@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace pagedinfer {
@@ -22,6 +23,9 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
   const std::string& path() const { return path_; }
   // A descriptor of the mapped file, even if another file has its name now; -1 if there is none.
   int fd() const { return fd_; }

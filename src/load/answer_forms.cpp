@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "core/error.h"
 #include "core/refusal.h"
@@ -17,9 +16,7 @@ namespace {
 
 std::string text_of_file(std::string_view flag, const std::string& path) {
   try {
-    const MappedFile file(path);
-    const auto bytes = file.bytes();
-    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::string text(MappedFile(path).text());
     if (!is_utf8(text)) throw Error(fmt::format("{}: is not UTF-8", shortened(path)));
     return text;
   } catch (const Error& error) {

@@ -86,9 +86,7 @@ std::string location_of(const TemplateSource& source) {
 }
 
 TemplateSource read_template(const std::string& path, std::string name, std::string origin) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(MappedFile(path).text());
   if (!simdjson::validate_utf8(text)) {
     throw Error(fmt::format("{}: is not UTF-8, expected a chat template", path));
   }

@@ -10,7 +10,6 @@
 #include "core/refusal.h"
 #include "io/mapped_file.h"
 #include "text/bpe/added_tokens.h"
-#include "text/tokenizer.h"
 #include "text/unicode/utf8.h"
 
 namespace pagedinfer {
@@ -51,9 +50,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   SentencePieceTokenizer(const std::string& file, const TokenizerConfig& config)
       : legacy_(config.legacy) {
     const MappedFile model(file);
-    const std::string_view bytes(reinterpret_cast<const char*>(model.bytes().data()),
-                                 model.bytes().size());
-    load(file, bytes, processor_);
+    load(file, model.text(), processor_);
     // Appended to the serialized file, this sets normalizer_spec.add_dummy_prefix = false.
     constexpr std::string_view kNoPrefix{"\x1A\x02\x18\x00", 4};
     load(file, processor_.serialized_model_proto() + std::string(kNoPrefix), continuing_);
