@@ -1,24 +1,19 @@
 #include "cli/command_flags.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include "core/error.h"
 #include "core/exit_codes.h"
 #include "core/refusal.h"
 #include "load/version_text.h"
-#include "settings/help.h"
 #include "settings/table.h"
-#include "settings/values.h"
 
 namespace pagedinfer {
 namespace {
 
 constexpr size_t kHelpWidth = 100;
+constexpr size_t kHelpColumn = 36;  // where the sentences of --help begin
 
 std::string wrapped(std::string_view text, size_t width) {
   std::string out;
@@ -30,38 +25,17 @@ std::string wrapped(std::string_view text, size_t width) {
   return out.append(text);
 }
 
-// The placeholder and the default after the flag in --help: "N [16]".
-std::string value_text(const Setting& setting) {
-  const std::string placeholder = placeholder_of(setting), unless_given = default_of(setting);
-  const bool is_shown = !placeholder.empty() && !unless_given.empty();
-  return is_shown ? fmt::format("{} [{}]", placeholder, unless_given) : placeholder;
+// Sets what --help shows for a flag: the heading `group`, then `value` after the flag's name (the
+// placeholder, and the default in brackets), then `help`.
+void set_help(CLI::Option& option, const std::string& group, const std::string& value,
+              std::string_view help) {
+  option.group(group)->option_text(value)->description(wrapped(help, kHelpWidth - kHelpColumn));
 }
 
 // The heading of --help; "": the flag is not shown.
 std::string heading_of(const Setting& setting, ShownSettings shown) {
   if (shown == ShownSettings::kAll) return group_name(setting.group);
   return shown == ShownSettings::kUsual && setting.is_usual ? "Usual flags" : "";
-}
-
-void add_flag(CLI::App& command, const Setting& setting, Config& config, ShownSettings shown) {
-  const Kind kind = setting.field.kind;
-  std::string names = flag_of(setting);
-  if (setting.letter != 0) names = fmt::format("-{},{}", setting.letter, names);
-  CLI::Option* option = nullptr;
-  if (kind == Kind::kSwitch) {
-    option = command.add_flag_callback(names, [&] { give(setting, true, config); });
-  } else if (kind == Kind::kTexts || kind == Kind::kTokenIds) {
-    const auto read = [&](const std::vector<std::string>& texts) {
-      for (const std::string& text : texts) give(setting.key, text, config);
-    };
-    option = command.add_option_function<std::vector<std::string>>(names, read);
-    option->allow_extra_args(false);
-  } else {
-    const auto read = [&](const std::string& text) { give(setting.key, text, config); };
-    option = command.add_option_function<std::string>(names, read);
-  }
-  set_help(*option, heading_of(setting, shown), value_text(setting),
-           fmt::format("{} {}", help_of(setting), setting.when));
 }
 
 // The flags of the program and of every subcommand.
@@ -74,11 +48,6 @@ void add_common_flags(CLI::App& app) {
 }
 
 }  // namespace
-
-void set_help(CLI::Option& option, const std::string& group, const std::string& value,
-              std::string_view help) {
-  option.group(group)->option_text(value)->description(wrapped(help, kHelpWidth - kHelpColumn));
-}
 
 std::string help_footer(std::string_view command, std::string_view example, std::string_view text) {
   std::string codes;
@@ -93,7 +62,9 @@ std::string help_footer(std::string_view command, std::string_view example, std:
 void add_setting_flags(CLI::App& command, Config& config, ShownSettings shown,
                        const std::function<bool(const Setting&)>& takes) {
   for (const Setting& setting : kSettings) {
-    if (setting.is_flag && takes(setting)) add_flag(command, setting, config, shown);
+    if (!setting.is_flag || !takes(setting)) continue;
+    add_flag(command, setting, heading_of(setting, shown), default_of(setting),
+             [&](std::string_view text) { give_text(setting, text, config); });
   }
 }
 
@@ -115,16 +86,28 @@ void add_program_flags(CLI::App& app, const Page*& page) {
            "Print the manual page, or what lets a shell complete the command line, and exit.");
 }
 
-CLI::Option* add_own_flag(CLI::App& app, std::string_view name, std::string_view value,
-                          const std::function<void(const std::string&)>& give) {
-  if (!name.starts_with('-')) {
-    return app.add_option_function<std::vector<std::string>>(
-        std::string(name), [give](const std::vector<std::string>& words) {
-          for (const std::string& word : words) give(word);
-        });
+void add_flag(CLI::App& app, const FlagRow& flag, const std::string& heading,
+              const std::string& unless_given, const std::function<void(std::string_view)>& give) {
+  std::string names = flag_of(flag);
+  if (flag.letter != 0) names = fmt::format("-{},{}", flag.letter, names);
+  CLI::Option* option = nullptr;
+  if (flag.kind == Kind::kSwitch) {
+    option = app.add_flag_callback(names, [give] { give(""); });
+  } else if (takes_several(flag)) {
+    const auto read = [give](const std::vector<std::string>& texts) {
+      for (const std::string& text : texts) give(text);
+    };
+    option = app.add_option_function<std::vector<std::string>>(names, read);
+    option->allow_extra_args(flag.kind == Kind::kWords);
+  } else {
+    const auto read = [give](const std::string& text) { give(text); };
+    option = app.add_option_function<std::string>(names, read);
   }
-  if (value.empty()) return app.add_flag_callback(std::string(name), [give] { give(""); });
-  return app.add_option_function<std::string>(std::string(name), give);
+  const std::string placeholder = placeholder_of(flag);
+  const bool has_default = !placeholder.empty() && !unless_given.empty();
+  set_help(*option, heading,
+           has_default ? fmt::format("{} [{}]", placeholder, unless_given) : placeholder,
+           fmt::format("{}{}{}", help_of(flag), flag.when.empty() ? "" : " ", flag.when));
 }
 
 void check_unused_flags(const std::vector<std::string>& leftovers,

@@ -15,17 +15,11 @@
 #include "cli/pages.h"
 #include "commands/command.h"
 #include "settings/config.h"
+#include "settings/help.h"
 #include "settings/setting.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
-
-inline constexpr size_t kHelpColumn = 36;  // where the sentences of --help begin
-
-// Sets what --help shows for a flag: the heading `group`, then `value` after the flag's name (the
-// placeholder, and the default in brackets), then `help`, broken into lines of at most 100 columns.
-void set_help(CLI::Option& option, const std::string& group, const std::string& value,
-              std::string_view help);
 
 // The end of --help: an example, `text`, and the exit codes of the subcommand.
 std::string help_footer(std::string_view command, std::string_view example, std::string_view text);
@@ -48,25 +42,17 @@ void add_subcommand_flags(CLI::App& app);
 // REQUIRES: `page` outlives `app`.
 void add_program_flags(CLI::App& app, const Page*& page);
 
-// Adds a flag or, if `name` has no dashes, words without a flag. `value` is "" for a flag without a
-// value.
-CLI::Option* add_own_flag(CLI::App& app, std::string_view name, std::string_view value,
-                          const std::function<void(const std::string&)>& give);
+// Adds a flag under a heading of --help; "": the flag is not shown. `give` gets each text after it.
+void add_flag(CLI::App& app, const FlagRow& flag, const std::string& heading,
+              const std::string& unless_given, const std::function<void(std::string_view)>& give);
 
 // Gives `app` the flags of `command` and the footer of --help, which shows all flags if
 // `shows_all`. Parsing fills `options`. REQUIRES: `options` outlives `app`.
 template <class Options>
 void add_flags(CLI::App& app, const Command<Options>& command, Options& options, bool shows_all) {
-  for (const CommandFlag<Options>& flag : command.own_flags()) {
-    const auto give = [&flag, &options](const std::string& text) {
-      flag.give(flag, text, options);
-    };
-    CLI::Option* const option = add_own_flag(app, flag.flag, flag.value, give);
-    const std::string value = flag.unless_given.empty()
-                                  ? std::string(flag.value)
-                                  : fmt::format("{} [{}]", flag.value, flag.unless_given);
-    const std::string when = flag.when.empty() ? "" : fmt::format(" {}", flag.when);
-    set_help(*option, std::string(flag.group), value, fmt::format("{}{}", flag.help, when));
+  for (const FlagOf<Options>& flag : command.own_flags()) {
+    add_flag(app, flag, group_name(flag.group), default_of(flag),
+             [&](std::string_view text) { give_text(flag, text, options); });
   }
   std::string_view hidden;
   if (command.config != nullptr) {
@@ -74,9 +60,8 @@ void add_flags(CLI::App& app, const Command<Options>& command, Options& options,
     const ShownSettings shown = shows_all ? ShownSettings::kAll
                                 : has_own ? ShownSettings::kNone
                                           : ShownSettings::kUsual;
-    add_setting_flags(app, command.config(options), shown, [&](const Setting& setting) {
-      return command.takes_setting(setting, flag_of(setting));
-    });
+    add_setting_flags(app, command.config(options), shown,
+                      [&](const Setting& setting) { return command.takes_setting(setting); });
     hidden = shows_all ? ""
              : has_own ? "Takes flags of run too: --help-all shows which. "
                        : "--help-all shows all flags. ";

@@ -57,8 +57,8 @@ std::optional<std::vector<std::string>> take_variants(const Command<Options>& co
     texts.emplace_back(first.substr(equals + 1));
   }
   const auto end = std::find_if(begin + 1, words.end(), [&](std::string_view word) {
-    return std::ranges::any_of(command.own_flags(), [&](const CommandFlag<Options>& flag) {
-      return is_flag(word, flag.flag);
+    return std::ranges::any_of(command.own_flags(), [&](const FlagOf<Options>& flag) {
+      return is_flag(word, flag_of(flag));
     });
   });
   texts.insert(texts.end(), begin + 1, end);

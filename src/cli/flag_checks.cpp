@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <string_view>
 
 #include "core/error.h"
 #include "core/near_name.h"

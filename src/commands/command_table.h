@@ -56,6 +56,8 @@ inline constexpr std::tuple kCommands = {
                          .run =
                              [](BenchConfig& bench, const CommandLine& line) {
                                check_workload(bench);
+                               check_output_name("--emit", bench.emit);
+                               check_output_name("--results", bench.results);
                                line.standard.check_output("--output", bench.config.output);
                                read_command_line(line, bench);
                                return run_bench(bench);
@@ -100,6 +102,7 @@ inline constexpr std::tuple kCommands = {
         .word_flag = "--input",
         .run =
             [](VerifyConfig& verify, const CommandLine& line) {
+              check_output_name("--output", verify.output);
               line.standard.check_output("--output", verify.output);
               read_sides(line, verify);
               return run_verify(verify);

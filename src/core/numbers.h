@@ -48,6 +48,7 @@ struct IntegerRange {
   int64_t from, to;
 
   constexpr bool contains(int64_t number) const { return number >= from && number <= to; }
+  constexpr bool operator==(const IntegerRange&) const = default;
 };
 
 // The range as a message names what was expected.

@@ -1,4 +1,4 @@
-// The text of a setting in --help and docs/flags.md.
+// The text of a flag in --help and docs/flags.md.
 #pragma once
 
 #include <string>
@@ -11,12 +11,17 @@ namespace pagedinfer {
 std::string group_name(Group group);
 
 // The default in words: "16", "by memory", or "model's, 1" if generation_config.json may set it.
-std::string default_of(const Setting& setting);
+// `value` is what the field has before a command line is parsed.
+std::string default_of(const FlagRow& flag, const Value& value);
+template <class Options>
+std::string default_of(const FlagOf<Options>& flag) {
+  return default_of(flag, flag.field.get(Options{}));
+}
 
 // The placeholder after the flag in --help: "N", "paged|contiguous"; "" for a switch.
-std::string placeholder_of(const Setting& setting);
+std::string placeholder_of(const FlagRow& flag);
 
-// What the setting does, then its range and the names of values that the placeholder does not show.
-std::string help_of(const Setting& setting);
+// What the flag does, then its range and the names of values that the placeholder does not show.
+std::string help_of(const FlagRow& flag);
 
 }  // namespace pagedinfer

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/check.h"
 #include "settings/values.h"
@@ -43,7 +42,7 @@ std::optional<Value> get_texts(element json, element& wrong) {
 }
 
 std::optional<Value> get_any(const Setting& setting, element json, element& wrong) {
-  switch (setting.field.kind) {
+  switch (setting.kind) {
     case Kind::kSwitch: return get<bool>(json);
     case Kind::kInteger: return get<int64_t>(json);
     case Kind::kNumber: return get<double>(json);

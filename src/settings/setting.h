@@ -1,4 +1,5 @@
-// One row of the table of settings, and what its value can be.
+// A flag as a row of a table, and what its value can be: a setting of a run, or a flag that only
+// one subcommand has.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ namespace pagedinfer {
 
 // The value of any setting. monostate: no value is set, and the default is derived from the model
 // or the machine.
-using Value = std::variant<std::monostate, bool, int64_t, uint64_t, float, double, Shard, CpuList,
-                           std::string, std::vector<std::string>, std::vector<TokenId>>;
+using Value =
+    std::variant<std::monostate, bool, int64_t, uint64_t, float, double, IntegerRange, Shard,
+                 CpuList, std::string, std::vector<std::string>, std::vector<TokenId>>;
 
 // How a value is written.
 enum class Kind : uint8_t {
@@ -35,18 +37,27 @@ enum class Kind : uint8_t {
   kTokenIds,  // with commas between them; a list in a line
   kShard,     // I/N
   kCpuList,   // N,N-N,...
+  kLengths,   // A-B, or A for A-A; an IntegerRange
+  kFlags,     // a text of flags; any bytes
+  kWords,     // words without a flag; any bytes
 };
 
-// Reads and writes one field of a Config.
-struct Field {
-  Kind kind = Kind::kSwitch;
-  Value (*get)(const Config&) = nullptr;
-  void (*set)(Config&, const Value&) = nullptr;
+// Reads and writes one field of `Options`, which is what a command line gives: a Config, or a
+// struct of a subcommand that has one.
+template <class Options>
+struct Access {
+  Value (*get)(const Options&) = nullptr;
+  void (*set)(Options&, const Value&) = nullptr;
   // Set for a field of SamplingParams, else null.
   Value (*get_sampling)(const SamplingParams&) = nullptr;
   void (*set_sampling)(SamplingParams&, const Value&) = nullptr;
 
   constexpr bool is_sampling() const { return get_sampling != nullptr; }
+};
+
+template <class Options>
+struct Field : Access<Options> {
+  Kind kind = Kind::kSwitch;
 };
 
 // One name of a value. If a value has several names, the first is shown.
@@ -59,7 +70,21 @@ struct Choice {
 inline constexpr int64_t kNoValue = -1;
 
 // The headings of --help.
-enum class Group : uint8_t { kJob, kModel, kDevice, kCache, kScheduling, kForm, kSampling };
+enum class Group : uint8_t {
+  kJob,
+  kModel,
+  kDevice,
+  kCache,
+  kScheduling,
+  kForm,
+  kSampling,
+  kWorkload,  // from here on: of flags that only one subcommand has
+  kMeasurement,
+  kComparison,
+  kPlan,
+  kInfo,
+  kMerge,
+};
 
 // Whether the setting changes the records. If it does, a run is resumed only with the same value.
 // (--input and --model are no exception: a resumed run compares the contents instead of the names.)
@@ -80,12 +105,29 @@ struct Details {
   bool is_usual = false;                 // --help shows it, and not only --help-all
 };
 
-struct Setting : Details {
+// What parsing and help need to know of a flag.
+struct FlagRow : Details {
   Group group = Group::kJob;
   std::string_view key = "";  // in lines and in the summary; the flag has dashes for underscores
-  Field field = {};
-  Effect effect = Effect::kChangesRecords;
+  Kind kind = Kind::kSwitch;
   std::string_view help = "", when = "";  // sentences: what it does, and when to change it
+};
+
+// A flag whose value is stored in `Options`.
+template <class Options>
+struct FlagOf : FlagRow {
+  Access<Options> field = {};
+};
+
+template <class Options>
+constexpr FlagOf<Options> flag_row(Group group, std::string_view key, const Field<Options>& field,
+                                   std::string_view help, std::string_view when,
+                                   const Details& details = {}) {
+  return {{details, group, key, field.kind, help, when}, field};
+}
+
+struct Setting : FlagOf<Config> {
+  Effect effect = Effect::kChangesRecords;
 };
 
 namespace detail {
@@ -119,6 +161,7 @@ consteval Kind kind_of() {
   if constexpr (std::is_same_v<T, std::vector<TokenId>>) return Kind::kTokenIds;
   if constexpr (std::is_same_v<T, Shard>) return Kind::kShard;
   if constexpr (std::is_same_v<T, CpuList>) return Kind::kCpuList;
+  if constexpr (std::is_same_v<T, IntegerRange>) return Kind::kLengths;
 }
 
 template <class T>
@@ -176,27 +219,28 @@ Struct struct_of(T Struct::*);
 
 }  // namespace detail
 
-// The accessors of a field of Config or of SamplingParams. `kKind` is given if the field's type
-// does not decide it.
+// The accessors of a field of SamplingParams, or of a struct that a command line fills. `kKind` is
+// given if the field's type does not decide it.
 template <auto kMember, Kind kKind = detail::kind_of<
                             typename detail::Unwrapped<decltype(detail::type_of(kMember))>::type>()>
-constexpr Field field_of() {
+constexpr auto field_of() {
   using detail::from_value, detail::to_value;
-  Field field = {.kind = kKind};
-  if constexpr (std::is_same_v<decltype(detail::struct_of(kMember)), Config>) {
-    field.get = [](const Config& config) { return to_value(config.*kMember); };
-    field.set = [](Config& config, const Value& value) { from_value(value, config.*kMember); };
+  using Struct = decltype(detail::struct_of(kMember));
+  if constexpr (std::is_same_v<Struct, SamplingParams>) {
+    return Field<Config>{
+        {.get = [](const Config& config) { return to_value(config.sampling.values.*kMember); },
+         .set = [](Config& config,
+                   const Value& value) { from_value(value, config.sampling.values.*kMember); },
+         .get_sampling = [](const SamplingParams& params) { return to_value(params.*kMember); },
+         .set_sampling = [](SamplingParams& params,
+                            const Value& value) { from_value(value, params.*kMember); }},
+        kKind};
   } else {
-    field.get = [](const Config& config) { return to_value(config.sampling.values.*kMember); };
-    field.set = [](Config& config, const Value& value) {
-      from_value(value, config.sampling.values.*kMember);
-    };
-    field.get_sampling = [](const SamplingParams& params) { return to_value(params.*kMember); };
-    field.set_sampling = [](SamplingParams& params, const Value& value) {
-      from_value(value, params.*kMember);
-    };
+    return Field<Struct>{
+        {.get = [](const Struct& options) { return to_value(options.*kMember); },
+         .set = [](Struct& options, const Value& value) { from_value(value, options.*kMember); }},
+        kKind};
   }
-  return field;
 }
 
 }  // namespace pagedinfer

@@ -55,9 +55,9 @@ inline constexpr IntegerRange kAtLeastOne = {1, kMaxCount};
 inline constexpr IntegerRange kLogProbRange = {0, 20};  // candidates beside a token
 inline constexpr IntegerRange kLongAtLeastOne = {1, std::numeric_limits<int64_t>::max()};
 
-constexpr Setting row(Group group, std::string_view key, Field field, Effect effect,
+constexpr Setting row(Group group, std::string_view key, const Field<Config>& field, Effect effect,
                       std::string_view help, std::string_view when, const Details& details = {}) {
-  return {details, group, key, field, effect, help, when};
+  return {flag_row(group, key, field, help, when, details), effect};
 }
 
 // The rows, in the order of --help. The default of a setting is the initial value of its field.

@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
 
 #include "core/check.h"
 #include "core/json.h"
 #include "core/numbers.h"
-#include "core/refusal.h"
 #include "settings/table.h"
 
 namespace pagedinfer {
@@ -63,6 +61,14 @@ std::optional<Shard> read_shard(std::string_view text) {
   return Shard{*index, *count};
 }
 
+std::optional<IntegerRange> read_lengths(std::string_view text) {
+  const size_t dash = std::min(text.find('-'), text.size());
+  const auto from = read_number<int64_t>(text.substr(0, dash));
+  const auto to = dash == text.size() ? from : read_number<int64_t>(text.substr(dash + 1));
+  if (!from || !to) return std::nullopt;
+  return IntegerRange{*from, *to};
+}
+
 std::optional<std::vector<TokenId>> read_token_ids(std::string_view text) {
   std::vector<TokenId> tokens;
   for (size_t begin = 0; begin <= text.size();) {
@@ -75,29 +81,32 @@ std::optional<std::vector<TokenId>> read_token_ids(std::string_view text) {
   return tokens;
 }
 
-std::optional<Value> read_choice(const Setting& setting, std::string_view text) {
-  const auto found = std::ranges::find(setting.choices, text, &Choice::name);
-  if (found == setting.choices.end()) return std::nullopt;
+std::optional<Value> read_choice(const FlagRow& flag, std::string_view text) {
+  const auto found = std::ranges::find(flag.choices, text, &Choice::name);
+  if (found == flag.choices.end()) return std::nullopt;
   return found->value == kNoValue ? Value() : Value(found->value);
 }
 
-std::optional<Value> read_any(const Setting& setting, std::string_view text) {
-  switch (setting.field.kind) {
+std::optional<Value> read_any(const FlagRow& flag, std::string_view text) {
+  switch (flag.kind) {
     case Kind::kSwitch: return Value(true);
     case Kind::kOnOff:
       return text == "on" || text == "off" ? std::optional<Value>(text == "on") : std::nullopt;
-    case Kind::kChoice: return read_choice(setting, text);
+    case Kind::kChoice: return read_choice(flag, text);
     case Kind::kInteger: return as_value(read_number<int64_t>(text));
     case Kind::kSeed: return as_value(read_seed(text));
     case Kind::kNumber: return as_value(read_number<double>(text));
     case Kind::kBytes: return as_value(read_bytes(text));
     case Kind::kPath:  // "" is no file, and does not ask for the default either
       return text.empty() ? std::nullopt : std::optional<Value>(std::string(text));
-    case Kind::kText: return Value(std::string(text));
-    case Kind::kTexts: return Value(std::vector{std::string(text)});
+    case Kind::kText:
+    case Kind::kFlags: return Value(std::string(text));
+    case Kind::kTexts:
+    case Kind::kWords: return Value(std::vector{std::string(text)});
     case Kind::kTokenIds: return as_value(read_token_ids(text));
     case Kind::kShard: return as_value(read_shard(text));
     case Kind::kCpuList: return as_value(read_cpu_list(text));
+    case Kind::kLengths: return as_value(read_lengths(text));
   }
   return std::nullopt;
 }
@@ -117,21 +126,25 @@ void append(const Value& value, Value& to) {
 
 }  // namespace
 
-std::string flag_of(const Setting& setting) {
-  std::string flag = fmt::format("--{}", setting.key);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
+std::string flag_of(const FlagRow& flag) {
+  if (flag.kind == Kind::kWords) return std::string(flag.key);
+  std::string name = fmt::format("--{}", flag.key);
+  std::ranges::replace(name, '_', '-');
+  return name;
 }
 
-bool is_flag_of(const Setting& setting, std::string_view name) {
-  return name == flag_of(setting) ||
-         (setting.letter != 0 && name == std::string{'-', setting.letter});
+bool is_flag_of(const FlagRow& flag, std::string_view name) {
+  return name == flag_of(flag) || (flag.letter != 0 && name == std::string{'-', flag.letter});
 }
 
-std::string names_of(const Setting& setting, std::string_view separator) {
+bool takes_several(const FlagRow& flag) {
+  return flag.kind == Kind::kTexts || flag.kind == Kind::kTokenIds || flag.kind == Kind::kWords;
+}
+
+std::string names_of(const FlagRow& flag, std::string_view separator) {
   std::string names;
-  for (const Choice& choice : setting.choices) {
-    const auto first = std::ranges::find(setting.choices, choice.value, &Choice::value);
+  for (const Choice& choice : flag.choices) {
+    const auto first = std::ranges::find(flag.choices, choice.value, &Choice::value);
     if (first->name != choice.name) continue;
     names += fmt::format("{}{}", names.empty() ? "" : separator, choice.name);
   }
@@ -142,17 +155,19 @@ std::string expected_token_ids() {
   return fmt::format("a list of token ids from 0 to {}", kMaxCount);
 }
 
-std::string expected_of(const Setting& setting) {
-  if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
-    return setting.field.kind == Kind::kBytes ? "bytes, as in 500MB, 1.5GB or 2GiB"
-                                              : text_of(*range);
+std::string expected_of(const FlagRow& flag) {
+  if (const auto* const range = std::get_if<IntegerRange>(&flag.range)) {
+    if (flag.kind == Kind::kBytes) return "bytes, as in 500MB, 1.5GB or 2GiB";
+    if (flag.kind != Kind::kLengths) return text_of(*range);
+    return fmt::format("A-B, numbers of tokens from {} to {} and A not above B, or one number",
+                       range->from, range->to);
   }
-  if (const auto* const range = std::get_if<NumberRange>(&setting.range)) return text_of(*range);
-  if (!setting.not_empty.empty()) return std::string(setting.not_empty);
-  switch (setting.field.kind) {
+  if (const auto* const range = std::get_if<NumberRange>(&flag.range)) return text_of(*range);
+  if (!flag.not_empty.empty()) return std::string(flag.not_empty);
+  switch (flag.kind) {
     case Kind::kSwitch: return "true or false";
     case Kind::kOnOff: return "one of on, off";
-    case Kind::kChoice: return fmt::format("one of {}", names_of(setting, ", "));
+    case Kind::kChoice: return fmt::format("one of {}", names_of(flag, ", "));
     case Kind::kSeed: return "an integer of 64 bits";
     case Kind::kTexts: return "texts that are not empty";
     case Kind::kTokenIds: return expected_token_ids();
@@ -163,22 +178,26 @@ std::string expected_of(const Setting& setting) {
   }
 }
 
-bool is_allowed(const Setting& setting, const Value& value) {
-  if (const auto* const range = std::get_if<IntegerRange>(&setting.range)) {
+bool is_allowed(const FlagRow& flag, const Value& value) {
+  if (const auto* const range = std::get_if<IntegerRange>(&flag.range)) {
+    if (const auto* const both = std::get_if<IntegerRange>(&value)) {
+      return range->contains(both->from) && range->contains(both->to) && both->from <= both->to;
+    }
     const auto* const number = std::get_if<int64_t>(&value);
     return number == nullptr || range->contains(*number);
   }
-  if (const auto* const range = std::get_if<NumberRange>(&setting.range)) {
+  if (const auto* const range = std::get_if<NumberRange>(&flag.range)) {
     const auto* const single = std::get_if<float>(&value);
     return range->contains(single != nullptr ? *single : std::get<double>(value));
   }
   if (const auto* const text = std::get_if<std::string>(&value)) {
-    if (text->empty() && !setting.not_empty.empty()) return false;
-    return setting.field.kind == Kind::kPath || is_utf8(*text);
+    if (text->empty() && !flag.not_empty.empty()) return false;
+    return flag.kind == Kind::kPath || flag.kind == Kind::kFlags || is_utf8(*text);
   }
   if (const auto* const texts = std::get_if<std::vector<std::string>>(&value)) {
-    return std::ranges::all_of(
-        *texts, [](const std::string& text) { return !text.empty() && is_utf8(text); });
+    return flag.kind == Kind::kWords || std::ranges::all_of(*texts, [](const std::string& text) {
+             return !text.empty() && is_utf8(text);
+           });
   }
   if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&value)) {
     return std::ranges::all_of(*tokens, [](TokenId token) { return token >= 0; });
@@ -189,31 +208,47 @@ bool is_allowed(const Setting& setting, const Value& value) {
   return true;
 }
 
-Value normalized(const Setting& setting, Value value) {
+Value normalized(const FlagRow& flag, Value value) {
   auto* const number = std::get_if<int64_t>(&value);
-  if (setting.minus_one_is_zero && number != nullptr && *number == -1) *number = 0;
+  if (flag.minus_one_is_zero && number != nullptr && *number == -1) *number = 0;
   return value;
 }
 
-std::optional<Value> read_text(const Setting& setting, std::string_view text) {
-  std::optional<Value> value = read_any(setting, text);
-  if (value && !is_allowed(setting, *value)) value.reset();
+std::optional<Value> read_text(const FlagRow& flag, std::string_view text) {
+  std::optional<Value> value = read_any(flag, text);
+  if (value && !is_allowed(flag, *value)) value.reset();
   return value;
 }
 
-std::string text_of(const Setting& setting, const Value& value) {
+Value value_after(const FlagRow& flag, std::string_view text, const Value& before) {
+  const std::optional<Value> value = read_text(flag, text);
+  if (!value) throw Error(refusal(flag_of(flag), shortened(text), expected_of(flag)));
+  if (!takes_several(flag)) return *value;
+  Value all = before;
+  if (flag.kind == Kind::kTokenIds) {
+    append<std::vector<TokenId>>(*value, all);
+  } else {
+    append<std::vector<std::string>>(*value, all);
+  }
+  return all;
+}
+
+std::string text_of(const FlagRow& flag, const Value& value) {
   struct Writer {
-    const Setting& setting;
+    const FlagRow& flag;
     std::string operator()(std::monostate) const { return "none"; }
     std::string operator()(bool on) const { return on ? "on" : "off"; }
     std::string operator()(int64_t number) const {
-      const auto choice = std::ranges::find(setting.choices, number, &Choice::value);
-      if (choice != setting.choices.end()) return std::string(choice->name);
+      const auto choice = std::ranges::find(flag.choices, number, &Choice::value);
+      if (choice != flag.choices.end()) return std::string(choice->name);
       return number_text(number);
     }
     std::string operator()(uint64_t number) const { return number_text(number); }
     std::string operator()(float number) const { return number_text(number); }
     std::string operator()(double number) const { return number_text(number); }
+    std::string operator()(const IntegerRange& range) const {
+      return fmt::format("{}-{}", range.from, range.to);
+    }
     std::string operator()(const Shard& shard) const {
       return fmt::format("{}/{}", shard.index, shard.count);
     }
@@ -231,15 +266,15 @@ std::string text_of(const Setting& setting, const Value& value) {
       return fmt::format("{}", fmt::join(tokens, ","));
     }
   };
-  return std::visit(Writer{setting}, value);
+  return std::visit(Writer{flag}, value);
 }
 
-void give(const Setting& setting, const Value& value, GivenSampling& sampling) {
+void give(const FlagOf<Config>& setting, const Value& value, GivenSampling& sampling) {
   setting.field.set_sampling(sampling.values, normalized(setting, value));
   sampling.given.insert(setting.key);
 }
 
-void give(const Setting& setting, const Value& value, Config& config) {
+void give(const FlagOf<Config>& setting, const Value& value, Config& config) {
   if (setting.field.is_sampling()) return give(setting, value, config.sampling);
   setting.field.set(config, normalized(setting, value));
 }
@@ -247,17 +282,7 @@ void give(const Setting& setting, const Value& value, Config& config) {
 void give(std::string_view key, std::string_view text, Config& config) {
   const Setting* const setting = find_setting(key);
   CHECK(setting != nullptr);
-  std::optional<Value> value = read_text(*setting, text);
-  if (!value) throw Error(refusal(flag_of(*setting), shortened(text), expected_of(*setting)));
-  const Kind kind = setting->field.kind;
-  const bool is_list = kind == Kind::kTexts || kind == Kind::kTokenIds;
-  if (is_list) {
-    Value all = setting->field.get(config);
-    if (kind == Kind::kTexts) append<std::vector<std::string>>(*value, all);
-    if (kind == Kind::kTokenIds) append<std::vector<TokenId>>(*value, all);
-    value = std::move(all);
-  }
-  give(*setting, *value, config);
+  give_text(*setting, text, config);
 }
 
 void apply(const GivenSampling& from, SamplingParams& params) {

@@ -29,10 +29,10 @@ uint32_t below(uint32_t bits, uint32_t count) {
   return static_cast<uint32_t>((uint64_t{bits} * count) >> 32);
 }
 
-int draw_length(uint64_t seed, Purpose purpose, int request, LengthRange range) {
+int draw_length(uint64_t seed, Purpose purpose, int request, IntegerRange range) {
   const uint32_t bits = bits_of(seed, purpose, static_cast<uint32_t>(request), 0)[0];
-  return range.min +
-         static_cast<int>(below(bits, static_cast<uint32_t>(range.max - range.min) + 1));
+  const uint32_t count = static_cast<uint32_t>(range.to - range.from) + 1;
+  return static_cast<int>(range.from + below(bits, count));
 }
 
 // An exponential time of mean 1.
@@ -52,8 +52,8 @@ bool is_long(uint64_t seed, int request, int every) {
 
 WorkloadRequest draw_request(const WorkloadShape& shape, uint64_t seed, int request) {
   const bool has_long_prompt = is_long(seed, request, shape.long_every);
-  const LengthRange& prompt = has_long_prompt ? shape.long_prompt : shape.prompt;
-  const LengthRange& output = has_long_prompt ? shape.long_output : shape.output;
+  const IntegerRange& prompt = has_long_prompt ? shape.long_prompt : shape.prompt;
+  const IntegerRange& output = has_long_prompt ? shape.long_output : shape.output;
   WorkloadRequest drawn = {.prompt_tokens = draw_length(seed, Purpose::kPrompt, request, prompt),
                            .output_tokens = draw_length(seed, Purpose::kOutput, request, output)};
   if (shape.heads > 0) {

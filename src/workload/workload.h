@@ -10,24 +10,20 @@
 #include <string_view>
 #include <vector>
 
+#include "core/numbers.h"
 #include "core/request.h"
 #include "workload/trace.h"
 
 namespace pagedinfer {
-
-// A range of numbers of tokens, ends included. All numbers are equally likely.
-struct LengthRange {
-  int min = 1, max = 1;
-  constexpr bool operator==(const LengthRange&) const = default;
-};
 
 // The shape of a workload: a row of the table, or a row that flags have changed.
 struct WorkloadShape {
   std::string_view name = "";
   std::string_view help = "";  // a sentence
   int requests = 1;
-  LengthRange prompt = {16, 512};  // without the head
-  LengthRange output = {16, 256};
+  // Numbers of tokens, all equally likely.
+  IntegerRange prompt = {16, 512};  // without the head
+  IntegerRange output = {16, 256};
   // Requests per second, as a Poisson process whose first request arrives at 0; 0: all at once.
   // Below 0: as fast as the trace.
   double rate = 0;
@@ -35,7 +31,7 @@ struct WorkloadShape {
   int heads = 0, head_tokens = 512;
   // Among each `long_every` requests one, at a random place, has a long prompt; 0: none has.
   int long_every = 0;
-  LengthRange long_prompt = {2048, 2048}, long_output = {16, 32};
+  IntegerRange long_prompt = {2048, 2048}, long_output = {16, 32};
   bool from_trace = false;  // a file gives the lengths and arrivals
   int max_batch_size = 0;   // of the run, unless it is given; 0: the default of a run
 };

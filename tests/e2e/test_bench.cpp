@@ -328,7 +328,8 @@ TEST_CASE("bench refuses what it cannot do, and says what to do instead") {
           {"--requests: found 0, expected an integer"});
   refuses({"--workload", "random", "--rate", "-1"}, {"--rate: found -1, "});
   refuses({"--workload", "random", "--rate", "1", "--load", "1"}, {"--rate and --load"});
-  refuses({"--workload", "random", "--seed", "-1"}, {"--seed: found -1, "});
+  refuses({"--workload", "random", "--seed", "x"},
+          {"--seed: found x, expected an integer of 64 bits"});
   refuses({"--workload", "random", "--trace-csv", "x"}, {"--trace-csv: ", "use --workload trace"});
   refuses({"--workload", "random", "--head-tokens", "5"}, {"--head-tokens: ", "--heads N"});
   refuses({"--workload", "random", "--long-tokens", "5"}, {"--long-tokens: ", "--long-every N"});

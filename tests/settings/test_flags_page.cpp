@@ -23,7 +23,7 @@ constexpr const char* kBegin = R"(# Flags
 
 This page lists the flags of `pagedinfer run`, and then those of `pagedinfer bench`, `pagedinfer plan`,
 `pagedinfer verify` and `pagedinfer info`: what each does, and when to change it. It is made of the tables in
-`src/settings/table.h` and `src/engine/{bench,plan,verify,info}_config.cpp`; a test (`tests/settings/test_flags_page.cpp`) says where they differ.
+`src/settings/table.h` and of the commands in `src/commands`; a test (`tests/settings/test_flags_page.cpp`) says where they differ.
 
 - The key of a line goes before the flag, the flag before `generation_config.json` of the model, and that
   before the default. "model's" in a default is what that file says.
@@ -84,23 +84,22 @@ how the model is read and how prompts are made.
 
 std::string cell(std::string text) { return std::regex_replace(text, std::regex("\\|"), "\\|"); }
 
-std::string flag_cell(const Setting& setting) {
-  std::string text = flag_of(setting);
-  if (setting.letter != 0) text = fmt::format("-{}`, `{}", setting.letter, text);
-  const std::string placeholder = placeholder_of(setting);
-  return fmt::format("`{}{}{}`{}", text, placeholder.empty() ? "" : " ", placeholder,
-                     setting.effect == Effect::kChangesRecords ? " \\*" : "");
+template <class Options>
+std::string row_of(const FlagOf<Options>& flag, std::string_view mark = "") {
+  std::string name = flag_of(flag);
+  if (flag.letter != 0) name = fmt::format("-{}`, `{}", flag.letter, name);
+  const std::string placeholder = placeholder_of(flag);
+  return fmt::format(
+      "| {} | {} | {} | {} |\n",
+      cell(fmt::format("`{}{}{}`{}", name, placeholder.empty() ? "" : " ", placeholder, mark)),
+      placeholder.empty() ? "off" : default_of(flag), cell(help_of(flag)),
+      cell(std::string(flag.when)));
 }
 
 template <class Options>
-std::string rows_of(std::span<const CommandFlag<Options>> flags) {
+std::string rows_of(std::span<const FlagOf<Options>> flags) {
   std::string rows;
-  for (const CommandFlag<Options>& flag : flags) {
-    const std::string value = flag.value.empty() ? "" : fmt::format(" {}", flag.value);
-    rows += fmt::format("| `{}{}` | {} | {} | {} |\n", flag.flag, cell(value),
-                        flag.value.empty() ? "off" : flag.unless_given,
-                        cell(std::string(flag.help)), cell(std::string(flag.when)));
-  }
+  for (const FlagOf<Options>& flag : flags) rows += row_of(flag);
   return rows;
 }
 
@@ -114,10 +113,7 @@ std::string flags_page() {
           "\n## {}\n\n| flag | default | what it does | when to change it |\n|---|---|---|---|\n",
           group);
     }
-    const bool is_switch = setting.field.kind == Kind::kSwitch;
-    page += fmt::format("| {} | {} | {} | {} |\n", cell(flag_cell(setting)),
-                        is_switch ? "off" : default_of(setting), cell(help_of(setting)),
-                        cell(std::string(setting.when)));
+    page += row_of(setting, setting.effect == Effect::kChangesRecords ? " \\*" : "");
   }
   page += kKeys;
   for (const Setting& setting : kSettings) {

@@ -106,7 +106,7 @@ std::vector<Case> ends_of(NumberRange range) {
 TEST_CASE("a setting takes the same values as a flag, in a line and in the model's files") {
   int num_ranges = 0, in_lines = 0, in_files = 0;
   for (const Setting& setting : kSettings) {
-    if (setting.field.kind == Kind::kBytes) continue;
+    if (setting.kind == Kind::kBytes) continue;
     std::vector<Case> cases;
     if (const auto* range = std::get_if<IntegerRange>(&setting.range)) cases = ends_of(*range);
     if (const auto* range = std::get_if<NumberRange>(&setting.range)) cases = ends_of(*range);
@@ -168,7 +168,7 @@ TEST_CASE("every setting of a line takes what it is, and nothing of another type
       if (said_of_a_line(setting, json).empty()) ++taken;
     }
     // A text is as good as a list of it.
-    CHECK(taken == (setting.field.kind == Kind::kTexts ? 2 : 1));
+    CHECK(taken == (setting.kind == Kind::kTexts ? 2 : 1));
     CHECK(said_of_a_line(setting, "null") == "");
   }
   CHECK(num_settings >= 15);
@@ -204,7 +204,7 @@ TEST_CASE("a value that was given is the one that --help would show as a default
     const Value unless_given = setting.field.get(Config{});
     if (std::holds_alternative<std::monostate>(unless_given) || !setting.is_flag) continue;
     const std::string text = text_of(setting, unless_given);
-    if (text.empty() || setting.field.kind == Kind::kSwitch || text == "[]") continue;
+    if (text.empty() || setting.kind == Kind::kSwitch || text == "[]") continue;
     CAPTURE(setting.key);
     Config config;
     give(setting.key, text, config);

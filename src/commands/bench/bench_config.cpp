@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/error.h"
 #include "core/near_name.h"
-#include "core/numbers.h"
+#include "core/refusal.h"
+#include "settings/table.h"
 #include "settings/values.h"
 
 namespace pagedinfer {
@@ -15,102 +15,102 @@ namespace {
 
 constexpr int kMaxRequests = 10'000'000;
 constexpr int kMaxTokens = 10'000'000;
+constexpr Details kFile = {.not_empty = "a file", .value = "FILE"};
 
-template <auto kMember, int64_t kMin, int64_t kMax>
-void give_count(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  config.*kMember = static_cast<int>(read_in_range(flag, text, IntegerRange{kMin, kMax}));
+constexpr Details count(int64_t min, int64_t max, std::string_view absent = "the workload's") {
+  return {.range = IntegerRange{min, max}, .absent = absent};
 }
 
-template <auto kMember, bool kMayBeZero = false>
-void give_rate(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  config.*kMember = read_in_range(flag, text, NumberRange{kMayBeZero ? 0 : 1e-6, 1e6});
+constexpr Details lengths(std::string_view absent = "the workload's") {
+  return {.range = IntegerRange{1, kMaxTokens}, .absent = absent};
 }
 
-template <auto kMember>
-void give_lengths(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  const size_t dash = text.find('-');
-  const auto min = read_number<int>(text.substr(0, dash));
-  const auto max = dash == std::string_view::npos ? min : read_number<int>(text.substr(dash + 1));
-  if (!min || !max || *min < 1 || *max < *min || *max > kMaxTokens) {
-    throw refused(
-        flag, text,
-        fmt::format("A-B, numbers of tokens from 1 to {} and A not above B, or one number",
-                    kMaxTokens));
-  }
-  config.*kMember = LengthRange{*min, *max};
+constexpr Details rate(double min, std::string_view value, std::string_view absent = "") {
+  return {.range = NumberRange{min, 1e6}, .value = value, .absent = absent};
 }
 
-void give_seed(const BenchFlag& flag, std::string_view text, BenchConfig& config) {
-  const auto seed = read_number<uint64_t>(text);
-  if (!seed) throw refused(flag, text, "an integer of 64 bits, at least 0");
-  config.seed = *seed;
-  give("seed", text, config.config);
+// The seed of the workload is the seed of the run's draws too.
+constexpr Field<BenchConfig> seed_field() {
+  return {{.get = [](const BenchConfig& bench) -> Value { return bench.seed(); },
+           .set = [](BenchConfig& bench,
+                     const Value& seed) { give(*find_setting("seed"), seed, bench.config); }},
+          Kind::kSeed};
+}
+
+// The command line gives these texts in CommandLine::variants; another one is misplaced.
+constexpr Field<BenchConfig> compare_field() {
+  return {{.get = [](const BenchConfig&) { return Value(); },
+           .set =
+               [](BenchConfig&, const Value& text) {
+                 throw Error(refusal("--compare", shortened(std::get<std::string>(text)),
+                                     "texts with flags"));
+               }},
+          Kind::kFlags};
 }
 
 using Bench = BenchConfig;
-constexpr std::string_view kWorkload = "Workload", kMeasurement = "Measurement";
 
-constexpr BenchFlag kBenchFlags[] = {
-    {kWorkload, "--workload", "NAME", "",
-     "What to run: baseline, continuous_batching, paged_attention, chunked_prefill, "
-     "prefix_caching, trace or random.",
-     "The only flag you need.", give_text<&Bench::workload>},
-    {kWorkload, "--seed", "N", "0",
-     "The seed of lengths, tokens, arrivals and draws; the same seed gives the same workload.",
-     "Change it for another workload of the same kind.", give_seed},
-    {kWorkload, "--requests", "N", "the workload's", "How many requests are made.",
-     "Raise it to 200 or more for a p99 that means something.",
-     give_count<&Bench::requests, 1, kMaxRequests>},
-    {kWorkload, "--prompt-tokens", "A-B", "the workload's",
-     "Tokens of a prompt besides its head: any number from A to B, all equally likely.",
-     "For prompts like yours.", give_lengths<&Bench::prompt>},
-    {kWorkload, "--output-tokens", "A-B", "the workload's",
-     "Tokens of a completion: any number from A to B, all equally likely.",
-     "For completions like yours.", give_lengths<&Bench::output>},
-    {kWorkload, "--rate", "R", "the workload's",
-     "Requests per second. They arrive at random (a Poisson process); the arrivals of a trace are "
-     "sped up or slowed down to this rate. With 0 all arrive at once.",
-     "For latencies at that rate.", give_rate<&Bench::rate, true>},
-    {kWorkload, "--load", "S", "",
-     "The rate as a share of the capacity, which is measured first: the requests per second of the "
-     "same workload when all requests arrive at once.",
-     "For latencies that can be compared across machines, as in 0.7.", give_rate<&Bench::load>},
-    {kWorkload, "--heads", "N", "the workload's",
-     "Every prompt begins with one of N texts, its head; with 0 prompts have nothing in common.",
-     "Raise it to measure a prefix cache without room for all heads.",
-     give_count<&Bench::heads, 0, 1'000'000>},
-    {kWorkload, "--head-tokens", "N", "512", "Tokens of each head.", "For heads like yours.",
-     give_count<&Bench::head_tokens, 1, kMaxTokens>},
-    {kWorkload, "--long-every", "N", "the workload's",
-     "Of every N requests one, chosen at random, has a long prompt; with 0 none has.",
-     "Lower it for more long prompts.", give_count<&Bench::long_every, 0, kMaxRequests>},
-    {kWorkload, "--long-tokens", "A-B", "2048", "Tokens of a long prompt.",
-     "Raise it to measure how much a long prompt delays other requests.",
-     give_lengths<&Bench::long_prompt>},
-    {kWorkload, "--trace-csv", "FILE", "",
-     "The file of a trace with rows of TIMESTAMP,ContextTokens,GeneratedTokens, as in the Azure "
-     "LLM inference traces.",
-     "For the workload trace, which needs it.", give_path<&Bench::trace_csv>},
-    {kWorkload, "--time-scale", "F", "1", "Multiply the arrival times of a trace by F.",
-     "Lower it to replay a trace in less time.", give_rate<&Bench::time_scale>},
-    {kMeasurement, "--emit", "FILE", "",
-     "Write the workload to a file for pagedinfer run. Nothing is run unless --results or "
-     "--compare is given too.",
-     "For running the workload with another program.", give_output<&Bench::emit>},
-    {kMeasurement, "--results", "FILE", "",
-     "Append a line with commit, machine, command, settings and summary.",
-     "For keeping the measurement.", give_output<&Bench::results>},
-    {kMeasurement, "--compare", "\"FLAGS\" \"FLAGS\" ...", "",
-     "Run several configurations in turn and compare each with the first. A configuration is a "
-     "text of flags, added to the other flags: any of the cache and of scheduling, and "
-     "--max-model-len.",
-     "For the effect of a flag, as in --compare \"--kv contiguous\" \"--kv paged\".",
-     [](const BenchFlag& flag, std::string_view text, BenchConfig&) {
-       throw refused(flag, text, "texts with flags");  // they are in CommandLine::variants
-     }},
-    {kMeasurement, "--pairs", "N", "3",
-     "Rounds of --compare. One more round comes first and is not measured.",
-     "Raise it to 7 or more when differences are below 5 %.", give_count<&Bench::pairs, 1, 1000>},
+constexpr FlagOf<BenchConfig> kBenchFlags[] = {
+    flag_row(Group::kWorkload, "workload", field_of<&Bench::workload>(),
+             "What to run: baseline, continuous_batching, paged_attention, chunked_prefill, "
+             "prefix_caching, trace or random.",
+             "The only flag you need.", {.value = "NAME"}),
+    flag_row(Group::kWorkload, "seed", seed_field(),
+             "The seed of lengths, tokens, arrivals and draws; the same seed gives the same "
+             "workload.",
+             "Change it for another workload of the same kind."),
+    flag_row(Group::kWorkload, "requests", field_of<&Bench::requests>(),
+             "How many requests are made.",
+             "Raise it to 200 or more for a p99 that means something.", count(1, kMaxRequests)),
+    flag_row(Group::kWorkload, "prompt_tokens", field_of<&Bench::prompt>(),
+             "Tokens of a prompt besides its head: any number from A to B, all equally likely.",
+             "For prompts like yours.", lengths()),
+    flag_row(Group::kWorkload, "output_tokens", field_of<&Bench::output>(),
+             "Tokens of a completion: any number from A to B, all equally likely.",
+             "For completions like yours.", lengths()),
+    flag_row(Group::kWorkload, "rate", field_of<&Bench::rate>(),
+             "Requests per second. They arrive at random (a Poisson process); the arrivals of a "
+             "trace are sped up or slowed down to this rate. With 0 all arrive at once.",
+             "For latencies at that rate.", rate(0, "R", "the workload's")),
+    flag_row(Group::kWorkload, "load", field_of<&Bench::load>(),
+             "The rate as a share of the capacity, which is measured first: the requests per "
+             "second of the same workload when all requests arrive at once.",
+             "For latencies that can be compared across machines, as in 0.7.", rate(1e-6, "S")),
+    flag_row(Group::kWorkload, "heads", field_of<&Bench::heads>(),
+             "Every prompt begins with one of N texts, its head; with 0 prompts have nothing in "
+             "common.",
+             "Raise it to measure a prefix cache without room for all heads.", count(0, 1'000'000)),
+    flag_row(Group::kWorkload, "head_tokens", field_of<&Bench::head_tokens>(),
+             "Tokens of each head.", "For heads like yours.", count(1, kMaxTokens, "512")),
+    flag_row(Group::kWorkload, "long_every", field_of<&Bench::long_every>(),
+             "Of every N requests one, chosen at random, has a long prompt; with 0 none has.",
+             "Lower it for more long prompts.", count(0, kMaxRequests)),
+    flag_row(Group::kWorkload, "long_tokens", field_of<&Bench::long_prompt>(),
+             "Tokens of a long prompt.",
+             "Raise it to measure how much a long prompt delays other requests.", lengths("2048")),
+    flag_row(Group::kWorkload, "trace_csv", field_of<&Bench::trace_csv, Kind::kPath>(),
+             "The file of a trace with rows of TIMESTAMP,ContextTokens,GeneratedTokens, as in the "
+             "Azure LLM inference traces.",
+             "For the workload trace, which needs it.", kFile),
+    flag_row(Group::kWorkload, "time_scale", field_of<&Bench::time_scale>(),
+             "Multiply the arrival times of a trace by F.",
+             "Lower it to replay a trace in less time.", rate(1e-6, "F", "1")),
+    flag_row(Group::kMeasurement, "emit", field_of<&Bench::emit, Kind::kPath>(),
+             "Write the workload to a file for pagedinfer run. Nothing is run unless --results or "
+             "--compare is given too.",
+             "For running the workload with another program.", kFile),
+    flag_row(Group::kMeasurement, "results", field_of<&Bench::results, Kind::kPath>(),
+             "Append a line with commit, machine, command, settings and summary.",
+             "For keeping the measurement.", kFile),
+    flag_row(Group::kMeasurement, "compare", compare_field(),
+             "Run several configurations in turn and compare each with the first. A configuration "
+             "is a text of flags, added to the other flags: any of the cache and of scheduling, "
+             "and --max-model-len.",
+             "For the effect of a flag, as in --compare \"--kv contiguous\" \"--kv paged\".",
+             {.value = "\"FLAGS\" \"FLAGS\" ..."}),
+    flag_row(Group::kMeasurement, "pairs", field_of<&Bench::pairs>(),
+             "Rounds of --compare. One more round comes first and is not measured.",
+             "Raise it to 7 or more when differences are below 5 %.", count(1, 1000, "3")),
 };
 
 constexpr std::string_view kIds = "the lines of a workload are token ids; leave it out";
@@ -188,7 +188,7 @@ std::vector<TokenId> ordinary_tokens(const ModelSpec& spec, const Tokenizer* tok
   return ordinary;
 }
 
-std::span<const BenchFlag> bench_flags() { return kBenchFlags; }
+std::span<const FlagOf<BenchConfig>> bench_flags() { return kBenchFlags; }
 
 std::span<const UnusedSetting> unused_in_bench() { return kUnusedInBench; }
 

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "commands/command.h"
@@ -22,9 +21,8 @@ namespace pagedinfer {
 // The command line of `bench`. An empty optional means the default of the workload's row.
 struct BenchConfig {
   std::string workload = {};
-  uint64_t seed = 0;
   std::optional<int> requests = {};
-  std::optional<LengthRange> prompt = {}, output = {}, long_prompt = {};
+  std::optional<IntegerRange> prompt = {}, output = {}, long_prompt = {};
   std::optional<int> heads = {}, head_tokens = {}, long_every = {};
   std::optional<double> rate = {};        // requests per second
   std::optional<double> load = {};        // share of the capacity
@@ -36,10 +34,11 @@ struct BenchConfig {
   Config config = {};                 // what all runs have in common
   std::vector<Variant> compare = {};  // none: one run of `config`
   std::string command = {};           // the command line as text, for the results
+
+  uint64_t seed() const { return config.sampling.values.seed; }
 };
 
-using BenchFlag = CommandFlag<BenchConfig>;
-std::span<const BenchFlag> bench_flags();
+std::span<const FlagOf<BenchConfig>> bench_flags();
 
 std::span<const UnusedSetting> unused_in_bench();
 

@@ -6,19 +6,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "commands/bench/bench_config.h"
 #include "commands/bench/bench_results.h"
-#include "commands/run/job.h"
 #include "commands/run/validate.h"
 #include "core/error.h"
 #include "core/exit_codes.h"
 #include "io/file_names.h"
 #include "io/interrupt.h"
-#include "load/loaded_model.h"
 #include "load/model_path.h"
 #include "load/system_memory.h"
 #include "output/output_file.h"
@@ -112,7 +106,7 @@ void BenchRun::draw() {
   for (const Config& config : configs_) {
     max_model_len = std::min(max_model_len, config.max_model_len.value_or(max_model_len));
   }
-  workload_ = make_workload(shape_, bench_.seed, max_model_len, trace);
+  workload_ = make_workload(shape_, bench_.seed(), max_model_len, trace);
   if (bench_.time_scale) workload_.shape.rate /= *bench_.time_scale;
 }
 
@@ -152,7 +146,7 @@ void BenchRun::measure_capacity() {
 
 void BenchRun::print_workload(const Summary& summary) const {
   std::string text =
-      fmt::format("{}, {} requests, seed {}", shape_.name, shape_.requests, bench_.seed);
+      fmt::format("{}, {} requests, seed {}", shape_.name, shape_.requests, bench_.seed());
   text += rate() > 0 ? fmt::format(", {} requests/s", three_digits(rate())) : ", all at once";
   print_row("workload", text);
   if (bench_.load) {

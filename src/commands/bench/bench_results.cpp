@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <string_view>
-#include <vector>
 
 #include "core/build_facts.h"
 #include "core/json.h"
@@ -21,8 +20,8 @@ std::ifstream open(const std::string& path) {
   return file;
 }
 
-void add_lengths(JsonWriter& json, std::string_view key, const LengthRange& lengths) {
-  json.key(key).begin_array().value(lengths.min).value(lengths.max).end_array();
+void add_lengths(JsonWriter& json, std::string_view key, const IntegerRange& lengths) {
+  json.key(key).begin_array().value(lengths.from).value(lengths.to).end_array();
 }
 
 double six_digits(double number) { return std::round(number * 1e6) / 1e6; }
@@ -156,9 +155,7 @@ void append_comparison_line(std::string& out, const MeasuredWorkload& measured,
   }
   json.end_array().key("ratios").begin_array();
   for (const RatioToFirst& ratio : ratios_to_first(comparison.runs)) add_ratio(json, ratio);
-  json.end_array().key("same_completions");
-  comparison.same_completions ? json.value(*comparison.same_completions) : json.value(nullptr);
-  json.end_object();
+  json.end_array().field("same_completions", comparison.same_completions).end_object();
   out += '\n';
 }
 

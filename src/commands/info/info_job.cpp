@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <iterator>
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,16 +24,16 @@
 namespace pagedinfer {
 namespace {
 
-constexpr std::string_view kInfo = "Info";
-
-constexpr InfoFlag kInfoFlags[] = {
-    {kInfo, "--render", "FILE|-", "",
-     "Print the prompts of a file instead, as a run would give them to the model.",
-     "For a look at what a chat template makes of a file.", give_path<&InfoConfig::render>},
-    {kInfo, "--ids", "", "", "With --render, print token ids instead of text.",
-     "For comparing token ids with another program.", give_switch<&InfoConfig::ids>},
-    {kInfo, "--json", "", "", "Print JSON: one object for a model, one for each line of --render.",
-     "For scripts.", give_switch<&InfoConfig::json>},
+constexpr FlagOf<InfoConfig> kInfoFlags[] = {
+    flag_row(Group::kInfo, "render", field_of<&InfoConfig::render, Kind::kPath>(),
+             "Print the prompts of a file instead, as a run would give them to the model.",
+             "For a look at what a chat template makes of a file.",
+             {.not_empty = "a file, or -", .value = "FILE|-"}),
+    flag_row(Group::kInfo, "ids", field_of<&InfoConfig::ids>(),
+             "With --render, print token ids instead of text.",
+             "For comparing token ids with another program."),
+    flag_row(Group::kInfo, "json", field_of<&InfoConfig::json>(),
+             "Print JSON: one object for a model, one for each line of --render.", "For scripts."),
 };
 
 constexpr std::string_view kTaken[] = {
@@ -160,7 +159,7 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
 
 }  // namespace
 
-std::span<const InfoFlag> info_flags() { return kInfoFlags; }
+std::span<const FlagOf<InfoConfig>> info_flags() { return kInfoFlags; }
 
 bool is_of_info(const Setting& setting) {
   return std::ranges::find(kTaken, setting.key) != std::end(kTaken);

@@ -2,9 +2,7 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "commands/command.h"
 #include "settings/config.h"
 #include "settings/setting.h"
 
@@ -18,8 +16,7 @@ struct InfoConfig {
   bool json = false;
 };
 
-using InfoFlag = CommandFlag<InfoConfig>;
-std::span<const InfoFlag> info_flags();
+std::span<const FlagOf<InfoConfig>> info_flags();
 
 // Whether `info` takes a setting of `run`. It takes the settings that decide how the model is read
 // and how prompts are made.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <string_view>
 
 #include "commands/output_paths.h"
 #include "core/error.h"
@@ -16,30 +15,26 @@ namespace pagedinfer {
 
 namespace {
 
-using MergeFlag = CommandFlag<MergeConfig>;
-constexpr std::string_view kMerge = "Merge";
-
-constexpr MergeFlag kMergeFlags[] = {
-    {kMerge, "SHARD", "FILE...", "",
-     "Outputs of shards, in any order, each of a run that has ended.", "",
-     [](const MergeFlag&, std::string_view text, MergeConfig& merge) {
-       merge.shards.emplace_back(text);
-     }},
-    {kMerge, "-o,--output", "FILE|-", "",
-     "Where the records go; - is standard output. A file gets its name when it is complete.", "",
-     give_text<&MergeConfig::output>},
-    {kMerge, "--overwrite", "", "", "Replace an output that exists.",
-     "Without it the merge is refused.", give_switch<&MergeConfig::overwrite>},
-    {kMerge, "--trust", "", "",
-     "Merge shards without a SHARD.run, which cannot be checked for completeness.",
-     "Without it they are refused.", give_switch<&MergeConfig::trust>},
-    {kMerge, "--quiet", "", "", "No closing line.", "For scripts; errors still show.",
-     give_switch<&MergeConfig::quiet>},
+constexpr FlagOf<MergeConfig> kMergeFlags[] = {
+    flag_row(Group::kMerge, "SHARD", field_of<&MergeConfig::shards, Kind::kWords>(),
+             "Outputs of shards, in any order, each of a run that has ended.", ""),
+    flag_row(Group::kMerge, "output", field_of<&MergeConfig::output, Kind::kPath>(),
+             "Where the records go; - is standard output. A file gets its name when it is "
+             "complete.",
+             "",
+             {.letter = 'o', .not_empty = "a file, or - for standard output", .value = "FILE|-"}),
+    flag_row(Group::kMerge, "overwrite", field_of<&MergeConfig::overwrite>(),
+             "Replace an output that exists.", "Without it the merge is refused."),
+    flag_row(Group::kMerge, "trust", field_of<&MergeConfig::trust>(),
+             "Merge shards without a SHARD.run, which cannot be checked for completeness.",
+             "Without it they are refused."),
+    flag_row(Group::kMerge, "quiet", field_of<&MergeConfig::quiet>(), "No closing line.",
+             "For scripts; errors still show."),
 };
 
 }  // namespace
 
-std::span<const CommandFlag<MergeConfig>> merge_flags() { return kMergeFlags; }
+std::span<const FlagOf<MergeConfig>> merge_flags() { return kMergeFlags; }
 
 int run_merge(const MergeConfig& config) {
   if (config.shards.empty()) {

@@ -17,7 +17,7 @@ struct MergeConfig {
   bool quiet = false;
 };
 
-std::span<const CommandFlag<MergeConfig>> merge_flags();
+std::span<const FlagOf<MergeConfig>> merge_flags();
 
 // Merges the outputs of shards. Returns the exit code: 0, or 130 if it was interrupted. Throws
 // Error if a shard is incomplete, if the shards do not belong to one run, or if the output cannot

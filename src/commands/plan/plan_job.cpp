@@ -18,24 +18,18 @@
 #include "load/system_memory.h"
 #include "request/input_lines.h"
 #include "sched/scheduler.h"
-#include "settings/setting.h"
 
 namespace pagedinfer {
 namespace {
 
-void give_expected_tokens(const PlanFlag& flag, std::string_view text, PlanConfig& config) {
-  config.expected_tokens = static_cast<int>(read_in_range(flag, text, IntegerRange{1, kMaxCount}));
-}
-
-constexpr std::string_view kPlan = "Plan";
-
-constexpr PlanFlag kPlanFlags[] = {
-    {kPlan, "--expected-tokens", "N", "",
-     "Tokens of a completion, for the number of sequences that run at once. Without it every "
-     "completion has its maximum length.",
-     "For completions that end before their maximum.", give_expected_tokens},
-    {kPlan, "--json", "", "", "Print one JSON object instead of the table.", "For scripts.",
-     give_switch<&PlanConfig::json>},
+constexpr FlagOf<PlanConfig> kPlanFlags[] = {
+    flag_row(Group::kPlan, "expected_tokens", field_of<&PlanConfig::expected_tokens>(),
+             "Tokens of a completion, for the number of sequences that run at once. Without it "
+             "every completion has its maximum length.",
+             "For completions that end before their maximum.",
+             {.range = IntegerRange{1, kMaxCount}}),
+    flag_row(Group::kPlan, "json", field_of<&PlanConfig::json>(),
+             "Print one JSON object instead of the table.", "For scripts."),
 };
 
 InputSurvey survey_input(const Config& config, const LoadedModel& model, InputLines& lines,
@@ -130,7 +124,7 @@ void PlanJob::run() {
 
 }  // namespace
 
-std::span<const PlanFlag> plan_flags() { return kPlanFlags; }
+std::span<const FlagOf<PlanConfig>> plan_flags() { return kPlanFlags; }
 
 int run_plan_job(const PlanConfig& config) {
   limit_heaps();

@@ -2,10 +2,9 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 
-#include "commands/command.h"
 #include "settings/config.h"
+#include "settings/setting.h"
 
 namespace pagedinfer {
 
@@ -16,8 +15,7 @@ struct PlanConfig {
   bool json = false;
 };
 
-using PlanFlag = CommandFlag<PlanConfig>;
-std::span<const PlanFlag> plan_flags();
+std::span<const FlagOf<PlanConfig>> plan_flags();
 
 // Prints to standard output what `run` would need with this configuration: memory, the number of
 // sequences at once, and the tokens that the prefix cache saves. Reads the input once, in bounded

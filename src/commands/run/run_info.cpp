@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,10 +24,7 @@ namespace pagedinfer {
 namespace {
 
 std::string whole_file(const std::string& path) {
-  const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  return fmt::format("{:016x}", hash_bytes(0, text));
+  return fmt::format("{:016x}", hash_bytes(0, MappedFile(path).text()));
 }
 
 void add_model(Fingerprint& fingerprint, const std::string& dir,
@@ -61,7 +57,7 @@ ConfigEntry::Value json_value(const Setting& setting, const Value& value) {
   std::string text = text_of(setting, value);
   // A float becomes the double with the same shortest text: 1.2, not 1.2000000476837158.
   if (std::holds_alternative<float>(value)) return std::stod(text);
-  if (setting.field.kind == Kind::kPath && text.empty()) return nullptr;
+  if (setting.kind == Kind::kPath && text.empty()) return nullptr;
   const auto* const integer = std::get_if<int64_t>(&value);
   if (integer != nullptr && setting.choices.empty()) return *integer;
   return text;
@@ -81,7 +77,7 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
     const Value value = setting.field.get(used);
     if (std::holds_alternative<std::monostate>(value)) continue;
     std::string text = text_of(setting, value);
-    if (setting.field.kind == Kind::kText) {  // quoted: the text "none" is not "no text"
+    if (setting.kind == Kind::kText) {  // quoted: the text "none" is not "no text"
       text.clear();
       append_json_string(text, std::get<std::string>(value));
     }

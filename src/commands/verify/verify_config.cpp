@@ -7,36 +7,37 @@
 namespace pagedinfer {
 namespace {
 
-void give_tolerance(const VerifyFlag& flag, std::string_view text, VerifyConfig& verify) {
-  verify.tolerance = read_in_range(flag, text, NumberRange{0, 1e6});
+template <Variant VerifyConfig::*kSide>
+constexpr Field<VerifyConfig> flags_of_side() {
+  return {{.get = [](const VerifyConfig& verify) -> Value { return (verify.*kSide).flags; },
+           .set = [](VerifyConfig& verify,
+                     const Value& text) { (verify.*kSide).flags = std::get<std::string>(text); }},
+          Kind::kFlags};
 }
 
-constexpr std::string_view kComparison = "Comparison";
-
-constexpr VerifyFlag kVerifyFlags[] = {
-    {kComparison, "--a", "\"FLAGS\"", "--kv contiguous",
-     "The first configuration: a text of flags of model, device, cache and scheduling, added to "
-     "the other flags.",
-     "For comparing with another configuration than a contiguous cache.",
-     [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.a.flags = text; }},
-    {kComparison, "--b", "\"FLAGS\"", "--kv paged",
-     "The second configuration, in the same form; \"\" adds nothing to the other flags.",
-     "For checking another configuration than a paged cache.",
-     [](const VerifyFlag&, std::string_view text, VerifyConfig& verify) { verify.b.flags = text; }},
-    {kComparison, "--tolerance", "X", "",
-     "Where the runs first choose different tokens, a request still agrees if the logits of the "
-     "two tokens are at most X apart in both runs; later tokens are not compared. Log "
-     "probabilities agree if they are at most X apart. Takes 0 to 1000000.",
-     "For two types of computation or of the cache, which round differently, as in 0.05.",
-     give_tolerance},
-    {kComparison, "--logits", "", "",
-     "Compare the bits of all rows of logits too. The first rows that differ are computed again, "
-     "alone, to show by how much. On a CPU only.",
-     "For finding a difference before it changes a token.", give_switch<&VerifyConfig::logits>},
-    {kComparison, "--output", "FILE|-", "",
-     "The file for one line of JSON per difference and a last line with all counts; - is standard "
-     "output.",
-     "For seeing more than the first differences.", give_output<&VerifyConfig::output>},
+constexpr FlagOf<VerifyConfig> kVerifyFlags[] = {
+    flag_row(Group::kComparison, "a", flags_of_side<&VerifyConfig::a>(),
+             "The first configuration: a text of flags of model, device, cache and scheduling, "
+             "added to the other flags.",
+             "For comparing with another configuration than a contiguous cache."),
+    flag_row(Group::kComparison, "b", flags_of_side<&VerifyConfig::b>(),
+             "The second configuration, in the same form; \"\" adds nothing to the other flags.",
+             "For checking another configuration than a paged cache."),
+    flag_row(Group::kComparison, "tolerance", field_of<&VerifyConfig::tolerance>(),
+             "Where the runs first choose different tokens, a request still agrees if the logits "
+             "of the two tokens are at most X apart in both runs; later tokens are not compared. "
+             "Log probabilities agree if they are at most X apart.",
+             "For two types of computation or of the cache, which round differently, as in 0.05.",
+             {.range = NumberRange{0, 1e6}, .value = "X"}),
+    flag_row(Group::kComparison, "logits", field_of<&VerifyConfig::logits>(),
+             "Compare the bits of all rows of logits too. The first rows that differ are computed "
+             "again, alone, to show by how much. On a CPU only.",
+             "For finding a difference before it changes a token."),
+    flag_row(Group::kComparison, "output", field_of<&VerifyConfig::output, Kind::kPath>(),
+             "The file for one line of JSON per difference and a last line with all counts; - is "
+             "standard output.",
+             "For seeing more than the first differences.",
+             {.not_empty = "a file, or -", .value = "FILE|-"}),
 };
 
 constexpr std::string_view kWhole = "both configurations run the whole file; leave it out";
@@ -70,7 +71,7 @@ bool may_differ(const Setting& setting) {
 
 }  // namespace
 
-std::span<const VerifyFlag> verify_flags() { return kVerifyFlags; }
+std::span<const FlagOf<VerifyConfig>> verify_flags() { return kVerifyFlags; }
 
 std::span<const UnusedSetting> unused_in_verify() { return kUnusedInVerify; }
 

@@ -21,8 +21,7 @@ struct VerifyConfig {
   std::string output = {};               // the file for differences; "": none, "-": standard output
 };
 
-using VerifyFlag = CommandFlag<VerifyConfig>;
-std::span<const VerifyFlag> verify_flags();
+std::span<const FlagOf<VerifyConfig>> verify_flags();
 
 std::span<const UnusedSetting> unused_in_verify();
 

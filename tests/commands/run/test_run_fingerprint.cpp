@@ -52,7 +52,7 @@ std::string another_value(const Setting& setting) {
   if (const auto* range = std::get_if<NumberRange>(&setting.range)) {
     return fmt::format("{}", range->from + 0.75 * (range->to - range->from));
   }
-  switch (setting.field.kind) {
+  switch (setting.kind) {
     case Kind::kSwitch: return "";
     case Kind::kChoice: return std::string(setting.choices.back().name);
     case Kind::kSeed: return "7";
