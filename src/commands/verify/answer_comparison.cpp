@@ -7,11 +7,15 @@
 namespace pagedinfer {
 namespace {
 
-std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
-  if (token == draw.token) return draw.log_probability;
-  const auto found = std::ranges::find(draw.candidates, token, &TokenCandidate::token);
-  if (found == draw.candidates.end()) return std::nullopt;
+std::optional<float> log_probability_of(TokenId token,
+                                        const std::vector<TokenCandidate>& candidates) {
+  const auto found = std::ranges::find(candidates, token, &TokenCandidate::token);
+  if (found == candidates.end()) return std::nullopt;
   return found->log_probability;
+}
+
+std::optional<float> log_probability_of(TokenId token, const DrawnToken& draw) {
+  return token == draw.token ? draw.log_probability : log_probability_of(token, draw.candidates);
 }
 
 // What `own` chose as token i of a choice. Two log probabilities of one row differ by as much as
@@ -47,12 +51,6 @@ bool same_bits(std::optional<float> a, std::optional<float> b) {
   return std::bit_cast<uint32_t>(*a) == std::bit_cast<uint32_t>(*b);
 }
 
-std::optional<float> log_probability_of(TokenId token, const TokenLogProbs& entry) {
-  const auto found = std::ranges::find(entry.candidates, token, &TokenCandidate::token);
-  if (found == entry.candidates.end()) return std::nullopt;
-  return found->log_probability;
-}
-
 std::optional<float> last_of(const TokenLogProbs& entry) {
   if (entry.candidates.empty()) return std::nullopt;
   return entry.candidates.back().log_probability;
@@ -65,12 +63,12 @@ class EntryComparison {
     add(a.token, a.log_probability, b.log_probability);
     keep_distance(a.log_probability, b.log_probability);
     for (const TokenCandidate& candidate : a.candidates) {
-      const std::optional<float> there = log_probability_of(candidate.token, b);
+      const std::optional<float> there = log_probability_of(candidate.token, b.candidates);
       add(candidate.token, candidate.log_probability, there);
       keep_distance(candidate.log_probability, there ? there : last_of(b));
     }
     for (const TokenCandidate& candidate : b.candidates) {
-      if (log_probability_of(candidate.token, a)) continue;
+      if (log_probability_of(candidate.token, a.candidates)) continue;
       add(candidate.token, std::nullopt, candidate.log_probability);
       keep_distance(last_of(a), candidate.log_probability);
     }

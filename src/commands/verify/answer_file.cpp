@@ -5,7 +5,6 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -16,46 +15,11 @@ namespace {
 template <class T>
 concept Plain = std::is_trivially_copyable_v<T>;
 
-// Writer and Reader handle the same parts in the same order: see pack().
-class Writer {
+// Appends values to bytes, or takes them from the bytes, in the same order.
+class Codec {
  public:
-  explicit Writer(std::string& out) : out_(out) {}
-
-  template <Plain T>
-  void operator()(const T& value) {
-    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void operator()(const std::string& text) { plain_list(text); }
-  template <Plain T>
-  void operator()(const std::vector<T>& list) {
-    plain_list(list);
-  }
-  // A list whose items have parts.
-  template <class T, class F>
-  void each(const std::vector<T>& list, F&& pack_item) {
-    (*this)(list.size());
-    for (const T& item : list) pack_item(item);
-  }
-  template <class T, class F>
-  void maybe(const std::optional<T>& part, F&& pack_part) {
-    (*this)(part.has_value());
-    if (part) pack_part(*part);
-  }
-
- private:
-  template <class List>
-  void plain_list(const List& list) {
-    (*this)(list.size());
-    out_.append(reinterpret_cast<const char*>(list.data()),
-                list.size() * sizeof(typename List::value_type));
-  }
-
-  std::string& out_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  explicit Codec(std::string& written) : written_(&written) {}
+  explicit Codec(std::string_view bytes) : left_(bytes) {}
 
   template <Plain T>
   void operator()(T& value) {
@@ -66,51 +30,57 @@ class Reader {
   void operator()(std::vector<T>& list) {
     plain_list(list);
   }
+  // A list whose items have parts.
   template <class T, class F>
   void each(std::vector<T>& list, F&& pack_item) {
-    list.resize(size());
+    resize(list);
     for (T& item : list) pack_item(item);
   }
   template <class T, class F>
   void maybe(std::optional<T>& part, F&& pack_part) {
-    bool has_value = false;
+    bool has_value = part.has_value();
     (*this)(has_value);
-    if (has_value) pack_part(part.emplace());
+    if (has_value && !part) part.emplace();
+    if (has_value) pack_part(*part);
   }
   bool at_end() const { return left_.empty(); }
 
  private:
   template <class List>
   void plain_list(List& list) {
-    list.resize(size());
+    resize(list);
     copy(list.data(), list.size() * sizeof(typename List::value_type));
   }
-  size_t size() {
-    size_t size = 0;
+  template <class List>
+  void resize(List& list) {
+    size_t size = list.size();
     (*this)(size);
-    return size;
+    list.resize(size);
   }
-  void copy(void* to, size_t count) {
+  void copy(void* data, size_t count) {
+    if (written_ != nullptr) {
+      written_->append(static_cast<const char*>(data), count);
+      return;
+    }
     CHECK(count <= left_.size());
-    if (count > 0) std::memcpy(to, left_.data(), count);
+    if (count > 0) std::memcpy(data, left_.data(), count);
     left_.remove_prefix(count);
   }
 
-  std::string_view left_;
+  std::string* written_ = nullptr;  // null: bytes are read
+  std::string_view left_ = {};
 };
 
-// Hands the parts of an answer that are kept to a Writer or a Reader.
-template <class Codec, class List>
-void pack_log_probs(Codec& codec, List& list) {
-  codec.each(list, [&](auto& token) {
+void pack_log_probs(Codec& codec, std::vector<TokenLogProbs>& list) {
+  codec.each(list, [&](TokenLogProbs& token) {
     codec(token.token);
     codec(token.log_probability);
     codec(token.candidates);
   });
 }
 
-template <class Codec, class Answer>
-void pack(Codec& codec, Answer& answer) {
+// The parts of an answer that are kept.
+void pack(Codec& codec, Completion& answer) {
   codec(answer.head.index);
   codec(answer.head.turn);
   codec(answer.head.line);
@@ -118,8 +88,8 @@ void pack(Codec& codec, Answer& answer) {
   codec(answer.error.code);  // a pointer into the table of codes, valid while the program runs
   codec.each(answer.trace.prompts, codec);
   codec.each(answer.trace.prompt_hashes, codec);
-  codec.each(answer.trace.draws, [&](auto& draws) {
-    codec.each(draws, [&](auto& draw) {
+  codec.each(answer.trace.draws, [&](std::vector<DrawnToken>& draws) {
+    codec.each(draws, [&](DrawnToken& draw) {
       codec(draw.token);
       codec(draw.log_probability);
       codec(draw.candidates);
@@ -127,7 +97,7 @@ void pack(Codec& codec, Answer& answer) {
     });
   });
   codec.each(answer.prompt_log_probs, [&](auto& list) { pack_log_probs(codec, list); });
-  codec.each(answer.choices, [&](auto& choice) {
+  codec.each(answer.choices, [&](CompletionChoice& choice) {
     codec(choice.tokens);
     codec.maybe(choice.log_probs, [&](auto& list) { pack_log_probs(codec, list); });
   });
@@ -137,8 +107,9 @@ void pack(Codec& codec, Answer& answer) {
 
 void AnswerFile::add(const Completion& answer) {
   bytes_.clear();
-  Writer writer(bytes_);
-  pack(writer, answer);
+  Codec writer(bytes_);
+  Completion kept = answer;
+  pack(writer, kept);
   const Place place = {.offset = answers_.size(), .bytes = std::ssize(bytes_)};
   answers_.append(bytes_);
   const std::string_view text(reinterpret_cast<const char*>(&place), sizeof place);
@@ -156,7 +127,7 @@ Completion AnswerFile::read(int64_t turn) const {
   std::string bytes(static_cast<size_t>(place.bytes), '\0');
   answers_.read_at(place.offset, bytes.data(), place.bytes);
   Completion answer;
-  Reader reader(bytes);
+  Codec reader{std::string_view(bytes)};
   pack(reader, answer);
   CHECK(reader.at_end());
   return answer;
