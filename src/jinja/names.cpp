@@ -131,21 +131,6 @@ class Scope {
   std::map<std::string, int> all_slots_ = {};  // also of names that another branch knows
 };
 
-// Calls act(child) for each expression directly inside another.
-template <class Act>
-void for_children(const Expr& expr, Act act) {
-  const auto visit = [&](const ExprPtr& child) {
-    if (child) act(*child);
-  };
-  visit(expr.left);
-  visit(expr.right);
-  for (const ExprPtr& item : expr.items) visit(item);
-  for (const ExprPtr& argument : expr.arguments.positional) visit(argument);
-  for (const auto& [key, argument] : expr.arguments.named) visit(argument);
-  visit(expr.arguments.more_positional);
-  visit(expr.arguments.more_named);
-}
-
 bool mentions(const Expr& expr, std::string_view name) {
   if (expr.kind == ExprKind::kName && !expr.store && expr.name == name) return true;
   bool found = false;

@@ -110,16 +110,7 @@ class Parser {
   // Gives a finished tree its depth.
   ExprPtr finish(ExprPtr expr) const {
     int depth = 0;
-    const auto look = [&](const ExprPtr& child) {
-      if (child) depth = std::max(depth, child->depth);
-    };
-    look(expr->left);
-    look(expr->right);
-    for (const ExprPtr& item : expr->items) look(item);
-    for (const ExprPtr& argument : expr->arguments.positional) look(argument);
-    for (const auto& [key, argument] : expr->arguments.named) look(argument);
-    look(expr->arguments.more_positional);
-    look(expr->arguments.more_named);
+    for_children(*expr, [&](const Expr& child) { depth = std::max(depth, child.depth); });
     expr->depth = depth + 1;
     if (expr->depth > kMaxNesting) fail("an expression is nested too deep", expr->line);
     return expr;
@@ -426,20 +417,29 @@ class Parser {
     return result;
   }
 
-  ExprPtr either() {
+  // Operands with an operator between, which binds to the left.
+  ExprPtr chain(std::initializer_list<std::string_view> operators, ExprPtr (Parser::*operand)()) {
     const int at_line = line();
-    ExprPtr left = both();
-    while (skip_if_name("or")) left = binary(ExprKind::kOr, at_line, "", std::move(left), both());
-    return left;
-  }
-  ExprPtr both() {
-    const int at_line = line();
-    ExprPtr left = negation();
-    while (skip_if_name("and")) {
-      left = binary(ExprKind::kAnd, at_line, "", std::move(left), negation());
+    ExprPtr left = (this->*operand)();
+    while (now().kind == TokenKind::kOperator &&
+           std::ranges::find(operators, now().text) != operators.end()) {
+      std::string op = take().text;
+      left = binary(ExprKind::kArithmetic, at_line, std::move(op), std::move(left),
+                    (this->*operand)());
     }
     return left;
   }
+  ExprPtr chain(ExprKind kind, std::string_view word, ExprPtr (Parser::*operand)()) {
+    const int at_line = line();
+    ExprPtr left = (this->*operand)();
+    while (skip_if_name(word)) {
+      left = binary(kind, at_line, "", std::move(left), (this->*operand)());
+    }
+    return left;
+  }
+
+  ExprPtr either() { return chain(ExprKind::kOr, "or", &Parser::both); }
+  ExprPtr both() { return chain(ExprKind::kAnd, "and", &Parser::negation); }
   ExprPtr negation() {
     const int at_line = line();
     if (!skip_if_name("not")) return comparison();
@@ -470,15 +470,7 @@ class Parser {
     return finish(std::move(result));
   }
 
-  ExprPtr sum() {
-    const int at_line = line();
-    ExprPtr left = concat();
-    while (sees("+") || sees("-")) {
-      std::string op = take().text;
-      left = binary(ExprKind::kArithmetic, at_line, std::move(op), std::move(left), concat());
-    }
-    return left;
-  }
+  ExprPtr sum() { return chain({"+", "-"}, &Parser::concat); }
   ExprPtr concat() {
     ExprPtr result = make(ExprKind::kConcat, line());
     do {
@@ -487,23 +479,9 @@ class Parser {
     if (result->items.size() == 1) return std::move(result->items[0]);
     return finish(std::move(result));
   }
-  ExprPtr product() {
-    const int at_line = line();
-    ExprPtr left = power();
-    while (sees("*") || sees("/") || sees("//") || sees("%")) {
-      std::string op = take().text;
-      left = binary(ExprKind::kArithmetic, at_line, std::move(op), std::move(left), power());
-    }
-    return left;
-  }
-  ExprPtr power() {
-    const int at_line = line();
-    ExprPtr left = unary(true);
-    while (skip_if("**")) {
-      left = binary(ExprKind::kArithmetic, at_line, "**", std::move(left), unary(true));
-    }
-    return left;
-  }
+  ExprPtr product() { return chain({"*", "/", "//", "%"}, &Parser::power); }
+  ExprPtr power() { return chain({"**"}, &Parser::filtered); }
+  ExprPtr filtered() { return unary(true); }
 
   ExprPtr unary(bool with_filters) {
     const int at_line = line();
@@ -592,27 +570,26 @@ class Parser {
   }
 
   ExprPtr list() {
-    ExprPtr result = make(ExprKind::kList, line());
-    take();
-    while (!sees("]")) {
-      if (!result->items.empty()) expect(",");
-      if (sees("]")) break;
-      result->items.push_back(expression());
-    }
-    expect("]");
-    return finish(std::move(result));
+    return display(ExprKind::kList, "]", [&](Expr& of) { of.items.push_back(expression()); });
   }
   ExprPtr dict() {
-    ExprPtr result = make(ExprKind::kDict, line());
-    take();
-    while (!sees("}")) {
-      if (!result->items.empty()) expect(",");
-      if (sees("}")) break;
-      result->items.push_back(expression());
+    return display(ExprKind::kDict, "}", [&](Expr& of) {
+      of.items.push_back(expression());
       expect(":");
-      result->items.push_back(expression());
+      of.items.push_back(expression());
+    });
+  }
+  // Entries between brackets; a comma may follow the last.
+  template <class ReadEntry>
+  ExprPtr display(ExprKind kind, std::string_view end, const ReadEntry& read_entry) {
+    ExprPtr result = make(kind, line());
+    take();
+    while (!sees(end)) {
+      if (!result->items.empty()) expect(",");
+      if (sees(end)) break;
+      read_entry(*result);
     }
-    expect("}");
+    expect(end);
     return finish(std::move(result));
   }
 

@@ -67,6 +67,21 @@ struct Expr {
   CallArguments arguments = {};
 };
 
+// Calls act(child) for each expression directly inside another.
+template <class Act>
+void for_children(const Expr& expr, Act act) {
+  const auto visit = [&](const ExprPtr& child) {
+    if (child) act(*child);
+  };
+  visit(expr.left);
+  visit(expr.right);
+  for (const ExprPtr& item : expr.items) visit(item);
+  for (const ExprPtr& argument : expr.arguments.positional) visit(argument);
+  for (const auto& [key, argument] : expr.arguments.named) visit(argument);
+  visit(expr.arguments.more_positional);
+  visit(expr.arguments.more_named);
+}
+
 // What the variables of a scope are when it is entered.
 struct ScopeStart {
   struct Load {
