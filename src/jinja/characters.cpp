@@ -1,10 +1,10 @@
 #include "jinja/characters.h"
 
+#include <fmt/format.h>
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "core/utf8.h"
 #include "text/unicode/unicode_classes.h"
@@ -145,6 +145,13 @@ void append_folded(std::string& text, char32_t c) {
   for (utf8proc_ssize_t i = 0; i < size; ++i) {
     append_utf8(text, static_cast<char32_t>(folded[static_cast<size_t>(i)]));
   }
+}
+
+std::string escape_of(char32_t c) {
+  const auto code = static_cast<uint32_t>(c);
+  return code < 0x100     ? fmt::format("\\x{:02x}", code)
+         : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                          : fmt::format("\\U{:08x}", code);
 }
 
 bool is_cased(char32_t c) { return is_lower(c) || is_upper(c) || is_title(c); }

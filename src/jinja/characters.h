@@ -29,6 +29,9 @@ bool is_printable(char32_t character);  // repr() does not escape it
 bool may_start_name(char32_t character);
 bool may_continue_name(char32_t character);
 
+// A character as an escape of a string literal: \x80, \u0100 or \U00010000.
+std::string escape_of(char32_t c);
+
 // The character in another case, which may be several; appended.
 void append_lower(std::string& text, char32_t character);
 void append_upper(std::string& text, char32_t character);

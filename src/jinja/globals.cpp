@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "jinja/methods.h"
 #include "jinja/python_text.h"
 #include "jinja/runtime.h"
@@ -9,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // items, as in jinja2's sandbox
 
-Value range(const Arguments& arguments) {
+Value range(Runtime&, const Arguments& arguments) {
   const std::vector<Value>& given = arguments.positional;
   if (!arguments.named.empty() || given.empty() || given.size() > 3) {
     throw TemplateError("range() takes one to three integers");
@@ -104,7 +107,7 @@ Value cycler(Runtime& runtime, const Arguments& arguments) {
   return Value::of(Kind::kFunction, new Cycler(runtime.tuple(arguments.positional)));
 }
 
-Value joiner(const Arguments& arguments) {
+Value joiner(Runtime&, const Arguments& arguments) {
   const Bound bound("joiner", arguments, {"sep"});
   const Value separator = bound.has(0) ? bound[0] : Value::string(", ");
   auto* object = new FunctionObject("Joiner", "joiner", separator);
@@ -115,7 +118,7 @@ Value joiner(const Arguments& arguments) {
   return Value::of(Kind::kFunction, object);
 }
 
-[[noreturn]] void raise_exception(Runtime& runtime, const Arguments& arguments) {
+[[noreturn]] Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   const Bound bound("raise_exception", arguments, {"message"}, 1);
   throw TemplateError(to_text(bound[0], runtime.budget).text, 0, TemplateError::Reason::kRaised);
 }
@@ -125,55 +128,51 @@ Value strftime_now(Runtime& runtime, const Arguments& arguments) {
   return runtime.text(format_time(bound.string(0), runtime.now, runtime.budget));
 }
 
-Value function(std::string_view type, std::string_view name,
-               std::function<Value(Arguments)> its_call) {
-  auto* object = new FunctionObject(type, std::string(name));
-  object->call = std::move(its_call);
-  return Value::of(Kind::kFunction, object);
+[[noreturn]] Value lipsum(Runtime&, const Arguments&) {
+  throw TemplateError("the function 'lipsum' is not supported");
 }
+
+using Call = Value (*)(Runtime& runtime, const Arguments& arguments);
+
+FunctionObject* function(Runtime& runtime, std::string_view type, std::string_view name,
+                         Call its_call) {
+  auto* object = new FunctionObject(type, std::string(name));
+  object->call = [&runtime, its_call](const Arguments& arguments) {
+    return its_call(runtime, arguments);
+  };
+  return object;
+}
+
+Value make_dict(Runtime& runtime, const Arguments& arguments) {
+  return runtime.dict(dict_of(runtime, arguments));
+}
+
+struct Global {
+  std::string_view name, type;
+  Call call;
+};
+constexpr Global kGlobals[] = {{"cycler", "type", cycler},
+                               {"dict", "type", make_dict},
+                               {"joiner", "type", joiner},
+                               {"lipsum", "function", lipsum},
+                               {"namespace", "type", make_namespace},
+                               {"raise_exception", "function", raise_exception},
+                               {"range", "function", range},
+                               {"strftime_now", "function", strftime_now}};
 
 }  // namespace
 
 Value global_function(Runtime& runtime, std::string_view name) {
-  if (name == "range") return function("function", name, range);
+  const auto* const global = std::ranges::find(kGlobals, name, &Global::name);
+  if (global == std::end(kGlobals)) return {};
+  FunctionObject* const object = function(runtime, global->type, name, global->call);
   if (name == "dict") {
-    auto* object = new FunctionObject("type", std::string(name));
-    object->call = [&runtime](const Arguments& arguments) {
-      return runtime.dict(dict_of(runtime, arguments));
-    };
     object->attribute = [&runtime](std::string_view which) {
       if (which != "fromkeys") return Value();
-      return function("method", which,
-                      [&runtime](const Arguments& keys) { return dict_of_keys(runtime, keys); });
+      return Value::of(Kind::kFunction, function(runtime, "method", which, dict_of_keys));
     };
-    return Value::of(Kind::kFunction, object);
   }
-  if (name == "namespace") {
-    return function("type", name, [&runtime](const Arguments& arguments) {
-      return make_namespace(runtime, arguments);
-    });
-  }
-  if (name == "cycler") {
-    return function("type", name,
-                    [&runtime](const Arguments& arguments) { return cycler(runtime, arguments); });
-  }
-  if (name == "joiner") return function("type", name, joiner);
-  if (name == "raise_exception") {
-    return function("function", name, [&runtime](const Arguments& arguments) -> Value {
-      raise_exception(runtime, arguments);
-    });
-  }
-  if (name == "strftime_now") {
-    return function("function", name, [&runtime](const Arguments& arguments) {
-      return strftime_now(runtime, arguments);
-    });
-  }
-  if (name == "lipsum") {
-    return function("function", name, [](const Arguments&) -> Value {
-      throw TemplateError("the function 'lipsum' is not supported");
-    });
-  }
-  return {};
+  return Value::of(Kind::kFunction, object);
 }
 
 }  // namespace pagedinfer::jinja

@@ -327,10 +327,7 @@ class Lexer {
     }
     // The backslash takes the one of the escape that the character becomes on its way.
     const size_t size = utf8_size(c);
-    const auto code = static_cast<uint32_t>(utf8_character(text.substr(1, size)));
-    result += code < 0x100     ? fmt::format("x{:02x}", code)
-              : code < 0x10000 ? fmt::format("u{:04x}", code)
-                               : fmt::format("U{:08x}", code);
+    result += escape_of(utf8_character(text.substr(1, size))).substr(1);
     return 1 + size;
   }
 

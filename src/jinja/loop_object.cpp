@@ -27,15 +27,15 @@ void LoopObject::clear() {
 }
 
 Value LoopObject::peek() {
-  if (ahead_.empty() && !read_all_) {
-    Value item = next_();
-    if (item.is_missing()) {
-      read_all_ = true;
-    } else {
-      ahead_.push_back(std::move(item));
-    }
-  }
+  if (ahead_.empty() && !read_all_) fetch();
   return ahead_.empty() ? Value() : ahead_.front();
+}
+
+bool LoopObject::fetch() {
+  Value item = next_();
+  read_all_ = item.is_missing();
+  if (!read_all_) ahead_.push_back(std::move(item));
+  return !read_all_;
 }
 
 Value LoopObject::advance() {
@@ -53,15 +53,7 @@ int64_t LoopObject::length() {
     if (!size.is_missing()) {
       length_ = size.as_int();
     } else {
-      while (!read_all_) {
-        Value item = next_();
-        if (item.is_missing()) {
-          read_all_ = true;
-        } else {
-          runtime_.budget.spend_values(1);
-          ahead_.push_back(std::move(item));
-        }
-      }
+      while (!read_all_ && fetch()) runtime_.budget.spend_values(1);
       length_ = index0_ + 1 + static_cast<int64_t>(ahead_.size());
     }
   }

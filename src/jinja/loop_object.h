@@ -32,6 +32,7 @@ struct LoopObject : FunctionObject {
  private:
   void clear();
   Value peek();  // the next item; missing at the end
+  bool fetch();  // reads one more item ahead; false at the end
   int64_t length();
   Value attribute_of(std::string_view which);
   Value cycle(const Arguments& arguments) const;

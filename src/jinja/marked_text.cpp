@@ -1,7 +1,6 @@
 #include "jinja/marked_text.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace pagedinfer::jinja {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <optional>
 
 #include "core/utf8.h"
 #include "jinja/characters.h"
@@ -140,13 +139,13 @@ MarkedText ascii_repr(const Value& value, Budget& budget) {
   TextBuilder out(budget);
   for_characters(text.text, [&](char32_t c, size_t begin, size_t end) {
     if (c < 0x80) return out.add(text, begin, end);
-    const auto code = static_cast<uint32_t>(c);
-    out.add(code < 0x100     ? fmt::format("\\x{:02x}", code)
-            : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                             : fmt::format("\\U{:08x}", code),
-            text.any_marked(begin, end));
+    out.add(escape_of(c), text.any_marked(begin, end));
   });
   return out.take();
+}
+
+bool is_character(int64_t code) {
+  return code >= 0 && code <= 0x10FFFF && (code < 0xD800 || code >= 0xE000);
 }
 
 size_t head_size(std::string_view text) {
@@ -283,9 +282,7 @@ class PercentFormat {
 
   static MarkedText character(const Value& value) {
     if (value.is_string() && num_characters(value.text()) == 1) return value.marked();
-    constexpr int64_t kMaxCharacter = 0x10FFFF;
-    if (!value.is_integral() || value.as_int() < 0 || value.as_int() > kMaxCharacter ||
-        (value.as_int() >= 0xD800 && value.as_int() < 0xE000)) {
+    if (!value.is_integral() || !is_character(value.as_int())) {
       throw TemplateError("%c in a format wants a character");
     }
     MarkedText text;
@@ -395,15 +392,11 @@ std::string general_digits(double number, const Spec& spec, Budget& budget) {
 }
 
 MarkedText format_character(const Value& value, const Spec& spec, Budget& budget) {
-  constexpr int64_t kMaxCharacter = 0x10FFFF;
-  const int64_t code = value.as_int();
   const bool plain =
       spec.sign == '-' && !spec.alternate && spec.grouping == 0 && spec.precision < 0;
-  if (!plain || code < 0 || code > kMaxCharacter || (code >= 0xD800 && code < 0xE000)) {
-    bad_type(spec, value);
-  }
+  if (!plain || !is_character(value.as_int())) bad_type(spec, value);
   MarkedText text;
-  append_utf8(text.text, static_cast<char32_t>(code));
+  append_utf8(text.text, static_cast<char32_t>(value.as_int()));
   return padded(text, spec, spec.align == 0 ? '>' : spec.align, 0, budget);
 }
 

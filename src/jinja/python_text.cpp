@@ -31,10 +31,7 @@ void append_string_repr(TextBuilder& out, const MarkedText& content) {
     } else if (c == '\t') {
       escape = "\\t";
     } else if (c < 0x20 || c == 0x7F || (c >= 0x80 && !is_printable(c))) {
-      const auto code = static_cast<uint32_t>(c);
-      escape = code < 0x100     ? fmt::format("\\x{:02x}", code)
-               : code < 0x10000 ? fmt::format("\\u{:04x}", code)
-                                : fmt::format("\\U{:08x}", code);
+      escape = escape_of(c);
     } else {
       return;
     }
@@ -46,33 +43,16 @@ void append_string_repr(TextBuilder& out, const MarkedText& content) {
   out.add(std::string_view(&quote, 1));
 }
 
-void append_items(TextBuilder& out, const std::vector<Value>& items, Budget& budget) {
-  for (size_t i = 0; i < items.size(); ++i) {
+// `append(i)` for each i below `count`, with commas between, in brackets.
+template <class Append>
+void append_list(TextBuilder& out, std::string_view begin, size_t count, std::string_view end,
+                 const Append& append) {
+  out.add(begin);
+  for (size_t i = 0; i < count; ++i) {
     if (i > 0) out.add(", ");
-    append_repr(out, items[i], budget);
+    append(i);
   }
-}
-
-void append_dict(TextBuilder& out, const Dict& dict, Budget& budget) {
-  out.add("{");
-  bool first = true;
-  for (const auto& [key, value] : dict.entries()) {
-    if (!std::exchange(first, false)) out.add(", ");
-    append_repr(out, key, budget);
-    out.add(": ");
-    append_repr(out, value, budget);
-  }
-  out.add("}");
-}
-
-void append_view(TextBuilder& out, const ViewObject& view, std::string_view name, Budget& budget) {
-  out.add(name);
-  out.add("([");
-  for (size_t i = 0; i < view.dict.entries().size(); ++i) {
-    if (i > 0) out.add(", ");
-    append_repr(out, view.at(i), budget);
-  }
-  out.add("])");
+  out.add(end);
 }
 
 // Writes JSON as Python's json.dumps() does.
@@ -220,21 +200,31 @@ void append_repr(TextBuilder& out, const Value& value, Budget& budget) {
       append_string_repr(out, value.marked());
       return out.add(value.is_safe() ? ")" : "");
     case Kind::kList:
-      out.add("[");
-      append_items(out, value.items(), budget);
-      return out.add("]");
-    case Kind::kTuple:
-      out.add("(");
-      append_items(out, value.items(), budget);
-      return out.add(value.items().size() == 1 ? ",)" : ")");
-    case Kind::kDict: return append_dict(out, value.entries(), budget);
+    case Kind::kTuple: {
+      const std::vector<Value>& items = value.items();
+      const bool is_list = value.is(Kind::kList);
+      return append_list(out, is_list ? "[" : "(", items.size(),
+                         is_list             ? "]"
+                         : items.size() == 1 ? ",)"
+                                             : ")",
+                         [&](size_t i) { append_repr(out, items[i], budget); });
+    }
+    case Kind::kDict:
+      return append_list(out, "{", value.entries().size(), "}", [&](size_t i) {
+        const auto& [key, item] = value.entries().entries()[i];
+        append_repr(out, key, budget);
+        out.add(": ");
+        append_repr(out, item, budget);
+      });
     case Kind::kRange: {
       const RangeObject& range = value.range();
       return out.add(range.step == 1
                          ? fmt::format("range({}, {})", range.start, range.stop)
                          : fmt::format("range({}, {}, {})", range.start, range.stop, range.step));
     }
-    case Kind::kView: return append_view(out, value.view(), type_name(value), budget);
+    case Kind::kView:
+      return append_list(out, type_name(value) + "([", value.view().dict.entries().size(), "])",
+                         [&](size_t i) { append_repr(out, value.view().at(i), budget); });
     case Kind::kFunction:
       if (value.function().type_name == kReference) return out.add("<TemplateReference None>");
       [[fallthrough]];

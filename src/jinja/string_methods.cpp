@@ -284,11 +284,10 @@ Value isidentifier(Runtime& runtime, const Value& self, const Arguments& argumen
   return Value::boolean(all);
 }
 
-template <bool kUpper>
+template <Case kCase>
 Value is_case(Runtime& runtime, const Value& self, const Arguments& arguments) {
   positional("a method of str", arguments, {});
-  return Value::boolean(kUpper ? is_upper_text(self.text(), runtime.budget)
-                               : is_lower_text(self.text(), runtime.budget));
+  return Value::boolean(is_text_in(kCase, self.text(), runtime.budget));
 }
 
 Value istitle(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -341,12 +340,12 @@ constexpr std::array kMethods = std::to_array<NamedMethod>({
     {"isdecimal", is_all<is_decimal>},
     {"isdigit", is_all<is_digit>},
     {"isidentifier", isidentifier},
-    {"islower", is_case<false>},
+    {"islower", is_case<Case::kLower>},
     {"isnumeric", is_all<is_numeric>},
     {"isprintable", isprintable},
     {"isspace", is_all<is_python_space>},
     {"istitle", istitle},
-    {"isupper", is_case<true>},
+    {"isupper", is_case<Case::kUpper>},
     {"join", join},
     {"ljust", justify<Side::kLeft>},
     {"lower", to_case<Case::kLower>},

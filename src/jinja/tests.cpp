@@ -48,7 +48,7 @@ constexpr std::array kSimpleTests = std::to_array<SimpleTest>({
     {"iterable", [](Runtime&, const Value& value) { return is_iterable(value); }},
     {"lower",
      [](Runtime& runtime, const Value& value) {
-       return is_lower_text(to_text(value, runtime.budget).text, runtime.budget);
+       return is_text_in(Case::kLower, to_text(value, runtime.budget).text, runtime.budget);
      }},
     {"mapping", [](Runtime&, const Value& value) { return value.is(Kind::kDict); }},
     {"none", [](Runtime&, const Value& value) { return value.is_none(); }},
@@ -66,7 +66,7 @@ constexpr std::array kSimpleTests = std::to_array<SimpleTest>({
     {"undefined", [](Runtime&, const Value& value) { return value.is_undefined(); }},
     {"upper",
      [](Runtime& runtime, const Value& value) {
-       return is_upper_text(to_text(value, runtime.budget).text, runtime.budget);
+       return is_text_in(Case::kUpper, to_text(value, runtime.budget).text, runtime.budget);
      }},
 });
 

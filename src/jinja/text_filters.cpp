@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "core/utf8.h"
@@ -25,18 +24,14 @@ Value call_method(Runtime& runtime, const Value& value, std::string_view name,
   return find_method(self, name)(runtime, self, arguments);
 }
 
-Value upper(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  const Bound bound("upper", arguments, {});
-  return call_method(runtime, value, "upper");
+// A filter that is a method of str without arguments.
+template <const std::string_view& kName>
+Value as_method(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  const Bound bound(kName, arguments, {});
+  return call_method(runtime, value, kName);
 }
-Value lower(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  const Bound bound("lower", arguments, {});
-  return call_method(runtime, value, "lower");
-}
-Value capitalize(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  const Bound bound("capitalize", arguments, {});
-  return call_method(runtime, value, "capitalize");
-}
+constexpr std::string_view kUpper = "upper", kLower = "lower", kCapitalize = "capitalize";
+
 Value trim(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("trim", arguments, {"chars"});
   return call_method(runtime, value, "strip",
@@ -264,14 +259,14 @@ Value tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
 }
 
 constexpr std::array kTextFilters = std::to_array<NamedFilter>({
-    {"capitalize", capitalize},
+    {kCapitalize, as_method<kCapitalize>},
     {"center", center},
     {"e", escape},
     {"escape", escape},
     {"forceescape", forceescape},
     {"format", format_text},
     {"indent", indent},
-    {"lower", lower},
+    {kLower, as_method<kLower>},
     {"replace", replace_text},
     {"safe", safe},
     {"string", string},
@@ -279,7 +274,7 @@ constexpr std::array kTextFilters = std::to_array<NamedFilter>({
     {"tojson", tojson},
     {"trim", trim},
     {"truncate", truncate},
-    {"upper", upper},
+    {kUpper, as_method<kUpper>},
     {"urlencode", urlencode},
     {"wordcount", wordcount},
     {"xmlattr", xmlattr},

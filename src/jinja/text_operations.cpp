@@ -1,7 +1,6 @@
 #include "jinja/text_operations.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "core/utf8.h"
@@ -269,21 +268,14 @@ MarkedText escape_html(const MarkedText& text, Budget& budget) {
   return out.take();
 }
 
-bool is_upper_text(std::string_view text, Budget& budget) {
+bool is_text_in(Case which, std::string_view text, Budget& budget) {
+  const auto &is_it = which == Case::kUpper ? is_upper : is_lower,
+             &is_other = which == Case::kUpper ? is_lower : is_upper;
   budget.spend_characters(text.size());
   bool all = true, any = false;
   for_characters(text, [&](char32_t c, size_t, size_t) {
-    if (is_lower(c) || is_title(c)) all = false;
-    any = any || is_upper(c);
-  });
-  return all && any;
-}
-bool is_lower_text(std::string_view text, Budget& budget) {
-  budget.spend_characters(text.size());
-  bool all = true, any = false;
-  for_characters(text, [&](char32_t c, size_t, size_t) {
-    if (is_upper(c) || is_title(c)) all = false;
-    any = any || is_lower(c);
+    if (is_other(c) || is_title(c)) all = false;
+    any = any || is_it(c);
   });
   return all && any;
 }

@@ -43,9 +43,8 @@ std::vector<Span> split_lines(std::string_view text, bool keep_ends, Budget& bud
 
 MarkedText repeated(const MarkedText& text, int64_t count, Budget& budget);
 
-// str.isupper(), str.islower().
-bool is_upper_text(std::string_view text, Budget& budget);
-bool is_lower_text(std::string_view text, Budget& budget);
+// str.isupper() for kUpper, str.islower() for kLower.
+bool is_text_in(Case which, std::string_view text, Budget& budget);
 
 // Text with &, <, >, ' and " as HTML's references.
 MarkedText escape_html(const MarkedText& text, Budget& budget);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "core/utf8.h"
 
@@ -137,31 +136,21 @@ Value Value::undefined(std::string message) {
   return of(Kind::kUndefined, new StringObject({.text = std::move(message)}, false));
 }
 
-const StringObject& Value::string_object() const {
-  return static_cast<const StringObject&>(*content_.object);
-}
+const StringObject& Value::string_object() const { return as<StringObject>(); }
 const MarkedText& Value::marked() const { return string_object().content; }
 bool Value::is_safe() const { return is_string() && string_object().safe; }
-const ListObject& Value::list_object() const {
-  return static_cast<const ListObject&>(*content_.object);
-}
+const ListObject& Value::list_object() const { return as<ListObject>(); }
 const std::vector<Value>& Value::items() const { return list_object().items; }
-const Dict& Value::entries() const {
-  return static_cast<const DictObject&>(*content_.object).items;
-}
+const Dict& Value::entries() const { return as<DictObject>().items; }
 NamespaceObject& Value::name_space() const {
-  return const_cast<NamespaceObject&>(static_cast<const NamespaceObject&>(*content_.object));
+  return const_cast<NamespaceObject&>(as<NamespaceObject>());
 }
-const RangeObject& Value::range() const {
-  return static_cast<const RangeObject&>(*content_.object);
-}
-const ViewObject& Value::view() const { return static_cast<const ViewObject&>(*content_.object); }
+const RangeObject& Value::range() const { return as<RangeObject>(); }
+const ViewObject& Value::view() const { return as<ViewObject>(); }
 IteratorObject& Value::iterator() const {
-  return const_cast<IteratorObject&>(static_cast<const IteratorObject&>(*content_.object));
+  return const_cast<IteratorObject&>(as<IteratorObject>());
 }
-const FunctionObject& Value::function() const {
-  return static_cast<const FunctionObject&>(*content_.object);
-}
+const FunctionObject& Value::function() const { return as<FunctionObject>(); }
 
 int depth_around(const std::vector<Value>& items) {
   int depth = 0;

@@ -130,6 +130,10 @@ class Value {
 
  private:
   explicit Value(Kind kind) : kind_(kind) {}
+  template <class T>
+  const T& as() const {
+    return static_cast<const T&>(*content_.object);
+  }
   bool has_object() const {
     return kind_ == Kind::kUndefined || kind_ == Kind::kBigInt || kind_ >= Kind::kString;
   }
