@@ -26,16 +26,25 @@ std::string shown(element value) {
   return fmt::format("{}{}", first, first.size() < text.size() ? "..." : "");
 }
 
+// The field as a T; nullopt if it is absent.
+template <class T>
+std::optional<T> find_as(const JsonObject& object, std::string_view key,
+                         std::string_view expected) {
+  const auto value = object.find(key);
+  if (!value) return std::nullopt;
+  T found;
+  if (value->get(found) != simdjson::SUCCESS) object.refuse(key, *value, expected);
+  return found;
+}
+
 // What `read` makes of the items of a list; empty if the field is absent.
 template <class Read>
 auto read_list(const JsonObject& object, std::string_view key, std::string_view expected,
                const Read& read) {
   std::vector<decltype(read(element()))> all;
-  const auto value = object.find(key);
-  if (!value) return all;
-  simdjson::dom::array list;
-  if (value->get(list) != simdjson::SUCCESS) object.refuse(key, *value, expected);
-  for (const element item : list) all.push_back(read(item));
+  const auto list = find_as<simdjson::dom::array>(object, key, expected);
+  if (!list) return all;
+  for (const element item : *list) all.push_back(read(item));
   return all;
 }
 
@@ -115,44 +124,26 @@ double JsonObject::as_number(std::string_view key, element value, double min, do
 std::optional<int64_t> JsonObject::find_integer(std::string_view key, int64_t min,
                                                 int64_t max) const {
   const auto value = find(key);
-  if (!value) return std::nullopt;
-  return as_integer(key, *value, min, max);
+  return value ? std::optional(as_integer(key, *value, min, max)) : std::nullopt;
 }
 
 std::optional<double> JsonObject::find_number(std::string_view key, double min, double max) const {
   const auto value = find(key);
-  if (!value) return std::nullopt;
-  return as_number(key, *value, min, max);
+  return value ? std::optional(as_number(key, *value, min, max)) : std::nullopt;
 }
 
 std::optional<bool> JsonObject::find_bool(std::string_view key) const {
-  const auto value = find(key);
-  if (!value) return std::nullopt;
-  bool truth = false;
-  if (value->get(truth) != simdjson::SUCCESS) {
-    refuse(key, *value, "true or false");
-  }
-  return truth;
+  return find_as<bool>(*this, key, "true or false");
 }
 
 std::optional<std::string> JsonObject::find_string(std::string_view key) const {
-  const auto value = find(key);
-  if (!value) return std::nullopt;
-  std::string_view text;
-  if (value->get(text) != simdjson::SUCCESS) {
-    refuse(key, *value, "a string");
-  }
-  return std::string(text);
+  const auto text = find_as<std::string_view>(*this, key, "a string");
+  return text ? std::optional<std::string>(*text) : std::nullopt;
 }
 
 std::optional<JsonObject> JsonObject::find_object(std::string_view key) const {
-  const auto value = find(key);
-  if (!value) return std::nullopt;
-  simdjson::dom::object object;
-  if (value->get(object) != simdjson::SUCCESS) {
-    refuse(key, *value, "an object");
-  }
-  return within(key, object);
+  const auto object = find_as<simdjson::dom::object>(*this, key, "an object");
+  return object ? std::optional(within(key, *object)) : std::nullopt;
 }
 
 std::vector<std::string> JsonObject::strings(std::string_view key) const {
