@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "ops/cpu/host_memory.h"
 #include "ops/cpu/kv_positions.h"
-#include "ops/cpu/packed_format.h"
 
 namespace pagedinfer {
 
@@ -290,114 +289,92 @@ void CpuBackend::for_rows(int64_t rows, int64_t floats, const F& f) {
                                              std::min<int64_t>(rows, pool_.num_threads()));
   if (rows == 0) return;
   pool_.parallel_for(static_cast<int>(ranges), [&](int range, int) {
-    f(rows * range / ranges, rows * (range + 1) / ranges);
+    const int64_t last = rows * (range + 1) / ranges;
+    for (int64_t i = rows * range / ranges; i < last; ++i) f(i);
   });
 }
 
 void CpuBackend::copy(Tensor from, Tensor to) {
   CHECK(from.stride == from.cols && to.stride == to.cols && from.bytes() == to.bytes());
-  for_rows(from.rows, from.rows * from.cols, [&](int64_t first, int64_t last) {
-    const int64_t row_bytes = from.cols * size_of(from.dtype);
-    std::memcpy(static_cast<char*>(to.data) + first * row_bytes,
-                static_cast<const char*>(from.data) + first * row_bytes,
-                static_cast<size_t>((last - first) * row_bytes));
+  const int64_t row_bytes = from.cols * size_of(from.dtype);
+  for_rows(from.rows, from.rows * from.cols, [&](int64_t i) {
+    std::memcpy(static_cast<char*>(to.data) + i * row_bytes,
+                static_cast<const char*>(from.data) + i * row_bytes,
+                static_cast<size_t>(row_bytes));
   });
 }
 
 void CpuBackend::embed(Tensor table, Tensor tokens, float scale, Tensor out) {
-  for_rows(out.rows, out.rows * out.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int32_t token = int_at(tokens, i);
-      CHECK(0 <= token && token < table.rows);
-      if (table.layout == Layout::kPanels) {
-        packed_format(table.dtype).widen_row(kernels_, table, token, out.row<float>(i));
-      } else {
-        widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
-      }
-      if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
+  for_rows(out.rows, out.rows * out.cols, [&](int64_t i) {
+    const int32_t token = int_at(tokens, i);
+    CHECK(0 <= token && token < table.rows);
+    if (table.layout == Layout::kPanels) {
+      packed_format(table.dtype).widen_row(kernels_, table, token, out.row<float>(i));
+    } else {
+      widen_numbers(kernels_, table, token, 0, out.cols, out.row<float>(i));
     }
+    if (scale != 1.0f) kernels_.scale(out.row<float>(i), scale, out.row<float>(i), out.cols);
   });
 }
 
 void CpuBackend::rms_norm(Tensor x, Tensor weight, float offset, float eps, Tensor out) {
   CHECK(weight.dtype == DType::kF32 && x.cols % weight.cols == 0);
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      norm_row(kernels_, x.row<float>(i), weight, offset, eps, x.cols, out.row<float>(i));
-    }
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t i) {
+    norm_row(kernels_, x.row<float>(i), weight, offset, eps, x.cols, out.row<float>(i));
   });
 }
 
 void CpuBackend::add(Tensor x, Tensor y) {
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      kernels_.add(x.row<float>(i), y.row<float>(i), x.cols);
-    }
-  });
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t i) { kernels_.add(x.row<float>(i), y.row<float>(i), x.cols); });
 }
 
 void CpuBackend::add_bias(Tensor x, Tensor bias) {
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols);
-    }
-  });
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t i) { kernels_.add(x.row<float>(i), bias.row<float>(0), x.cols); });
 }
 
 void CpuBackend::scale(Tensor x, float factor) {
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols);
-    }
-  });
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t i) { kernels_.scale(x.row<float>(i), factor, x.row<float>(i), x.cols); });
 }
 
 void CpuBackend::softcap(Tensor x, float cap) {
   CHECK(x.dtype == DType::kF32);
   constexpr int64_t kCostOfATanh = 8;
-  for_rows(x.rows, x.rows * x.cols * kCostOfATanh, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) kernels_.softcap(x.row<float>(i), cap, x.cols);
-  });
+  for_rows(x.rows, x.rows * x.cols * kCostOfATanh,
+           [&](int64_t i) { kernels_.softcap(x.row<float>(i), cap, x.cols); });
 }
 
 void CpuBackend::rope_table(Tensor positions, Tensor inv_freq, const RopeScale& scale, Tensor out) {
   const int half = static_cast<int>(inv_freq.cols);
   CHECK(inv_freq.dtype == DType::kF32 && out.cols == 2 * half);
   constexpr int64_t kCostOfAnAngle = 32;
-  for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      float* const cos = out.row<float>(i);
-      const int position = int_at(positions, i);
-      kernels_.rope_table(position, inv_freq.row<float>(0), half, scale_at(scale, position), cos,
-                          cos + half);
-    }
+  for_rows(out.rows, out.rows * half * kCostOfAnAngle, [&](int64_t i) {
+    float* const cos = out.row<float>(i);
+    const int position = int_at(positions, i);
+    kernels_.rope_table(position, inv_freq.row<float>(0), half, scale_at(scale, position), cos,
+                        cos + half);
   });
 }
 
 void CpuBackend::rope(Tensor x, Tensor table, int head_dim) {
   CHECK(x.cols % head_dim == 0 && table.cols <= head_dim);
-  for_rows(x.rows, x.rows * x.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i));
-    }
-  });
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t i) { rotate_row(kernels_, table, i, x.cols, head_dim, x.row<float>(i)); });
 }
 
 void CpuBackend::gate(Tensor gate, Tensor up, Activation activation, Tensor out) {
   const auto f = activation == Activation::kSilu ? kernels_.silu : kernels_.gelu_tanh;
   constexpr int64_t kCostOfAnExp = 4;
-  for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      f(gate.row<float>(i), up.row<float>(i), out.row<float>(i), out.cols);
-    }
+  for_rows(out.rows, out.rows * out.cols * kCostOfAnExp, [&](int64_t i) {
+    f(gate.row<float>(i), up.row<float>(i), out.row<float>(i), out.cols);
   });
 }
 
 void CpuBackend::write_kv(Tensor k, Tensor v, Tensor slot_mapping, KvLayer cache) {
-  for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
-    }
+  for_rows(k.rows, 2 * k.rows * k.cols, [&](int64_t i) {
+    write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
   });
 }
 
@@ -412,12 +389,10 @@ void CpuBackend::rotate_and_write_kv(Tensor q, Tensor k, Tensor v, const HeadNor
     if (!norm.empty()) norm_row(kernels_, row, norm, norms.offset, norms.eps, x.cols, row);
     rotate_row(kernels_, table, i, x.cols, head_dim, row);
   };
-  for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      rotate(q, norms.q, tables.q, i);
-      rotate(k, norms.k, tables.k, i);
-      write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
-    }
+  for_rows(q.rows, q.rows * (q.cols + 2 * k.cols), [&](int64_t i) {
+    rotate(q, norms.q, tables.q, i);
+    rotate(k, norms.k, tables.k, i);
+    write_position(kernels_, k.row<float>(i), v.row<float>(i), cache, int_at(slot_mapping, i));
   });
 }
 

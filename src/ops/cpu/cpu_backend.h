@@ -66,8 +66,7 @@ class CpuBackend final : public Ops {
   void collect(Ticket ticket, std::span<DrawnToken> out) override { drawn_.collect(ticket, out); }
 
  private:
-  // Calls f(first, last) for disjoint ranges that cover [0, rows), in parallel if at least 65,536
-  // floats are touched.
+  // Calls f(i) for each i in [0, rows), in parallel if at least 65,536 floats are touched.
   template <class F>
   void for_rows(int64_t rows, int64_t floats, const F& f);
   // Calls f(first, count, worker) for the rows of a matrix of weights, in parallel.
