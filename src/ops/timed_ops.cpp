@@ -8,7 +8,7 @@ namespace pagedinfer {
 
 TimedOps::TimedOps(StepProtocol& steps, Arithmetic& arithmetic, DeviceTimer& timer,
                    std::function<void(const TimedStep&)> done)
-    : steps_(steps), timer_(timer), done_(std::move(done)) {
+    : PassedOnSteps(steps), timer_(timer), done_(std::move(done)) {
   const auto around = [this](const OpName& name, const OpWork& work,
                              const std::function<void()>& queue) {
     queue();
@@ -19,13 +19,9 @@ TimedOps::TimedOps(StepProtocol& steps, Arithmetic& arithmetic, DeviceTimer& tim
                                        }});
 }
 
-Tensor TimedOps::scratch(DType dtype, int64_t rows, int64_t cols) {
-  return steps_.scratch(dtype, rows, cols);
-}
-
 // The first step of a shape is never replayed, so timing by operation begins with the second.
 Tensor TimedOps::run(const BatchView& batch, const std::function<Tensor()>& queue) {
-  if (!steps_.may_replay() || num_replayable_++ % kTimedEvery == 1) return queue();
+  if (!may_replay() || num_replayable_++ % kTimedEvery == 1) return queue();
   struct Piece {
     bool& is_open;
     ~Piece() { is_open = false; }
@@ -34,7 +30,7 @@ Tensor TimedOps::run(const BatchView& batch, const std::function<Tensor()>& queu
   {
     in_one_piece_ = true;
     const Piece piece{in_one_piece_};
-    out = steps_.run(batch, queue);
+    out = PassedOnSteps::run(batch, queue);
   }
   mark({kReplayName}, {});
   return out;
@@ -65,13 +61,13 @@ BatchView TimedOps::stage(const Batch& batch) {
   batch_.query_starts = batch.query_starts;
   batch_.context_lens = batch.context_lens;
   mark_gap();
-  const BatchView view = steps_.stage(batch);
+  const BatchView view = PassedOnSteps::stage(batch);
   mark_gap();
   return view;
 }
 
 void TimedOps::copy_kv(const BatchView& batch, std::span<const KvLayer> cache) {
-  steps_.copy_kv(batch, cache);
+  PassedOnSteps::copy_kv(batch, cache);
   mark({kCopyKvName}, copy_kv_work(batch.copies, cache));
 }
 
@@ -87,14 +83,14 @@ AttendedKeys TimedOps::keys_of(int window) {
 
 StepProtocol::Ticket TimedOps::sample(Tensor logits, std::span<const SampleRow> rows) {
   mark_gap();
-  const Ticket ticket = steps_.sample(logits, rows);
+  const Ticket ticket = PassedOnSteps::sample(logits, rows);
   mark({kSampleName}, work_of({logits}));
   pending_.back().ticket = ticket;
   return ticket;
 }
 
 void TimedOps::collect(Ticket ticket, std::span<DrawnToken> out) {
-  steps_.collect(ticket, out);
+  PassedOnSteps::collect(ticket, out);
   take_times(ticket);
 }
 

@@ -9,7 +9,7 @@
 #include "core/profile.h"
 #include "ops/arithmetic.h"
 #include "ops/op_work.h"
-#include "ops/step_protocol.h"
+#include "ops/passed_on_steps.h"
 #include "ops/timing.h"
 
 namespace pagedinfer {
@@ -17,7 +17,7 @@ namespace pagedinfer {
 // Times the steps of a device by its own clock and without waiting for it. Their arithmetic must go
 // through arithmetic(). Results do not change. A step that the device may replay is timed as one
 // operation, except that every kTimedEvery-th is queued eagerly with each operation timed.
-class TimedOps final : public StepProtocol {
+class TimedOps final : public PassedOnSteps {
  public:
   static constexpr int kTimedEvery = 16;
 
@@ -34,13 +34,9 @@ class TimedOps final : public StepProtocol {
   // The engine has no work until the next step, which then has no gap.
   void idle() { worked_ = false; }
 
-  void expect(std::span<const SampleRow> rows) override { steps_.expect(rows); }
   BatchView stage(const Batch& batch) override;
   void copy_kv(const BatchView& batch, std::span<const KvLayer> cache) override;
-  Tensor scratch(DType dtype, int64_t rows, int64_t cols) override;
-  DType activation_type() const override { return steps_.activation_type(); }
   Tensor run(const BatchView& batch, const std::function<Tensor()>& queue) override;
-  bool may_replay() const override { return steps_.may_replay(); }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override;
   void collect(Ticket ticket, std::span<DrawnToken> out) override;
 
@@ -57,7 +53,6 @@ class TimedOps final : public StepProtocol {
   AttendedKeys keys_of(int window);
   void take_times(Ticket ticket);
 
-  StepProtocol& steps_;
   DeviceTimer& timer_;
   std::function<void(const TimedStep&)> done_;
   std::unique_ptr<Arithmetic> arithmetic_;

@@ -23,6 +23,7 @@ class SlowSteps final : public IdleSteps {
   double staging = 0, sampling = 0;
   bool replays = false;
   int num_replayed = 0;
+  int num_on_host = 0;
 
   Tensor scratch(DType dtype, int64_t rows, int64_t cols) override {
     return {&somewhere_, dtype, rows, cols, cols};
@@ -47,6 +48,7 @@ class SlowSteps final : public IdleSteps {
     now += 2;
     return {};
   }
+  void run_on_host(int count, const std::function<void(int)>&) override { num_on_host += count; }
   Ticket sample(Tensor logits, std::span<const SampleRow> rows) override {
     now += sampling;
     return IdleSteps::sample(logits, rows);
@@ -125,6 +127,12 @@ TEST_CASE("timing: operations have their own seconds, and gaps all the others") 
   REQUIRE(scene.steps.size() == 2);
   CHECK(scene.steps[1].gap == 16 + 0.25 + 0.5);
   CHECK_FALSE(scene.steps[1].decode_only);
+}
+
+TEST_CASE("timing: the device divides the work on the host among its threads") {
+  Scene scene;
+  scene.ops.run_on_host(3, [](int) { FAIL("not by the device"); });
+  CHECK(scene.slow.num_on_host == 3);
 }
 
 TEST_CASE("timing: a step after an idle time has no gap") {
