@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,8 +60,7 @@ class FormReader {
   void add(const std::string& path, FormKind kind, const std::vector<std::string_view>& texts) {
     if (fields_.failed()) return;
     if (!first_.empty()) {
-      return fields_.refuse("invalid_value",
-                            fmt::format("{}: found it beside {}, expected one form", path, first_));
+      return fields_.refuse_found(path, fmt::format("it beside {}", first_), "one form");
     }
     first_ = path;
     form_.kind = kind;
@@ -118,9 +118,7 @@ void read_response_format(RequestFields& fields, FormReader& reader) {
 void read_structured_outputs(RequestFields& fields, FormReader& reader, AnswerForm& form) {
   constexpr int kOutputs = key("structured_outputs");
   dom::object outputs;
-  if (fields.at(kOutputs).get(outputs) != simdjson::SUCCESS) {
-    return fields.refuse(kOutputs, "an object");
-  }
+  if (!fields.get(kOutputs, outputs, "an object")) return;
   for (const auto [name, value] : outputs) {
     const std::string path = fmt::format("{}.{}", fields.path_of(kOutputs), name);
     bool on = false;
@@ -149,20 +147,18 @@ bool read_form(RequestFields& fields, AnswerForm& form) {
   AnswerForm asked = {.whitespace = form.whitespace};
   FormReader reader(fields, asked);
   if (fields.asks(key("response_format"))) read_response_format(fields, reader);
-  if (fields.asks(key("guided_json"))) {
-    reader.schema(fields.path_of(key("guided_json")), fields.at(key("guided_json")));
-  }
-  if (fields.asks(key("guided_regex"))) {
-    reader.text(fields.path_of(key("guided_regex")), FormKind::kRegex,
-                fields.at(key("guided_regex")));
-  }
-  if (fields.asks(key("guided_choice"))) {
-    reader.choices(fields.path_of(key("guided_choice")), fields.at(key("guided_choice")));
-  }
-  if (fields.asks(key("guided_grammar"))) {
-    reader.text(fields.path_of(key("guided_grammar")), FormKind::kGrammar,
-                fields.at(key("guided_grammar")));
-  }
+  const auto read_key = [&](int key, const auto& read) {
+    if (fields.asks(key)) read(fields.path_of(key), fields.at(key));
+  };
+  const auto read_text = [&](FormKind kind) {
+    return [&reader, kind](const std::string& path, dom::element value) {
+      reader.text(path, kind, value);
+    };
+  };
+  read_key(key("guided_json"), std::bind_front(&FormReader::schema, &reader));
+  read_key(key("guided_regex"), read_text(FormKind::kRegex));
+  read_key(key("guided_choice"), std::bind_front(&FormReader::choices, &reader));
+  read_key(key("guided_grammar"), read_text(FormKind::kGrammar));
   if (fields.asks(key("structured_outputs"))) read_structured_outputs(fields, reader, asked);
   if (reader.is_named()) {
     form = std::move(asked);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "io/json_extent.h"
 
 namespace pagedinfer {

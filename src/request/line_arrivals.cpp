@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "core/refusal.h"
 #include "io/line_reader.h"

@@ -98,12 +98,11 @@ void check_message(RequestFields& fields, dom::element value, const std::string&
     }
   }
   if (role.empty()) {
-    fields.refuse("invalid_value", fmt::format("{}.role: found nothing, expected a string", path));
+    fields.refuse_found(fmt::format("{}.role", path), "nothing", "a string");
   }
   // An assistant's message needs no content if it has thoughts or calls of tools.
   if (!has_content && !(role == "assistant" && has_more)) {
-    fields.refuse("invalid_value",
-                  fmt::format("{}.content: found nothing, expected a string", path));
+    fields.refuse_found(fmt::format("{}.content", path), "nothing", "a string");
   }
 }
 
@@ -118,23 +117,19 @@ void read_template_arguments(RequestFields& fields, Chat& chat) {
   constexpr int kArguments = key("chat_template_kwargs");
   if (!fields.asks(kArguments)) return;
   dom::object arguments;
-  if (fields.at(kArguments).get(arguments) != simdjson::SUCCESS) {
-    return fields.refuse(kArguments, "an object");
-  }
+  if (!fields.get(kArguments, arguments, "an object")) return;
   for (const auto field : arguments) {
     if (!is_in(kOwnKeys, field.key)) continue;
-    fields.refuse("invalid_value",
-                  fmt::format("{0}chat_template_kwargs.{1}: found {2}, expected it as {0}{1}",
-                              fields.where(), field.key, describe(field.value)));
+    fields.refuse_found(fmt::format("{}.{}", fields.path_of(kArguments), field.key),
+                        describe(field.value),
+                        fmt::format("it as {}{}", fields.where(), field.key));
   }
   if (arguments.size() > 0) chat.template_arguments = simdjson::minify(arguments);
 }
 
 void read_word(RequestFields& fields, int key, std::string& word) {
   std::string_view text;
-  if (!fields.asks(key)) return;
-  if (fields.at(key).get(text) != simdjson::SUCCESS) return fields.refuse(key, "a string");
-  word = text;
+  if (fields.asks(key) && fields.get(key, text, "a string")) word = text;
 }
 
 // continue_final_message: `true` continues the content, a string continues the field of that name.
@@ -153,9 +148,9 @@ void read_continuation(RequestFields& fields, Chat& chat) {
   }
   if (chat.continued_field.empty()) return;
   if (fields.has(kAdd) && chat.add_generation_prompt) {
-    return fields.refuse("invalid_value",
-                         fmt::format("{0}: found true beside {1}, expected one of them",
-                                     fields.path_of(kAdd), fields.path_of(kContinue)));
+    return fields.refuse_found(fields.path_of(kAdd),
+                               fmt::format("true beside {}", fields.path_of(kContinue)),
+                               "one of them");
   }
   chat.add_generation_prompt = false;
 }
@@ -165,10 +160,7 @@ void read_continuation(RequestFields& fields, Chat& chat) {
 void read_messages(RequestFields& fields, Chat& chat) {
   constexpr int kMessages = key("messages");
   dom::array list;
-  if (fields.failed()) return;
-  if (fields.at(kMessages).get(list) != simdjson::SUCCESS) {
-    return fields.refuse(kMessages, "a list of messages");
-  }
+  if (fields.failed() || !fields.get(kMessages, list, "a list of messages")) return;
   size_t count = 0;
   for (const dom::element value : list) {
     check_message(fields, value, fmt::format("{}messages[{}]", fields.where(), count++));

@@ -17,10 +17,9 @@ namespace {
 // Reads a list of prompts, which are strings or lists of token ids.
 void read_prompts(RequestFields& fields, dom::array list, RequestDraft& draft) {
   if (list.size() > size_t{kMaxPrompts}) {
-    return fields.refuse("invalid_value",
-                         fmt::format("{}prompt: found a list of {} prompts, expected at "
-                                     "most {}",
-                                     fields.where(), list.size(), kMaxPrompts));
+    return fields.refuse_found(fmt::format("{}prompt", fields.where()),
+                               fmt::format("a list of {} prompts", list.size()),
+                               fmt::format("at most {}", kMaxPrompts));
   }
   const bool in_words = list.at(0).is_string();
   std::vector<PromptDraft> prompts;
@@ -95,10 +94,8 @@ void read_prompt(RequestFields& fields, RequestDraft& draft, PromptForm form) {
         "missing_prompt",
         fmt::format("{}messages: found nothing, expected a list of messages", fields.where()));
   } else if (messages && form == PromptForm::kCompletion) {
-    fields.refuse("invalid_value",
-                  fmt::format("{}messages: found messages, expected them with the url "
-                              "\"/v1/chat/completions\"",
-                              fields.where()));
+    fields.refuse_found(fields.path_of(kMessages), "messages",
+                        "them with the url \"/v1/chat/completions\"");
   } else if (messages || chat) {
     draft.has_messages = true;
     read_messages(fields, draft.chat);

@@ -72,21 +72,24 @@ void RequestFields::refuse(ErrorCode code, std::string message) {
 }
 
 void RequestFields::refuse(int key, std::string_view expected) {
-  const std::string found = has(key) ? describe(at(key)) : "nothing";
-  refuse("invalid_value", refusal(path_of(key), found, expected));
+  refuse_found(path_of(key), has(key) ? describe(at(key)) : "nothing", expected);
+}
+
+void RequestFields::refuse_found(std::string_view path, std::string_view found,
+                                 std::string_view expected) {
+  refuse("invalid_value", refusal(path, found, expected));
 }
 
 void RequestFields::refuse_part(int key, dom::element value, dom::element wrong,
                                 std::string_view expected) {
   const bool is_item = value.is_array() && !wrong.is_array();
-  refuse("invalid_value",
-         refusal(path_of(key), fmt::format("{}{}", describe(wrong), is_item ? " in the list" : ""),
-                 expected));
+  refuse_found(path_of(key), fmt::format("{}{}", describe(wrong), is_item ? " in the list" : ""),
+               expected);
 }
 
 void RequestFields::refuse_value(std::string_view path, dom::element value,
                                  std::string_view expected) {
-  refuse("invalid_value", refusal(path, describe(value), expected));
+  refuse_found(path, describe(value), expected);
 }
 
 void RequestFields::refuse_unsupported(std::string_view path, dom::element value) {
@@ -96,17 +99,15 @@ void RequestFields::refuse_unsupported(std::string_view path, dom::element value
 
 std::string RequestFields::read_id(int key) {
   if (!has(key)) return "";
-  if (at(key).is_string() || at(key).is_int64() || at(key).is_uint64()) {
-    std::string json;
-    if (at(key).is_string()) {
-      append_json_string(json, at(key));
-    } else {
-      json = simdjson::minify(at(key));
-    }
-    return json;
+  std::string json;
+  if (at(key).is_string()) {
+    append_json_string(json, at(key));
+  } else if (at(key).is_int64() || at(key).is_uint64()) {
+    json = simdjson::minify(at(key));
+  } else {
+    refuse(key, "a string or an integer");
   }
-  refuse(key, "a string or an integer");
-  return "";
+  return json;
 }
 
 void RequestFields::read_count(int key, int& count) {
@@ -120,7 +121,7 @@ void RequestFields::read_count(int key, int& count) {
 }
 
 void RequestFields::read_flag(int key, bool& result) {
-  if (asks(key) && at(key).get(result) != simdjson::SUCCESS) refuse(key, "true or false");
+  if (asks(key)) static_cast<void>(get(key, result, "true or false"));
 }
 
 void RequestFields::read_token_ids(int key, dom::element value, std::vector<TokenId>& result) {

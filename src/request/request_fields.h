@@ -50,12 +50,23 @@ class RequestFields {
   bool says(int key, std::string_view text) const;
   simdjson::dom::element at(int key) const { return *values_[static_cast<size_t>(key)]; }
 
+  // Reads the value of `key`. If it has another type, refuses it and returns false. REQUIRES:
+  // has(key)
+  template <class T>
+  [[nodiscard]] bool get(int key, T& result, std::string_view expected) {
+    if (at(key).get(result) == simdjson::SUCCESS) return true;
+    refuse(key, expected);
+    return false;
+  }
+
   // Each function below sets the error unless there is one already. The value of `key`, or its
   // absence, is not what was expected:
   void refuse(int key, std::string_view expected);
   // `wrong`, which is the value of `key` or a part of it, is not what was expected:
   void refuse_part(int key, simdjson::dom::element value, simdjson::dom::element wrong,
                    std::string_view expected);
+  // What was found at `path` is not what was expected:
+  void refuse_found(std::string_view path, std::string_view found, std::string_view expected);
   // The value at `path` is not what was expected, or is not supported by this version:
   void refuse_value(std::string_view path, simdjson::dom::element value, std::string_view expected);
   void refuse_unsupported(std::string_view path, simdjson::dom::element value);

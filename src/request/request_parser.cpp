@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/json.h"
@@ -117,6 +116,7 @@ class RequestParser::Impl {
   void collect(dom::object object, RequestFields& fields);
   void read_plain(RequestFields& fields, RequestDraft& draft);
   void read_batch(RequestFields& fields, RequestDraft& draft);
+  void read_request(RequestFields& fields, RequestDraft& draft, PromptForm form);
   // Counts as unknown the known keys whose kind is not read in this object.
   template <class IsRead>
   void count_unread(const RequestFields& fields, const IsRead& is_read);
@@ -214,10 +214,15 @@ void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft)
   draft.head.id_json = fields.read_id(key("id"));
   count_unread(fields,
                [](KeyKind kind) { return kind != KeyKind::kBatch && kind != KeyKind::kIgnored; });
+  read_request(fields, draft, PromptForm::kPlain);
+}
+
+void RequestParser::Impl::read_request(RequestFields& fields, RequestDraft& draft,
+                                       PromptForm form) {
   refuse_unknown(fields);
   check_supported(fields);
-  read_prompt(fields, draft, PromptForm::kPlain);
-  read_sampling(fields, draft, PromptForm::kPlain);
+  read_prompt(fields, draft, form);
+  read_sampling(fields, draft, form);
   for (const std::string_view name : fields.unknown_keys()) count_unknown(name);
   refuse_unknown(fields);
 }
@@ -247,12 +252,7 @@ void RequestParser::Impl::read_batch(RequestFields& fields, RequestDraft& draft)
   count_unread(body, [](KeyKind kind) { return kind != KeyKind::kBatch; });
   refuse_unknown(body);
   if (body.has(key("arrival_s"))) body.refuse(key("arrival_s"), "it beside custom_id instead");
-  check_supported(body);
-  const PromptForm form = chat ? PromptForm::kChat : PromptForm::kCompletion;
-  read_prompt(body, draft, form);
-  read_sampling(body, draft, form);
-  for (const std::string_view name : body.unknown_keys()) count_unknown(name);
-  refuse_unknown(body);
+  read_request(body, draft, chat ? PromptForm::kChat : PromptForm::kCompletion);
   fields.refuse(body.error());
 }
 

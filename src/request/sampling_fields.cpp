@@ -42,10 +42,9 @@ void read_max_completion_tokens(RequestFields& fields, bool may_draw_nothing,
   const int other = sampling.max_tokens;
   read_setting(fields, *kMaxTokens, key("max_completion_tokens"), may_draw_nothing, sampling);
   if (fields.asks(key("max_tokens")) && sampling.max_tokens != other) {
-    fields.refuse("invalid_value",
-                  fmt::format("{}max_completion_tokens: found {}, expected the same as "
-                              "max_tokens, which is {}",
-                              fields.where(), sampling.max_tokens, other));
+    fields.refuse_found(fields.path_of(key("max_completion_tokens")),
+                        std::to_string(sampling.max_tokens),
+                        fmt::format("the same as max_tokens, which is {}", other));
   }
 }
 
@@ -53,24 +52,19 @@ void read_logit_bias(RequestFields& fields, SharedList<TokenBias>& result) {
   constexpr int kBias = key("logit_bias");
   if (!fields.asks(kBias)) return;
   dom::object biases;
-  if (fields.at(kBias).get(biases) != simdjson::SUCCESS) {
-    return fields.refuse(kBias, "an object of token ids and numbers");
-  }
+  if (!fields.get(kBias, biases, "an object of token ids and numbers")) return;
+  const std::string path = fields.path_of(kBias);
   std::vector<TokenBias> all;
   for (const auto [name, value] : biases) {
     const auto token = read_number<TokenId>(name);
     double bias = 0;
     if (!token || *token < 0) {
-      return fields.refuse("invalid_value",
-                           fmt::format("{}logit_bias: found the key {}, expected a token "
-                                       "id from 0 to {}",
-                                       fields.where(), quote(name), kMaxCount));
+      return fields.refuse_found(path, fmt::format("the key {}", quote(name)),
+                                 fmt::format("a token id from 0 to {}", kMaxCount));
     }
     if (value.get(bias) != simdjson::SUCCESS || std::abs(bias) > 100) {
-      return fields.refuse("invalid_value",
-                           fmt::format("{}logit_bias: found {} for token {}, expected a "
-                                       "number from -100 to 100",
-                                       fields.where(), describe(value), *token));
+      return fields.refuse_found(path, fmt::format("{} for token {}", describe(value), *token),
+                                 "a number from -100 to 100");
     }
     all.push_back({*token, static_cast<float>(bias)});
   }
@@ -142,11 +136,9 @@ void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   const SamplingParams neutral;
   const auto refuse_unless = [&](bool neutral_value, int key, std::string_view value) {
     if (neutral_value || fields.failed()) return;
-    fields.refuse(
-        "invalid_value",
-        fmt::format("{}{}: found {}, expected {} beside beam_width", fields.where(),
-                    fields.name_of(key),
-                    fields.has(key) ? describe(fields.at(key)) : "another by default", value));
+    fields.refuse_found(fields.path_of(key),
+                        fields.has(key) ? describe(fields.at(key)) : "another by default",
+                        fmt::format("{} beside beam_width", value));
   };
   const auto drop = [&](auto SamplingParams::*field, int key, std::string_view value) {
     if (fields.asks(key)) refuse_unless(sampling.*field == neutral.*field, key, value);
@@ -173,9 +165,8 @@ void keep_to_beams(RequestFields& fields, SamplingParams& sampling) {
   if (fields.asks(key("prompt_logprobs"))) refuse_unless(false, key("prompt_logprobs"), "none");
   refuse_unless(sampling.max_tokens > 0, key("max_tokens"), "at least 1");
   if (sampling.n > sampling.beams.width) {
-    fields.refuse("invalid_value",
-                  fmt::format("{}n: found {}, expected at most beam_width, which is {}",
-                              fields.where(), sampling.n, sampling.beams.width));
+    fields.refuse_found(fields.path_of(key("n")), std::to_string(sampling.n),
+                        fmt::format("at most beam_width, which is {}", sampling.beams.width));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/refusal.h"
 #include "request/line_fields.h"
 
 namespace pagedinfer {
@@ -45,8 +44,7 @@ void read_function(RequestFields& fields, dom::element tool, const std::string& 
   }
   const std::string place = fmt::format("{}.function", path);
   if (function["name"].get(name) != simdjson::SUCCESS || name.empty()) {
-    return fields.refuse("invalid_value",
-                         refusal(place, "no name", "a name, a string that is not empty"));
+    return fields.refuse_found(place, "no name", "a name, a string that is not empty");
   }
   const auto parameters = function["parameters"];
   if (parameters.error() == simdjson::SUCCESS && !parameters.is_object() && !parameters.is_null()) {
@@ -54,9 +52,8 @@ void read_function(RequestFields& fields, dom::element tool, const std::string& 
                                "a JSON schema, an object");
   }
   if (std::ranges::find(functions, name, &Function::name) != functions.end()) {
-    return fields.refuse("invalid_value", refusal(fmt::format("{}.name", place),
-                                                  fmt::format("{} again", quote(name)),
-                                                  "another name for each function"));
+    return fields.refuse_found(fmt::format("{}.name", place), fmt::format("{} again", quote(name)),
+                               "another name for each function");
   }
   functions.push_back({std::string(name), schema_of(function)});
 }
@@ -84,8 +81,7 @@ void read_named(RequestFields& fields, const std::vector<Function>& functions, T
   const auto found = std::ranges::find(functions, name, &Function::name);
   if (found == functions.end()) {
     const std::string path = fmt::format("{}.function.name", fields.path_of(kChoice));
-    return fields.refuse("invalid_value",
-                         refusal(path, quote(name), "the name of a function of tools"));
+    return fields.refuse_found(path, quote(name), "the name of a function of tools");
   }
   use.choice = ToolChoice::kNamed;
   use.named = static_cast<size_t>(found - functions.begin());
@@ -121,9 +117,8 @@ void read_tools(RequestFields& fields, RequestDraft& draft, bool has_own_form) {
   const bool is_forced = use.choice == ToolChoice::kRequired || use.choice == ToolChoice::kNamed;
   if (!is_forced || fields.failed()) return;
   if (has_own_form) {
-    return fields.refuse("invalid_value",
-                         refusal(fields.path_of(kChoice),
-                                 "a forced call beside a form of the answer", "one of them"));
+    return fields.refuse_found(fields.path_of(kChoice), "a forced call beside a form of the answer",
+                               "one of them");
   }
   AnswerForm& form = draft.sampling.form;
   if (use.choice == ToolChoice::kNamed) {
