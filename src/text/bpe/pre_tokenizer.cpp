@@ -1,6 +1,5 @@
 #include "text/bpe/pre_tokenizer.h"
 
-#include <functional>
 #include <utility>
 
 namespace pagedinfer {
@@ -66,20 +65,17 @@ class Cut {
   bool open_ = false, last_separator_ = false;
 };
 
-// Calls `visit(piece)` for each piece.
+// Replaces the pieces by what `visit(piece, to)` appends to `to` for each of them.
 template <typename Visit>
-void for_each_piece(const Pieces& pieces, Visit visit) {
-  size_t begin = 0;
-  for (const size_t end : pieces.ends) {
-    visit(std::string_view(pieces.text).substr(begin, end - begin));
-    begin = end;
-  }
-}
-
-Pieces same_place(const Pieces& pieces) {
+void rewrite(Pieces& pieces, Visit visit) {
   Pieces to{.at_start = pieces.at_start};
   to.text.reserve(pieces.text.size());
-  return to;
+  size_t begin = 0;
+  for (const size_t end : pieces.ends) {
+    visit(std::string_view(pieces.text).substr(begin, end - begin), to);
+    begin = end;
+  }
+  pieces = std::move(to);
 }
 
 }  // namespace
@@ -87,24 +83,21 @@ Pieces same_place(const Pieces& pieces) {
 PreTokenizerStep split_at(std::shared_ptr<const Regex> pattern, SplitBehavior behavior,
                           bool invert) {
   return [pattern = std::move(pattern), behavior, invert](Pieces& pieces) {
-    Pieces to = same_place(pieces);
     RegexScan scan(*pattern);
     Cut cut(behavior, invert);
-    for_each_piece(pieces, [&](std::string_view piece) {
+    rewrite(pieces, [&](std::string_view piece, Pieces& to) {
       cut.begin(piece, to);
       scan.start(piece);
       while (const auto match = scan.next()) cut.match(match->begin, match->end);
       cut.finish();
     });
-    pieces = std::move(to);
   };
 }
 
 PreTokenizerStep split_at(std::string literal, SplitBehavior behavior, bool invert) {
   return [literal = std::move(literal), behavior, invert](Pieces& pieces) {
-    Pieces to = same_place(pieces);
     Cut cut(behavior, invert);
-    for_each_piece(pieces, [&](std::string_view piece) {
+    rewrite(pieces, [&](std::string_view piece, Pieces& to) {
       cut.begin(piece, to);
       for (size_t at = 0; (at = piece.find(literal, at)) != std::string_view::npos;
            at += literal.size()) {
@@ -112,27 +105,24 @@ PreTokenizerStep split_at(std::string literal, SplitBehavior behavior, bool inve
       }
       cut.finish();
     });
-    pieces = std::move(to);
   };
 }
 
 PreTokenizerStep add_prefix_space() {
   return [](Pieces& pieces) {
-    Pieces to = same_place(pieces);
-    for_each_piece(pieces, [&](std::string_view piece) {
+    rewrite(pieces, [](std::string_view piece, Pieces& to) {
       if (!piece.starts_with(' ')) to.text += ' ';
       to.text += piece;
       to.ends.push_back(to.text.size());
     });
-    pieces = std::move(to);
   };
 }
 
 PreTokenizerStep metaspace(std::string mark, PrependScheme prepend, bool split) {
   return [mark = std::move(mark), prepend, split](Pieces& pieces) {
-    Pieces to = same_place(pieces);
-    for_each_piece(pieces, [&](std::string_view piece) {
-      const bool first = to.ends.empty() && pieces.at_start;
+    const bool at_start = pieces.at_start;
+    rewrite(pieces, [&](std::string_view piece, Pieces& to) {
+      const bool first = to.ends.empty() && at_start;
       const bool wants =
           prepend == PrependScheme::kAlways || (prepend == PrependScheme::kFirst && first);
       if (wants && !piece.starts_with(' ') && !piece.starts_with(mark)) to.text += mark;
@@ -145,7 +135,6 @@ PreTokenizerStep metaspace(std::string mark, PrependScheme prepend, bool split) 
       }
       to.ends.push_back(to.text.size());
     });
-    pieces = std::move(to);
     if (split) split_at(mark, SplitBehavior::kMergedWithNext, false)(pieces);
   };
 }
