@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
-#include <string_view>
 
 #include "core/error.h"
 #include "core/refusal.h"

@@ -1,7 +1,6 @@
 #include "core/cpu_list.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cerrno>

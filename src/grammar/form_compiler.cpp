@@ -7,7 +7,6 @@
 #include <new>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "core/token_mask.h"
 #include "grammar/compiled_form_impl.h"

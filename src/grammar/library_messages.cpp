@@ -3,7 +3,6 @@
 #include "grammar/library_messages.h"
 
 #include <stdexcept>
-#include <utility>
 
 namespace pagedinfer {
 

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <optional>
 #include <utility>
 #include <vector>
 

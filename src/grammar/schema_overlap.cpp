@@ -4,7 +4,6 @@
 #include <array>
 #include <iterator>
 #include <string>
-#include <string_view>
 
 #include "grammar/schema_values.h"
 

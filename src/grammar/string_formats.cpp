@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <string>
-#include <string_view>
 
 namespace pagedinfer {
 

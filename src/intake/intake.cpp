@@ -1,6 +1,5 @@
 #include "intake/intake.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

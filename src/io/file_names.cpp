@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
 #include "core/refusal.h"
 
 namespace pagedinfer {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "ops/row_source.h"
 
 namespace pagedinfer {
 namespace {

@@ -1,7 +1,5 @@
 #include "ops/timing.h"
 
-#include <utility>
-
 #include "core/check.h"
 
 namespace pagedinfer {

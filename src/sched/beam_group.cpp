@@ -1,7 +1,6 @@
 #include "sched/beam_group.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/check.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
-#include <vector>
 
 #include "core/check.h"
 #include "stats/table.h"

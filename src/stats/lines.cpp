@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <string>
 
-#include "core/json.h"
 #include "stats/statistics.h"
 
 namespace pagedinfer {

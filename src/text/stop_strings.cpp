@@ -1,7 +1,5 @@
 #include "text/stop_strings.h"
 
-#include <algorithm>
-
 #include "core/utf8.h"
 
 namespace pagedinfer {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "load/backends.h"
 #include "load/model_path.h"
@@ -12,7 +10,6 @@
 #include "settings/rules.h"
 #include "settings/table.h"
 #include "settings/values.h"
-#include "text/files/make_tokenizer.h"
 #include "text/files/tokenizer_config.h"
 
 namespace pagedinfer {

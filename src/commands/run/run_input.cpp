@@ -4,8 +4,6 @@
 
 #include <filesystem>
 #include <iterator>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
 
@@ -13,7 +11,6 @@
 #include "core/error.h"
 #include "intake/intake_item.h"
 #include "io/file_names.h"
-#include "request/input_lines.h"
 #include "request/request_parser.h"
 
 namespace pagedinfer {

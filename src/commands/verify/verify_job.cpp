@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "commands/run/job.h"
 #include "commands/run/validate.h"
 #include "commands/verify/answer_comparison.h"
 #include "commands/verify/answer_file.h"

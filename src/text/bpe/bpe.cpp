@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "text/bpe/merges.h"
 #include "text/bpe/token_text.h"
 #include "text/unicode/utf8.h"
 

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "jinja/characters.h"
 #include "jinja/from_json.h"

@@ -6,14 +6,12 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "core/numbers.h"
 #include "core/refusal.h"
-#include "io/json_file.h"
 #include "io/open_file.h"
 #include "text/files/special_tokens.h"
 

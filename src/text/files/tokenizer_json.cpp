@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "core/refusal.h"
-#include "text/bpe/token_text.h"
 #include "text/files/special_tokens.h"
 
 namespace pagedinfer {
