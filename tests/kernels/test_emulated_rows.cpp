@@ -144,9 +144,9 @@ void check_qkv(Random& random) {
   GuardedMatrix<T> q(random, rows, heads * dim, vectors), k(random, rows, kv_heads * dim, vectors),
       v(random, rows, kv_heads * dim, vectors);
   for (auto* m : {&q, &k, &v}) m->fill(random);
-  const bool aligned = random.below(2);
-  GuardedMatrix<float> q_table(random, rows, 2 * half, aligned),
-      k_table(random, rows, 2 * half, aligned), weights(random, 2, dim, false);
+  // The rows of q's table, then the rows of k's.
+  GuardedMatrix<float> tables(random, 2 * rows, 2 * half, random.below(2)),
+      weights(random, 2, dim, false);
   weights.fill(random);
   std::vector<int32_t> positions(rows), slots(20);
   std::vector<float> inv_freq = random.normals(half);
@@ -154,24 +154,26 @@ void check_qkv(Random& random) {
   for (int i = 0; i < 20; ++i) slots[i] = (7 * i + 3) % 20;
   const std::vector<float> factors = random.normals(3);
   const int run = random.between(1, 500);
-  for (const bool is_q : {true, false}) {
-    const GuardedMatrix<float>& table = is_q ? q_table : k_table;
-    launch_rope_table({positions.data(), inv_freq.data(), static_cast<float*>(table.matrix().data),
-                       table.matrix().stride, rows, half, scale_of_table,
-                       is_q ? factors.data() : nullptr, 3, run},
-                      nullptr);
-    CHECK(is_near(table, rows, 2 * half, [&](int i, int j) {
-      const double angle = static_cast<float>(positions[i]) * inv_freq[j % half];
-      const double factor = is_q ? factors[std::min(positions[i] / run, 2)] : 1.0f;
-      return factor * scale_of_table * (j < half ? std::cos(angle) : std::sin(angle));
-    }));
-  }
-  // Of a head whose numbers are at(0 .. dim - 1).
-  const auto rotated = [&](const GuardedMatrix<float>& table, int i, int j, const auto& at) {
+  float* const q_table = static_cast<float*>(tables.matrix().data);
+  const int64_t stride = tables.matrix().stride;
+  float* const k_table = q_table + rows * stride;
+  launch_rope_table({positions.data(), inv_freq.data(), q_table, stride, rows, half, scale_of_table,
+                     factors.data(), 3, run},
+                    nullptr);
+  launch_rope_table(
+      {positions.data(), inv_freq.data(), k_table, stride, rows, half, scale_of_table}, nullptr);
+  CHECK(is_near(tables, 2 * rows, 2 * half, [&](int i, int j) {
+    const int position = positions[i % rows];
+    const double angle = static_cast<float>(position) * inv_freq[j % half];
+    const double factor = i < rows ? factors[std::min(position / run, 2)] : 1.0f;
+    return factor * scale_of_table * (j < half ? std::cos(angle) : std::sin(angle));
+  }));
+  // Of a head whose numbers are at(0 .. dim - 1), by row i of the tables.
+  const auto rotated = [&](int i, int j, const auto& at) {
     if (j >= 2 * half) return at(j);
     const int a = j % half, b = a + half;
-    return j < half ? at(a) * table(i, a) - at(b) * table(i, b)
-                    : at(b) * table(i, a) + at(a) * table(i, b);
+    return j < half ? at(a) * tables(i, a) - at(b) * tables(i, b)
+                    : at(b) * tables(i, a) + at(a) * tables(i, b);
   };
   std::vector<double> wanted_q, wanted_k;
   for (const bool is_q : {true, false}) {
@@ -182,11 +184,10 @@ void check_qkv(Random& random) {
         double squares = 0;
         for (int d = 0; d < dim; ++d) squares += double{x(i, head + d)} * x(i, head + d);
         const double scale = 1 / std::sqrt(squares / dim + 1e-5);
-        (is_q ? wanted_q : wanted_k)
-            .push_back(rotated(is_q ? q_table : k_table, i, j % dim, [&](int d) {
-              const double a = x(i, head + d);
-              return has_norm ? a * scale * (weights(is_q ? 0 : 1, d) + 0.5) : a;
-            }));
+        (is_q ? wanted_q : wanted_k).push_back(rotated(is_q ? i : rows + i, j % dim, [&](int d) {
+          const double a = x(i, head + d);
+          return has_norm ? a * scale * (weights(is_q ? 0 : 1, d) + 0.5) : a;
+        }));
       }
     }
   }
@@ -204,9 +205,9 @@ void check_qkv(Random& random) {
               .k_weight = has_norm ? weight + weights.matrix().stride : nullptr,
               .offset = 0.5f,
               .eps = 1e-5f,
-              .q_table = static_cast<float*>(q_table.matrix().data),
-              .k_table = static_cast<float*>(k_table.matrix().data),
-              .table_stride = k_table.matrix().stride,
+              .q_table = q_table,
+              .k_table = k_table,
+              .table_stride = stride,
               .half = half,
               .slot_mapping = slots.data(),
               .cache = cache},
