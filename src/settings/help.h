@@ -15,7 +15,8 @@ std::string group_name(Group group);
 std::string default_of(const FlagRow& flag, const Value& value);
 template <class Options>
 std::string default_of(const FlagOf<Options>& flag) {
-  return default_of(flag, flag.field.get(Options{}));
+  static const Options defaults;
+  return default_of(flag, flag.field.get(defaults));
 }
 
 // The placeholder after the flag in --help: "N", "paged|contiguous"; "" for a switch.
