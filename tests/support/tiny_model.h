@@ -120,7 +120,8 @@ inline TinyFamily tiny_exaone4(int window, int layers) {
 }
 inline TinyFamily tiny_ministral3() {
   return tiny_family("Ministral3ForCausalLM", R"("rope_parameters": {"rope_type": "yarn",
-    "factor": 8.0, "original_max_position_embeddings": 16, "llama_4_scaling_beta": 0.6})");
+    "factor": 8.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.1})");
 }
 inline TinyFamily tiny_glm4() {
   return tiny_family("Glm4ForCausalLM", R"("partial_rotary_factor": 0.75)");
