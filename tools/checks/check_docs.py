@@ -46,7 +46,7 @@ LEFT_BY_RUNS = ("*.completions.jsonl", "*.stats.jsonl", "*.summary.json", "*.run
 OTHER_FLAGS = {
     "--build", "--check", "--generate", "--install", "--cpunodebind", "--cpus", "--dir", "--hardware", "--joblog", "--local-dir",
     "--mem", "--membind", "--memory", "--out", "--output-on-failure", "--packed", "--prefix",
-    "--preserve-status", "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
+    "--foreground", "--preserve-status", "--save", "--shards", "--target", "--test-dir", "--type", "--update", "--wd",
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
