@@ -152,6 +152,38 @@ TEST_CASE("an adapter of a wrapped model changes what it changes in the model al
   }
 }
 
+TEST_CASE("an adapter of a part that is not run is refused by the part's name") {
+  const std::pair<std::string, std::vector<std::string>> models[] = {
+      {kQwen25Vl, {"visual"}},
+      {kQwen3Vl, {"visual"}},
+      {kMistral3, {"vision_tower", "multi_modal_projector"}},
+      {kGemma3, {"vision_tower", "multi_modal_projector"}}};
+  for (const auto& [architecture, parts] : models) {
+    const TempDir dir;
+    write_file(dir / "config.json", wrap(architecture, ""));
+    OpenedModel model = open_model(dir.path(), WeightSource::kDummy);
+    for (const std::string& part : parts) {
+      for (const std::string root : {"", "model."}) {
+        CAPTURE(architecture);
+        CAPTURE(part);
+        CAPTURE(root);
+        const TempDir adapter;
+        const std::string module = fmt::format("base_model.model.{}{}.fc1.lora_", root, part);
+        write_adapter(adapter.path(), R"({"peft_type": "LORA", "r": 2, "target_modules": ["fc1"]})",
+                      {{module + "A.weight", {2, 24}}, {module + "B.weight", {40, 2}}});
+        std::string refusal;
+        try {
+          open_adapter(adapter.path(), model);
+        } catch (const Error& error) {
+          refusal = error.what();
+        }
+        const std::string expected = fmt::format("has 2 tensors of {}{}, a part of", root, part);
+        CHECK_MESSAGE(refusal.find(expected) != std::string::npos, refusal);
+      }
+    }
+  }
+}
+
 TEST_CASE("a tensor that a wrapped model lacks is named as its checkpoint would name it") {
   for_each_wrapped([](const Wrapped&, const WrappedNames& names, const std::string& dir) {
     const std::string path = dir + "/model.safetensors", whole = read_file(path);
