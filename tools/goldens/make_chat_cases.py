@@ -3,9 +3,9 @@
 
     make_chat_cases.py TEMPLATES > tests/data/chat/cases.jsonl
 
-TEMPLATES is a directory with a file NAME.jinja for each template but chatml, as the models ship them;
-they belong to others and are not part of the project. The tests render gemma3's cases with a template
-of their own. The conversations are made here from a seed. Needs transformers 5.23.0.
+TEMPLATES is a directory with a file NAME.jinja for each template but chatml and those of OWN, as the
+models ship them; they belong to others and are not part of the project. The tests render gemma3's cases
+with a template of their own. Those of OWN stand in tests/data/chat, in the form of their models. The conversations are made here from a seed. Needs transformers 5.23.0.
 """
 import json
 import pathlib
@@ -23,8 +23,11 @@ WORDS = {
     "llama3": {"bos_token": "<|begin_of_text|>"},
     "gemma2": {"bos_token": "<bos>"},
     "gemma3": {"bos_token": "<bos>"},
+    "ministral3": {"bos_token": "<s>", "eos_token": "</s>"},
     "mistral-nemo": {"bos_token": "<s>", "eos_token": "</s>"},
 }
+OWN = ("exaone4", "glm4", "ministral3")
+CHAT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/chat"
 COUNTS = {"chatml": 8, "qwen3": 70}
 PIECES = [
     "", " ", "\n", "\n\n", "\t", "\u00a0", "\u3000", "\u200b", "\u2028", "\r\n", "\x1c", "\x85", "\x7f",
@@ -76,12 +79,12 @@ def render(source, case, words):
 
 def main():
     templates = {path.stem: path.read_text() for path in pathlib.Path(sys.argv[1]).glob("*.jinja")}
-    templates["chatml"] = CHATML
+    templates |= {"chatml": CHATML} | {name: (CHAT / f"{name}.jinja").read_text() for name in OWN}
     for name, source in sorted(templates.items()):
         rng = random.Random(name)
         for _ in range(COUNTS.get(name, 20)):
             case = {"template": name, "messages": conversation(rng, name == "gemma3"), "add_generation_prompt": rng.random() < 0.7}
-            if name == "qwen3" and rng.random() < 0.5:
+            if name in ("exaone4", "qwen3") and rng.random() < 0.5:
                 case["enable_thinking"] = rng.random() < 0.5
             case |= render(source, case, WORDS.get(name, {}))
             print(json.dumps(case, ensure_ascii=False, separators=(",", ":")))
