@@ -86,6 +86,9 @@ void read_upper_windows(const JsonObject& config, ModelSpec& spec, int first_lay
 // and scores. REQUIRES: the sizes are read.
 void read_newer_gemma(const JsonObject& config, ModelSpec& spec);
 
+// What OLMo 2 and 3 have in common: sizes, activation, biases and norms.
+void read_newer_olmo(const JsonObject& config, ModelSpec& spec);
+
 // The names that most families give their tensors. All names but the name of the output begin with
 // `root` ("model."). With norms of outputs, post_attention_layernorm is the norm of attention's
 // output; in other families it is the norm of the MLP's input.

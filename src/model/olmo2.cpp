@@ -4,7 +4,7 @@
 
 namespace pagedinfer {
 
-void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+void read_newer_olmo(const JsonObject& config, ModelSpec& spec) {
   read_sizes(config,
              {.vocab = 50304,
               .intermediate = 11008,
@@ -17,6 +17,10 @@ void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   spec.qk_norm = QkNorm::kRows;
   spec.norms_inputs = false;
   spec.norms_outputs = true;
+}
+
+void read_olmo2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
+  read_newer_olmo(config, spec);
   read_equal_windows(config, 0, spec);
   read_rope(config, {}, spec);
   names = {usual_names("model.", "lm_head.weight", spec)};
