@@ -81,7 +81,7 @@ class RequestTracker {
     std::vector<TokenLogProbs> log_probs = {};  // if asked for: of the prompt's tokens
     std::vector<uint64_t> hashes = {};          // an entry of DrawTrace::prompt_hashes
     std::optional<BeamForms> beam_forms = {};   // as Sample::form
-    // If draws are kept: what each beam drew, by the beam's tokens before.
+    // What each beam drew, by the tokens that the beam had before. Empty unless draws are kept.
     std::map<std::vector<TokenId>, DrawnToken> beam_draws = {};
   };
   // Kept through preemption.

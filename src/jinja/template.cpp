@@ -403,7 +403,7 @@ class Evaluator {
     return result;
   }
 
-  // Expressions.
+  // The functions from here on evaluate expressions.
 
   Value evaluate(const Expr& expr, Frame& frame) {
     const Budget::Level level(budget_);

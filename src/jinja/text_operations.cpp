@@ -55,7 +55,7 @@ bool is_line_end(char32_t c) {
 size_t find_text(std::string_view text, std::string_view part, size_t begin) {
   if (begin > text.size()) return std::string_view::npos;
   if (part.empty()) return begin;
-  // The C library's search is linear; that of std::string_view is not.
+  // The C library searches in linear time; std::string_view::find() does not.
   const void* const found =
       memmem(text.data() + begin, text.size() - begin, part.data(), part.size());
   if (found == nullptr) return std::string_view::npos;

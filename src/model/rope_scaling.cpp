@@ -117,8 +117,8 @@ class Reader {
     }
   }
 
-  // Sections give parts of a head one of the three positions that a token of a picture has. The
-  // positions of a token of text are equal, so sections change nothing.
+  // A token of a picture has three positions, and each section of a head is rotated by one of them.
+  // The three positions of a token of text are equal, so sections change nothing.
   void check_sections(const JsonObject& rope, std::string_view type) const {
     if (type != kSectioned && !rope.has(kSections)) return;
     const auto sections = rope.integers(kSections, 0, kMaxRopePositions);

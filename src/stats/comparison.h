@@ -14,8 +14,8 @@ namespace pagedinfer {
 struct PairedRatio {
   double median = 0;
   double mean = 0;  // geometric
-  // Where the true mean is with a probability of 95 %, if the logarithms of the ratios are normal;
-  // none of a single pair.
+  // The true mean lies between these two with a probability of 95 %, if the logarithms of the
+  // ratios are normal. A single pair has none.
   std::optional<double> low = {}, high = {};
 };
 

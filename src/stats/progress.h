@@ -18,13 +18,12 @@ struct ProgressState {
   int64_t done = 0;                   // requests completed or failed by this run
   std::optional<int64_t> total = {};  // requests that this run answers, if known
   bool total_is_estimate = false;
-  int64_t out_of_order = 0;     // done, but their records wait for those of earlier lines
-  int64_t computed_tokens = 0;  // by all steps, of prompts and outputs
-  int64_t decoded_tokens = 0;   // of these, tokens of outputs
-  // Tokens drawn: so far, for each request in progress; and requests done by their number.
-  std::vector<int64_t> drawn = {};
-  std::map<int64_t, int64_t> done_by_drawn = {};
-  int64_t output_tokens = 0;  // of requests done
+  int64_t out_of_order = 0;         // done, but their records wait for those of earlier lines
+  int64_t computed_tokens = 0;      // by all steps, of prompts and outputs
+  int64_t decoded_tokens = 0;       // of these, tokens of outputs
+  std::vector<int64_t> drawn = {};  // tokens drawn so far, of each request in progress
+  std::map<int64_t, int64_t> done_by_drawn = {};  // number of requests done, by tokens drawn
+  int64_t output_tokens = 0;                      // of requests done
   int running = 0;
   double kv_use = 0;                        // share of the pool, 0 to 1
   std::optional<double> next_arrival = {};  // seconds left, if the run only waits for a line
