@@ -82,9 +82,9 @@ void read_equal_windows(const JsonObject& config, std::optional<int> window, Mod
 // absent "max_window_layers".
 void read_upper_windows(const JsonObject& config, ModelSpec& spec, int first_layer = 28);
 
-// What all Gemmas from Gemma 2 on have in common: activation, norms, and the scales of embedding
-// and scores. REQUIRES: the sizes are read.
-void read_newer_gemma(const JsonObject& config, ModelSpec& spec);
+// What all Gemmas from Gemma 2 on have in common: sizes, activation, biases, norms, and the scales
+// of embedding and scores. They differ in the defaults of `vocab` and `max_positions`.
+void read_newer_gemma(const JsonObject& config, int vocab, int max_positions, ModelSpec& spec);
 
 // What OLMo 2 and 3 have in common: sizes, activation, biases and norms.
 void read_newer_olmo(const JsonObject& config, ModelSpec& spec);

@@ -40,7 +40,22 @@ void read_gemma(const JsonObject& config, ModelSpec& spec, std::vector<TensorNam
   names = {usual_names("model.", "lm_head.weight", spec)};
 }
 
-void read_newer_gemma(const JsonObject& config, ModelSpec& spec) {
+void read_newer_gemma(const JsonObject& config, int vocab, int max_positions, ModelSpec& spec) {
+  read_sizes(config,
+             {.hidden = 2304,
+              .vocab = vocab,
+              .intermediate = 9216,
+              .max_positions = max_positions,
+              .layers = 26,
+              .heads = 8,
+              .kv_heads = 4,
+              .head_dim = 256,
+              .tied_embeddings = true,
+              .eos_token = 1},
+             spec);
+  expect_activation(config, "hidden_activation", Activation::kGeluTanh);
+  refuse(config, "use_bidirectional_attention");
+  read_attention_bias(config, spec);
   set_scales(spec);
   spec.norms_outputs = true;
   config.keep([&] {

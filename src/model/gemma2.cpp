@@ -13,24 +13,9 @@ float read_cap(const JsonObject& config, std::string_view key, double fallback) 
 }  // namespace
 
 void read_gemma2(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
-  read_sizes(config,
-             {.hidden = 2304,
-              .vocab = 256000,
-              .intermediate = 9216,
-              .max_positions = 8192,
-              .layers = 26,
-              .heads = 8,
-              .kv_heads = 4,
-              .head_dim = 256,
-              .tied_embeddings = true,
-              .eos_token = 1},
-             spec);
-  expect_activation(config, "hidden_activation", Activation::kGeluTanh);
-  refuse(config, "use_bidirectional_attention");
-  read_attention_bias(config, spec);
+  read_newer_gemma(config, 256000, 8192, spec);
   spec.score_cap = read_cap(config, "attn_logit_softcapping", 50.0);
   spec.logit_cap = read_cap(config, "final_logit_softcapping", 30.0);
-  read_newer_gemma(config, spec);
   read_rope(config, {}, spec);
 
   std::vector<bool> alternating;

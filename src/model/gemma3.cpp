@@ -17,25 +17,10 @@ void refuse_number(const JsonObject& config, std::string_view key) {
 }  // namespace
 
 void read_gemma3(const JsonObject& config, ModelSpec& spec, std::vector<TensorNames>& names) {
-  read_sizes(config,
-             {.hidden = 2304,
-              .vocab = 262208,
-              .intermediate = 9216,
-              .max_positions = 131072,
-              .layers = 26,
-              .heads = 8,
-              .kv_heads = 4,
-              .head_dim = 256,
-              .tied_embeddings = true,
-              .eos_token = 1},
-             spec);
-  expect_activation(config, "hidden_activation", Activation::kGeluTanh);
-  refuse(config, "use_bidirectional_attention");
+  read_newer_gemma(config, 262208, 131072, spec);
   refuse_number(config, "attn_logit_softcapping");
   refuse_number(config, "final_logit_softcapping");
   spec.qk_norm = QkNorm::kHeads;
-  read_attention_bias(config, spec);
-  read_newer_gemma(config, spec);
 
   SlidingLayers by_pattern;
   config.keep([&] {
