@@ -8,8 +8,8 @@
 namespace pagedinfer::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 5> kUnsupported = {"pprint", "random", "striptags", "urlize",
-                                                          "wordwrap"};
+constexpr std::array<std::string_view, 7> kUnsupported = {
+    "filesizeformat", "pprint", "random", "striptags", "urlize", "wordwrap", "xmlattr"};
 
 const NamedFilter* find_filter(std::string_view name) {
   for (const auto filters :

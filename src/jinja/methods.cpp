@@ -80,7 +80,8 @@ constexpr std::array<std::string_view, 5> kMutatingDict = {"clear", "pop", "popi
 constexpr std::array<std::string_view, 8> kMutatingList = {"append", "clear",  "extend",  "insert",
                                                            "pop",    "remove", "reverse", "sort"};
 
-constexpr std::array<std::string_view, 3> kUnsupportedString = {"encode", "maketrans", "translate"};
+constexpr std::array<std::string_view, 5> kUnsupportedString = {
+    "encode", "expandtabs", "format_map", "maketrans", "translate"};
 constexpr std::array<std::string_view, 13> kUnsupportedNumber = {
     "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator",
     "from_bytes",       "fromhex",   "hex",        "imag",      "is_integer",

@@ -89,29 +89,8 @@ Value round(Runtime& runtime, const Value& value, const Arguments& arguments) {
   return Value::real((whole == 0 ? 0.0 : whole) / unit);
 }
 
-Value filesizeformat(Runtime&, const Value& value, const Arguments& arguments) {
-  const Bound bound("filesizeformat", arguments, {"binary"});
-  const bool binary = bound.truth(0, false);
-  const std::optional<double> bytes = number_of(value);
-  if (!bytes) throw TemplateError("filesizeformat expects a number");
-  const double base = binary ? 1024 : 1000;
-  if (*bytes == 1) return Value::string("1 Byte");
-  if (*bytes < base) return Value::string(fmt::format("{} Bytes", truncated(*bytes)));
-  constexpr std::string_view kUnits = "kMGTPEZY";
-  double unit = base;
-  for (size_t i = 0; i < kUnits.size(); ++i) {
-    unit = std::pow(base, static_cast<double>(i + 2));
-    if (*bytes >= unit && i + 1 < kUnits.size()) continue;
-    const char letter = binary && i == 0 ? 'K' : kUnits[i];
-    return Value::string(
-        fmt::format("{:.1f} {}{}", base * *bytes / unit, letter, binary ? "iB" : "B"));
-  }
-  return {};
-}
-
 constexpr std::array kNumberFilters = std::to_array<NamedFilter>({
     {"abs", absolute},
-    {"filesizeformat", filesizeformat},
     {"float", to_float},
     {"int", to_int},
     {"round", round},

@@ -233,24 +233,6 @@ Value zfill(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return text_like(runtime, self, result.take());
 }
 
-Value expandtabs(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const Bound bound("expandtabs", arguments, {"tabsize"});
-  const int64_t size = bound.integer(0, 8);
-  TextBuilder result(runtime.budget);
-  int64_t column = 0;
-  for_characters(self.text(), [&](char32_t c, size_t begin, size_t end) {
-    if (c != '\t') {
-      result.add(self.marked(), begin, end);
-      column = c == '\n' || c == '\r' ? 0 : column + 1;
-    } else if (size > 0) {
-      const int64_t spaces = size - column % size;
-      result.add_repeated(marked_text(" ", self.marked().any_marked(begin, end)), spaces);
-      column += spaces;
-    }
-  });
-  return text_like(runtime, self, result.take());
-}
-
 // Whether the text has characters and all of them are of a kind.
 template <bool (*kIsOfKind)(char32_t)>
 Value is_all(Runtime& runtime, const Value& self, const Arguments& arguments) {
@@ -308,31 +290,14 @@ Value istitle(Runtime& runtime, const Value& self, const Arguments& arguments) {
   return Value::boolean(all && any);
 }
 
-Value format(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  return format_braces(runtime, self, arguments);
-}
-Value format_map(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  const Bound bound = positional("format_map", arguments, {"mapping"}, 1);
-  Arguments named;
-  if (!bound[0].is(Kind::kDict)) throw TemplateError("format_map() expects a dict");
-  for (const auto& [key, value] : bound[0].entries().entries()) {
-    runtime.budget.spend_values(2);
-    runtime.budget.spend_reading(key.is_string() ? key.text().size() : 0);
-    if (key.is_string()) named.named.emplace_back(key.text(), value);
-  }
-  return format_braces(runtime, self, named);
-}
-
 constexpr std::array kMethods = std::to_array<NamedMethod>({
     {"capitalize", to_case<Case::kCapitalized>},
     {"casefold", to_case<Case::kFolded>},
     {"center", justify<Side::kCenter>},
     {"count", count},
     {"endswith", has_affix<true>},
-    {"expandtabs", expandtabs},
     {"find", find<false>},
-    {"format", format},
-    {"format_map", format_map},
+    {"format", format_braces},
     {"index", index<false>},
     {"isalnum", is_all<is_alphanumeric>},
     {"isalpha", is_all<is_letter>},

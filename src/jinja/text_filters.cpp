@@ -213,27 +213,6 @@ Value urlencode(Runtime& runtime, const Value& value, const Arguments& arguments
   return runtime.text(out.take());
 }
 
-Value xmlattr(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  const Bound bound("xmlattr", arguments, {"autospace"});
-  require_defined(value);
-  if (!value.is(Kind::kDict)) throw TemplateError("xmlattr expects a dict");
-  TextBuilder out(runtime.budget);
-  for (const auto& [key, item] : value.entries().entries()) {
-    runtime.budget.spend_steps();
-    if (item.is_none() || item.is_undefined()) continue;
-    if (!key.is_string()) throw TemplateError("xmlattr expects keys that are strings");
-    if (key.text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos) {
-      throw TemplateError("a key of xmlattr has a space, '/', '>' or '='");
-    }
-    if (!out.empty() || bound.truth(0, true)) out.add(" ");
-    out.add(escape(runtime, key, {}).marked());
-    out.add("=\"");
-    out.add(escape(runtime, item, {}).marked());
-    out.add("\"");
-  }
-  return runtime.text(out.take());
-}
-
 Value tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
   const Bound bound("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonOptions options;
@@ -277,7 +256,6 @@ constexpr std::array kTextFilters = std::to_array<NamedFilter>({
     {kUpper, as_method<kUpper>},
     {"urlencode", urlencode},
     {"wordcount", wordcount},
-    {"xmlattr", xmlattr},
 });
 
 }  // namespace

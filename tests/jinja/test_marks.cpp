@@ -95,7 +95,6 @@ TEST_CASE("rendered text remembers what came from marked strings, through all op
                            "s|length ~ 'x'",
                            "s.zfill(20)",
                            "(s,)|string",
-                           "s.expandtabs()",
                            "s.splitlines()|join('x')",
                            "s|format",
                            "s|default('x')",

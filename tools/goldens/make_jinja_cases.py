@@ -53,7 +53,7 @@ FILTER_ARGUMENTS = {
     "batch": ["(2)", "(3, '-')", "(1)"], "capitalize": [""], "center": ["(15)", "(4)", ""],
     "count": [""], "d": ["('x')", ""], "default": ["('x')", "('x', true)", "('x', boolean=true)", ""],
     "dictsort": ["", "(true)", "(by='value')", "(reverse=true)", "(false, 'value', true)"],
-    "e": [""], "escape": [""], "filesizeformat": ["", "(true)"], "first": [""],
+    "e": [""], "escape": [""], "first": [""],
     "float": ["", "(1.5)", "(default='x')"], "forceescape": [""],
     "format": ["('a', 2)", "(1)", "()", "(x=1)", "('a')"],
     "groupby": ["('city')", "('age')", "('city', case_sensitive=true)", "('tags', default='-')"],
@@ -77,7 +77,7 @@ FILTER_ARGUMENTS = {
                "(sort_keys=true)", "(indent=4, sort_keys=true)", "(indent='->')"],
     "trim": ["", "('x')", "('aH d')"], "truncate": ["(5)", "(6, true)", "(9, false, '~', 0)", "(2)", ""],
     "unique": ["", "(true)", "(attribute='age')"], "upper": [""], "urlencode": [""],
-    "wordcount": [""], "xmlattr": ["", "(false)"],
+    "wordcount": [""],
 }
 TEST_ARGUMENTS = {
     "odd": [""], "even": [""], "divisibleby": [" 2", "(3)"], "defined": [""], "undefined": [""],
@@ -91,7 +91,7 @@ TEST_ARGUMENTS = {
 STRING_METHODS = {
     "capitalize": ["()"], "casefold": ["()"], "center": ["(20)", "(21, '*')"],
     "count": ["('l')", "('')", "('o', 5)"], "endswith": ["('d')", "(('x', ' \\n'))", "('o', 0, 5)"],
-    "expandtabs": ["()", "(4)"], "find": ["('o')", "('o', 5)", "('zz')", "('')"],
+    "find": ["('o')", "('o', 5)", "('zz')", "('')"],
     "format": ["(1, a=2)"], "index": ["('o')"], "isalnum": ["()"], "isalpha": ["()"],
     "isascii": ["()"], "isdecimal": ["()"], "isdigit": ["()"], "isidentifier": ["()"],
     "islower": ["()"], "isnumeric": ["()"], "isprintable": ["()"], "isspace": ["()"],
@@ -289,8 +289,8 @@ class Cases:
             of_lists = name in ("batch", "groupby", "join", "map", "max", "min", "reject", "rejectattr",
                                 "select", "selectattr", "slice", "sort", "sum", "unique", "first",
                                 "last", "list", "reverse")
-            of_dicts = name in ("dictsort", "items", "xmlattr")
-            of_numbers = name in ("abs", "round", "filesizeformat", "int", "float")
+            of_dicts = name in ("dictsort", "items")
+            of_numbers = name in ("abs", "round", "int", "float")
             likely = LISTS if of_lists else DICTS if of_dicts else NUMBERS if of_numbers else TEXTS
             self.calls("filter", {name: arguments}, [likely, likely, likely, ANY], "|")
         self.calls("test", TEST_ARGUMENTS, [ANY], " is ")
