@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <iterator>
 
 namespace pagedinfer {
@@ -18,12 +19,6 @@ int number_of(std::string_view text, size_t min_digits, size_t max_digits) {
   if (text.size() < min_digits || text.size() > max_digits) return -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? number : -1;
-}
-
-int days_in(int year, int month) {
-  constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  const bool leaps = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-  return kDays[month - 1] + (month == 2 && leaps ? 1 : 0);
 }
 
 }  // namespace
@@ -41,9 +36,11 @@ std::optional<jinja::DateTime> parse_chat_date(std::string_view text) {
     date.day = number_of(text.substr(0, space), 1, 2);
     date.year = number_of(text.substr(space + 5), 4, 4);
   }
-  const bool is_day = date.year >= 1 && date.month >= 1 && date.month <= 12 && date.day >= 1 &&
-                      date.day <= days_in(date.year, date.month);
-  return is_day ? std::optional(date) : std::nullopt;
+  if (date.year < 1 || date.month < 1 || date.day < 1) return std::nullopt;
+  const std::chrono::year_month_day day(std::chrono::year(date.year),
+                                        std::chrono::month(unsigned(date.month)),
+                                        std::chrono::day(unsigned(date.day)));
+  return day.ok() ? std::optional(date) : std::nullopt;
 }
 
 std::string text_of_date(const jinja::DateTime& date) {
