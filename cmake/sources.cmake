@@ -184,7 +184,6 @@ set(pagedinfer_core_sources
   src/stats/profile_table.cpp
   src/stats/progress.cpp
   src/stats/report.cpp
-  src/stats/run_stamp.cpp
   src/stats/statistics.cpp
   src/stats/table.cpp
   src/workload/trace.cpp

@@ -2,12 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "stats/statistics.h"
 
 namespace pagedinfer {
 namespace {
+
+// Formats year, month, day, hour, minute, second and millisecond, in this order.
+std::string written(const char* form, double seconds) {
+  const std::chrono::sys_time<std::chrono::milliseconds> moment(
+      std::chrono::milliseconds(std::llround(1e3 * seconds)));
+  const auto day = std::chrono::floor<std::chrono::days>(moment);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(moment - day);
+  return fmt::format(fmt::runtime(form), int(date.year()), unsigned(date.month()),
+                     unsigned(date.day()), time.hours().count(), time.minutes().count(),
+                     time.seconds().count(), time.subseconds().count());
+}
 
 // Rounded to a microsecond: clocks are not more precise.
 double milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
@@ -88,6 +101,15 @@ void add_profile(JsonWriter& json, const Profile& profile) {
 }
 
 }  // namespace
+
+RunStamp make_run_stamp(double began, uint64_t random) {
+  const std::string when = written("{:04}{:02}{:02}T{:02}{:02}{:02}Z", began);
+  return {.id = fmt::format("{}-{:016x}", when, random), .began = began};
+}
+
+std::string time_of_day(double seconds) {
+  return written("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", seconds);
+}
 
 void append_request_line(std::string& out, const RunStamp& run, const RequestStats& request) {
   append_line(out, run, request.finished,

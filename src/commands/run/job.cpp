@@ -43,9 +43,9 @@
 #include "output/record.h"
 #include "request/input_lines.h"
 #include "request/request_parser.h"
+#include "stats/lines.h"
 #include "stats/progress.h"
 #include "stats/report.h"
-#include "stats/run_stamp.h"
 #include "stats/table.h"
 
 namespace pagedinfer {

@@ -15,7 +15,6 @@
 #include "settings/config.h"
 #include "stats/lines.h"
 #include "stats/report.h"
-#include "stats/run_stamp.h"
 
 namespace pagedinfer {
 
