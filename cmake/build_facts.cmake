@@ -1,7 +1,7 @@
 # Writes the source file that defines build_facts(): what the program is and was built with.
 set(libraries "CLI11 ${CLI11_VERSION}, fmt ${fmt_VERSION}, pcre2 ${PCRE2_VERSION}")
 string(APPEND libraries ", sentencepiece ${SENTENCEPIECE_VERSION}, simdjson ${simdjson_VERSION}")
-string(APPEND libraries ", zlib ${ZLIB_VERSION_STRING}")
+string(APPEND libraries ", zlib ${ZLIB_VERSION_STRING}, zstd ${ZSTD_VERSION}")
 if(PAGEDINFER_HAS_GRAMMAR)
   string(APPEND libraries ", xgrammar ${xgrammar_VERSION}")
 endif()

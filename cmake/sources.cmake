@@ -11,7 +11,7 @@ set(pagedinfer_core_sources
   src/settings/rules.cpp
   src/settings/values.cpp
   src/io/file_names.cpp
-  src/io/gunzip.cpp
+  src/io/unpacker.cpp
   src/io/input_bytes.cpp
   src/io/interrupt.cpp
   src/io/json_extent.cpp

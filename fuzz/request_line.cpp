@@ -1,5 +1,6 @@
-// Reads the bytes as an input file, plain or gzip, with LineReader and RequestParser. The first two
-// bytes choose the maximum length of a line and the size of the pieces in which the file arrives.
+// Reads the bytes as an input file, plain, gzip or zstd, with LineReader and RequestParser. The
+// first two bytes choose the maximum length of a line and the size of the pieces in which the file
+// arrives.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <simdjson.h>

@@ -55,14 +55,14 @@ bool InputBytes::has_changed() const {
 
 std::optional<double> InputBytes::share_read(int64_t unread) const {
   if (size_at_open_ == 0 || num_given_ == 0) return std::nullopt;
-  const double used = static_cast<double>(gunzip_ ? gunzip_->used() : num_read_);
+  const double used = static_cast<double>(unpacker_ ? unpacker_->used() : num_read_);
   const double part = static_cast<double>(num_given_ - unread) / static_cast<double>(num_given_);
   return std::min(1., used / static_cast<double>(size_at_open_) * part);
 }
 
 bool InputBytes::has_more_soon() const {
   constexpr int kMomentMs = 100;
-  if (is_file() || (gunzip_ && gunzip_->has_unread())) return true;
+  if (is_file() || (unpacker_ && unpacker_->has_unread())) return true;
   pollfd fds[] = {{fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
   return poll(fds, 2, kMomentMs) > 0;
 }
@@ -76,11 +76,11 @@ int64_t InputBytes::read(char* data, int64_t size) {
 int64_t InputBytes::unpack(char* data, int64_t size) {
   if (!begun_) {
     const int64_t count = begin(data, size);
-    if (!gunzip_) return count;
+    if (!unpacker_) return count;
   }
-  if (!gunzip_) return read_file(data, size);
-  const int64_t count = gunzip_->read(data, size);
-  if (count == 0 && !stopped_) gunzip_->check_whole();
+  if (!unpacker_) return read_file(data, size);
+  const int64_t count = unpacker_->read(data, size);
+  if (count == 0 && !stopped_) unpacker_->check_whole();
   return count;
 }
 
@@ -88,19 +88,20 @@ int64_t InputBytes::unpack(char* data, int64_t size) {
 int64_t InputBytes::begin(char* data, int64_t size) {
   begun_ = true;
   int64_t count = 0;
-  while (count < 2) {
+  const auto bytes = [&] { return std::string_view(data, static_cast<size_t>(count)); };
+  do {
     const int64_t more = read_file(data + count, size - count);
     if (more == 0) break;
     count += more;
-  }
+  } while (packing_of_data(bytes(), false) != packing_of_data(bytes()));
   if (stopped_) return 0;
-  const std::string_view bytes(data, static_cast<size_t>(count));
-  if (is_gzip(bytes)) {
-    gunzip_ = std::make_unique<Gunzip>(
-        name_, bytes, [this](char* to, int64_t room) { return read_file(to, room); });
-  } else if (name_.ends_with(".gz")) {
-    throw Error(fmt::format("{}: expected gzip data, as its name says; found {}", name_,
-                            count == 0 ? "nothing" : "other data"));
+  const PackingForm* const claimed = packing_of_name(name_);
+  if (const PackingForm* const form = packing_of_data(bytes())) {
+    unpacker_ = std::make_unique<Unpacker>(
+        *form, name_, bytes(), [this](char* to, int64_t room) { return read_file(to, room); });
+  } else if (claimed != nullptr) {
+    throw Error(fmt::format("{}: expected {} data, as its name says; found {}", name_,
+                            claimed->name, count == 0 ? "nothing" : "other data"));
   }
   return count;
 }

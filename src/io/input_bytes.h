@@ -7,12 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "io/gunzip.h"
+#include "io/unpacker.h"
 
 namespace pagedinfer {
 
-// Reads a file, a pipe or standard input sequentially. Decompresses data that begin with gzip's
-// magic number, whatever the file's name; a file whose name ends in .gz must hold such data.
+// Reads a file, a pipe or standard input sequentially. Decompresses data of the forms in
+// io/packing.h, which it knows by their first bytes, whatever the file's name. A file whose name
+// ends like a form's must hold such data.
 class InputBytes {
  public:
   // `path` "-" is standard input. Once `stop_fd` (-1 = none) is readable, the input ends: a waiting
@@ -23,7 +24,7 @@ class InputBytes {
   InputBytes& operator=(const InputBytes&) = delete;
 
   // Reads up to `size` bytes; 0 at the end and after a stop. Throws Error on a read error, on
-  // damaged compressed data, and if the file has been truncated. REQUIRES: size >= 2.
+  // damaged compressed data, and if the file has been truncated. REQUIRES: size >= 4.
   int64_t read(char* data, int64_t size);
   bool stopped() const { return stopped_; }
   // Whether read() would return within 100 ms.
@@ -48,7 +49,7 @@ class InputBytes {
   int64_t size_at_open_ = 0;  // bytes a regular file had to read; 0 for others
   int64_t num_read_ = 0, num_given_ = 0;
   bool begun_ = false, stopped_ = false;
-  std::unique_ptr<Gunzip> gunzip_;  // null if the data are not compressed
+  std::unique_ptr<Unpacker> unpacker_;  // null if the data are not compressed
 };
 
 }  // namespace pagedinfer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "io/json_extent.h"
+#include "io/packing.h"
 
 namespace pagedinfer {
 namespace {
@@ -28,7 +29,6 @@ constexpr std::string_view kUtf16Be = "iconv -f UTF-16BE -t UTF-8 FILE ";
 
 constexpr Format kFormats[] = {
     {"\xFD\x37zXZ\x00"sv, ".xz", "packed by xz", "xz -dc FILE ", kPiped},
-    {"\x28\xB5\x2F\xFD"sv, ".zst", "packed by zstd", "zstd -dc FILE ", kPiped},
     {"BZh?1AY&SY"sv, ".bz2", "packed by bzip2", "bzip2 -dc FILE ", kPiped},
     {"7z\xBC\xAF\x27\x1C"sv, ".7z", "a 7z archive", "7z x -so FILE ", kPiped},
     {""sv, ".xlsx", "an Excel workbook", "pandas.read_excel", kPandas},
@@ -60,7 +60,7 @@ size_t num_agreeing(std::string_view text, std::string_view begin) {
 }
 
 InputForm judge_format(std::string_view name, std::string_view first, bool at_end) {
-  if (name.ends_with(".gz")) name.remove_suffix(3);
+  name = without_packing(name);
   const size_t begin = first.find_first_not_of(kSpace);
   const bool is_judged = at_end || begin != first.npos;
   const bool may_be_json = begin != first.npos && first[begin] == '{';
