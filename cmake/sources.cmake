@@ -35,6 +35,7 @@ set(pagedinfer_core_sources
   src/request/request_fields.cpp
   src/request/request_parser.cpp
   src/request/sampling_fields.cpp
+  src/request/table_rows.cpp
   src/request/tool_fields.cpp
   src/request/unsupported_keys.cpp
   src/output/error_file.cpp

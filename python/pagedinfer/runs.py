@@ -135,7 +135,7 @@ def run(source: Any, *, output: Optional[Path] = None, quiet: bool = True, resum
 
 def default_output(path: str, shard: Optional[str] = None) -> str:
     """Where `pagedinfer run` writes the records of a file."""
-    for suffix in (".gz", ".zst", ".jsonl"):
+    for suffix in (".gz", ".zst", ".jsonl", ".csv", ".tsv"):
         path = path[:-len(suffix)] if path.endswith(suffix) else path
     return f"{path}.{shard.replace('/', '-of-')}.completions.jsonl" if shard else f"{path}.completions.jsonl"
 

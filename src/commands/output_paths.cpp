@@ -22,7 +22,7 @@ std::string without(std::initializer_list<std::string_view> endings, std::string
 
 std::string default_output(const Config& config) {
   if (config.input == "-") return "-";
-  const std::string name = without({".jsonl"}, without_packing(config.input));
+  const std::string name = without({".jsonl", ".csv", ".tsv"}, without_packing(config.input));
   if (!config.shard) return name + ".completions.jsonl";
   return fmt::format("{}.{}-of-{}.completions.jsonl", name, config.shard->index,
                      config.shard->count);

@@ -16,6 +16,9 @@ inline constexpr ErrorCodeRow kErrorCodes[] = {
      "is not JSON; or is nested deeper than 1,024 levels, has a lone surrogate, or a number beyond "
      "64 bits and a double"},
     {"invalid_utf8", "is not UTF-8"},
+    {"invalid_row",
+     "is a row of CSV or TSV with more or fewer cells than the header, with a quoted cell that has "
+     "no end, or with text behind a quoted cell"},
     {"not_an_object", "is JSON, but no object"},
     {"line_too_long", "is longer than 128 MiB, or there is no memory to parse it"},
     {"missing_prompt", "has no prompt"},

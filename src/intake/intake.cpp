@@ -154,7 +154,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
     batch.items.reserve(batch.lines.size());
     for (const LineBatch::Line& line : batch.lines) {
       if (stopped_) break;
-      ParsedLine parsed = parser.parse(batch.text_of(line), line.index, line.number);
+      ParsedLine parsed = parser.parse(batch.input_line(line));
       parsed.request.head.turn = line.turn;
       parsed.request.head.arrived = line.read;
       parsed.request.head.arrival = line.arrival.time;

@@ -37,6 +37,7 @@ struct LineBatch {
     int64_t index, turn, number;
     double read;  // when the line was read, in seconds on the run's clock
     LineArrival arrival;
+    RequestError error;
   };
 
   std::string text = {};  // of all lines; freed, with `lines`, when the batch is done
@@ -54,14 +55,18 @@ struct LineBatch {
 
   void add(const InputLine& line, double read, LineArrival arrival, int64_t line_cost) {
     lines.push_back({text.size(), line.text.size(), line.index, line.turn, line.number, read,
-                     std::move(arrival)});
+                     std::move(arrival), line.error});
     text += line.text;
     cost += line_cost;
   }
   // Appends the padding that the parser needs. REQUIRES: no add() follows.
   void pad() { text.append(static_cast<size_t>(kLinePadding), ' '); }
-  std::string_view text_of(const Line& line) const {
-    return std::string_view(text).substr(line.begin, line.size);
+  InputLine input_line(const Line& line) const {
+    return {.text = std::string_view(text).substr(line.begin, line.size),
+            .index = line.index,
+            .turn = line.turn,
+            .number = line.number,
+            .error = line.error};
   }
   bool spent() const { return done && next == items.size(); }
 };

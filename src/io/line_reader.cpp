@@ -34,8 +34,10 @@ bool read_more(const OpenFile& file, const std::string& path, int64_t offset, st
 
 }  // namespace
 
-LineReader::LineReader(const std::string& path, int stop_fd, int64_t max_line_bytes)
+LineReader::LineReader(const std::string& path, int stop_fd, int64_t max_line_bytes,
+                       std::optional<char> delimiter)
     : bytes_(path, stop_fd), max_line_bytes_(max_line_bytes) {
+  if (delimiter) rows_.emplace(*delimiter);
   resize(kReadBytes);
 }
 
@@ -47,11 +49,27 @@ std::optional<LineReader::Line> LineReader::next() {
   }
 }
 
+bool LineReader::skip_mark() {
+  if (!at_start_) return true;
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  const std::string_view first(buffer_.get() + begin_, static_cast<size_t>(end_ - begin_));
+  if (!at_end_ && first.size() < kMark.size() && kMark.starts_with(first)) return false;
+  if (first.starts_with(kMark)) scanned_ = begin_ += std::ssize(kMark);
+  at_start_ = false;
+  return true;
+}
+
+const char* LineReader::find_end() {
+  const char *const begin = buffer_.get() + scanned_, *const end = buffer_.get() + end_;
+  if (rows_) return rows_->find_end(begin, end);
+  return static_cast<const char*>(std::memchr(begin, '\n', static_cast<size_t>(end_ - scanned_)));
+}
+
 std::optional<LineReader::Line> LineReader::next_ready() {
+  if (!skip_mark()) return std::nullopt;
   for (;;) {
     char* const data = buffer_.get();
-    const auto* newline = static_cast<const char*>(
-        std::memchr(data + scanned_, '\n', static_cast<size_t>(end_ - scanned_)));
+    const char* const newline = find_end();
     if (newline == nullptr && (!at_end_ || begin_ == end_)) {
       scanned_ = end_;
       return std::nullopt;
@@ -60,13 +78,13 @@ std::optional<LineReader::Line> LineReader::next_ready() {
     const int64_t stop = newline != nullptr ? newline - data : end_;
     std::string_view text(data + begin_, static_cast<size_t>(stop - begin_));
     begin_ = scanned_ = newline != nullptr ? stop + 1 : end_;
-    ++number_;
-    if (at_start_ && text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-    at_start_ = false;
+    const int64_t number = ++number_;
+    if (rows_) number_ += rows_->take_num_inside();
     if (text.ends_with('\r')) text.remove_suffix(1);
     text = text.substr(0, static_cast<size_t>(max_line_bytes_ + 1));
     const bool too_long = static_cast<int64_t>(text.size()) > max_line_bytes_;
-    if (too_long || !is_blank(text)) return Line{text, number_};
+    const bool is_skipped = rows_ ? text.empty() : is_blank(text);
+    if (too_long || !is_skipped) return Line{text, number};
   }
 }
 
@@ -90,8 +108,8 @@ bool LineReader::refill() {
 }
 
 void LineReader::make_room() {
-  // Keeps only the beginning of a line beyond the limit: limit + 1 bytes, a byte-order mark (3) and
-  // a \r.
+  // Keeps only the beginning of a line beyond the limit: limit + 1 bytes, a byte-order mark (3),
+  // which show() has read and next() will skip, and a \r.
   end_ = std::min(end_, begin_ + max_line_bytes_ + 5);
 
   const int64_t unread = end_ - begin_;

@@ -39,14 +39,15 @@ constexpr Format kFormats[] = {
     {"\xFE\xFF\x00?"sv, "", "UTF-16 text", "iconv -f UTF-16 -t UTF-8 FILE ", kPiped},
     {"{\x00?\x00"sv, "", "UTF-16LE text", kUtf16Le, kPiped},
     {"\x00{\x00?"sv, "", "UTF-16BE text", kUtf16Be, kPiped},
-    {""sv, ".csv", "CSV", "pandas.read_csv", kPandas},
-    {""sv, ".tsv", "TSV", "pandas.read_table", kPandas},
 };
 
 InputForm lines() { return {Verdict::kLines}; }
 InputForm undecided() { return {Verdict::kUndecided}; }
-InputForm other(std::string_view what, std::string_view help) {
-  return {Verdict::kOther, fmt::format("is {}, expected a JSON object a line; {}", what, help)};
+constexpr std::string_view kJsonLines = "a JSON object a line", kTable = "CSV or TSV";
+
+InputForm other(std::string_view what, std::string_view help,
+                std::string_view expected = kJsonLines) {
+  return {Verdict::kOther, fmt::format("is {}, expected {}; {}", what, expected, help)};
 }
 
 // How many of the first bytes of `text` agree with `begin`.
@@ -59,7 +60,8 @@ size_t num_agreeing(std::string_view text, std::string_view begin) {
   return same;
 }
 
-InputForm judge_format(std::string_view name, std::string_view first, bool at_end) {
+InputForm judge_format(std::string_view name, std::string_view first, bool at_end,
+                       std::string_view expected) {
   name = without_packing(name);
   const size_t begin = first.find_first_not_of(kSpace);
   const bool is_judged = at_end || begin != first.npos;
@@ -69,7 +71,7 @@ InputForm judge_format(std::string_view name, std::string_view first, bool at_en
     const bool by_name =
         is_judged && !may_be_json && !format.suffix.empty() && name.ends_with(format.suffix);
     if (by_name || (!format.begin.empty() && same == format.begin.size())) {
-      return other(format.what, fmt::format("{}{}", format.command, format.result));
+      return other(format.what, fmt::format("{}{}", format.command, format.result), expected);
     }
     if (!at_end && same == first.size() && same < format.begin.size()) return undecided();
   }
@@ -122,7 +124,8 @@ InputForm recognize_form(std::string_view name, std::string_view first, bool at_
   at_end = at_end && first.size() <= kFormBytes;
   first = first.substr(0, kFormBytes);
   const bool enough = first.size() == kFormBytes;
-  if (InputForm form = judge_format(name, first, at_end); form.verdict != Verdict::kLines) {
+  if (InputForm form = judge_format(name, first, at_end, kJsonLines);
+      form.verdict != Verdict::kLines) {
     return form;
   }
   constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8
@@ -133,6 +136,17 @@ InputForm recognize_form(std::string_view name, std::string_view first, bool at_
   const std::string_view text = first.substr(begin);
   const bool is_bracket = text[0] == '{' || text[0] == '[';
   return is_bracket ? judge_json(text, at_end, enough) : lines();
+}
+
+InputForm recognize_table(std::string_view name, std::string_view first, bool at_end) {
+  return judge_format(name, first, at_end, kTable);
+}
+
+Config::InputFormat format_of_name(std::string_view name) {
+  name = without_packing(name);
+  if (name.ends_with(".csv")) return Config::InputFormat::kCsv;
+  if (name.ends_with(".tsv")) return Config::InputFormat::kTsv;
+  return Config::InputFormat::kJsonl;
 }
 
 }  // namespace pagedinfer

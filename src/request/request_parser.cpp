@@ -23,12 +23,6 @@ static_assert(kLinePadding >= static_cast<int64_t>(simdjson::SIMDJSON_PADDING));
 
 constexpr size_t kMaxUnknownKeys = 100;
 
-RequestError utf8_error(std::string_view text) {
-  size_t place = 0;
-  while (const int length = utf8_length(text.substr(place))) place += static_cast<size_t>(length);
-  return {"invalid_utf8", fmt::format("the line is not UTF-8 at its byte {}", place + 1)};
-}
-
 // The error that simdjson's portable implementation reports. Its implementations report different
 // errors for a line with several, and an error record must not depend on the processor.
 simdjson::error_code portable_error(std::string_view text) {
@@ -148,6 +142,11 @@ RequestParser::~RequestParser() = default;
 
 ParsedLine RequestParser::parse(std::string_view text, int64_t index, int64_t line) {
   return impl_->parse(text, index, line);
+}
+
+ParsedLine RequestParser::parse(const InputLine& line) {
+  if (line.error.code.empty()) return parse(line.text, line.index, line.number);
+  return {.request = {.head = {.index = line.index, .line = line.number}}, .error = line.error};
 }
 
 RequestParser::UnknownKeys RequestParser::take_unknown_keys() {

@@ -10,6 +10,7 @@
 
 #include "core/chat.h"
 #include "core/request.h"
+#include "request/input_lines.h"
 
 namespace pagedinfer {
 
@@ -86,6 +87,8 @@ class RequestParser {
   // Parses one line; `index` and `line` go into the head. REQUIRES: kLinePadding readable bytes
   // follow `text`.
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
+  // The same for a line of the input, which may be a row with an error.
+  ParsedLine parse(const InputLine& line);
 
   // The unknown keys that were ignored since the last call, with their counts. Keys after the first
   // hundred are counted together as "(other keys)".

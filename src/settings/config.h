@@ -47,6 +47,9 @@ struct Config {
   std::string input = {};
   std::string output = {};
   std::string stats = {};
+  enum class InputFormat : uint8_t { kAuto, kJsonl, kCsv, kTsv };
+  InputFormat input_format = InputFormat::kAuto;
+  std::string json_columns = {};
   std::string prompt_field = "prompt";
   std::string id_field = "id";
   bool strict = false;

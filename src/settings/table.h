@@ -19,6 +19,9 @@ constexpr Choice named(std::string_view name, T value) {
   return {name, static_cast<int64_t>(value)};
 }
 
+inline constexpr Choice kInputFormats[] = {
+    named("auto", Config::InputFormat::kAuto), named("jsonl", Config::InputFormat::kJsonl),
+    named("csv", Config::InputFormat::kCsv), named("tsv", Config::InputFormat::kTsv)};
 inline constexpr Choice kOrders[] = {named("input", Config::Order::kInput),
                                      named("completion", Config::Order::kCompletion)};
 inline constexpr Choice kProgress[] = {named("auto", Config::Progress::kAuto),
@@ -66,11 +69,21 @@ inline constexpr auto kSettings = [] {
   using enum Effect;
   return std::array{
       row(kJob, "input", field_of<&Config::input, Kind::kPath>(), kKeepsRecords,
-          "Prompts, one JSON object a line; - reads standard input.", "The only flag you need.",
+          "Prompts: one JSON object a line, or a table (CSV, TSV); - reads standard input.",
+          "The only flag you need.",
           {.letter = 'i',
-           .not_empty = "a file of prompts, one JSON object a line, or - for standard input",
+           .not_empty = "a file of prompts, or - for standard input",
            .value = "FILE|-",
            .is_usual = true}),
+      row(kJob, "input_format", field_of<&Config::input_format>(), kKeepsRecords,
+          "What the input is: JSON lines, or a table whose rows are objects of strings. auto takes "
+          "tables by names in .csv or .tsv, which .gz or .zst may follow.",
+          "For a table from standard input or of another name.",
+          {.choices = choices::kInputFormats}),
+      row(kJob, "json_columns", field_of<&Config::json_columns>(), kKeepsRecords,
+          "The columns of a table whose cells are JSON, such as max_tokens or messages, separated "
+          "by commas; an empty cell is null.",
+          "For cells that are not strings.", {.value = "NAME,NAME,...", .absent = "none"}),
       row(kJob, "prompt_field", field_of<&Config::prompt_field>(), kChangesRecords,
           "The key of the prompt in a plain line.",
           "For files that were written for another program.",

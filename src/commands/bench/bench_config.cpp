@@ -120,6 +120,8 @@ constexpr std::string_view kLengths = "each line says how long it gets; use --ou
 
 constexpr UnusedSetting kUnusedInBench[] = {
     {"input", "bench makes the prompts; --emit FILE keeps them for pagedinfer run"},
+    {"input_format", kIds},
+    {"json_columns", kIds},
     {"prompt_field", kIds},
     {"id_field", kIds},
     {"strict", kIds},

@@ -37,9 +37,10 @@ constexpr FlagOf<InfoConfig> kInfoFlags[] = {
 };
 
 constexpr std::string_view kTaken[] = {
-    "model",         "weights",       "lora",      "dtype",          "quantize", "device",
-    "max_model_len", "chat_template", "chat_date", "escape_special", "chat",     "system",
-    "prompt_field",  "id_field",      "strict",    "limit"};
+    "model",  "weights",       "lora",          "dtype",     "quantize",
+    "device", "max_model_len", "chat_template", "chat_date", "escape_special",
+    "chat",   "system",        "prompt_field",  "id_field",  "strict",
+    "limit",  "input_format",  "json_columns"};
 
 // Writes to standard output and flushes it. Throws Error if that fails.
 void print_output(std::string_view text) {
@@ -135,12 +136,14 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
   const PromptLimits limits = limits_of(settings, model);
   const Tokenizer* const tokenizer = model.tokenizer.get();
   RequestParser parser(model.defaults, {settings.prompt_field, settings.id_field}, settings.strict);
-  InputLines lines(config.render, {.limit = settings.limit});
+  Config rendered = settings;
+  rendered.input = config.render;
+  InputLines lines(config.render, choice_of(rendered));
   lines.recognize();
   LineArrivals arrivals;
   bool failed = false;
   while (const auto line = lines.next()) {
-    ParsedLine parsed = parser.parse(line->text, line->index, line->number);
+    ParsedLine parsed = parser.parse(*line);
     RequestParser::UnknownKeys unread;
     check_line(parsed, arrivals.add(line->text, line->number), model.chat, settings.strict, unread);
     const RequestDraft draft = parsed.request;

@@ -41,7 +41,7 @@ bool packing_pays(const Config& config) {
   int64_t tokens = 0, bytes = 0;
   while (const std::optional<InputLine> line = lines.next()) {
     if (!line->taken) continue;
-    const ParsedLine parsed = parser.parse(line->text, line->index, line->number);
+    const ParsedLine parsed = parser.parse(*line);
     bytes += std::ssize(line->text);
     if (!parsed.failed()) tokens += parsed.request.sampling.max_tokens;
     if (tokens + bytes / kBytesPerToken >= kTokensThatPay) return true;
@@ -50,10 +50,6 @@ bool packing_pays(const Config& config) {
 }
 
 }  // namespace
-
-LineChoice choice_of(const Config& config) {
-  return {.limit = config.limit, .shard = config.shard.value_or(Shard{})};
-}
 
 InputAgain::InputAgain(const Config& config, const Interrupt& interrupt)
     : interrupt_(interrupt),
@@ -82,8 +78,7 @@ void check_first_lines(const Config& config, const LoadedModel& model, const Int
   for (int i = 0; i < kFirstLines; ++i) {
     const std::optional<InputLine> line = input.next();
     if (!line) return;
-    Result<> rendered = try_to_render(parser.parse(line->text, line->index, line->number),
-                                      model.tokenizer.get(), model.chat);
+    Result<> rendered = try_to_render(parser.parse(*line), model.tokenizer.get(), model.chat);
     if (rendered || !is_of_flag(rendered.error().code)) return;
     if (i > 0) continue;
     first_line = line->number;

@@ -11,9 +11,6 @@
 
 namespace pagedinfer {
 
-// The lines that a run takes.
-LineChoice choice_of(const Config& config);
-
 // Reads the input again from its beginning, to compare it with what an earlier run read.
 class InputAgain {
  public:

@@ -17,6 +17,7 @@
 #include "load/backends.h"
 #include "load/model_path.h"
 #include "model/adapter.h"
+#include "request/input_lines.h"
 #include "request/request_parser.h"
 #include "settings/rules.h"
 #include "settings/values.h"
@@ -133,6 +134,12 @@ void check_key_names(const Config& config) {
 
 void check_files(const Config& config) {
   check_key_names(config);
+  if (!config.json_columns.empty() && !choice_of(config).table) {
+    throw Error(
+        fmt::format("--json-columns: --input {} has lines of JSON and no columns; give a "
+                    "table, or --input-format csv or tsv",
+                    shortened(config.input)));
+  }
   const Paths paths = resolve_paths(config);
   check_output_name("--output", paths.output);
   check_output_name("--stats", paths.stats);
