@@ -22,6 +22,7 @@ set(pagedinfer_core_sources
   src/io/model_folder.cpp
   src/io/name_pattern.cpp
   src/io/open_file.cpp
+  src/io/packer.cpp
   src/io/safetensors.cpp
   src/io/safetensors_header.cpp
   src/io/standard_files.cpp
@@ -39,6 +40,7 @@ set(pagedinfer_core_sources
   src/request/tool_fields.cpp
   src/request/unsupported_keys.cpp
   src/output/error_file.cpp
+  src/output/final_form.cpp
   src/output/fingerprint.cpp
   src/output/leftover.cpp
   src/output/line_window.cpp
@@ -48,6 +50,7 @@ set(pagedinfer_core_sources
   src/output/part_file.cpp
   src/output/record.cpp
   src/output/record_output.cpp
+  src/output/record_table.cpp
   src/output/run_mark.cpp
   src/output/shard_file.cpp
   src/output/shard_runs.cpp

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "io/open_file.h"
+#include "io/packing.h"
 
 namespace pagedinfer {
 
@@ -34,6 +35,16 @@ fs::path canonical_path(const std::string& path) {
 
 std::string part_of(const std::string& output) { return output + ".part"; }
 std::string run_of(const std::string& output) { return output + ".run"; }
+
+bool is_table_name(std::string_view output) { return without_packing(output).ends_with(".csv"); }
+
+bool has_final_form(std::string_view output) {
+  return is_table_name(output) || packing_of_name(output) != nullptr;
+}
+
+std::string records_of(const std::string& output) {
+  return has_final_form(output) ? output + ".jsonl" : output;
+}
 
 bool is_standard_output(const std::string& path) {
   return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace pagedinfer {
 
@@ -24,6 +25,14 @@ struct FileCalls {
 // The state files beside an output: OUTPUT.part of an unfinished run, OUTPUT.run of a finished one.
 std::string part_of(const std::string& output);
 std::string run_of(const std::string& output);
+
+// Whether a name asks for another form of a complete output than JSON lines: compressed (.gz,
+// .zst), CSV (.csv), or both (.csv.gz, .csv.zst).
+bool has_final_form(std::string_view output);
+bool is_table_name(std::string_view output);
+// The file of JSON lines on which a run or a merge for `output` works: OUTPUT.jsonl if that has a
+// final form, else OUTPUT.
+std::string records_of(const std::string& output);
 
 // Whether `path` names standard output: "-", "/dev/stdout" and the like. Even if that is a file, we
 // do not lock or truncate it and put no state files beside it.
