@@ -1,5 +1,7 @@
 """Runs over files and over lines."""
+import csv
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -14,11 +16,49 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The records of a file of JSON lines, one after the other; a name in .gz is unpacked."""
-    opener: Any = gzip.open if os.fspath(path).endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
+    """The records of a file, one after the other: JSON lines, or the rows of a name in .csv.
+
+    A name in .gz or .zst is unpacked. A row has an entry for each column; numbers that every table of
+    records has are numbers, or None where the cell is empty, and other cells are strings."""
+    name = os.fspath(path)
+    with _open_unpacked(name) as file:
+        if not name.removesuffix(_packing(name)).endswith(".csv"):
+            for line in file:
+                yield json.loads(line)
+            return
+        csv.field_size_limit(max(csv.field_size_limit(), 1 << 30))  # of the interpreter; a text may be long
+        rows = csv.DictReader(file, strict=True)
+        is_of_records = {"index", "completion", "error_code"} <= set(rows.fieldnames or ())
+        for row in rows:
+            for count in _COUNTS if is_of_records else ():
+                row[count] = int(row[count]) if row[count] else None  # type: ignore[assignment]
+            yield row
+
+
+_COUNTS = ("index", "completion", "prompt_tokens", "completion_tokens")
+
+
+def _packing(name: str) -> str:
+    return next((ending for ending in (".gz", ".zst") if name.endswith(ending)), "")
+
+
+def _open_unpacked(name: str) -> Any:
+    """The text of a file, with the ends of lines as they are."""
+    if _packing(name) == ".gz":
+        return gzip.open(name, "rt", encoding="utf-8", newline="")
+    if _packing(name) != ".zst":
+        return open(name, encoding="utf-8", newline="")
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+        return zstd.open(name, "rt", encoding="utf-8", newline="")
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError(f"{name}: reading .zst needs Python 3.14 or the module zstandard") from None
+    frames = zstandard.ZstdDecompressor().stream_reader(open(name, "rb"), read_across_frames=True, closefd=True)
+    return io.TextIOWrapper(frames, encoding="utf-8", newline="")
 
 
 class Records:
@@ -111,7 +151,7 @@ def run(source: Any, *, output: Optional[Path] = None, quiet: bool = True, resum
         **settings: Any) -> Any:
     """Completes prompts; see the flags of `pagedinfer run` for settings (model, max_tokens, ...).
 
-    source  the path of a file: runs it to its end, with --resume unless resume=False or
+    source  the path of a file (JSON lines, .csv or .tsv): runs it to its end, with --resume unless resume=False or
             overwrite=True, and returns its Records. After an interrupt or a failure the same call
             goes on where the run was.
             an iterable of lines, each a dict or a text of JSON: returns Completions at once, which
@@ -135,7 +175,8 @@ def run(source: Any, *, output: Optional[Path] = None, quiet: bool = True, resum
 
 def default_output(path: str, shard: Optional[str] = None) -> str:
     """Where `pagedinfer run` writes the records of a file."""
-    for suffix in (".gz", ".zst", ".jsonl", ".csv", ".tsv"):
+    path = path[:len(path) - len(_packing(path))]
+    for suffix in (".jsonl", ".csv", ".tsv"):
         path = path[:-len(suffix)] if path.endswith(suffix) else path
     return f"{path}.{shard.replace('/', '-of-')}.completions.jsonl" if shard else f"{path}.completions.jsonl"
 

@@ -31,11 +31,14 @@ std::string default_output(const Config& config) {
 }  // namespace
 
 Paths resolve_paths(const Config& config) {
-  Paths paths = {.output = config.output.empty() ? default_output(config) : config.output,
+  const std::string output = config.output.empty() ? default_output(config) : config.output;
+  Paths paths = {.output = records_of(output),
                  .stats = config.stats,
-                 .summary = ""};
-  if (paths.stats.empty() && !is_stream(paths.output)) {
-    paths.stats = without({".jsonl", ".completions"}, paths.output) + ".stats.jsonl";
+                 .summary = "",
+                 .made = has_final_form(output) ? output : ""};
+  if (paths.stats.empty() && !is_stream(output)) {
+    paths.stats =
+        without({".csv", ".jsonl", ".completions"}, without_packing(output)) + ".stats.jsonl";
   }
   if (!paths.stats.empty() && !is_stream(paths.stats)) {
     paths.summary = without({".jsonl", ".stats"}, paths.stats) + ".summary.json";
@@ -43,12 +46,30 @@ Paths resolve_paths(const Config& config) {
   return paths;
 }
 
-void check_output_name(std::string_view flag, std::string_view path) {
-  if (!path.ends_with(".gz")) return;
-  throw Error(
-      fmt::format("{} {}: ends with .gz, and what is written is not compressed; give a "
-                  "name without .gz",
-                  flag, shortened(path)));
+bool is_only_made(const Paths& paths) {
+  return !paths.made.empty() && name_exists(paths.made) && !name_exists(paths.output) &&
+         !name_exists(part_of(paths.output));
+}
+
+void check_output_name(std::string_view flag, const std::string& path, bool of_records) {
+  const auto refuse = [&](std::string_view ending, std::string_view why) {
+    throw Error(fmt::format("{} {}: ends with {}, and {}", flag, shortened(path), ending, why));
+  };
+  if (of_records && path.ends_with(".parquet")) {
+    refuse(".parquet",
+           "the program writes JSON lines and CSV; the Python module's run() of a pyarrow table "
+           "gives a table for pyarrow.parquet.write_table, and DuckDB converts JSON lines: COPY "
+           "(FROM 'records.jsonl') TO 'records.parquet'");
+  }
+  const PackingForm* const packing = packing_of_name(path);
+  if (of_records && has_final_form(path) && is_stream(path)) {
+    refuse(packing != nullptr ? packing->ending : ".csv",
+           "a pipe or device gets JSON lines as they come; give a file or another name");
+  }
+  if (!of_records && packing != nullptr) {
+    refuse(packing->ending, fmt::format("what is written is not compressed; give a name without {}",
+                                        packing->ending));
+  }
 }
 
 }  // namespace pagedinfer

@@ -46,6 +46,7 @@ struct Config {
   // job
   std::string input = {};
   std::string output = {};
+  bool keep_jsonl = false;
   std::string stats = {};
   enum class InputFormat : uint8_t { kAuto, kJsonl, kCsv, kTsv };
   InputFormat input_format = InputFormat::kAuto;

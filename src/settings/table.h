@@ -113,9 +113,14 @@ inline constexpr auto kSettings = [] {
           "Complete only every Nth line, from line I + 1 on; pagedinfer merge joins the outputs.",
           "For a file that N machines share.", {.absent = "all"}),
       row(kJob, "output", field_of<&Config::output, Kind::kPath>(), kKeepsRecords,
-          "The file for completions; - is standard output, the default when the input is -.",
+          "The file for completions; - is standard output, the default when the input is -. A name "
+          "in "
+          ".gz or .zst makes compressed JSON lines, one in .csv a table.",
           "For another place than the input's folder.",
           {.letter = 'o', .value = "FILE|-", .absent = "NAME.completions.jsonl", .is_usual = true}),
+      row(kJob, "keep_jsonl", field_of<&Config::keep_jsonl>(), kKeepsRecords,
+          "Keep the JSON lines, OUTPUT.jsonl, of which an output in .gz, .zst or .csv is made.",
+          "For merge, and for an input that may grow."),
       row(kJob, "stats", field_of<&Config::stats, Kind::kPath>(), kKeepsRecords,
           "Where a line of statistics per request goes; the summary of the run stands beside it.",
           "For a pipe, which has no default.",

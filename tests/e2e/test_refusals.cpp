@@ -276,18 +276,17 @@ TEST_CASE("combinations that cannot be are refused, naming the flag") {
   refuses({"--prompt-field", "top_k"}, {"--prompt-field top_k", "something else"});
 }
 
-TEST_CASE("what is written has a name, and none that says it is compressed") {
+TEST_CASE("what is written has a name, and only of records one that says it is compressed") {
   Scene scene;
   const std::string packed = scene.dir / "x.gz";
   for (const std::string flag : {"--output", "--stats", "--trace"}) {
     scene.refuses_with_input({flag, ""}, {flag + ": found nothing, expected a path"});
+    if (flag == "--output") continue;
     scene.refuses_with_input({flag, packed}, {flag + " " + packed, "give a name without .gz"});
   }
-  for (const Words& words : {Words{"merge", scene.input, "--output", packed},
-                             Words{"verify", "--input", scene.input, "--output", packed},
+  for (const Words& words : {Words{"verify", "--input", scene.input, "--output", packed},
                              Words{"bench", "--workload", "baseline", "--emit", packed},
-                             Words{"bench", "--workload", "baseline", "--results", packed},
-                             Words{"plan", "--input", scene.input, "--output", packed}}) {
+                             Words{"bench", "--workload", "baseline", "--results", packed}}) {
     const Ended ended = run_program(command(words));
     CHECK(ended.exit_code == 1);
     CHECK_MESSAGE(ended.err.find(packed + ": ends with .gz") != std::string::npos, ended.err);

@@ -47,6 +47,32 @@ class Module(unittest.TestCase):
         self.write(prompts(5, 1))
         self.assertEqual([record["index"] for record in pagedinfer.run(self.input, shard="1/2")], [1, 3])
 
+    def test_a_table_is_run_and_outputs_of_all_forms_are_read(self):
+        table = self.dir / "in.csv"
+        table.write_text('id,prompt\r\na,"Nora has ""7""\r\napples, and"\r\nb,\r\n')
+        settings = {"max_tokens": 3, "exit_zero_on_error_records": True}
+        expected = list(pagedinfer.run(table, **settings))
+        self.assertEqual([record["id"] for record in expected], ["a", "b"])
+        self.assertTrue((self.dir / "in.completions.jsonl").exists())
+        packed = ["x.jsonl.gz"]
+        try:
+            import zstandard  # noqa: F401
+            packed.append("x.jsonl.zst")
+        except ImportError:
+            pass
+        for name in packed:
+            self.assertEqual(list(pagedinfer.run(table, output=self.dir / name, **settings)), expected)
+            self.assertFalse((self.dir / f"{name}.jsonl").exists())
+        rows = pagedinfer.run(table, output=self.dir / "x.csv", **settings)
+        for _ in range(2):
+            first, second = rows
+            for key in ("id", "index", "text", "finish_reason", "prompt_tokens", "completion_tokens"):
+                self.assertEqual(first[key], expected[0][key])
+            self.assertEqual((first["completion"], first["error_code"]), (0, ""))
+            self.assertEqual((second["completion"], second["prompt_tokens"]), (None, None))
+            self.assertEqual(second["error_code"], expected[1]["error"]["code"])
+            rows = pagedinfer.run(table, output=self.dir / "x.csv", **settings)  # has ended
+
     def test_an_output_is_kept_or_replaced_as_asked(self):
         self.write(prompts(1, 1))
         output = self.dir / "other.jsonl"

@@ -13,6 +13,7 @@ struct MergeConfig {
   std::vector<std::string> shards = {};  // outputs of ended runs
   std::string output = {};               // a file, or - for standard output
   bool overwrite = false;
+  bool keep_jsonl = false;
   bool trust = false;  // accept shards without a .run file
   bool quiet = false;
 };

@@ -40,6 +40,8 @@
 #include "load/run.h"
 #include "load/system_memory.h"
 #include "output/error_file.h"
+#include "output/final_form.h"
+#include "output/part_file.h"
 #include "output/record.h"
 #include "request/input_lines.h"
 #include "request/request_parser.h"
@@ -75,6 +77,10 @@ void print_note(const std::string& note) { print(fmt::format("note: {}\n", note)
 size_t columns_of_terminal() {
   winsize size = {};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string nothing_new(int64_t num_records) {
+  return fmt::format("nothing new: {} records were there already\n", num_records);
 }
 
 std::string note_of(const LineHint& hint) {
@@ -133,6 +139,7 @@ class Job {
   JobResult run(const Decorate& decorate) {
     own_model_.emplace(plan_model({config_}, clock_));
     check_first_lines(config_, *own_model_, interrupt_);
+    if (has_ended()) return {.exit_code = exit_code_of({})};
     load_weights(*own_model_);
     decorate(*own_model_);
     return run(*own_model_, own_model_->plans.front());
@@ -144,9 +151,11 @@ class Job {
   }
 
  private:
+  bool has_ended();
   void open(LoadedModel& model, const RunPlan& plan);
   void open_intake();
   void compute();
+  void make_output();
   JobResult report();
   int exit_code_of(const Summary& summary) const;
 
@@ -189,7 +198,8 @@ class Job {
   LoadedModel* model_ = nullptr;
   const RunPlan* plan_ = nullptr;
   std::optional<Run> run_ = {};
-  double loaded_ = 0;  // when the model was loaded, on clock_
+  double loaded_ = 0;      // when the model was loaded, on clock_
+  FinalCount ended_ = {};  // the records, if has_ended(); then the members below are not set
   std::optional<Outlets> outlets_ = {};
   std::optional<Intake> intake_ = {};
   std::optional<FormStore> forms_ = {};  // unless no answer is kept in a form
@@ -205,6 +215,32 @@ class Job {
   bool leaks_ = false;             // blocks of the cache
   std::exception_ptr fault_ = {};  // of the input
 };
+
+// Whether an earlier run has made a table, which cannot be gone on with, and this one has nothing
+// to add to it. Throws Error if it has, or is another run.
+bool Job::has_ended() {
+  if (!config_.resume || !is_only_made(paths_) || !is_table_name(paths_.made)) return false;
+  const std::string state = run_of(paths_.output);
+  const auto refuse = [&](std::string_view why) {
+    throw Error(
+        fmt::format("{}: {}, and {} is gone, with which a run goes on; --keep-jsonl keeps "
+                    "it, --overwrite begins again",
+                    paths_.made, why, paths_.output));
+  };
+  const auto header = name_exists(state) ? read_part_header(state) : std::nullopt;
+  if (!header) refuse(state + " is missing");
+  require_same(state, header->fingerprint,
+               fingerprint_of(config_, *own_model_, own_model_->plans.front()), false);
+  InputAgain input(config_, interrupt_);
+  verify_input(input.name(), header->mark.input, [&] { return input.next(); });
+  if (input.next()) refuse("the input has more lines now");
+  ended_ = count_records(paths_.made);
+  if (config_.retry_errors && ended_.failed > 0) refuse("it has error records to try again");
+  if (tells_) print(nothing_new(ended_.records));
+  model_ = &*own_model_;
+  complete_ = true;
+  return true;
+}
 
 void Job::open(LoadedModel& model, const RunPlan& plan) {
   model_ = &model;
@@ -285,12 +321,24 @@ void Job::compute() {
     if (complete_ && !fault_ && !config_.errors.empty()) {
       write_error_file(paths_.output, config_.errors);
     }
+    if (complete_ && !fault_) make_output();
   } catch (...) {
     progress_.clear();
     note_keys();
     outlets_->rescue(intake_->mark(), info_, summarize(), profile());
     if (tells_) print_resume_hint("failed");
     throw;
+  }
+}
+
+// Makes the output of the JSON lines, if that has another form. An interrupt leaves the lines.
+void Job::make_output() {
+  if (paths_.made.empty()) return;
+  try {
+    write_final_form(paths_.made, [this] { interrupt_.throw_if_happened(); });
+    if (!config_.keep_jsonl) remove_records(paths_.made);
+  } catch (const Interrupted&) {
+    complete_ = false;
   }
 }
 
@@ -417,10 +465,12 @@ JobResult Job::report() {
 // Also prints how the lines ended, even with --quiet.
 int Job::exit_code_of(const Summary& summary) const {
   if (!complete_) return exit_code::kInterrupted;
-  const RecordOutput& records = outlets_->records();
-  const int64_t num_failed = summary.failed + records.num_failed();
+  const FinalCount earlier =
+      outlets_ ? FinalCount{outlets_->records().num_done(), outlets_->records().num_failed()}
+               : ended_;
+  const int64_t num_failed = summary.failed + earlier.failed;
   if (own_model_ && watcher_.tells) {
-    const int64_t num_completed = summary.completed + records.num_done() - records.num_failed();
+    const int64_t num_completed = summary.completed + earlier.records - earlier.failed;
     print(fmt::format("{}: {} completed, {} ended in an error record\n", model_->name,
                       counted(num_completed, "line", "lines"), num_failed));
   }
@@ -434,7 +484,7 @@ void Job::print_result(const Summary& summary) const {
     print(summary_table(model_->name, summary));
     if (profiler_) print(profile_table(profiler_->profile()));
   } else if (summary.resumed > 0) {
-    print(fmt::format("nothing new: {} records were there already\n", summary.resumed));
+    print(nothing_new(summary.resumed));
   } else if (complete_) {
     print(fmt::format("{}: no line to answer\n", config_.input));
   }

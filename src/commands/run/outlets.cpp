@@ -8,6 +8,7 @@
 #include "commands/run/run_input.h"
 #include "core/error.h"
 #include "io/open_file.h"
+#include "output/final_form.h"
 
 namespace pagedinfer {
 namespace {
@@ -24,6 +25,17 @@ MeasurementFile measurements(const std::string& path, bool is_named, bool always
                          is_named, reader.fd);
 }
 
+// What must be so before the JSON lines of an output of another form are opened: a resumed run has
+// them, and another run does not replace the output unasked.
+void prepare_made(const Config& config, const Paths& paths, const Interrupt& interrupt) {
+  if (paths.made.empty() || !name_exists(paths.made) || config.overwrite) return;
+  if (!config.resume) {
+    throw Error(fmt::format("{}: the file exists; --resume continues it, --overwrite replaces it",
+                            paths.made));
+  }
+  if (is_only_made(paths)) unpack_records(paths.made, [&] { interrupt.throw_if_happened(); });
+}
+
 RecordOutput record_output(const Config& config, const Paths& paths, Fingerprint fingerprint,
                            const std::function<double()>& clock, const Interrupt& interrupt) {
   const OpenFile reader = wait_for_reader(paths.output, interrupt.fd());
@@ -36,6 +48,7 @@ RecordOutput record_output(const Config& config, const Paths& paths, Fingerprint
                            .sync_every = config.sync_every,
                            .clock = clock,
                            .open_pipe = reader.fd};
+  prepare_made(config, paths, interrupt);
   if (!config.resume) return RecordOutput(paths.output, std::move(options));
   InputAgain input(config, interrupt);
   return RecordOutput::resume(paths.output, std::move(options),

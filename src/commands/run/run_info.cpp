@@ -104,7 +104,7 @@ Config used_config(const Config& config, const LoadedModel& model, const RunPlan
   Config used =
       resolve(config, plan.limits.max_model_len, model.backend->info.usual_step_tokens).config;
   const Paths paths = resolve_paths(config);
-  used.output = paths.output;
+  used.output = paths.made.empty() ? paths.output : paths.made;
   used.stats = paths.stats;
   used.served_model_name = model.name;
   used.dtype = model.options.compute;

@@ -23,8 +23,9 @@ bool is_of_flag(ErrorCode code) {
 
 // Whether the run goes on with an earlier one.
 bool has_begun(const Config& config) {
-  const std::string output = resolve_paths(config).output;
-  return config.resume && (name_exists(output) || name_exists(part_of(output)));
+  const Paths paths = resolve_paths(config);
+  return config.resume &&
+         (name_exists(paths.output) || name_exists(part_of(paths.output)) || is_only_made(paths));
 }
 
 // Packing pays from kTokensThatPay tokens of completions on. kBytesPerToken bytes of prompts, some

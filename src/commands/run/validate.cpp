@@ -60,6 +60,7 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
     roles.push_back({"--output", part_of(paths.output), "makes beside its file"});
     roles.push_back({"--output", run_of(paths.output), "makes beside its file"});
   }
+  if (!paths.made.empty()) roles.push_back({"--output", paths.made});
   if (config.input != "-") roles.push_back({"--input", config.input});
   if (!paths.stats.empty()) roles.push_back({"--stats", paths.stats});
   if (!paths.summary.empty()) {
@@ -141,7 +142,11 @@ void check_files(const Config& config) {
                     shortened(config.input)));
   }
   const Paths paths = resolve_paths(config);
-  check_output_name("--output", paths.output);
+  check_output_name("--output", config.output, true);
+  if (config.keep_jsonl && paths.made.empty()) {
+    throw Error(fmt::format("--keep-jsonl: --output {} is of JSON lines anyway; leave it out",
+                            shortened(paths.output)));
+  }
   check_output_name("--stats", paths.stats);
   check_output_name("--trace", config.trace);
   check_output_name("--errors", config.errors);

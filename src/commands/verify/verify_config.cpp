@@ -47,6 +47,7 @@ constexpr UnusedSetting kUnusedInVerify[] = {
     {"order", "differences are told in the order of the input; leave it out"},
     {"resume", kWhole},
     {"retry_errors", kWhole},
+    {"keep_jsonl", kNoRecords},
     {"errors", "the runs of verify have no output; leave it out"},
     {"exit_zero_on_error_records", "code 2 tells of differences; leave it out"},
     {"sync_every", kNoRecords},
