@@ -11,9 +11,10 @@ namespace pagedinfer::jinja {
 // the run goes on with other lines.
 struct TemplateError : std::runtime_error {
   enum class Reason {
-    kFailed,  // as Python would fail
-    kRaised,  // the template called raise_exception(): its message is all there is
-    kLimit,   // too many steps, too much text, too deep
+    kFailed,     // as Python would fail
+    kRaised,     // the template called raise_exception(): its message is all there is
+    kLimit,      // too many steps, too much text, too deep
+    kUndefined,  // what is not there was used, with Undefined::kFails
   };
 
   explicit TemplateError(const std::string& message, int at_line = 0,

@@ -16,14 +16,20 @@ struct DateTime {
   int hour = 0, minute = 0, second = 0;
 };
 
+// What a template gets for what is not there: an empty value, or an error as with jinja2's
+// StrictUndefined, unless it is tested by `defined` or replaced by `default`. An error comes when
+// the value is read; jinja2 waits until it is used.
+enum class Undefined : bool { kEmpty, kFails };
+
 // The state of one rendering that operations need.
 struct Runtime {
   Budget& budget;
   const DateTime& now;
+  const Undefined undefined;
   std::vector<Value> kept = {};  // namespaces and iterators, which may refer to each other
 
-  explicit Runtime(Budget& its_budget, const DateTime& its_now)
-      : budget(its_budget), now(its_now) {}
+  explicit Runtime(Budget& its_budget, const DateTime& its_now, Undefined its_undefined)
+      : budget(its_budget), now(its_now), undefined(its_undefined) {}
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
   ~Runtime();
@@ -48,6 +54,11 @@ struct Runtime {
     budget.spend_objects(1 + items.size());
     budget.spend_values(2 * items.size());
     return Value::dict(std::move(items));
+  }
+  // Throws TemplateError if the value is undefined and the rendering does not allow that.
+  void check_defined(const Value& value) const {
+    if (undefined == Undefined::kEmpty || !value.is_undefined()) return;
+    throw TemplateError(value.text(), 0, TemplateError::Reason::kUndefined);
   }
 };
 

@@ -319,6 +319,7 @@ Value AttributePath::of(const Value& value) const {
       result = otherwise_;
     }
   }
+  runtime_.check_defined(result);
   return result;
 }
 

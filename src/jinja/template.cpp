@@ -405,11 +405,14 @@ class Evaluator {
 
   // The functions from here on evaluate expressions.
 
-  Value evaluate(const Expr& expr, Frame& frame) {
+  Value evaluate(const Expr& expr, Frame& frame, bool may_be_undefined = false) {
     const Budget::Level level(budget_);
     budget_.spend_steps();
     try {
-      return evaluate_any(expr, frame);
+      Value value = evaluate_any(expr, frame);
+      // An inline if without an else is empty in any case, as in jinja2.
+      if (!may_be_undefined && expr.kind != ExprKind::kConditional) runtime_.check_defined(value);
+      return value;
     } catch (TemplateError& error) {
       if (error.line == 0) error.line = expr.line;
       throw;
@@ -491,17 +494,22 @@ class Evaluator {
     return call(runtime_, function, evaluate(expr.arguments, frame));
   }
 
+  static bool gives_default(const Expr& filter) {
+    return filter.name == "default" || filter.name == "d";
+  }
+
   // `head`: what the first of a chain of filters gets if the chain begins with none.
   Value filter(const Expr& expr, Frame& frame, const Value* head) {
     const Value value = expr.left == nullptr ? *head
                         : expr.left->kind == ExprKind::kFilter && head != nullptr
                             ? filter(*expr.left, frame, head)
-                            : evaluate(*expr.left, frame);
+                            : evaluate(*expr.left, frame, gives_default(expr));
     return apply_filter(runtime_, expr.name, value, evaluate(expr.arguments, frame));
   }
 
   Value test(const Expr& expr, Frame& frame) {
-    const Value value = evaluate(*expr.left, frame);
+    const bool tells = expr.name == "defined" || expr.name == "undefined";
+    const Value value = evaluate(*expr.left, frame, tells);
     return Value::boolean(apply_test(runtime_, expr.name, value, evaluate(expr.arguments, frame)));
   }
 
@@ -554,9 +562,10 @@ Template Template::parse(std::string_view source) {
   return result;
 }
 
-Rendered Template::render(const Dict& variables, const DateTime& now, const Limits& limits) const {
+Rendered Template::render(const Dict& variables, const DateTime& now, const Limits& limits,
+                          Undefined undefined) const {
   Budget budget(limits);
-  Runtime runtime(budget, now);
+  Runtime runtime(budget, now, undefined);
   MarkedText out = Evaluator(variables, runtime).render(tree_);
   return {std::move(out.text), std::move(out.marks)};
 }

@@ -23,7 +23,8 @@ class Template {
 
   // The text with these variables, at the time `now`. Throws TemplateError, with a line, where
   // jinja2 fails, where the template uses what is not supported, and beyond the limits.
-  Rendered render(const Dict& variables, const DateTime& now, const Limits& limits = {}) const;
+  Rendered render(const Dict& variables, const DateTime& now, const Limits& limits = {},
+                  Undefined undefined = Undefined::kEmpty) const;
 
   // Whether the template reads a variable of this name that render() is given.
   bool reads(const std::string& name) const { return tree_.context_names.contains(name); }

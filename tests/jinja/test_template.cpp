@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <thread>
@@ -8,8 +9,11 @@
 #include "jinja/template.h"
 
 using namespace pagedinfer;
+using jinja::Dict;
 using jinja::Template;
 using jinja::TemplateError;
+using jinja::Undefined;
+using jinja::Value;
 
 namespace {
 
@@ -23,6 +27,31 @@ TemplateError error_of(const std::string& source) {
 }
 
 }  // namespace
+
+TEST_CASE("what is not there fails only where that is asked for, unless it is allowed for") {
+  const auto rendered = [](const std::string& source, Undefined undefined) -> std::string {
+    Dict variables;
+    variables.set("a", Value::dict({}));
+    try {
+      return Template::parse(source).render(variables, {}, {}, undefined).text;
+    } catch (const TemplateError& error) {
+      CHECK(error.reason == TemplateError::Reason::kUndefined);
+      return fmt::format("{}: {}", error.line, error.what());
+    }
+  };
+  for (const std::string source : {"[{{ b }}]", "[{{ a.b }}]", "[{{ a['b'] }}]",
+                                   "[{{ [] | first }}]", "[{% for c in b %}{% endfor %}]"}) {
+    CAPTURE(source);
+    CHECK(rendered(source, Undefined::kEmpty) == "[]");
+    CHECK(rendered(source, Undefined::kFails).starts_with("1: "));
+  }
+  CHECK(rendered("\n{{ b }}", Undefined::kFails) == "2: 'b' is undefined");
+  for (const Undefined undefined : {Undefined::kEmpty, Undefined::kFails}) {
+    CHECK(rendered("{{ b | default(1) }}{{ a.b | d(2) }}{{ b is defined }}{{ a.b is undefined }}",
+                   undefined) == "12FalseTrue");
+    CHECK(rendered("[{{ 1 if a }}]", undefined) == "[]");
+  }
+}
 
 TEST_CASE("an error of a template names its line") {
   CHECK(error_of("a\n{{ 1 + }}").line == 2);
