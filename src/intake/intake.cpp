@@ -25,8 +25,8 @@ Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
   }
   try {
     for (int i = 0; i < limits_.num_workers; ++i) {
-      RequestParser& parser = *parsers_.emplace_back(
-          std::make_unique<RequestParser>(parts_.defaults, parts_.names, parts_.strict));
+      RequestParser& parser =
+          *parsers_.emplace_back(std::make_unique<RequestParser>(parts_.defaults, parts_.rules));
       threads_.push_back(start_thread("tokenizes", [this, &parser] { work(parser); }));
     }
     threads_.push_back(start_thread("reads the input", [this] { read_all(); }));
@@ -158,7 +158,7 @@ void Intake::convert(LineBatch& batch, RequestParser& parser) const {
       parsed.request.head.turn = line.turn;
       parsed.request.head.arrived = line.read;
       parsed.request.head.arrival = line.arrival.time;
-      check_line(parsed, line.arrival, parts_.chat, parts_.strict, batch.unknown_keys);
+      check_line(parsed, line.arrival, parts_.chat, parts_.rules.strict, batch.unknown_keys);
       for (KeyHint& hint : parsed.hints) add_hint(batch.hints, {line.number, std::move(hint)});
       batch.items.push_back(
           make_request(std::move(parsed), parts_.tokenizer, parts_.chat, limits_.prompt));

@@ -52,8 +52,7 @@ struct IntakeParts {
   const Tokenizer* tokenizer;  // null: prompts must be token ids
   const ChatSettings& chat;
   SamplingParams defaults = {};  // as RequestParser
-  KeyNames names = {};
-  bool strict = false;
+  LineRules rules = {};
   std::function<double()> clock;         // seconds since the run began; called by any thread
   std::function<double()> thread_clock;  // CPU seconds of the calling thread
   // Ends `lines`, even while they wait for input. Called by the destructor.

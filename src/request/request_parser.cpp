@@ -100,8 +100,8 @@ void add_key(RequestParser::UnknownKeys& keys, std::string_view name, int64_t co
 
 class RequestParser::Impl {
  public:
-  Impl(SamplingParams defaults, KeyNames names, bool strict)
-      : defaults_(std::move(defaults)), names_(std::move(names)), strict_(strict) {}
+  Impl(SamplingParams defaults, LineRules rules)
+      : defaults_(std::move(defaults)), rules_(std::move(rules)) {}
 
   ParsedLine parse(std::string_view text, int64_t index, int64_t line);
   UnknownKeys& unknown_keys() { return unknown_keys_; }
@@ -118,8 +118,7 @@ class RequestParser::Impl {
   void refuse_unknown(RequestFields& fields);
 
   const SamplingParams defaults_;
-  const KeyNames names_;
-  const bool strict_;
+  const LineRules rules_;
   LineJson json_;
   UnknownKeys unknown_keys_;
   // State of the current line.
@@ -135,8 +134,12 @@ bool may_stand_for(std::string_view key, std::string_view name) {
   return kind != KeyKind::kRequest && kind != KeyKind::kLine && kind != KeyKind::kBatch;
 }
 
-RequestParser::RequestParser(SamplingParams defaults, KeyNames names, bool strict)
-    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(names), strict)) {}
+LineRules line_rules(const Config& config) {
+  return {.names = {config.prompt_field, config.id_field}, .strict = config.strict};
+}
+
+RequestParser::RequestParser(SamplingParams defaults, LineRules rules)
+    : impl_(std::make_unique<Impl>(std::move(defaults), std::move(rules))) {}
 
 RequestParser::~RequestParser() = default;
 
@@ -178,7 +181,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
   } else {
     draft.sampling = defaults_;
     first_unknown_.clear();
-    RequestFields fields("", names_);
+    RequestFields fields("", rules_.names);
     collect(object, fields);
     if (fields.has(key("arrival_s")) && !read_arrival(fields.at(key("arrival_s")))) {
       fields.refuse(key("arrival_s"), "a number of seconds from 0");
@@ -268,7 +271,7 @@ void RequestParser::Impl::count_unread(const RequestFields& fields, const IsRead
 
 void RequestParser::Impl::count_unknown(std::string_view name, std::string similar) {
   add_key(unknown_keys_, shorten(name), 1);
-  if (strict_ && first_unknown_.empty()) {
+  if (rules_.strict && first_unknown_.empty()) {
     first_unknown_ = fmt::format("{}: unknown key", quote(name));
     if (!similar.empty()) first_unknown_ += fmt::format("; did you mean {}?", similar);
   }

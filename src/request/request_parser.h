@@ -11,6 +11,7 @@
 #include "core/chat.h"
 #include "core/request.h"
 #include "request/input_lines.h"
+#include "settings/config.h"
 
 namespace pagedinfer {
 
@@ -20,6 +21,15 @@ struct KeyNames {
 };
 
 inline const KeyNames kUsualNames = {};
+
+// How a run reads its lines.
+struct LineRules {
+  // REQUIRES: the names differ, and may_stand_for() allows both.
+  KeyNames names = {};
+  bool strict = false;  // unknown keys are errors; else they are counted and ignored
+};
+
+LineRules line_rules(const Config& config);
 
 // A prompt before tokenization.
 struct PromptDraft {
@@ -72,16 +82,15 @@ bool may_stand_for(std::string_view key, std::string_view other);
 //   missing_prompt    neither prompt nor prompt_token_ids nor messages
 //   ambiguous_prompt  more than one of them
 //   unsupported       a known key whose value asks for what this version cannot do
-//   unknown_key       an unknown key, with `strict`
+//   unknown_key       an unknown key, if the rules are strict
 //   invalid_value     a value of the wrong type or out of range
 //
 // Knows nothing of files, tokenizers or models.
 class RequestParser {
  public:
-  // `defaults` holds the settings that a line does not give. If `names` has another key for
-  // "prompt" or "id", these are unknown keys. With `strict` unknown keys are errors, else they are
-  // counted and ignored. REQUIRES: the names differ, and may_stand_for() allows both
-  explicit RequestParser(SamplingParams defaults, KeyNames names = {}, bool strict = false);
+  // `defaults` holds the settings that a line does not give. If the rules have another name for
+  // "prompt" or "id", these are unknown keys.
+  explicit RequestParser(SamplingParams defaults, LineRules rules = {});
   ~RequestParser();
 
   // Parses one line; `index` and `line` go into the head. REQUIRES: kLinePadding readable bytes

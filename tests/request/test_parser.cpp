@@ -447,7 +447,7 @@ TEST_CASE("unknown keys counted in parts are those counted in one go") {
 }
 
 TEST_CASE("a prompt may stand under another key, and there only") {
-  RequestParser parser({}, {"question"});
+  RequestParser parser({}, {.names = {"question"}});
   const ParsedLine line = parse(parser, R"({"question":"a","prompt":5,"answer":1,"top_k":3})");
   REQUIRE_FALSE(line.failed());
   CHECK(*line.request.prompt == "a");
@@ -470,12 +470,12 @@ TEST_CASE("a prompt may stand under another key, and there only") {
   CHECK(*parse(parser, batch(R"({"prompt":"b"})")).request.prompt == "b");
   CHECK(parse(parser, batch(R"({"question":"b"})")).error.code == "missing_prompt");
 
-  RequestParser other({}, {"functions"});  // a key that has no meaning of ours
+  RequestParser other({}, {.names = {"functions"}});  // a key that has no meaning of ours
   CHECK(*parse(other, R"({"functions":"t"})").request.prompt == "t");
 }
 
 TEST_CASE("an id may stand under another key, and there only") {
-  RequestParser parser({}, {.id = "task_id"});
+  RequestParser parser({}, {.names = {.id = "task_id"}});
   const ParsedLine line = parse(parser, R"({"prompt":"a","task_id":"HumanEval/0","id":[5]})");
   REQUIRE_FALSE(line.failed());
   CHECK(line.request.head.id_json == "\"HumanEval/0\"");

@@ -60,7 +60,7 @@ TEST_CASE("a key that is nearly right is named with the right one") {
   CHECK(hint(R"("Id": 1)") == "");
   CHECK(hint(R"("ids": 1)") == "");         // so short a name is near to many
   CHECK(hint(R"("grammer": null)") == "");  // what is not supported is no help
-  RequestParser renamed({}, {"question"});
+  RequestParser renamed({}, {.names = {"question"}});
   const ParsedLine line = parse_line(renamed, R"({"question": "x", "questions": 1, "promt": 2})");
   REQUIRE(line.hints.size() == 1);
   CHECK(line.hints[0].similar == "question");
@@ -76,7 +76,7 @@ TEST_CASE("a key that is nearly right is named with the right one") {
 }
 
 TEST_CASE("a strict parser refuses an unknown key, anywhere in a line") {
-  RequestParser strict({}, {}, true);
+  RequestParser strict({}, {.strict = true});
   const auto error = [&](const std::string& line) {
     const ParsedLine parsed = parse_line(strict, line);
     return fmt::format("{}: {}", parsed.error.code.name(), parsed.error.message);
@@ -137,7 +137,7 @@ TEST_CASE("a key of another program is refused with the name of the key to use")
 }
 
 TEST_CASE("a name that no table has is an unknown key, and no flag of another program a key") {
-  RequestParser strict({}, {}, true);
+  RequestParser strict({}, {.strict = true});
   for (const char* name : {"mirostat", "xtc_probability", "max_num_seqs", "output_file"}) {
     const std::string line = fmt::format(R"({{"prompt": "x", "{}": 2}})", name);
     CHECK(parse_line(strict, line).error.code == "unknown_key");
@@ -145,7 +145,7 @@ TEST_CASE("a name that no table has is an unknown key, and no flag of another pr
 }
 
 TEST_CASE("an object of settings is refused, and another value of its key is unknown") {
-  RequestParser strict({}, {}, true);
+  RequestParser strict({}, {.strict = true});
   for (const std::string name :
        {"extra_body", "sampling_params", "parameters", "options", "generation_config"}) {
     CAPTURE(name);
@@ -169,7 +169,7 @@ TEST_CASE("an object of settings is refused, and another value of its key is unk
       CHECK_FALSE(parse_line(parser, with(other)).failed());
       CHECK(parser.take_unknown_keys().count(name) == 1);
     }
-    RequestParser renamed({}, {name});
+    RequestParser renamed({}, {.names = {name}});
     CHECK(parse_line(renamed, fmt::format(R"({{"{}": "hello"}})", name)).request.prompt == "hello");
   }
 }

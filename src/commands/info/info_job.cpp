@@ -135,7 +135,7 @@ int render_lines(const InfoConfig& config, const ModelInfo& model) {
   const Config& settings = config.config;
   const PromptLimits limits = limits_of(settings, model);
   const Tokenizer* const tokenizer = model.tokenizer.get();
-  RequestParser parser(model.defaults, {settings.prompt_field, settings.id_field}, settings.strict);
+  RequestParser parser(model.defaults, line_rules(settings));
   Config rendered = settings;
   rendered.input = config.render;
   InputLines lines(config.render, choice_of(rendered));

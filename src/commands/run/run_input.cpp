@@ -37,8 +37,7 @@ bool packing_pays(const Config& config) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(config.input, ignored)) return true;
   InputLines lines(config.input, choice_of(config));
-  RequestParser parser(config.sampling.values, {config.prompt_field, config.id_field},
-                       config.strict);
+  RequestParser parser(config.sampling.values, line_rules(config));
   int64_t tokens = 0, bytes = 0;
   while (const std::optional<InputLine> line = lines.next()) {
     if (!line->taken) continue;
@@ -70,7 +69,7 @@ void check_first_lines(const Config& config, const LoadedModel& model, const Int
       !std::filesystem::is_regular_file(config.input, ignored)) {
     return;
   }
-  RequestParser parser(model.defaults, {config.prompt_field, config.id_field}, config.strict);
+  RequestParser parser(model.defaults, line_rules(config));
   Config whole = config;
   whole.limit.reset();  // a first try of a few lines fails as the whole file does
   InputAgain input(whole, interrupt);
