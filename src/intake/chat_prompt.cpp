@@ -3,26 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
-#include "core/json.h"
 #include "text/chat/end_of_turn.h"
 
 namespace pagedinfer {
 namespace {
 
-// A conversation of one user message.
-std::string messages_of(std::string_view prompt) {
-  std::string json;
-  JsonWriter(json)
-      .begin_array()
-      .begin_object()
-      .field("role", "user")
-      .field("content", prompt)
-      .end_object()
-      .end_array();
-  return json;
+// All of the text counts as written by people.
+MessageText written_message(std::string role, std::string text) {
+  return {.role = std::move(role), .text = text, .written = {{0, text.size()}}};
 }
 
 }  // namespace
@@ -72,10 +64,11 @@ Result<RenderedChat> make_chat_prompt(const RequestDraft& draft, const ChatSetti
   if (draft.has_messages && draft.chat.messages == "[]") {
     return {"empty_prompt", "messages is an empty list"};
   }
-  if (!draft.prompt) return render_chat(settings.format, draft.chat, settings.system);
-  Chat chat = draft.chat;
-  chat.messages = messages_of(*draft.prompt);
-  return render_chat(settings.format, chat, settings.system);
+  if (draft.has_messages) return render_chat(settings.format, draft.chat, settings.system);
+  std::vector<MessageText> messages;
+  if (settings.system) messages.push_back(written_message("system", *settings.system));
+  messages.push_back(written_message("user", *draft.prompt));
+  return render_chat(settings.format, draft.chat, messages);
 }
 
 }  // namespace pagedinfer

@@ -58,6 +58,22 @@ std::vector<Value> message_values(const Chat& chat, const std::optional<std::str
   return messages;
 }
 
+Value message_value(const MessageText& given) {
+  const std::string_view text = given.text;
+  MarkedText content;
+  size_t done = 0;
+  for (const TextRange& part : given.written) {
+    content.add(text.substr(done, part.begin - done), /*marked=*/false);
+    content.add(text.substr(part.begin, part.end - part.begin), /*marked=*/true);
+    done = part.end;
+  }
+  content.add(text.substr(done), /*marked=*/false);
+  Dict message;
+  message.set("role", Value::string(given.role));
+  message.set("content", Value::string(std::move(content)));
+  return Value::dict(std::move(message));
+}
+
 // The tag is inserted after the continued text. It is cut off again with everything after it.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
@@ -212,8 +228,12 @@ std::vector<std::string_view> unread_settings(const ChatFormat* format, const Ch
   return unread;
 }
 
-Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
-                                 const std::optional<std::string>& system) {
+namespace {
+
+// `make_messages` gives the values of the messages, and may throw TemplateError.
+template <class MakeMessages>
+Result<RenderedChat> render(const ChatFormat& format, const Chat& chat,
+                            const MakeMessages& make_messages) {
   const TemplateSource* const source = choose_template(format.sources, !chat.tools.empty());
   if (source == nullptr) return {"no_chat_template", format.problem};
   const auto place = static_cast<size_t>(source - format.sources.data());
@@ -221,7 +241,7 @@ Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
   if (!parsed) return {"no_chat_template", format.faults[place]};
   try {
     std::string continued;
-    std::vector<Value> messages = message_values(chat, system);
+    std::vector<Value> messages = make_messages();
     if (!chat.continued_field.empty()) {
       messages.back() = tag_field(messages.back(), chat.continued_field, source->text, continued);
     }
@@ -239,6 +259,22 @@ Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
   } catch (const TemplateError& error) {
     return {"invalid_messages", message_of(error, *source)};
   }
+}
+
+}  // namespace
+
+Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
+                                 const std::optional<std::string>& system) {
+  return render(format, chat, [&] { return message_values(chat, system); });
+}
+
+Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
+                                 std::span<const MessageText> messages) {
+  return render(format, chat, [&] {
+    std::vector<Value> values;
+    for (const MessageText& message : messages) values.push_back(message_value(message));
+    return values;
+  });
 }
 
 }  // namespace pagedinfer

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,13 @@ struct RenderedChat {
   std::string_view template_text = {};  // of the template that wrote it
 };
 
+// A message of a conversation that is not JSON.
+struct MessageText {
+  std::string role = {};
+  std::string text = {};
+  std::vector<TextRange> written = {};  // the parts of the text that people wrote, ascending
+};
+
 // The names of what the conversation asks for, and its template has no variable for. Without a
 // format there is no template.
 std::vector<std::string_view> unread_settings(const ChatFormat* format, const Chat& chat);
@@ -33,5 +41,8 @@ std::vector<std::string_view> unread_settings(const ChatFormat* format, const Ch
 // REQUIRES: the conversation has messages.
 Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
                                  const std::optional<std::string>& system);
+// The same with these messages in place of the conversation's.
+Result<RenderedChat> render_chat(const ChatFormat& format, const Chat& chat,
+                                 std::span<const MessageText> messages);
 
 }  // namespace pagedinfer
