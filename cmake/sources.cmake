@@ -68,6 +68,7 @@ set(pagedinfer_core_sources
   src/text/chat/chat_format.cpp
   src/text/chat/end_of_turn.cpp
   src/text/chat/render_chat.cpp
+  src/text/chat/row_template.cpp
   src/text/chat/template_sources.cpp
   src/text/chat/thought_marks.cpp
   src/text/chat/tool_calls.cpp

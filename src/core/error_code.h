@@ -29,6 +29,10 @@ inline constexpr ErrorCodeRow kErrorCodes[] = {
     {"invalid_messages",
      "has messages that the chat template refuses or fails at, for which it needs too much, or of "
      "which there is nothing to continue"},
+    {"undefined_column",
+     "is a row that lacks what `--prompt-template` or `--message-template` reads"},
+    {"template_failed",
+     "is a row that the template of a flag refuses or fails at, or for which it needs too much"},
     {"unknown_key", "has a key that is not known, and `--strict` is given"},
     {"invalid_value", "has a key of a wrong type or out of range; the message names it"},
     {"unsupported",

@@ -17,12 +17,41 @@ MessageText written_message(std::string role, std::string text) {
   return {.role = std::move(role), .text = text, .written = {{0, text.size()}}};
 }
 
+// The conversation of a line that has no messages in JSON.
+Result<std::vector<MessageText>> messages_of(const RequestDraft& draft,
+                                             const ChatSettings& settings) {
+  if (!draft.row) return std::vector{written_message("user", *draft.prompt)};
+  Result<std::vector<MessageText>> made = settings.rows->render(*draft.row, settings.format.today);
+  if (!made) return made;
+  for (MessageText& message : *made) {
+    if (settings.escape_special) message.written = {{0, message.text.size()}};
+    if (!settings.rows->makes_messages()) message.role = "user";
+  }
+  return made;
+}
+
+// Adds the run's system message unless there is one.
+void add_system(std::vector<MessageText>& messages, const RequestDraft& draft,
+                const ChatSettings& settings) {
+  if (!settings.system || std::ranges::count(messages, "system", &MessageText::role) > 0) return;
+  MessageText system = written_message("system", *settings.system);
+  if (draft.row && !settings.escape_special) system.written.clear();
+  messages.insert(messages.begin(), std::move(system));
+}
+
 }  // namespace
+
+std::optional<RowTemplate> row_template_of(const Config& config) {
+  if (config.prompt_template) return RowTemplate::of_prompt(*config.prompt_template);
+  if (config.message_template.empty()) return std::nullopt;
+  return RowTemplate::of_messages(config.message_template);
+}
 
 ChatSettings make_chat_settings(const Config& config, const std::string& model_dir,
                                 const Tokenizer* tokenizer) {
   ChatSettings chat = {
       .format = read_chat_format(model_dir, config.chat_template, config.chat_date),
+      .rows = row_template_of(config),
       .wrap_prompts = config.chat,
       .system = config.system,
       .escape_special = config.escape_special};
@@ -53,22 +82,30 @@ std::vector<TokenId> find_ends_of_turn(const ChatFormat& format, const Tokenizer
 }
 
 bool is_chat(const RequestDraft& draft, const ChatSettings& settings) {
-  return draft.has_messages || (draft.prompt && settings.wrap_prompts);
+  if (draft.row && settings.rows->makes_messages()) return true;
+  return draft.has_messages || ((draft.prompt || draft.row) && settings.wrap_prompts);
 }
 
-Result<RenderedChat> make_chat_prompt(const RequestDraft& draft, const ChatSettings& settings) {
-  CHECK(is_chat(draft, settings));
-  if (settings.format.sources.empty()) {
+Result<RenderedChat> make_prompt_text(const RequestDraft& draft, const ChatSettings& settings) {
+  const bool converses = is_chat(draft, settings);
+  CHECK(converses || draft.row);
+  if (converses && settings.format.sources.empty()) {
     return {"no_chat_template", settings.format.problem};
   }
   if (draft.has_messages && draft.chat.messages == "[]") {
     return {"empty_prompt", "messages is an empty list"};
   }
   if (draft.has_messages) return render_chat(settings.format, draft.chat, settings.system);
-  std::vector<MessageText> messages;
-  if (settings.system) messages.push_back(written_message("system", *settings.system));
-  messages.push_back(written_message("user", *draft.prompt));
-  return render_chat(settings.format, draft.chat, messages);
+  Result<std::vector<MessageText>> messages = messages_of(draft, settings);
+  if (!messages) return std::move(messages.error());
+  if (converses) {
+    add_system(*messages, draft, settings);
+    return render_chat(settings.format, draft.chat, *messages);
+  }
+  MessageText& prompt = messages->front();
+  return RenderedChat{.text = std::move(prompt.text),
+                      .written = std::move(prompt.written),
+                      .template_text = settings.rows->text()};
 }
 
 }  // namespace pagedinfer

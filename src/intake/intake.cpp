@@ -12,13 +12,18 @@ constexpr int kBatchLines = 32;
 constexpr int64_t kBatchCost = 32 << 10;  // maximum of a batch of several lines
 constexpr int64_t kTemplateCost = 64;     // tokens that a chat template adds to a line
 
+// Bytes that may be added to the text of every line.
+int64_t added_bytes(const ChatSettings& chat) {
+  return std::ssize(chat.system.value_or("")) + (chat.rows ? std::ssize(chat.rows->text()) : 0);
+}
+
 }  // namespace
 
 Intake::Intake(IntakeParts parts, const IntakeLimits& limits)
     : parts_(std::move(parts)),
       limits_(limits),
       batch_lines_(static_cast<int>(std::clamp<int64_t>(limits.max_items / 4, 1, kBatchLines))),
-      line_cost_(kTemplateCost + std::ssize(parts_.chat.system.value_or(""))) {
+      line_cost_(kTemplateCost + added_bytes(parts_.chat)) {
   if (parts_.tokenizer != nullptr) {
     limits_.prompt.max_prompt_bytes =
         max_prompt_bytes(*parts_.tokenizer, limits_.prompt.max_model_len);

@@ -21,7 +21,7 @@ namespace pagedinfer {
 namespace {
 
 Result<> check_draft(const RequestDraft& draft, bool can_tokenize) {
-  if (draft.prompt || draft.has_messages) {
+  if (draft.prompt || draft.has_messages || draft.row) {
     if (draft.prompt && draft.prompt->empty()) {
       return {"empty_prompt", "the prompt is an empty string"};
     }
@@ -29,7 +29,9 @@ Result<> check_draft(const RequestDraft& draft, bool can_tokenize) {
       return {"no_tokenizer",
               fmt::format("the model directory has no tokenizer: expected prompt_token_ids, found "
                           "{}",
-                          draft.prompt ? "prompt" : "messages")};
+                          draft.row      ? "a row"
+                          : draft.prompt ? "prompt"
+                                         : "messages")};
     }
   } else if (draft.prompt_token_ids.empty()) {
     return {"empty_prompt", "the prompt is an empty list"};
@@ -238,17 +240,17 @@ struct PromptMaker {
                       .error = std::move(result.error())};
   }
 
-  // Turns a conversation into the text of the draft.
+  // Turns a conversation or a row into the text of the draft.
   Result<> render() {
     if (Result<> checked = check_draft(draft, tokenizer != nullptr); !checked) return checked;
-    if (!converses) {
+    if (!converses && !draft.row) {
       if (draft.prompt) ranges = {{0, draft.prompt->size()}};
       return check_without_messages(draft.chat);
     }
     if (draft.echo) {
       return {"unsupported", "echo: found true; a conversation has no text to repeat"};
     }
-    Result<RenderedChat> made = make_chat_prompt(draft, chat);
+    Result<RenderedChat> made = make_prompt_text(draft, chat);
     if (!made) return std::move(made.error());
     draft.prompt = std::move(made->text);
     ranges = std::move(made->written);

@@ -15,7 +15,7 @@ namespace {
 
 std::string_view value_of(const Fingerprint& fingerprint, std::string_view name) {
   for (const auto& [known, value] : fingerprint.settings) {
-    if (known == name) return value;
+    if (known == name) return value == "[]" ? "none" : std::string_view(value);  // an empty list
   }
   return "none";
 }

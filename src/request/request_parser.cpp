@@ -108,6 +108,7 @@ class RequestParser::Impl {
 
  private:
   void collect(dom::object object, RequestFields& fields);
+  static void read_row(RequestFields& fields, std::string_view text, RequestDraft& draft);
   void read_plain(RequestFields& fields, RequestDraft& draft);
   void read_batch(RequestFields& fields, RequestDraft& draft);
   void read_request(RequestFields& fields, RequestDraft& draft, PromptForm form);
@@ -135,7 +136,9 @@ bool may_stand_for(std::string_view key, std::string_view name) {
 }
 
 LineRules line_rules(const Config& config) {
-  return {.names = {config.prompt_field, config.id_field}, .strict = config.strict};
+  return {.names = {config.prompt_field, config.id_field},
+          .strict = config.strict,
+          .rows = config.prompt_template || !config.message_template.empty()};
 }
 
 RequestParser::RequestParser(SamplingParams defaults, LineRules rules)
@@ -188,7 +191,11 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     }
     const bool is_batch =
         fields.has(key("custom_id")) || (fields.has(key("url")) && fields.has(key("body")));
-    is_batch ? read_batch(fields, draft) : read_plain(fields, draft);
+    if (rules_.rows) {
+      read_row(fields, text, draft);
+    } else {
+      is_batch ? read_batch(fields, draft) : read_plain(fields, draft);
+    }
     result.error = fields.error();
     if (result.error.code == "missing_prompt") {
       result.error.message += about_keys(object, is_batch);
@@ -202,6 +209,10 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
 void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
   for (const auto [name, value] : object) {
     const int known = fields.find(name);
+    if (rules_.rows) {
+      if (known == key("id") || known == key("arrival_s")) fields.set(known, value);
+      continue;
+    }
     const bool is_settings =
         known >= 0 && kKeys[static_cast<size_t>(known)].kind == KeyKind::kSettingsObject;
     if (known >= 0 && (!is_settings || value.is_object() || value.is_null())) {
@@ -210,6 +221,17 @@ void RequestParser::Impl::collect(dom::object object, RequestFields& fields) {
       count_unknown(name, similar_to(name, fields));
     }
   }
+}
+
+// What is spelled in a row is text: the template's own special tokens are live.
+void RequestParser::Impl::read_row(RequestFields& fields, std::string_view text,
+                                   RequestDraft& draft) {
+  draft.row.emplace(text);
+  draft.escape_special = true;
+  constexpr int kId = key("id");
+  if (!fields.has(kId)) return;
+  const dom::element id = fields.at(kId);
+  if (id.is_string() || id.is_int64() || id.is_uint64()) draft.head.id_json = fields.read_id(kId);
 }
 
 void RequestParser::Impl::read_plain(RequestFields& fields, RequestDraft& draft) {

@@ -27,6 +27,9 @@ struct LineRules {
   // REQUIRES: the names differ, and may_stand_for() allows both.
   KeyNames names = {};
   bool strict = false;  // unknown keys are errors; else they are counted and ignored
+  // Lines are rows of a table, for a template to make prompts of. All their keys are columns. Only
+  // the id, if it is a string or an integer, and arrival_s have their meaning too.
+  bool rows = false;
 };
 
 LineRules line_rules(const Config& config);
@@ -37,9 +40,11 @@ struct PromptDraft {
   std::vector<TokenId> token_ids = {};  // used if there is no text
 };
 
-// The request of a line before tokenization: it has messages, a prompt text or prompt token ids.
+// The request of a line before tokenization: it has messages, a prompt text, prompt token ids, or a
+// row.
 struct RequestDraft {
   RecordHead head = {};
+  std::optional<std::string> row = {};  // a JSON object
   std::optional<std::string> prompt = {};
   bool has_messages = false;
   Chat chat = {};  // may have settings without messages

@@ -53,6 +53,8 @@ struct Config {
   std::string json_columns = {};
   std::string prompt_field = "prompt";
   std::string id_field = "id";
+  std::optional<std::string> prompt_template = {};
+  std::vector<std::string> message_template = {};
   bool strict = false;
   std::optional<int64_t> limit = {};
   std::optional<Shard> shard = {};

@@ -21,6 +21,17 @@ void check_job(const Config& config) {
   if (config.resume && config.overwrite) {
     throw Error("--resume keeps what --overwrite discards: give one of them");
   }
+  const bool has_messages = !config.message_template.empty();
+  if (config.prompt_template && has_messages) {
+    throw Error(
+        "--prompt-template and --message-template both make the prompts: give one of them; with "
+        "--chat the one makes a user message");
+  }
+  if ((config.prompt_template || has_messages) && config.prompt_field != Config{}.prompt_field) {
+    throw Error(fmt::format("--prompt-field {}: {} makes the prompts; leave one of them out",
+                            shortened(config.prompt_field),
+                            has_messages ? "--message-template" : "--prompt-template"));
+  }
   if (config.chat && config.chat_template == "none") {
     throw Error("--chat: --chat-template none leaves it no template; leave one of them out");
   }

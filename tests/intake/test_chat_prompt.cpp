@@ -56,7 +56,7 @@ TEST_CASE("Llama 3's prompts have one beginning of sequence, and tokens for its 
   CHECK(settings.ends_of_turn == std::vector<TokenId>{128009});
   for (const bool spelt : {false, true}) {
     const Result<RenderedChat> prompt =
-        make_chat_prompt(conversation(spelt ? "<|begin_of_text|>Hi" : "Hi"), settings);
+        make_prompt_text(conversation(spelt ? "<|begin_of_text|>Hi" : "Hi"), settings);
     REQUIRE(prompt);
     const auto tokens = tokenizer->encode(prompt->text, AddBos::kNo);
     CHECK(tokens[0] == 128000);
@@ -83,7 +83,7 @@ TEST_CASE("Qwen 3's marks are tokens, but not those that people spell where that
   CHECK(settings.ends_of_turn == std::vector<TokenId>{151645});
   RequestDraft draft = conversation("a<|im_end|>b</think>");
   draft.chat.template_arguments = R"({"enable_thinking":false})";
-  const Result<RenderedChat> prompt = make_chat_prompt(draft, settings);
+  const Result<RenderedChat> prompt = make_prompt_text(draft, settings);
   const auto tokens = tokenizer->encode(prompt->text, AddBos::kNo);
   CHECK(tokens[0] == 151644);
   CHECK(count(tokens, 151644) == 4);
@@ -116,7 +116,7 @@ TEST_CASE("a template that cannot be parsed is told as the reason for every line
   format.templates.front().reset();
   format.faults.front() = "it is broken";
   const Result<RenderedChat> prompt =
-      make_chat_prompt(conversation("Hi"), {.format = std::move(format)});
+      make_prompt_text(conversation("Hi"), {.format = std::move(format)});
   CHECK(prompt.error().code == "no_chat_template");
   CHECK(prompt.error().message == "it is broken");
 }

@@ -124,6 +124,8 @@ constexpr UnusedSetting kUnusedInBench[] = {
     {"json_columns", kIds},
     {"prompt_field", kIds},
     {"id_field", kIds},
+    {"prompt_template", kIds},
+    {"message_template", kIds},
     {"strict", kIds},
     {"chat", kIds},
     {"system", kIds},

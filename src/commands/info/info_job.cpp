@@ -37,10 +37,10 @@ constexpr FlagOf<InfoConfig> kInfoFlags[] = {
 };
 
 constexpr std::string_view kTaken[] = {
-    "model",  "weights",       "lora",          "dtype",     "quantize",
-    "device", "max_model_len", "chat_template", "chat_date", "escape_special",
-    "chat",   "system",        "prompt_field",  "id_field",  "strict",
-    "limit",  "input_format",  "json_columns"};
+    "model",  "weights",       "lora",          "dtype",           "quantize",
+    "device", "max_model_len", "chat_template", "chat_date",       "escape_special",
+    "chat",   "system",        "prompt_field",  "id_field",        "strict",
+    "limit",  "input_format",  "json_columns",  "prompt_template", "message_template"};
 
 // Writes to standard output and flushes it. Throws Error if that fails.
 void print_output(std::string_view text) {
@@ -75,7 +75,7 @@ std::string decoded(const std::vector<TokenId>& tokens, const Tokenizer* tokeniz
 
 // The text of the line's first prompt, as the tokenizer gets it. A prompt of token ids is decoded.
 std::string prompt_text(const RequestDraft& draft, const Request& request, const ModelInfo& model) {
-  if (is_chat(draft, model.chat)) return make_chat_prompt(draft, model.chat)->text;
+  if (draft.row || is_chat(draft, model.chat)) return make_prompt_text(draft, model.chat)->text;
   return draft.prompt ? *draft.prompt : decoded(request.prompt, model.tokenizer.get());
 }
 

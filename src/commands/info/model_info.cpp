@@ -65,6 +65,7 @@ void read_chat(const Config& config, ModelInfo& info) {
   } catch (const Error& error) {
     info.problems.add(error.what());
     info.chat.format.problem = error.what();  // every conversation gets this error
+    info.chat.rows = row_template_of(config);
     return;
   }
   info.problems.keep([&] { check_chat(info.chat, info.dir, tokenizer); });
@@ -78,7 +79,7 @@ void read_chat(const Config& config, ModelInfo& info) {
   draft.chat.messages = R"([{"role":"user","content":"What is 3 + 4?"},)"
                         R"({"role":"assistant","content":"7"},)"
                         R"({"role":"user","content":"And 5 more?"}])";
-  Result<RenderedChat> prompt = make_chat_prompt(draft, info.chat);
+  Result<RenderedChat> prompt = make_prompt_text(draft, info.chat);
   if (prompt) {
     info.example = std::move(prompt->text);
   } else if (format.problem.empty()) {

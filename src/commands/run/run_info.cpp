@@ -69,6 +69,11 @@ Fingerprint fingerprint_of(const Config& config, const LoadedModel& model, const
   Fingerprint fingerprint;
   Config used = used_config(config, model, plan);
   used.chat_template = fmt::format("{:016x}", template_hash(model.chat.format));
+  if (model.chat.rows) {
+    const auto hash = fmt::format("{:016x}", hash_bytes(0, model.chat.rows->text()));
+    if (used.prompt_template) used.prompt_template = hash;
+    if (!used.message_template.empty()) used.message_template = {hash};
+  }
   for (std::optional<std::string>* const path : {&used.json_schema, &used.grammar}) {
     if (*path) *path = fmt::format("{:016x}", hash_bytes(0, model.defaults.form.texts[0]));
   }

@@ -18,7 +18,8 @@ namespace {
 
 // Whether a flag that is wrong or missing gives every line this error; its message says which.
 bool is_of_flag(ErrorCode code) {
-  return code == "missing_prompt" || code == "no_chat_template" || code == "no_tokenizer";
+  return code == "missing_prompt" || code == "no_chat_template" || code == "no_tokenizer" ||
+         code == "undefined_column";
 }
 
 // Whether the run goes on with an earlier one.

@@ -29,9 +29,9 @@ class InputAgain {
 
 // Throws Error if a whole run begins, its input is a regular file of at least kFirstLines lines
 // (not counting blank ones; --limit does not matter), and each of the first kFirstLines has no
-// prompt, or has one for which the model has no chat template or tokenizer: a flag is missing or
-// wrong, and error records would not help. Reads no further than the first line that is not such a
-// line. Throws Interrupted.
+// prompt, has one for which the model has no chat template or tokenizer, or lacks a column that a
+// template reads: a flag is missing or wrong, and error records would not help. Reads no further
+// than the first line that is not such a line. Throws Interrupted.
 inline constexpr int kFirstLines = 100;
 void check_first_lines(const Config& config, const LoadedModel& model, const Interrupt& interrupt);
 

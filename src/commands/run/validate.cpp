@@ -7,11 +7,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "commands/output_paths.h"
 #include "core/error.h"
 #include "core/refusal.h"
+#include "intake/chat_prompt.h"
 #include "io/file_names.h"
 #include "load/answer_forms.h"
 #include "load/backends.h"
@@ -70,6 +73,13 @@ std::vector<Role> roles_of(const Config& config, const Paths& paths) {
   if (!config.trace.empty()) roles.push_back({"--trace", config.trace});
   if (!config.chat_template.empty() && config.chat_template != "none") {
     roles.push_back({"--chat-template", config.chat_template});
+  }
+  const auto add_template = [&](const char* flag, std::string_view given) {
+    if (auto file = template_file(given)) roles.push_back({flag, std::move(*file)});
+  };
+  add_template("--prompt-template", config.prompt_template.value_or(""));
+  for (const std::string& message : config.message_template) {
+    add_template("--message-template", std::string_view(message).substr(message.find('=') + 1));
   }
   if (config.json_schema) roles.push_back({"--json-schema", *config.json_schema});
   if (config.grammar) roles.push_back({"--grammar", *config.grammar});
@@ -171,6 +181,7 @@ void validate(const Config& config) {
   check_device(config);
   check_files(config);
   check_form_of_flags(config);
+  std::ignore = row_template_of(config);  // throws if it is no template
 }
 
 }  // namespace pagedinfer

@@ -44,6 +44,8 @@ std::string value_of(const Fingerprint& fingerprint, std::string_view key) {
 // A value that is not the default.
 std::string another_value(const Setting& setting) {
   if (setting.key == "chat_template") return "none";
+  if (setting.key == "prompt_template") return "{{ other }}";
+  if (setting.key == "message_template") return "user={{ other }}";
   if (setting.key == "chat_date") return "2025-05-01";
   if (setting.key == "dtype") return "float32";
   if (const auto* range = std::get_if<IntegerRange>(&setting.range)) {
@@ -86,6 +88,16 @@ TEST_CASE("every setting that changes records is in the fingerprint with its val
     }
   }
   CHECK(num_settings >= 26);
+}
+
+TEST_CASE("a setting that an earlier program did not know is the same as its empty list") {
+  const Fingerprint before;
+  Fingerprint now, other;
+  now.set("keep", "[]");
+  other.set("keep", R"(["a"])");
+  CHECK_FALSE(first_difference(before, now));
+  CHECK(first_difference(before, other)->a == "none");
+  CHECK(first_difference(now, other)->a == "none");
 }
 
 TEST_CASE("the fingerprint of a run on a GPU is another one, and tells how it adds up") {
