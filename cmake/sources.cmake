@@ -30,6 +30,7 @@ set(pagedinfer_core_sources
   src/request/form_fields.cpp
   src/request/input_form.cpp
   src/request/input_lines.cpp
+  src/request/kept_keys.cpp
   src/request/line_arrivals.cpp
   src/request/message_fields.cpp
   src/request/prompt_fields.cpp

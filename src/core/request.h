@@ -107,6 +107,7 @@ struct RecordHead {
   double arrived = 0;
   std::optional<double> arrival = {};
   std::string id_json = {};  // the line's id as JSON text, or "" if it has none
+  std::string kept = {};     // the keys that the record repeats, a JSON object; "" = none are kept
   RecordForm form = RecordForm::kPlain;
 };
 

@@ -193,10 +193,13 @@ int64_t memory_in_tokens(const IntakeItem& item) {
   const auto of_prompt = [&](const Request& request) {
     return of_list(request.prompt) + of_list(request.prompt_text) + of_list(request.prompt_offsets);
   };
+  const auto of_head = [&](const RecordHead& head) {
+    return of_list(head.id_json) + of_list(head.kept);
+  };
   const Request* const first = std::get_if<Request>(&item);
-  if (first == nullptr) return of_list(std::get<Completion>(item).head.id_json);
+  if (first == nullptr) return of_head(std::get<Completion>(item).head);
   const SamplingParams& sampling = first->sampling;
-  int64_t sum = of_list(first->head.id_json) + of_prompt(*first) + of_list(sampling.logit_bias) +
+  int64_t sum = of_head(first->head) + of_prompt(*first) + of_list(sampling.logit_bias) +
                 of_list(sampling.allowed_token_ids) + of_list(sampling.stop) +
                 of_list(sampling.stop_token_ids);
   for (const std::string& stop : sampling.stop) sum += of_list(stop);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/check.h"
+
 namespace pagedinfer {
 namespace {
 
@@ -89,8 +91,27 @@ class Scan {
   Want want_ = Want::kValue;
 };
 
+// Takes a value and the character after it off the text.
+std::string_view take_value(std::string_view& text) {
+  const JsonExtent extent = scan_json(text);
+  CHECK(extent.end == End::kWhole && extent.size < text.size());
+  const std::string_view value = text.substr(0, extent.size);
+  text.remove_prefix(extent.size + 1);
+  return value;
+}
+
 }  // namespace
 
 JsonExtent scan_json(std::string_view text) { return Scan(text).run(); }
+
+std::vector<JsonMember> json_members(std::string_view json) {
+  std::vector<JsonMember> members;
+  json.remove_prefix(1);
+  while (json.size() > 1) {
+    const std::string_view key = take_value(json);
+    members.push_back({key, take_value(json)});
+  }
+  return members;
+}
 
 }  // namespace pagedinfer

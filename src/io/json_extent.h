@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace pagedinfer {
 
@@ -16,5 +17,14 @@ struct JsonExtent {
 
 // Checks brackets, commas, colons and strings only; any word passes as a scalar.
 JsonExtent scan_json(std::string_view text);
+
+// A key and a value of an object, as JSON text.
+struct JsonMember {
+  std::string_view key, value;
+};
+
+// The members of an object in their order. REQUIRES: `json` is a JSON object without space between
+// its tokens.
+std::vector<JsonMember> json_members(std::string_view json);
 
 }  // namespace pagedinfer

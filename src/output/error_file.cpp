@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/json.h"
+#include "io/json_extent.h"
 #include "io/line_reader.h"
 #include "output/aside_file.h"
 
@@ -20,8 +21,8 @@ std::string text_at(simdjson::dom::object record, std::string_view key) {
   return record[key].get(value) == simdjson::SUCCESS ? simdjson::minify(value) : "null";
 }
 
-// Appends the record if it is an error.
-void append_error(simdjson::dom::object record, std::string& out) {
+// Appends the record, whose text is `line`, if it is an error.
+void append_error(std::string_view line, simdjson::dom::object record, std::string& out) {
   const std::string error = text_at(record, "error");
   if (error == "null") return;
   simdjson::dom::element ignored;
@@ -31,6 +32,9 @@ void append_error(simdjson::dom::object record, std::string& out) {
   json.begin_object().field("id", "batch_req_" + index);
   json.key("custom_id").raw(text_at(record, is_batch ? "custom_id" : "id"));
   json.key("index").raw(index).key("line").raw(text_at(record, "line"));
+  for (const JsonMember& member : json_members(line)) {
+    if (member.key == "\"input\"") json.key("input").raw(member.value);  // as it was written
+  }
   json.field("response", nullptr).key("error").raw(error).end_object();
   out += '\n';
 }
@@ -52,7 +56,7 @@ void write_error_file(const std::string& output, const std::string& errors) {
     simdjson::dom::object record;
     if (parser.parse(text.data(), text.size()).get(record) != simdjson::SUCCESS) return true;
     line.clear();
-    append_error(record, line);
+    append_error(text, record, line);
     aside.file().append(line);
     return true;
   });

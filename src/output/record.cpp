@@ -39,6 +39,10 @@ void write_tool_calls(JsonWriter& json, const std::vector<ToolCall>& calls) {
   json.end_array();
 }
 
+void write_kept(JsonWriter& json, const RecordHead& head) {
+  if (!head.kept.empty()) json.key("input").raw(head.kept);
+}
+
 void write_error(JsonWriter& json, const RequestError& error) {
   json.key("error").begin_object().field("code", error.code.name()).field("message", error.message);
   if (error.text) json.field("text", *error.text);
@@ -115,6 +119,7 @@ void write_prompt_log_probs(JsonWriter& json, const Completion& completion,
 
 void write_plain(JsonWriter& json, const Completion& completion, const RecordOptions& options) {
   json.begin_object().key("id").raw(id_of(completion.head)).field("index", completion.head.index);
+  write_kept(json, completion.head);
   if (completion.failed()) {
     json.field("line", completion.head.line);
     write_error(json, completion.error);
@@ -186,6 +191,7 @@ void write_openai(JsonWriter& json, const Completion& completion, const RecordOp
   const std::string index = std::to_string(head.index);
   json.begin_object().field("id", "batch_req_" + index).key("custom_id").raw(id_of(head));
   json.field("index", head.index);
+  write_kept(json, head);
   if (completion.failed()) {
     json.field("line", head.line).field("response", nullptr);
     write_error(json, completion.error);

@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/refusal.h"
 #include "io/line_reader.h"
+#include "request/kept_keys.h"
 #include "request/line_arrivals.h"
 #include "request/line_fields.h"
 #include "request/line_json.h"
@@ -138,7 +139,8 @@ bool may_stand_for(std::string_view key, std::string_view name) {
 LineRules line_rules(const Config& config) {
   return {.names = {config.prompt_field, config.id_field},
           .strict = config.strict,
-          .rows = config.prompt_template || !config.message_template.empty()};
+          .rows = config.prompt_template || !config.message_template.empty(),
+          .keep = parse_kept_keys(config.keep)};
 }
 
 RequestParser::RequestParser(SamplingParams defaults, LineRules rules)
@@ -183,6 +185,7 @@ ParsedLine RequestParser::Impl::parse(std::string_view text, int64_t index, int6
     result.error = {"not_an_object", fmt::format("found {}, expected an object", describe(root))};
   } else {
     draft.sampling = defaults_;
+    draft.head.kept = kept_members(text, object, rules_.keep);
     first_unknown_.clear();
     RequestFields fields("", rules_.names);
     collect(object, fields);

@@ -22,6 +22,14 @@ struct KeyNames {
 
 inline const KeyNames kUsualNames = {};
 
+// The keys of a line that its record repeats.
+struct KeptKeys {
+  bool all = false;
+  std::vector<std::string> names = {};  // if not all
+
+  bool any() const { return all || !names.empty(); }
+};
+
 // How a run reads its lines.
 struct LineRules {
   // REQUIRES: the names differ, and may_stand_for() allows both.
@@ -30,6 +38,7 @@ struct LineRules {
   // Lines are rows of a table, for a template to make prompts of. All their keys are columns. Only
   // the id, if it is a string or an integer, and arrival_s have their meaning too.
   bool rows = false;
+  KeptKeys keep = {};
 };
 
 LineRules line_rules(const Config& config);

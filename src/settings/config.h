@@ -55,6 +55,7 @@ struct Config {
   std::string id_field = "id";
   std::optional<std::string> prompt_template = {};
   std::vector<std::string> message_template = {};
+  std::vector<std::string> keep = {};
   bool strict = false;
   std::optional<int64_t> limit = {};
   std::optional<Shard> shard = {};

@@ -105,6 +105,11 @@ inline constexpr auto kSettings = [] {
           "system=@FILE. Repeat the flag for each message.",
           "For tables and a chat model.",
           {.value = "ROLE=TEXT|ROLE=@FILE", .absent = "none", .is_usual = true}),
+      row(kJob, "keep", field_of<&Config::keep>(), kChangesRecords,
+          "Keys of a line that its record repeats under input, as in id,url; all repeats all of "
+          "them. The flag may be repeated too.",
+          "For answers beside the rest of their row.",
+          {.value = "KEY,KEY,...|all", .absent = "none", .is_usual = true}),
       row(kJob, "strict", field_of<&Config::strict>(), kChangesRecords,
           "A line with an unknown key gets an error record.",
           "For runs where an ignored key does more harm than a failed line."),

@@ -1,8 +1,10 @@
-// Tables as they are: prompts by templates over the keys of lines.
+// Tables as they are: prompts by templates over the keys of lines, and keys kept in records.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 
 namespace pagedinfer {
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string kChatml = source_dir() + "/tests/data/chat/chatml.jinja";
 const std::string kTemplate = "Question: What is {{ a }} + {{ b }}?\nAnswer:";
@@ -166,6 +170,8 @@ TEST_CASE("a run goes on with the same template only, wherever its text stands")
     CHECK(ended.exit_code == 1);
     CHECK(ended.err.find("_template = ") != std::string::npos);
   }
+  CHECK(run(flags + with(kTemplate + "\n") + Words{"--resume", "--keep", "a"})
+            .err.find("the run began with keep = none, found [\"a\"]") != std::string::npos);
   CHECK(read_file(dir / "out") == first);
   write_file(dir / "other", kTemplate + "\n");
   CHECK(run(flags + with("@" + (dir / "other")) + Words{"--resume"}).exit_code == 0);
@@ -173,6 +179,98 @@ TEST_CASE("a run goes on with the same template only, wherever its text stands")
                "--prompt-template", kTemplate + "\n"})
               .exit_code == 0);
   CHECK(read_file(dir / "out") == read_file(dir / "whole"));
+}
+
+TEST_CASE("kept keys stand in records of every form, as the line has them") {
+  const std::string plain = R"({"prompt": "Nora has", "score" : 1.50, "n":2, "temperature": 1})";
+  const std::string batch =
+      R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":["Nora","Ben"]},"score":1e2})";
+  const std::string chat = R"({"custom_id":"b","url":"/v1/chat/completions","body":{"messages":)"
+                           R"([{"role":"user","content":"Hi"}]},"score":[ 1 , 2.0]})";
+  const std::string wrong = R"({"prompt":"Nora has","n":0,"score":"x"})";
+  const std::string lines =
+      plain + "\n" + batch + "\n" + chat + "\n" + wrong + "\n{\"score\":\n[]\n";
+  const Answers answers =
+      answer(lines, {"--keep", "score,prompt", "--max-tokens", "3", "--chat-template", kChatml});
+  REQUIRE(answers.records.size() == 6);
+  const auto begins = [&](size_t i, const std::string& begin) {
+    CAPTURE(answers.records[i].line());
+    CHECK(answers.records[i].line().starts_with(begin));
+  };
+  begins(0, R"({"id":null,"index":0,"input":{"prompt":"Nora has","score":1.50},"choices":[)");
+  begins(1, R"({"id":"batch_req_1","custom_id":"a","index":1,"input":{"score":1e2},"response":{)");
+  begins(2,
+         R"({"id":"batch_req_2","custom_id":"b","index":2,"input":{"score":[1,2.0]},"response")");
+  begins(3, R"({"id":null,"index":3,"input":{"prompt":"Nora has","score":"x"},"line":4,"error":{)");
+  begins(4, R"({"id":null,"index":4,"line":5,"error":{"code":"invalid_json")");
+  begins(5, R"({"id":null,"index":5,"line":6,"error":{"code":"not_an_object")");
+  const Answers all =
+      answer(lines, {"--keep", "all", "--max-tokens", "3", "--chat-template", kChatml});
+  REQUIRE(all.records.size() == 6);
+  const std::string packed = R"({"prompt":"Nora has","score":1.50,"n":2,"temperature":1})";
+  CHECK(all.records[0].line().find("\"input\":" + packed + ",\"choices\"") != std::string::npos);
+  CHECK(all.records[1].line().find("\"input\":" + batch + ",\"response\"") != std::string::npos);
+  CHECK(all.records[3].line().find("\"input\":" + wrong + ",\"line\"") != std::string::npos);
+  CHECK_FALSE(all.records[4].has("/input"));
+}
+
+TEST_CASE("a file of errors has the kept keys of their lines") {
+  const TempDir dir;
+  write_file(dir / "in", "{\"prompt\":\"Nora\",\"x\":1.50}\n{\"prompt\":5,\"x\":1.50}\n");
+  CHECK(run({"--input", dir / "in", "--output", dir / "out", "--errors", dir / "errors", "--keep",
+             "x", "--max-tokens", "2"})
+            .exit_code == 2);
+  CHECK(
+      read_file(dir / "errors").find(R"("index":1,"line":2,"input":{"x":1.50},"response":null)") !=
+      std::string::npos);
+}
+
+TEST_CASE("kept keys come through interrupts, retries of errors and merges") {
+  const TempDir dir;
+  const int count = 90;
+  std::string lines = rows(count);
+  lines += "{\"id\":\"late\",\"a\":1}\n";
+  write_file(dir / "in", lines);
+  const Words flags = {
+      "--input", dir / "in", "--prompt-template", kTemplate, "--max-tokens", "24", "--threads", "1",
+      "--keep",  "id,sum",   "--max-batch-size",  "4",       "--ignore-eos"};
+  REQUIRE(run(flags + Words{"--output", dir / "whole"}).exit_code == 2);
+  const std::string whole = read_file(dir / "whole");
+  CHECK(whole.find(R"("input":{"id":3,"sum":6.50},)") != std::string::npos);
+  CHECK(whole.find(R"("input":{"id":"late"},"line":91,"error":)") != std::string::npos);
+
+  Process process(command(Words{"run"} + flags + Words{"--output", dir / "out"}));
+  CHECK(process.wait_until([&] { return fs::exists(dir / "out") && fs::file_size(dir / "out"); }));
+  process.send(SIGINT);
+  CHECK(process.wait().exit_code == 130);
+  CHECK(read_file(dir / "out") != whole);
+  CHECK(run(flags + Words{"--output", dir / "out", "--resume"}).exit_code == 2);
+  CHECK(read_file(dir / "out") == whole);
+  CHECK(run(flags + Words{"--output", dir / "out", "--resume", "--retry-errors"}).exit_code == 2);
+  CHECK(read_file(dir / "out") == whole);
+
+  Words merge = {"merge", "--output", dir / "merged"};
+  for (const std::string shard : {"0/2", "1/2"}) {
+    const std::string output = dir / fmt::format("shard{}", shard[0]);
+    CHECK(run(flags + Words{"--shard", shard, "--output", output}).exit_code != 1);
+    merge.push_back(output);
+  }
+  CHECK(Process(command(merge)).wait().exit_code != 1);
+  CHECK(read_file(dir / "merged") == whole);
+}
+
+TEST_CASE("the plan counts the kept keys of lines that wait or run") {
+  const TempDir dir;
+  write_file(dir / "in", rows(3));
+  const auto kept_bytes = [&](const Words& flags) {
+    const Ended ended = Process(command(Words{"plan", "--json", "--input", dir / "in",
+                                              "--prompt-template", kTemplate} +
+                                        flags))
+                            .wait();
+    return Json(ended.out).integer("/memory/kept_bytes");
+  };
+  CHECK(kept_bytes({}) == 0);
+  CHECK(kept_bytes({"--keep", "sum"}) == 3 * 12);  // {"sum":0.50}
 }
 
 }  // namespace pagedinfer

@@ -126,6 +126,7 @@ constexpr UnusedSetting kUnusedInBench[] = {
     {"id_field", kIds},
     {"prompt_template", kIds},
     {"message_template", kIds},
+    {"keep", kIds},
     {"strict", kIds},
     {"chat", kIds},
     {"system", kIds},

@@ -22,6 +22,7 @@ void InputSurvey::add(const IntakeItem& item, const Scheduler& scheduler) {
   int64_t bytes = add_request(first);
   for (const Request& request : first.more) bytes += add_request(request);
   max_answer_bytes_ = std::max(max_answer_bytes_, bytes);
+  max_kept_bytes_ = std::max(max_kept_bytes_, std::ssize(first.head.kept));
 }
 
 // Counts each sample and beam as a sequence of its own. What they share is known only to the

@@ -30,6 +30,7 @@ class InputSurvey {
   const Histogram& completions() const { return completions_; }  // maximum tokens
   // The maximum of answer_bytes() over the lines.
   int64_t max_answer_bytes() const { return max_answer_bytes_; }
+  int64_t max_kept_bytes() const { return max_kept_bytes_; }  // of a line, for its record
   int max_log_probs() const { return max_log_probs_; }  // candidates of a token; -1: none asked for
   bool asks_forms() const { return asks_forms_; }       // whether a line asks for a form
   int longest() const { return longest_; }  // maximum tokens of prompt and completion together
@@ -48,7 +49,7 @@ class InputSurvey {
   std::map<ErrorCode, int64_t> failed_by_code_;
   Histogram prompts_, completions_;
   int longest_ = 0, max_log_probs_ = -1;
-  int64_t max_answer_bytes_ = 0;
+  int64_t max_answer_bytes_ = 0, max_kept_bytes_ = 0;
   bool asks_forms_ = false;
 };
 

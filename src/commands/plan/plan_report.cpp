@@ -72,6 +72,7 @@ std::string memory_rows(const PlanReport& r) {
   add("read-ahead", host.read_ahead + host.waiting, "at most: lines and requests that wait");
   add("output", host.output, "at most: records to be written");
   add("answers", r.answer_bytes(), "at most: of the largest line, with log probabilities");
+  if (r.kept_bytes() > 0) add("kept keys", r.kept_bytes(), "at most: of lines that wait or run");
   const int64_t per_token = host.per_token * r.num_positions();
   add("bookkeeping", per_token, "at most: of the cache's tokens and blocks");
   add("total", r.total_bytes(),
@@ -175,6 +176,7 @@ void append_memory(JsonWriter& json, const PlanReport& r) {
       .field("read_ahead_bytes", host.read_ahead + host.waiting)
       .field("output_bytes", host.output)
       .field("answers_bytes", r.answer_bytes())
+      .field("kept_bytes", r.kept_bytes())
       .field("touched_bytes", r.touched_bytes())
       .field("bookkeeping_bytes", host.per_token * r.num_positions())
       .end_object();
@@ -214,7 +216,8 @@ int64_t PlanReport::num_touched() const {
 
 int64_t PlanReport::total_bytes() const {
   return plan.memory.weight_bytes + plan.memory.kv_bytes + step.total() + plan.host.tokenizer +
-         plan.host.to_come() + answer_bytes() + plan.host.per_token * num_positions();
+         plan.host.to_come() + answer_bytes() + kept_bytes() +
+         plan.host.per_token * num_positions();
 }
 
 int64_t PlanReport::touched_bytes() const {
@@ -225,6 +228,11 @@ int64_t PlanReport::touched_bytes() const {
 
 int64_t PlanReport::answer_bytes() const {
   return survey.max_answer_bytes() + num_touched() * log_prob_bytes(survey.max_log_probs());
+}
+
+int64_t PlanReport::kept_bytes() const {
+  const int64_t num_lines = int64_t{plan.limits.max_waiting} + plan.limits.max_running;
+  return std::min(survey.num_lines(), num_lines) * survey.max_kept_bytes();
 }
 
 std::string human_bytes(int64_t bytes) {

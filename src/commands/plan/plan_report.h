@@ -38,6 +38,8 @@ struct PlanReport {
   int64_t num_touched() const;  // positions of the cache, at most
   // Memory for the largest line's answers, and for the log probabilities of the cache's tokens.
   int64_t answer_bytes() const;
+  // Memory for the kept keys of lines that wait or run, if all were like the largest.
+  int64_t kept_bytes() const;
   // How many sequences would fit if each reserved max_model_len positions.
   int64_t num_reservations() const { return num_positions() / plan.limits.max_model_len; }
   // Prompt tokens that need not be computed. Scaled up if not all requests were rehearsed.

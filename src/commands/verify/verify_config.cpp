@@ -51,6 +51,7 @@ constexpr UnusedSetting kUnusedInVerify[] = {
     {"errors", "the runs of verify have no output; leave it out"},
     {"exit_zero_on_error_records", "code 2 tells of differences; leave it out"},
     {"sync_every", kNoRecords},
+    {"keep", kNoRecords},
     {"token_ids", kNoRecords},
     {"record_timing", kNoRecords},
     {"served_model_name", kNoRecords},
