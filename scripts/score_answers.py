@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Prints the share of right answers in a completions file, per kind of question and in total.
 
-  score_answers.py PROMPTS COMPLETIONS [--verbose]
+  score_answers.py [PROMPTS] COMPLETIONS [--verbose]
 
 A line of PROMPTS with an "answer" is a question; its completion is the record with the "index" of the
-line. The completion is right when its text, stripped, equals the answer. An answer that ends in
+line. Without PROMPTS a record has its line, or the line's id and answer, as "input" (--keep). The completion is right when its text, stripped, equals the answer. An answer that ends in
 "#### NUMBER", as in GSM8K, is compared with the last number of the text. The first of several
 completions counts. An error record and a missing completion count as wrong. The kind of a question is
 its id up to the last dash.
@@ -39,15 +39,18 @@ def is_right(text, answer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("prompts")
+    parser.add_argument("prompts", nargs="?")
     parser.add_argument("completions")
     parser.add_argument("--verbose", action="store_true", help="list the wrong answers")
     args = parser.parse_args()
 
-    texts = {record["index"]: text_of(record) for record in read_lines(args.completions)}
+    records = read_lines(args.completions)
+    texts = {record["index"]: text_of(record) for record in records}
+    prompts = dict(enumerate(read_lines(args.prompts))) if args.prompts else {
+        record["index"]: record.get("input", {}) for record in records}
     scores = {}  # kind: [right, asked]
     total = [0, 0]
-    for index, prompt in enumerate(read_lines(args.prompts)):
+    for index, prompt in sorted(prompts.items()):
         if "answer" not in prompt:
             continue
         text = texts.get(index)
